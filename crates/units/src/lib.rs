@@ -1,0 +1,27 @@
+//! Quantities as types, so that bits are never bytes and a delay is never an instant.
+//!
+//! | type | holds | written as |
+//! | --- | --- | --- |
+//! | [`Instant`] | nanoseconds since an origin that the caller chose | |
+//! | [`Duration`] | nanoseconds | `550ms`, `1.5s`, `250us` |
+//! | [`Rate`] | bits per second | `6Mbit/s`, `384kbit/s` |
+//! | [`Bytes`] | bytes | `1MB` (10^6), `320KiB` (320 x 1024) |
+//! | [`Probability`] | 0 to 1 | `1e-3`, `0` |
+//!
+//! Text always carries a unit (but for probabilities): a bare number is refused, since the reader of a scenario cannot
+//! know whether `6` was meant in bits or bytes, seconds or milliseconds. Rates count bits and volumes count bytes, both
+//! in powers of ten, unless an IEC prefix (`Ki`, `Mi`, `Gi`) says otherwise.
+
+mod bytes;
+mod parse;
+mod probability;
+mod random;
+mod rate;
+mod time;
+
+pub use bytes::Bytes;
+pub use parse::QuantityError;
+pub use probability::Probability;
+pub use random::{CounterRandom, mix};
+pub use rate::Rate;
+pub use time::{Duration, Instant};
