@@ -1,1 +1,37 @@
-fn main() {}
+//! The command line: parses arguments, starts logging, runs one command and turns its outcome into an exit code.
+#![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks and starts threads")]
+
+mod commands;
+mod output;
+
+use clap::Parser;
+use output::{Failure, Output};
+use std::process::ExitCode;
+
+/// TCP over satellite links at the link's own speed.
+#[derive(Parser)]
+#[command(name = "bentpipe", version, about, max_term_width = 120, after_help = commands::EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+    #[command(flatten)]
+    output: output::Options,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return output::exit_with_usage(&error),
+    };
+    output::start_logging(&cli.output);
+    let output = Output::new(&cli.output);
+    match commands::run(cli.command, &output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => exit_with(&failure),
+    }
+}
+
+fn exit_with(failure: &Failure) -> ExitCode {
+    eprintln!("bentpipe: {failure}");
+    failure.exit_code()
+}

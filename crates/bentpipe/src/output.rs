@@ -1,0 +1,171 @@
+//! How every command talks: results on stdout, logs and errors on stderr, one JSON document with `--json`, colour and
+//! progress only on a terminal, and exit codes that tell a script what kind of failure it met.
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Options that every command takes.
+#[derive(Args, Clone)]
+pub struct Options {
+    /// Print one JSON document on stdout instead of text
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+    /// Log more on stderr (-v: why things happen, -vv: every step); the variable BENTPIPE_LOG overrides it
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
+    verbose: u8,
+    /// How log lines are written on stderr
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, help_heading = "Output")]
+    log_format: LogFormat,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Where a command's results go.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// The output that the user asked for.
+    pub fn new(options: &Options) -> Self {
+        Self { json: options.json }
+    }
+
+    /// Whether the result is to be one JSON document.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether a person watches stderr, so that progress may be drawn there.
+    pub fn shows_progress(&self) -> bool {
+        !self.json && std::io::stderr().is_terminal()
+    }
+
+    /// Prints the result on stdout: `document` with `--json`, else what `text` writes.
+    ///
+    /// # Errors
+    /// If stdout cannot be written (a closed pipe apart: the reader has seen enough).
+    pub fn result<T: Display>(&self, document: &impl Serialize, text: impl FnOnce() -> T) -> Result<(), Failure> {
+        let mut written = if self.json {
+            serde_json::to_string_pretty(document)
+                .map_err(|error| Failure::failed(format!("cannot write the result as JSON: {error}")))?
+        } else {
+            text().to_string()
+        };
+        if !written.ends_with('\n') {
+            written.push('\n');
+        }
+        match std::io::stdout().lock().write_all(written.as_bytes()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a command did not do what it was asked to, in one line.
+#[derive(Debug)]
+pub enum Failure {
+    /// It ran and failed: a transfer did not verify, a peer refused, a claim does not hold. Exit code 1.
+    Failed(String),
+    /// An argument, a file or a setting is wrong. Exit code 2.
+    Usage(String),
+    /// The machine lacks a privilege, a kernel feature or a program. Exit code 3.
+    Missing(String),
+}
+
+impl Failure {
+    /// It ran and failed (exit code 1).
+    pub fn failed(problem: impl Display) -> Self {
+        Self::Failed(problem.to_string())
+    }
+
+    /// Wrong usage or input (exit code 2).
+    pub fn usage(problem: impl Display) -> Self {
+        Self::Usage(problem.to_string())
+    }
+
+    /// The machine lacks something (exit code 3).
+    pub fn missing(problem: impl Display) -> Self {
+        Self::Missing(problem.to_string())
+    }
+
+    /// The code that tells a script which kind it is.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::Failed(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Missing(_) => 3,
+        })
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Failed(problem) | Failure::Usage(problem) | Failure::Missing(problem) => f.write_str(problem),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
+/// Ends a run whose arguments clap did not accept: help and version are printed in full, an error as one line.
+pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        // Nothing useful is left to do if the terminal has gone.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    eprintln!("bentpipe: {}", one_line(error));
+    ExitCode::from(2)
+}
+
+/// clap's message without its usage block, and what it suggests instead.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or(&text);
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    let mut line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue] {
+        if let Some(suggestion) = error.get(kind) {
+            line.push_str(&format!("; did you mean '{suggestion}'?"));
+        }
+    }
+    line
+}
+
+/// Starts logging to stderr at the level that the user asked for.
+pub fn start_logging(options: &Options) {
+    let level = ["info", "debug", "trace"][usize::from(options.verbose.min(2))];
+    let filter = EnvFilter::try_from_env("BENTPIPE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match options.log_format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
