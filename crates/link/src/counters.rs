@@ -1,0 +1,50 @@
+//! What became of every packet.
+
+use serde::Serialize;
+use std::ops::AddAssign;
+use units::Bytes;
+
+/// A number of packets and of the IP bytes in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of IP packets.
+    pub bytes: u64,
+}
+
+impl AddAssign<Bytes> for Tally {
+    /// Counts one more packet, of `size`.
+    fn add_assign(&mut self, size: Bytes) {
+        self.packets += 1;
+        self.bytes += size.as_u64();
+    }
+}
+
+/// Every packet that a link has seen, by outcome and reason:
+/// `offered + duplicated = delivered + dropped_queue_full + dropped_loss + in transit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counters {
+    /// Given to the link.
+    pub offered: Tally,
+    /// Copies that the link made.
+    pub duplicated: Tally,
+    /// Departed at the far end, copies included.
+    pub delivered: Tally,
+    /// Dropped on arrival: the queue was full.
+    pub dropped_queue_full: Tally,
+    /// Lost on the way.
+    pub dropped_loss: Tally,
+    /// Held back by the extra delay (among those in transit or delivered).
+    pub reordered: Tally,
+}
+
+impl Counters {
+    /// Packets that are in the link: in its queue, on the way, or dropped but not yet reported.
+    pub fn in_transit(&self) -> u64 {
+        self.offered.packets + self.duplicated.packets
+            - self.delivered.packets
+            - self.dropped_queue_full.packets
+            - self.dropped_loss.packets
+    }
+}

@@ -1,0 +1,297 @@
+//! What a link promises, checked from outside.
+
+use link::{DropReason, Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit, Reorder};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use units::{Bytes, Duration, Instant, Probability, Rate};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbered {
+    number: u64,
+    size: u64,
+}
+
+impl Packet for Numbered {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+}
+
+const MBIT: u64 = 1_000_000;
+
+fn full(number: u64) -> Numbered {
+    Numbered { number, size: 1500 }
+}
+
+fn at_ms(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn probability(p: f64) -> Probability {
+    Probability::new(p).expect("from 0 to 1")
+}
+
+fn geo() -> LinkConfig {
+    LinkConfig::new(Rate::from_bps(6 * MBIT), Duration::from_millis(275))
+}
+
+/// Runs the link until it is empty, waking only at its own timeouts.
+fn drain(link: &mut Link<Numbered>) -> Vec<Outcome<Numbered>> {
+    let mut outcomes = Vec::new();
+    while let Some(now) = link.next_timeout() {
+        while let Some(outcome) = link.poll(now) {
+            outcomes.push(outcome);
+        }
+    }
+    outcomes
+}
+
+fn delivered(outcomes: &[Outcome<Numbered>]) -> Vec<(u64, Instant)> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Departure { packet, at } => Some((packet.number, *at)),
+            Outcome::Drop { .. } => None,
+        })
+        .collect()
+}
+
+fn dropped(outcomes: &[Outcome<Numbered>], of_reason: DropReason) -> Vec<u64> {
+    outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Drop { packet, reason, .. } if *reason == of_reason => Some(packet.number),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn packets_arrive_one_transmission_apart_and_a_delay_later() {
+    let mut link = Link::new(geo()).expect("valid");
+    (0..3).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+    assert_eq!(delivered(&drain(&mut link)), [(0, at_ms(277)), (1, at_ms(279)), (2, at_ms(281))]);
+}
+
+#[test]
+fn nothing_departs_early() {
+    let mut link = Link::new(geo()).expect("valid");
+    link.enqueue(Instant::ZERO, full(0));
+    assert_eq!(link.poll(Instant::from_nanos(276_999_999)), None);
+    assert!(link.poll(at_ms(277)).is_some());
+    assert_eq!(link.next_timeout(), None);
+}
+
+#[test]
+fn an_unlimited_rate_only_delays() {
+    let config = LinkConfig { rate: None, queue: QueueLimit::Packets(1), ..geo() };
+    let mut link = Link::new(config).expect("valid");
+    (0..100).for_each(|number| link.enqueue(at_ms(1), full(number)));
+    assert_eq!(delivered(&drain(&mut link)), (0..100).map(|number| (number, at_ms(276))).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_queue_holds_its_limit_besides_the_packet_being_sent() {
+    for queue in [QueueLimit::Packets(2), QueueLimit::Bytes(Bytes::new(3_000)), QueueLimit::Bytes(Bytes::new(4_499))] {
+        let mut link = Link::new(LinkConfig { queue, ..geo() }).expect("valid");
+        (0..5).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+        assert_eq!(link.queued_bytes(), Bytes::new(3_000));
+        // Two milliseconds later one has moved on from the queue to the transmitter, and there is room for one.
+        (5..7).for_each(|number| link.enqueue(at_ms(2), full(number)));
+        let outcomes = drain(&mut link);
+        assert_eq!(dropped(&outcomes, DropReason::QueueFull), [3, 4, 6]);
+        assert_eq!(delivered(&outcomes).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 5]);
+        assert_eq!(link.counters().dropped_queue_full.bytes, 4_500);
+        assert_eq!(link.queued_bytes(), Bytes::ZERO);
+    }
+}
+
+#[test]
+fn a_lost_packet_has_used_its_transmission_time() {
+    let mut link =
+        Link::new(LinkConfig { loss: LossModel::Bernoulli(probability(0.3)), seed: 1, ..geo() }).expect("valid");
+    (0..100).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+    let outcomes = drain(&mut link);
+    let lost = dropped(&outcomes, DropReason::Loss);
+    assert!((10..60).contains(&lost.len()), "{lost:?}");
+    for (number, at) in delivered(&outcomes) {
+        assert_eq!(at, at_ms(277 + 2 * number));
+        assert!(!lost.contains(&number));
+    }
+}
+
+#[test]
+fn losses_depend_on_the_seed_and_the_stream_but_not_on_time() {
+    let lost = |config: LinkConfig, spacing: Duration| {
+        let loss = LossModel::Bernoulli(probability(0.1));
+        let mut link = Link::new(LinkConfig { loss, queue: QueueLimit::Unlimited, ..config }).expect("valid");
+        (0..1_000).for_each(|number| link.enqueue(Instant::ZERO + spacing * number, full(number)));
+        dropped(&drain(&mut link), DropReason::Loss)
+    };
+    let slow = lost(geo(), Duration::ZERO);
+    assert_eq!(slow, lost(LinkConfig { rate: None, ..geo() }, Duration::from_millis(3)));
+    // Another random process does not disturb this one.
+    let reorder = Some(Reorder { probability: probability(0.5), extra_delay: Duration::from_millis(9) });
+    let disturbed = lost(LinkConfig { reorder, duplicate: probability(0.5), ..geo() }, Duration::ZERO);
+    assert_eq!(slow, {
+        let mut sorted = disturbed;
+        sorted.sort_unstable();
+        sorted
+    });
+    assert_ne!(slow, lost(LinkConfig { seed: 1, ..geo() }, Duration::ZERO));
+    assert_ne!(slow, lost(LinkConfig { stream: 1, ..geo() }, Duration::ZERO));
+}
+
+#[test]
+fn a_reordered_packet_is_overtaken_by_those_within_its_extra_delay() {
+    let reorder = Some(Reorder { probability: probability(0.05), extra_delay: Duration::from_millis(5) });
+    let mut link = Link::new(LinkConfig { reorder, ..geo() }).expect("valid");
+    (0..200).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+    let outcomes = drain(&mut link);
+    let arrivals = delivered(&outcomes);
+    assert_eq!(arrivals.len(), 200);
+    let mut late = 0;
+    for (number, at) in &arrivals {
+        let in_order = at_ms(277 + 2 * number);
+        assert!(*at == in_order || *at == in_order + Duration::from_millis(5), "{number}");
+        late += u64::from(*at != in_order);
+    }
+    assert!(arrivals.windows(2).all(|pair| pair[0].1 <= pair[1].1), "outcomes come in order of time");
+    assert!(arrivals.windows(2).any(|pair| pair[0].0 > pair[1].0), "some packet was overtaken");
+    assert_eq!(late, link.counters().reordered.packets);
+}
+
+#[test]
+fn a_duplicate_arrives_with_its_original_and_uses_no_capacity() {
+    let mut link = Link::new(LinkConfig { duplicate: probability(1.0), ..geo() }).expect("valid");
+    (0..2).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
+    let arrivals = delivered(&drain(&mut link));
+    assert_eq!(arrivals, [(0, at_ms(277)), (0, at_ms(277)), (1, at_ms(279)), (1, at_ms(279))]);
+    assert_eq!(link.counters().duplicated.packets, 2);
+    assert_eq!(link.counters().delivered.packets, 4);
+}
+
+#[test]
+fn time_that_runs_backwards_does_no_harm() {
+    let mut link = Link::new(geo()).expect("valid");
+    link.enqueue(at_ms(10), full(0));
+    link.enqueue(at_ms(5), full(1));
+    assert_eq!(delivered(&drain(&mut link)), [(0, at_ms(287)), (1, at_ms(289))]);
+}
+
+/// Any link, from modest to absurd.
+fn any_config() -> impl Strategy<Value = LinkConfig> {
+    let rate = prop_oneof![Just(None), (1_000u64..1_000_000_000).prop_map(|bps| Some(Rate::from_bps(bps)))];
+    let queue = prop_oneof![
+        Just(QueueLimit::Unlimited),
+        (1u64..20).prop_map(QueueLimit::Packets),
+        (1u64..20_000).prop_map(|bytes| QueueLimit::Bytes(Bytes::new(bytes))),
+    ];
+    let loss = prop_oneof![
+        Just(LossModel::None),
+        (0.0..1.0).prop_map(|p| LossModel::Bernoulli(probability(p))),
+        (0.0..1e-4).prop_map(|p| LossModel::BitErrorRate(probability(p))),
+    ];
+    let reorder = proptest::option::of(
+        (0.0..1.0, 1u64..50_000_000)
+            .prop_map(|(p, nanos)| Reorder { probability: probability(p), extra_delay: Duration::from_nanos(nanos) }),
+    );
+    (rate, 0u64..300_000_000, queue, loss, reorder, 0.0..0.5, any::<u64>()).prop_map(
+        |(rate, delay, queue, loss, reorder, duplicate, seed)| LinkConfig {
+            rate,
+            delay: Duration::from_nanos(delay),
+            queue,
+            loss,
+            reorder,
+            duplicate: probability(duplicate),
+            seed,
+            stream: 0,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
+
+    /// Whatever the link and the traffic: every packet is accounted for, outcomes come in order of time and never
+    /// early, a timeout always leads on, and without reordering no packet overtakes another.
+    #[test]
+    fn every_packet_is_accounted_for(
+        config in any_config(),
+        traffic in proptest::collection::vec((0u64..5_000_000, 20u64..9_000), 1..150),
+    ) {
+        let ordered = config.reorder.is_none();
+        let mut link = Link::new(config).expect("valid");
+        let (mut now, mut outcomes) = (Instant::ZERO, Vec::new());
+        for (number, (gap, size)) in traffic.iter().enumerate() {
+            now += Duration::from_nanos(*gap);
+            link.enqueue(now, Numbered { number: number as u64, size: *size });
+            while let Some(outcome) = link.poll(now) {
+                let (Outcome::Departure { at, .. } | Outcome::Drop { at, .. }) = &outcome;
+                prop_assert!(*at <= now);
+                outcomes.push(outcome);
+            }
+            let counters = *link.counters();
+            let reported = counters.delivered.packets + counters.dropped_queue_full.packets + counters.dropped_loss.packets;
+            prop_assert_eq!(reported, outcomes.len() as u64);
+            prop_assert_eq!(counters.offered.packets + counters.duplicated.packets, reported + counters.in_transit());
+            prop_assert_eq!(link.next_timeout().is_some(), counters.in_transit() > 0);
+            prop_assert!(link.next_timeout().is_none_or(|at| at > now));
+        }
+        outcomes.extend(drain(&mut link));
+        prop_assert_eq!(link.counters().in_transit(), 0);
+        prop_assert_eq!(link.counters().offered.packets, traffic.len() as u64);
+
+        let arrivals = delivered(&outcomes);
+        prop_assert!(arrivals.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+        if ordered {
+            prop_assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        }
+        let mut fates: Vec<u64> = arrivals.iter().map(|(number, _)| *number).collect();
+        fates.dedup();
+        fates.extend(dropped(&outcomes, DropReason::Loss));
+        fates.extend(dropped(&outcomes, DropReason::QueueFull));
+        fates.sort_unstable();
+        fates.dedup();
+        prop_assert_eq!(fates, (0..traffic.len() as u64).collect::<Vec<_>>());
+    }
+
+    /// A saturated link delivers at its rate, to the nanosecond.
+    #[test]
+    fn the_long_run_rate_is_exact(bps in 1_000u64..10_000_000_000, sizes in proptest::collection::vec(20u64..9_000, 1..500)) {
+        let config = LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(Rate::from_bps(bps), Duration::ZERO) };
+        let mut link = Link::new(config).expect("valid");
+        for (number, size) in sizes.iter().enumerate() {
+            link.enqueue(Instant::ZERO, Numbered { number: number as u64, size: *size });
+        }
+        let last = delivered(&drain(&mut link)).last().map(|(_, at)| u128::from(at.as_nanos()));
+        let bits = u128::from(sizes.iter().sum::<u64>()) * 8;
+        prop_assert_eq!(last, Some(bits * 1_000_000_000 / u128::from(bps)));
+    }
+
+    /// What comes out does not depend on how often the driver polls in between.
+    #[test]
+    fn lazy_and_eager_drivers_see_the_same(
+        config in any_config(),
+        traffic in proptest::collection::vec((0u64..5_000_000, 20u64..9_000), 1..100),
+    ) {
+        let run = |is_eager: bool| {
+            let mut link = Link::new(config.clone()).expect("valid");
+            let (mut now, mut outcomes) = (Instant::ZERO, Vec::new());
+            for (number, (gap, size)) in traffic.iter().enumerate() {
+                now += Duration::from_nanos(*gap);
+                while let Some(timeout) = link.next_timeout().filter(|at| is_eager && *at < now) {
+                    outcomes.extend(std::iter::from_fn(|| link.poll(timeout)));
+                }
+                link.enqueue(now, Numbered { number: number as u64, size: *size });
+            }
+            outcomes.extend(drain(&mut link));
+            (delivered(&outcomes), dropped(&outcomes, DropReason::Loss), dropped(&outcomes, DropReason::QueueFull))
+        };
+        let (mut eager, mut lazy) = (run(true), run(false));
+        // Packets that arrive in the same nanosecond by different ways may change places.
+        eager.0.sort_unstable_by_key(|(number, at)| (*at, *number));
+        lazy.0.sort_unstable_by_key(|(number, at)| (*at, *number));
+        prop_assert_eq!(eager, lazy);
+    }
+}
