@@ -2,6 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "an IO shell: the clock, threads and sockets are its job")]
 #![allow(unsafe_code, reason = "system calls; each block states why it is sound")]
 
-pub mod clock;
-pub mod poll;
-pub mod timer;
+mod error;
+pub mod namespace;
+pub mod network;
+pub mod process;
+pub mod tcp;
+
+pub use error::Error;
+pub use namespace::Namespace;

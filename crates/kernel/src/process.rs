@@ -1,0 +1,72 @@
+//! Child processes that never outlive their parent, and what they cost.
+
+use crate::Error;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Has the kernel kill the child of `command` (SIGKILL) when the thread that spawned it ends, however that happens.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: the closure runs between fork and exec and only makes the system calls prctl() and getppid(), which are
+    // async-signal-safe; it neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the request was made.
+            if libc::getppid() as u32 != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Processor time, user and system, that all threads of process `pid` have used so far.
+///
+/// # Errors
+/// If there is no such process.
+pub fn cpu_time(pid: u32) -> Result<Duration, Error> {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `clock` is a valid place for the answer.
+    let known = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) } == 0;
+    // SAFETY: `time` is a valid place for the answer.
+    if !known || unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
+        return Err(Error::last(format!("reading the processor time of process {pid}")));
+    }
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+/// Bytes of memory that process `pid` keeps resident.
+///
+/// # Errors
+/// If there is no such process.
+pub fn resident_memory(pid: u32) -> Result<u64, Error> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).map_err(Error::while_doing(format!("reading {path}")))?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kib: u64 = kib.ok_or_else(|| Error::Missing(format!("{path} does not tell VmRSS")))?;
+    Ok(kib * 1024)
+}
+
+/// Raises the number of descriptors that the process may open to the hard limit and returns it.
+///
+/// # Errors
+/// If Linux refuses.
+pub fn raise_open_files() -> Result<u64, Error> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(Error::last("reading the limit on open files"));
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is initialised and only read.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+        return Err(Error::last("raising the limit on open files"));
+    }
+    Ok(limit.rlim_cur)
+}

@@ -1,0 +1,96 @@
+//! Anonymous namespaces on the machine that runs the tests. Where it may not create any, the tests say so and pass.
+#![allow(clippy::disallowed_methods, reason = "starts threads and waits on the real clock")]
+
+use kernel::network::{IpBatch, set_sysctls};
+use kernel::{Namespace, process, tcp};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+
+/// A new namespace, or `None` where the machine does not allow one.
+fn namespace() -> Option<Namespace> {
+    match Namespace::new() {
+        Ok(namespace) => Some(namespace),
+        Err(error) if error.is_missing() => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_new_namespace_holds_nothing_but_loopback_and_leaves_the_caller_where_it_was() {
+    let interfaces = || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let before = interfaces();
+    let Some(namespace) = namespace() else { return };
+    let inside = namespace.run(interfaces).unwrap();
+    let names: Vec<_> = inside.lines().skip(2).filter_map(|line| line.split_once(':')).map(|(n, _)| n.trim()).collect();
+    assert_eq!(names, ["lo"]);
+    assert_eq!(interfaces().lines().count(), before.lines().count());
+}
+
+#[test]
+fn tcp_crosses_a_veth_pair_between_two_namespaces() {
+    let (Some(left), Some(right)) = (namespace(), namespace()) else { return };
+    IpBatch::new(&left)
+        .add_veth("left", &right, "right")
+        .add("addr add 198.18.0.1/24 dev left")
+        .add("link set left up")
+        .run()
+        .unwrap();
+    IpBatch::new(&right).add("addr add 198.18.0.2/24 dev right").add("link set right up").run().unwrap();
+    set_sysctls(&left, &[("ipv4/tcp_no_metrics_save", "1")]).unwrap();
+
+    let listener = right.run(|| TcpListener::bind("198.18.0.2:7")).unwrap().unwrap();
+    let server = right.spawn("server", move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).unwrap();
+        stream.write_all(&word).unwrap();
+    });
+    let echoed = left.run(|| {
+        let mut stream = TcpStream::connect("198.18.0.2:7").unwrap();
+        stream.write_all(b"ping").unwrap();
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).unwrap();
+        assert!(tcp::tcp_info(&stream).unwrap().cwnd > 0);
+        word
+    });
+    assert_eq!(&echoed.unwrap(), b"ping");
+    server.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_command_that_fails_is_named_with_what_ip_says() {
+    let Some(namespace) = namespace() else { return };
+    let error =
+        IpBatch::new(&namespace).add("link set lo up").add("link set nowhere up").run().unwrap_err().to_string();
+    assert!(error.contains("ip link set nowhere up"), "{error}");
+    assert!(error.contains("Cannot find device"), "{error}");
+}
+
+#[test]
+fn a_sysctl_that_does_not_exist_is_named() {
+    let Some(namespace) = namespace() else { return };
+    let error = set_sysctls(&namespace, &[("ipv4/no_such_setting", "1")]).unwrap_err().to_string();
+    assert!(error.contains("ipv4/no_such_setting"), "{error}");
+}
+
+#[test]
+fn a_child_runs_inside_and_dies_with_the_thread_that_started_it() {
+    let Some(namespace) = namespace() else { return };
+    let mut child = std::thread::spawn(move || {
+        let mut child =
+            namespace.command("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat is everywhere");
+        assert!(process::resident_memory(child.id()).unwrap() > 0);
+        process::cpu_time(child.id()).unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "cat waits for its input");
+        child
+    })
+    .join()
+    .unwrap();
+    // Its input is still open: only the signal can end it.
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
