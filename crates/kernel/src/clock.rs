@@ -1,14 +1,23 @@
-//! The host's monotonic clock.
+//! The host's monotonic clock, and the processor time that a thread uses.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 /// The time now: nanoseconds of `CLOCK_MONOTONIC`, the clock of [`crate::timer::Timer`]. It never steps back, and every
 /// process of the host reads the same one.
 pub fn now() -> Instant {
+    Instant::from_nanos(read(libc::CLOCK_MONOTONIC))
+}
+
+/// The processor time that the calling thread has used, in the kernel and outside it.
+pub fn thread_cpu_time() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to. The call cannot fail: CLOCK_MONOTONIC always exists on Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    // SAFETY: `time` is a valid timespec to write to. The call cannot fail: Linux has both clocks always.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -24,5 +33,11 @@ mod tests {
             assert!(next >= last);
             last = next;
         }
+    }
+
+    #[test]
+    fn a_busy_thread_uses_processor_time() {
+        let start = thread_cpu_time();
+        while thread_cpu_time() == start {}
     }
 }

@@ -2,11 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "an IO shell: the clock, threads and sockets are its job")]
 #![allow(unsafe_code, reason = "system calls; each block states why it is sound")]
 
+pub mod clock;
 mod error;
 pub mod namespace;
 pub mod network;
+pub mod packet;
+pub mod poll;
 pub mod process;
 pub mod tcp;
+pub mod timer;
 
 pub use error::Error;
 pub use namespace::Namespace;

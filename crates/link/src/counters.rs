@@ -1,7 +1,7 @@
 //! What became of every packet.
 
 use serde::Serialize;
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign, Sub};
 use units::Bytes;
 
 /// A number of packets and of the IP bytes in them.
@@ -18,6 +18,21 @@ impl AddAssign<Bytes> for Tally {
     fn add_assign(&mut self, size: Bytes) {
         self.packets += 1;
         self.bytes += size.as_u64();
+    }
+}
+
+impl Add for Tally {
+    type Output = Tally;
+    fn add(self, other: Tally) -> Tally {
+        Tally { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+impl Sub for Tally {
+    type Output = Tally;
+    /// What remains of `self` without `other`, a part of it.
+    fn sub(self, other: Tally) -> Tally {
+        Tally { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
     }
 }
 
@@ -40,11 +55,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets that are in the link: in its queue, on the way, or dropped but not yet reported.
-    pub fn in_transit(&self) -> u64 {
-        self.offered.packets + self.duplicated.packets
-            - self.delivered.packets
-            - self.dropped_queue_full.packets
-            - self.dropped_loss.packets
+    /// What is in the link: in its queue, on the way, or dropped but not yet reported.
+    pub fn in_transit(&self) -> Tally {
+        self.offered + self.duplicated - self.delivered - self.dropped_queue_full - self.dropped_loss
     }
 }

@@ -1,0 +1,338 @@
+//! Whole frames from and to a network interface (`packet(7)`), in batches, with the offload state of each.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use units::Bytes;
+
+/// How many frames one call receives or sends at most.
+pub const BATCH: usize = 64;
+
+/// The longest frame that is received whole: an IP packet of 65,535 bytes behind an Ethernet header with two VLAN tags,
+/// rounded up.
+const FRAME_MAX: usize = 65_600;
+
+/// What a host and its network card leave undone on a frame: the checksum, and the cutting of a super-packet into
+/// segments. The layout is the kernel's (`struct virtio_net_hdr` of `linux/virtio_net.h`), integers in host order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct OffloadHeader {
+    /// [`OffloadHeader::NEEDS_CHECKSUM`] and others.
+    pub flags: u8,
+    /// What kind of super-packet it is; [`OffloadHeader::GSO_NONE`] if none.
+    pub gso_type: u8,
+    /// Length of the headers that each segment repeats: a hint.
+    pub header_length: u16,
+    /// Payload bytes of each segment but the last.
+    pub gso_size: u16,
+    /// From where in the frame the checksum is to be computed.
+    pub checksum_start: u16,
+    /// Where the checksum is to be stored, counted from `checksum_start`; the pseudo-header's sum is there already.
+    pub checksum_offset: u16,
+}
+
+impl OffloadHeader {
+    /// Flag: the transport checksum is yet to be computed.
+    pub const NEEDS_CHECKSUM: u8 = 1;
+    /// An ordinary packet.
+    pub const GSO_NONE: u8 = 0;
+    /// A super-packet of TCP over IPv4.
+    pub const GSO_TCPV4: u8 = 1;
+    /// A super-packet of TCP over IPv6.
+    pub const GSO_TCPV6: u8 = 4;
+    /// A super-packet of UDP datagrams of equal size.
+    pub const GSO_UDP_L4: u8 = 5;
+    /// Bit in `gso_type`: the first segment alone carries CWR (RFC 3168).
+    pub const GSO_ECN: u8 = 0x80;
+}
+
+/// A frame that [`PacketSocket::send`] can send.
+pub trait Outgoing {
+    /// What is left undone on it.
+    fn offload(&self) -> &OffloadHeader;
+    /// The frame from its Ethernet header on.
+    fn frame(&self) -> &[u8];
+}
+
+/// A socket for all frames that come in on one interface, and for frames to go out on it. It stays in the network
+/// namespace in which it was opened.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+    interface: String,
+}
+
+impl PacketSocket {
+    /// Opens `interface` of the calling thread's network namespace, in promiscuous mode: every frame that arrives is
+    /// received, none that the host sends on it. Frames are sent past the queueing discipline. Up to `buffer` bytes of
+    /// frames wait in the kernel each way; without `CAP_NET_ADMIN` on the host, `net.core.rmem_max` (`wmem_max`) if less.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such interface, `PermissionDenied` without `CAP_NET_RAW` in the namespace, others of
+    /// `socket(2)` and `setsockopt(2)`; each names the interface.
+    pub fn open(interface: &str, buffer: Bytes) -> io::Result<Self> {
+        Self::open_unnamed(interface, buffer)
+            .map_err(|error| io::Error::new(error.kind(), format!("interface {interface}: {error}")))
+    }
+
+    fn open_unnamed(interface: &str, buffer: Bytes) -> io::Result<Self> {
+        let index = interface_index(interface)?;
+        // Protocol 0: nothing is received until the socket is set up and bound.
+        // SAFETY: no pointer is passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just returned this descriptor and nothing else owns it.
+        let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, interface: interface.to_owned() };
+        let yes: libc::c_int = 1;
+        for option in [libc::PACKET_VNET_HDR, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
+            socket.set_option(libc::SOL_PACKET, option, &yes)?;
+        }
+        let membership = libc::packet_mreq {
+            mr_ifindex: index,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        // The kernel doubles the value, to allow for its own overhead.
+        let buffer = libc::c_int::try_from(buffer.as_u64()).unwrap_or(libc::c_int::MAX / 2);
+        socket
+            .set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &buffer)
+            .or_else(|_| socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, &buffer))?;
+        socket
+            .set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &buffer)
+            .or_else(|_| socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &buffer))?;
+        socket.bind(index)?;
+        Ok(socket)
+    }
+
+    fn bind(&self, index: libc::c_int) -> io::Result<()> {
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as libc::c_ushort,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: index,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the pointer and the length describe `address`, which lives until after the call.
+        let result = unsafe {
+            libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn set_option<T: Copy>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+        // SAFETY: the pointer and the length describe `value`, which lives until after the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                option,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>() as libc::socklen_t,
+            )
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The interface's name.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Receives the frames that wait, at most [`BATCH`] of them, into `batch` (which forgets those it held). No frame
+    /// is no error. Does not block.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the next frame is a super-packet of a kind that cannot be described; that frame is gone.
+    /// `NetworkDown` once when the interface goes down; others of `recvmmsg(2)`.
+    pub fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        batch.received = 0;
+        let mut vectors: [[MaybeUninit<libc::iovec>; 2]; BATCH] =
+            [const { [const { MaybeUninit::uninit() }; 2] }; BATCH];
+        let mut messages: [MaybeUninit<libc::mmsghdr>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
+        let slots = batch.headers.iter_mut().zip(batch.frames.chunks_exact_mut(FRAME_MAX));
+        for ((header, frame), (vector, message)) in slots.zip(vectors.iter_mut().zip(&mut messages)) {
+            vector[0].write(libc::iovec { iov_base: (&raw mut *header).cast(), iov_len: size_of::<OffloadHeader>() });
+            vector[1].write(libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() });
+            message.write(message_of(vector));
+        }
+        // SAFETY: all BATCH messages were initialised above (the batch holds BATCH headers and BATCH frames), each with
+        // two vectors that point to distinct writable memory of the stated lengths in `batch`, which is borrowed
+        // mutably until after the call. Any bytes are valid for `OffloadHeader` and `u8`.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                messages.as_mut_ptr().cast(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        if received < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+                _ => Err(error),
+            };
+        }
+        batch.received = received as usize;
+        for (message, length) in messages.iter().zip(&mut batch.lengths).take(batch.received) {
+            // SAFETY: initialised above.
+            let message = unsafe { message.assume_init_ref() };
+            let is_whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            let frame_length = (message.msg_len as usize).saturating_sub(size_of::<OffloadHeader>());
+            *length = is_whole.then_some(frame_length);
+        }
+        Ok(batch.received)
+    }
+
+    /// Sends the first of `frames`, at most [`BATCH`], in order; returns how many were sent. Does not block.
+    ///
+    /// # Errors
+    /// Why the first frame was not sent: it is longer than the interface's MTU allows, the interface is down or gone,
+    /// the kernel is out of memory.
+    pub fn send(&self, frames: &[impl Outgoing]) -> io::Result<usize> {
+        let mut vectors: [[MaybeUninit<libc::iovec>; 2]; BATCH] =
+            [const { [const { MaybeUninit::uninit() }; 2] }; BATCH];
+        let mut messages: [MaybeUninit<libc::mmsghdr>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
+        for (frame, (vector, message)) in frames.iter().zip(vectors.iter_mut().zip(&mut messages)) {
+            // The kernel does not write to what it sends.
+            let offload = std::ptr::from_ref(frame.offload()).cast_mut();
+            let bytes = frame.frame();
+            vector[0].write(libc::iovec { iov_base: offload.cast(), iov_len: size_of::<OffloadHeader>() });
+            vector[1].write(libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() });
+            message.write(message_of(vector));
+        }
+        let count = frames.len().min(BATCH);
+        // SAFETY: the first `count` messages were initialised above, each with two vectors that describe memory of
+        // `frames`, which is borrowed until after the call and only read by it.
+        let sent = unsafe {
+            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr().cast(), count as libc::c_uint, libc::MSG_DONTWAIT)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+
+    /// Whether the interface was removed: nothing will ever come from it or go to it again. (Receiving does not tell.)
+    ///
+    /// # Errors
+    /// Those of `getsockname(2)`; none is expected.
+    pub fn is_interface_gone(&self) -> io::Result<bool> {
+        let mut address = MaybeUninit::<libc::sockaddr_ll>::zeroed();
+        let mut length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: both pointers are valid for writing, and `length` is the size of `address`.
+        let result = unsafe { libc::getsockname(self.fd.as_raw_fd(), address.as_mut_ptr().cast(), &mut length) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: all-zero bytes are a valid address, and the kernel has written another over them.
+        Ok(unsafe { address.assume_init() }.sll_ifindex < 0)
+    }
+
+    /// How many frames the kernel dropped because too many waited to be received, since this was last asked.
+    ///
+    /// # Errors
+    /// Those of `getsockopt(2)`; none is expected.
+    pub fn take_overruns(&self) -> io::Result<u64> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of_val(&statistics) as libc::socklen_t;
+        // SAFETY: both pointers are valid for writing, and `length` is the size of `statistics`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &mut length,
+            )
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(statistics.tp_drops)) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The frames of one [`PacketSocket::receive`]; its memory (some four megabytes) is reused by the next.
+#[derive(Debug)]
+pub struct ReceiveBatch {
+    headers: Box<[OffloadHeader]>,
+    /// One slot of `FRAME_MAX` bytes for each frame.
+    frames: Box<[u8]>,
+    /// The length of each frame; `None` if it did not fit.
+    lengths: [Option<usize>; BATCH],
+    received: usize,
+}
+
+impl ReceiveBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self {
+            headers: vec![OffloadHeader::default(); BATCH].into(),
+            frames: vec![0; BATCH * FRAME_MAX].into(),
+            lengths: [None; BATCH],
+            received: 0,
+        }
+    }
+
+    /// Each frame in order of arrival, with what is left undone on it; `None` for a frame that was too long.
+    pub fn iter(&self) -> impl Iterator<Item = Option<(&OffloadHeader, &[u8])>> {
+        let slots = self.headers.iter().zip(self.frames.chunks_exact(FRAME_MAX)).zip(&self.lengths);
+        slots.take(self.received).map(|((header, slot), length)| Some((header, slot.get(..(*length)?)?)))
+    }
+}
+
+impl Default for ReceiveBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A message without address and control data whose payload is described by `vector`.
+fn message_of(vector: &mut [MaybeUninit<libc::iovec>; 2]) -> libc::mmsghdr {
+    // SAFETY: all-zero bytes are a valid mmsghdr: null pointers and zero lengths.
+    let mut message: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_hdr.msg_iov = vector.as_mut_ptr().cast();
+    message.msg_hdr.msg_iovlen = 2;
+    message
+}
+
+/// The number of the interface named `interface` in the calling thread's network namespace.
+fn interface_index(interface: &str) -> io::Result<libc::c_int> {
+    let not_found = || io::Error::new(io::ErrorKind::NotFound, "there is none of this name");
+    let name = CString::new(interface).map_err(|_| not_found())?;
+    // SAFETY: `name` is a C string that lives until after the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 { Err(not_found()) } else { libc::c_int::try_from(index).map_err(|_| not_found()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offload_header_has_the_kernels_layout() {
+        assert_eq!(size_of::<OffloadHeader>(), 10);
+        assert_eq!(std::mem::offset_of!(OffloadHeader, checksum_offset), 8);
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = PacketSocket::open("nosuchif0", Bytes::new(1)).expect_err("no such interface");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("nosuchif0"), "{error}");
+    }
+
+    #[test]
+    fn a_fresh_batch_is_empty() {
+        assert_eq!(ReceiveBatch::new().iter().count(), 0);
+    }
+}
