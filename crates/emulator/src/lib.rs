@@ -1,1 +1,24 @@
-//! See the crate's description.
+//! A satellite link in real time: frames that arrive on one interface leave by another when [`link::Link`] says so.
+//!
+//! The two interfaces are like two ports of a bridge: frames keep their addresses, and hosts on both sides see each
+//! other on the link layer. Each direction has a [`link::LinkConfig`] of its own.
+//!
+//! - **Sizes are those of the wire.** A super-packet that the sending host left to its network card is cut into
+//!   segments first, each a packet with a fate of its own.
+//! - **Address resolution is exempt**: ARP and IPv6 neighbour discovery (RFC 4861) cross at once, so that one lost
+//!   request does not cost a transfer a second.
+//! - **Time is measured.** The report says how much later than the model packets were really sent.
+//! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
+//!
+//! VLAN tags that the network card has taken off a frame do not come back.
+#![allow(clippy::disallowed_methods, reason = "an IO shell: it reads the clock and moves packets")]
+
+mod direction;
+mod emulator;
+mod frame;
+mod headers;
+mod report;
+mod segment;
+
+pub use emulator::{Config, Emulator, Error, Monitor, open};
+pub use report::{DirectionReport, Dropped, Lateness, Report};

@@ -1,0 +1,177 @@
+//! One direction: from the receiving interface through the link to the sending interface.
+
+use crate::frame::{Frame, Pool};
+use crate::headers;
+use crate::report::{DirectionReport, Dropped, Lateness};
+use crate::segment::{Unsupported, segment};
+use hdrhistogram::Histogram;
+use kernel::clock;
+use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
+use link::{ConfigError, Counters, DropReason, Link, LinkConfig, Outcome, Packet, Tally};
+use units::{Bytes, Instant};
+
+/// The longest lateness that is told apart from longer ones.
+const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
+
+pub(crate) struct Direction {
+    link: Link<Frame>,
+    memory_limit: Bytes,
+    /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
+    outgoing: Vec<Frame>,
+    due: Vec<Option<Instant>>,
+    facts: Facts,
+}
+
+/// What is counted outside the link.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    link: Counters,
+    memory_limit: Tally,
+    send_failed: Tally,
+    receive_overrun: u64,
+    unsupported: u64,
+    exempt_frames: u64,
+    /// In nanoseconds.
+    lateness: Histogram<u64>,
+}
+
+impl Direction {
+    pub(crate) fn new(config: LinkConfig, memory_limit: Bytes) -> Result<Self, ConfigError> {
+        Ok(Self {
+            link: Link::new(config)?,
+            memory_limit,
+            outgoing: Vec::with_capacity(BATCH),
+            due: Vec::with_capacity(BATCH),
+            facts: Facts::new(),
+        })
+    }
+
+    /// Takes one received frame, which the batch could not hold if it is `None`.
+    pub(crate) fn accept(&mut self, now: Instant, received: Option<(&OffloadHeader, &[u8])>, pool: &mut Pool) {
+        let layered = received.and_then(|(offload, frame)| Some((offload, frame, headers::network_layer(frame)?)));
+        let Some((offload, frame, layer)) = layered else {
+            self.facts.unsupported += 1;
+            return;
+        };
+        let is_exempt = headers::is_address_resolution(frame, layer);
+        let cut = segment(offload, frame, layer, pool, |pool, frame| {
+            if is_exempt {
+                self.facts.exempt_frames += 1;
+                self.outgoing.push(frame);
+                self.due.push(None);
+            } else {
+                self.enqueue(now, frame, pool);
+            }
+        });
+        if cut == Err(Unsupported) {
+            self.facts.unsupported += 1;
+        }
+    }
+
+    fn enqueue(&mut self, now: Instant, frame: Frame, pool: &mut Pool) {
+        if self.link.counters().in_transit().bytes >= self.memory_limit.as_u64() {
+            self.facts.memory_limit += frame.size();
+            pool.give(frame.bytes);
+            return;
+        }
+        self.link.enqueue(now, frame);
+    }
+
+    /// Notes that a received frame was lost because it could not be described.
+    pub(crate) fn count_unsupported(&mut self) {
+        self.facts.unsupported += 1;
+    }
+
+    /// Notes frames that the kernel dropped before they could be received.
+    pub(crate) fn count_overruns(&mut self, frames: u64) {
+        self.facts.receive_overrun += frames;
+    }
+
+    /// Sends what is due by `now`.
+    pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
+        while let Some(outcome) = self.link.poll(now) {
+            match outcome {
+                Outcome::Departure { packet, at } => {
+                    self.outgoing.push(packet);
+                    self.due.push(Some(at));
+                    if self.outgoing.len() >= BATCH {
+                        self.flush(to, pool);
+                    }
+                }
+                Outcome::Drop { packet, reason: DropReason::QueueFull | DropReason::Loss, .. } => {
+                    pool.give(packet.bytes);
+                }
+            }
+        }
+        self.flush(to, pool)
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.link.next_timeout()
+    }
+
+    /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
+    fn flush(&mut self, to: &PacketSocket, pool: &mut Pool) {
+        let mut done = 0;
+        while done < self.outgoing.len() {
+            match to.send(&self.outgoing[done..]) {
+                Ok(sent) => {
+                    let now = clock::now();
+                    for due in self.due[done..done + sent].iter().flatten() {
+                        self.facts.lateness.saturating_record(now.since(*due).as_nanos());
+                    }
+                    done += sent;
+                }
+                Err(_) => {
+                    if self.due[done].is_some() {
+                        self.facts.send_failed += self.outgoing[done].size();
+                    }
+                    done += 1;
+                }
+            }
+        }
+        self.outgoing.drain(..).for_each(|frame| pool.give(frame.bytes));
+        self.due.clear();
+    }
+
+    /// Everything counted so far.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts { link: *self.link.counters(), ..self.facts.clone() }
+    }
+}
+
+impl Facts {
+    fn new() -> Self {
+        Self {
+            link: Counters::default(),
+            memory_limit: Tally::default(),
+            send_failed: Tally::default(),
+            receive_overrun: 0,
+            unsupported: 0,
+            exempt_frames: 0,
+            lateness: Histogram::new_with_max(LATENESS_MAX_NANOS, 2).expect("a maximum above two, and two digits"),
+        }
+    }
+
+    pub(crate) fn report(&self, from: &str, to: &str) -> DirectionReport {
+        DirectionReport {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            offered: self.link.offered + self.memory_limit,
+            duplicated: self.link.duplicated,
+            delivered: self.link.delivered - self.send_failed,
+            dropped: Dropped {
+                queue_full: self.link.dropped_queue_full,
+                loss: self.link.dropped_loss,
+                memory_limit: self.memory_limit,
+                send_failed: self.send_failed,
+                receive_overrun: self.receive_overrun,
+                unsupported: self.unsupported,
+            },
+            reordered: self.link.reordered,
+            in_transit_packets: self.link.in_transit().packets,
+            exempt_frames: self.exempt_frames,
+            lateness_us: Lateness::from_histogram(&self.lateness),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The loop that moves packets when their time has come.
+
+use crate::Report;
+use crate::direction::{Direction, Facts};
+use crate::frame::Pool;
+use kernel::packet::{PacketSocket, ReceiveBatch};
+use kernel::poll::{self, Interest};
+use kernel::{clock, timer};
+use link::{ConfigError, LinkConfig};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::{Bytes, Duration, Instant};
+
+/// What each direction does, and what the emulator may use for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// From the first interface to the second.
+    pub up: LinkConfig,
+    /// From the second interface to the first.
+    pub down: LinkConfig,
+    /// How long before a departure the thread stops sleeping and watches the clock instead: less lateness for more
+    /// processor time. Zero never spins; 80 µs covers most late wake-ups.
+    pub spin: Duration,
+    /// How many bytes of packets each direction may hold, in its queue and on the way; what comes on top is dropped.
+    pub memory: Bytes,
+}
+
+impl Config {
+    /// Links `up` and `down` without spinning, and 256 MB for each (4 s at 500 Mbit/s).
+    pub fn new(up: LinkConfig, down: LinkConfig) -> Self {
+        Self { up, down, spin: Duration::ZERO, memory: Bytes::new(256_000_000) }
+    }
+}
+
+/// Why an emulation did not start, or ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A direction's settings make no link.
+    #[error("{direction} {error}")]
+    Config {
+        /// `up` or `down`.
+        direction: &'static str,
+        /// Which value, and why.
+        error: ConfigError,
+    },
+    /// An interface was removed while the emulation ran, or can no longer be read.
+    #[error("interface {interface}: {error}")]
+    Interface {
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The thread cannot wait precisely.
+    #[error("cannot wait for packets: {0}")]
+    Wait(io::Error),
+}
+
+/// How often the loop looks at its stop flag, and brings the monitor up to date, at least.
+const HOUSEKEEPING: Duration = Duration::from_millis(50);
+
+/// Opens an interface of the calling thread's network namespace for an emulator, which may then run in any namespace.
+///
+/// # Errors
+/// As [`PacketSocket::open`].
+pub fn open(interface: &str) -> io::Result<PacketSocket> {
+    // A thousand super-packets: some 20 ms of a host that sends as fast as it can.
+    PacketSocket::open(interface, Bytes::new(64 * 1024 * 1024))
+}
+
+/// A link in real time between two interfaces.
+///
+/// ```no_run
+/// use emulator::{Config, Emulator, open};
+/// use std::sync::atomic::AtomicBool;
+///
+/// let geo: link::Preset = "geo".parse().expect("a preset");
+/// let config = Config::new(geo.return_link(), geo.forward());
+/// let emulator = Emulator::new(config, open("terminal0")?, open("hub0")?)?;
+/// let stop = AtomicBool::new(false); // another thread, or a signal handler, sets it
+/// let report = emulator.run(&stop)?;
+/// println!("{} packets went up", report.up.delivered.packets);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Emulator {
+    ports: [PacketSocket; 2],
+    /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
+    directions: [Direction; 2],
+    spin: Duration,
+    pool: Pool,
+    batch: ReceiveBatch,
+    monitor: Monitor,
+}
+
+impl Emulator {
+    /// An emulator between `first` and `second`; frames that arrive from now on wait until it runs.
+    ///
+    /// # Errors
+    /// If the settings of a direction make no link.
+    pub fn new(config: Config, first: PacketSocket, second: PacketSocket) -> Result<Self, Error> {
+        let direction =
+            |link, direction| Direction::new(link, config.memory).map_err(|error| Error::Config { direction, error });
+        let directions = [direction(config.up, "up")?, direction(config.down, "down")?];
+        let names = [first.interface().to_owned(), second.interface().to_owned()];
+        let snapshot = Snapshot::take(&directions, Duration::ZERO, Duration::ZERO);
+        Ok(Self {
+            ports: [first, second],
+            directions,
+            spin: config.spin,
+            pool: Pool::default(),
+            batch: ReceiveBatch::new(),
+            monitor: Monitor { names: names.into(), snapshot: Arc::new(Mutex::new(snapshot)) },
+        })
+    }
+
+    /// A view of the counters that other threads may keep while the emulator runs.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Moves packets until `stop` is set (which it notices within 50 ms). Packets still on the way are then dropped
+    /// with the emulator, and reported as in transit. Removes the timer slack of the calling thread.
+    ///
+    /// # Errors
+    /// If an interface is removed. An interface that is only down loses packets, and carries them again once it is up.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Report, Error> {
+        timer::set_slack(Duration::from_nanos(1)).map_err(Error::Wait)?;
+        let (start, cpu_start) = (clock::now(), clock::thread_cpu_time());
+        let mut next_housekeeping = start;
+        loop {
+            let now = clock::now();
+            if now >= next_housekeeping {
+                next_housekeeping = now + HOUSEKEEPING;
+                self.inspect_ports()?;
+                self.publish(now.since(start), clock::thread_cpu_time() - cpu_start);
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(self.monitor.report());
+                }
+            }
+            for index in [0, 1] {
+                self.receive(index);
+                self.depart(index);
+            }
+            self.wait(next_housekeeping)?;
+        }
+    }
+
+    /// Receives one batch from port `index`; what is still waiting then has its turn in the next round.
+    fn receive(&mut self, index: usize) {
+        let Self { ports, directions, pool, batch, .. } = self;
+        let direction = &mut directions[index];
+        match ports[index].receive(batch) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => direction.count_unsupported(),
+            // The interface went down; it may come up again. Whether it is gone for good is seen when inspecting it.
+            Err(_) => return,
+        }
+        let now = clock::now();
+        for received in batch.iter() {
+            direction.accept(now, received, pool);
+        }
+    }
+
+    fn depart(&mut self, index: usize) {
+        self.directions[index].depart(clock::now(), &self.ports[1 - index], &mut self.pool);
+    }
+
+    /// Waits for the next frame or departure. While a departure is near, it only looks and returns.
+    fn wait(&self, at_latest: Instant) -> Result<(), Error> {
+        let departure = self.directions.iter().filter_map(Direction::next_timeout).min();
+        let wake = departure.map_or(at_latest, |at| at.before(self.spin).min(at_latest));
+        let timeout = wake.since(clock::now());
+        let mut interests = [Interest::readable(self.ports[0].as_fd()), Interest::readable(self.ports[1].as_fd())];
+        poll::wait(&mut interests, Some(timeout)).map_err(Error::Wait)?;
+        Ok(())
+    }
+
+    fn inspect_ports(&mut self) -> Result<(), Error> {
+        for (port, direction) in self.ports.iter().zip(&mut self.directions) {
+            let failed = |error| Error::Interface { interface: port.interface().to_owned(), error };
+            direction.count_overruns(port.take_overruns().map_err(failed)?);
+            if port.is_interface_gone().map_err(failed)? {
+                return Err(failed(io::Error::other("it was removed")));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, wall: Duration, cpu: Duration) {
+        *self.monitor.lock() = Snapshot::take(&self.directions, wall, cpu);
+    }
+}
+
+/// A view of a running emulator, at most 50 ms old. Clones show the same emulator.
+#[derive(Clone)]
+pub struct Monitor {
+    names: Arc<[String; 2]>,
+    snapshot: Arc<Mutex<Snapshot>>,
+}
+
+impl Monitor {
+    /// What has happened so far; after the end of the run, what happened in it.
+    pub fn report(&self) -> Report {
+        let snapshot = self.lock().clone();
+        let [first, second] = self.names.as_ref();
+        Report {
+            wall_s: snapshot.wall.as_secs_f64(),
+            cpu_s: snapshot.cpu.as_secs_f64(),
+            up: snapshot.directions[0].report(first, second),
+            down: snapshot.directions[1].report(second, first),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Snapshot> {
+        // A snapshot is replaced as a whole, so one that a panicking thread left is sound.
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The counters at one moment; percentiles are computed by who reads them, not by the loop.
+#[derive(Clone)]
+struct Snapshot {
+    wall: Duration,
+    cpu: Duration,
+    directions: [Facts; 2],
+}
+
+impl Snapshot {
+    fn take(directions: &[Direction; 2], wall: Duration, cpu: Duration) -> Self {
+        Self { wall, cpu, directions: [directions[0].facts(), directions[1].facts()] }
+    }
+}

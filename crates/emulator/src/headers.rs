@@ -1,0 +1,146 @@
+//! The few header fields that the emulator reads.
+
+use units::Bytes;
+
+pub(crate) const ETHERNET_HEADER: usize = 14;
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const IPV6: u16 = 0x86dd;
+pub(crate) const IPV6_HEADER: usize = 40;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+const ARP: u16 = 0x0806;
+const ICMPV6: u8 = 58;
+const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
+
+/// The network-layer packet within a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NetworkLayer {
+    /// Its EtherType.
+    pub(crate) protocol: u16,
+    /// Where it starts in the frame.
+    pub(crate) offset: usize,
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// Finds the network layer behind the Ethernet header and up to two VLAN tags; `None` if the frame is too short.
+pub(crate) fn network_layer(frame: &[u8]) -> Option<NetworkLayer> {
+    let mut offset = ETHERNET_HEADER;
+    for _ in 0..2 {
+        let protocol = u16_at(frame, offset - 2)?;
+        if !VLAN_TAGS.contains(&protocol) {
+            return Some(NetworkLayer { protocol, offset });
+        }
+        offset += 4;
+    }
+    Some(NetworkLayer { protocol: u16_at(frame, offset - 2)?, offset })
+}
+
+/// The size of the IP packet in the frame, without the padding of short frames; for other protocols, of all behind the
+/// Ethernet header.
+pub(crate) fn packet_size(frame: &[u8], layer: NetworkLayer) -> Bytes {
+    let rest = frame.len() - layer.offset.min(frame.len());
+    let stated = match layer.protocol {
+        IPV4 => u16_at(frame, layer.offset + 2).map(usize::from),
+        IPV6 => u16_at(frame, layer.offset + 4).map(|payload| IPV6_HEADER + usize::from(payload)),
+        _ => None,
+    };
+    Bytes::from(stated.map_or(rest, |stated| stated.min(rest)))
+}
+
+/// Whether the frame resolves addresses: ARP (RFC 826), or one of the five messages of neighbour discovery (RFC 4861).
+pub(crate) fn is_address_resolution(frame: &[u8], layer: NetworkLayer) -> bool {
+    let ip = frame.get(layer.offset..).unwrap_or_default();
+    match layer.protocol {
+        ARP => true,
+        IPV6 => ip.get(6) == Some(&ICMPV6) && ip.get(IPV6_HEADER).is_some_and(|kind| (133..=137).contains(kind)),
+        _ => false,
+    }
+}
+
+/// The transport protocol of an IP packet and where in the frame its header starts, behind IPv4 options or IPv6
+/// extension headers (RFC 8200, section 4). `None` for other packets, fragments and broken headers.
+pub(crate) fn transport(frame: &[u8], layer: NetworkLayer) -> Option<(u8, usize)> {
+    let ip = frame.get(layer.offset..)?;
+    match layer.protocol {
+        IPV4 => {
+            let is_fragment = u16_at(ip, 6)? & 0x3fff != 0;
+            let header = usize::from(ip.first()? & 0xf) * 4;
+            (header >= 20 && !is_fragment).then_some((*ip.get(9)?, layer.offset + header))
+        }
+        IPV6 => {
+            let (mut next, mut offset) = (*ip.get(6)?, IPV6_HEADER);
+            // Hop-by-hop options, routing and destination options.
+            while matches!(next, 0 | 43 | 60) {
+                next = *ip.get(offset)?;
+                offset += 8 + 8 * usize::from(*ip.get(offset + 1)?);
+            }
+            Some((next, layer.offset + offset))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(protocol: u16, packet: &[u8]) -> Vec<u8> {
+        [&[0; 12][..], &protocol.to_be_bytes(), packet].concat()
+    }
+
+    #[test]
+    fn finds_the_network_layer_behind_vlan_tags() {
+        let layer = |bytes: &[u8]| network_layer(bytes).map(|layer| (layer.protocol, layer.offset));
+        assert_eq!(layer(&frame(IPV4, &[])), Some((IPV4, 14)));
+        assert_eq!(layer(&frame(0x8100, &[0, 5, 0x86, 0xdd])), Some((IPV6, 18)));
+        assert_eq!(layer(&frame(0x88a8, &[0, 5, 0x81, 0, 0, 6, 8, 0])), Some((IPV4, 22)));
+        assert_eq!(layer(&[0; 13]), None);
+        assert_eq!(layer(&frame(0x8100, &[0, 5])), None);
+    }
+
+    #[test]
+    fn sizes_leave_padding_out_and_survive_lies() {
+        let size = |bytes: &[u8]| packet_size(bytes, network_layer(bytes).expect("long enough")).as_u64();
+        let mut packet = [0; 46];
+        packet[..4].copy_from_slice(&[0x45, 0, 0, 40]);
+        assert_eq!(size(&frame(IPV4, &packet)), 40);
+        packet[2] = 0xff;
+        assert_eq!(size(&frame(IPV4, &packet)), 46);
+        assert_eq!(size(&frame(0x1234, &packet)), 46);
+    }
+
+    #[test]
+    fn only_address_resolution_is_exempt() {
+        let exempt = |bytes: &[u8]| is_address_resolution(bytes, network_layer(bytes).expect("long enough"));
+        assert!(exempt(&frame(ARP, &[0; 28])));
+        let mut icmp = [0; 48];
+        icmp[6] = ICMPV6;
+        for (kind, expected) in [(128, false), (132, false), (133, true), (135, true), (137, true), (138, false)] {
+            icmp[40] = kind;
+            assert_eq!(exempt(&frame(IPV6, &icmp)), expected, "{kind}");
+        }
+        assert!(!exempt(&frame(IPV4, &icmp)));
+        assert!(!exempt(&frame(IPV6, &[])));
+    }
+
+    #[test]
+    fn finds_the_transport_behind_options_and_extension_headers() {
+        let found = |bytes: &[u8]| transport(bytes, network_layer(bytes).expect("long enough"));
+        let mut v4 = [0; 24];
+        v4[0] = 0x46;
+        v4[9] = UDP;
+        assert_eq!(found(&frame(IPV4, &v4)), Some((UDP, 38)));
+        v4[7] = 1;
+        assert_eq!(found(&frame(IPV4, &v4)), None, "a fragment");
+        let mut v6 = [0; 80];
+        v6[6] = 0;
+        v6[40] = 60;
+        v6[41] = 1;
+        v6[56] = TCP;
+        assert_eq!(found(&frame(IPV6, &v6)), Some((TCP, 14 + 64)));
+        assert_eq!(found(&frame(IPV6, &v6[..50])), None, "cut off");
+    }
+}

@@ -1,0 +1,87 @@
+//! What the emulator says about a run.
+
+use hdrhistogram::Histogram;
+use link::Tally;
+use serde::Serialize;
+
+/// Both directions of a run, so far or at its end.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// How long it has run, in seconds.
+    pub wall_s: f64,
+    /// Processor time that the emulator used for it, in seconds.
+    pub cpu_s: f64,
+    /// From the first interface to the second.
+    pub up: DirectionReport,
+    /// From the second interface to the first.
+    pub down: DirectionReport,
+}
+
+/// What became of the packets of one direction. Sizes are those of IP packets.
+/// `offered + duplicated = delivered + dropped (but for receive_overrun and unsupported) + in_transit`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DirectionReport {
+    /// The interface from which it takes packets.
+    pub from: String,
+    /// The interface to which it gives them.
+    pub to: String,
+    /// Packets of wire size that came.
+    pub offered: Tally,
+    /// Copies that the link made.
+    pub duplicated: Tally,
+    /// Packets that left, copies included.
+    pub delivered: Tally,
+    /// Those that were dropped.
+    pub dropped: Dropped,
+    /// Packets that the link held back for others to overtake.
+    pub reordered: Tally,
+    /// Packets still on their way.
+    pub in_transit_packets: u64,
+    /// Frames of address resolution, which cross at once and count nowhere else.
+    pub exempt_frames: u64,
+    /// How much later than the model the packets left.
+    pub lateness_us: Lateness,
+}
+
+/// Why packets were dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Dropped {
+    /// The link's queue was full.
+    pub queue_full: Tally,
+    /// The link lost it.
+    pub loss: Tally,
+    /// The emulator's bound on memory was reached.
+    pub memory_limit: Tally,
+    /// The host refused to send it, for example because it is longer than the interface's MTU.
+    pub send_failed: Tally,
+    /// Frames that came faster than they could be received: the emulator was too slow. Never offered to the link.
+    pub receive_overrun: u64,
+    /// Super-packets of a kind that cannot be cut, and frames too long or too short. Never offered to the link.
+    pub unsupported: u64,
+}
+
+/// Percentiles of actual departure less the model's, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Lateness {
+    /// Half of the packets were less late.
+    pub p50: f64,
+    /// 99 of 100 packets were less late.
+    pub p99: f64,
+    /// 999 of 1000 packets were less late.
+    pub p999: f64,
+    /// No packet was later.
+    pub max: f64,
+}
+
+impl Lateness {
+    /// From a histogram of nanoseconds.
+    pub(crate) fn from_histogram(histogram: &Histogram<u64>) -> Self {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        Self {
+            p50: micros(histogram.value_at_quantile(0.5)),
+            p99: micros(histogram.value_at_quantile(0.99)),
+            p999: micros(histogram.value_at_quantile(0.999)),
+            max: micros(histogram.max()),
+        }
+    }
+}
