@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     };
     output::start_logging(&cli.output);
     let output = Output::new(&cli.output);
-    match commands::run(cli.command, &output) {
+    match commands::run(&cli.command, &output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => exit_with(&failure),
     }

@@ -1,4 +1,8 @@
-//! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(Args, &Output)`.
+//! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`.
+
+mod connection;
+mod receive;
+mod send;
 
 use crate::output::{Failure, Output};
 use clap::Subcommand;
@@ -7,18 +11,26 @@ use clap::Subcommand;
 pub const EXAMPLES: &str = "\
 Examples:
   bentpipe COMMAND --help                       what a command does, with examples
+  bentpipe receive --listen 127.0.0.1:7000      in one terminal,
+  bentpipe send --to 127.0.0.1:7000 --size 1GB  and this in another
 
 Quantities carry units (6Mbit/s, 550ms, 1MB, 320KiB); losses are plain probabilities (1e-3).
 Exit codes: 0 done; 1 ran and failed; 2 wrong usage or input; 3 this machine lacks something.";
 
 /// What bentpipe can do.
 #[derive(Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Send(send::Args),
+    Receive(receive::Args),
+}
 
 /// Runs `command`.
 ///
 /// # Errors
 /// As the command says; the failure knows its exit code.
-pub fn run(command: Command, _output: &Output) -> Result<(), Failure> {
-    match command {}
+pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
+    match command {
+        Command::Send(args) => send::run(args, output),
+        Command::Receive(args) => receive::run(args, output),
+    }
 }

@@ -1,0 +1,167 @@
+//! What `send` and `receive` share: their sockets, addresses, progress bars and results.
+
+use crate::output::{Failure, Output};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::transfer::{SocketOptions, TransferError};
+use serde::Serialize;
+use std::fmt::{self, Display};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
+use units::{Bytes, Duration, Rate};
+
+/// Options of the TCP connection.
+#[derive(Args, Clone)]
+pub struct SocketArgs {
+    /// Congestion control of this end, as the kernel calls it (cubic, bbr, reno); it matters where the data is sent
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    congestion_control: Option<String>,
+    /// Size of the send buffer (SO_SNDBUF), instead of the kernel's automatic tuning
+    #[arg(long, value_name = "SIZE", help_heading = "Connection")]
+    send_buffer: Option<Bytes>,
+    /// Size of the receive buffer (SO_RCVBUF), instead of the kernel's automatic tuning; it bounds the window
+    #[arg(long, value_name = "SIZE", help_heading = "Connection")]
+    receive_buffer: Option<Bytes>,
+    /// Give up when nothing moves for so long
+    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Connection")]
+    timeout: Duration,
+}
+
+/// The end of the help of `send` and `receive`.
+pub const INITIAL_WINDOW_HELP: &str = "\
+The initial window is no option of a socket: Linux takes it from the route (ip route change ROUTE initcwnd N initrwnd N).
+Buffers are limited by net.core.wmem_max and net.core.rmem_max, automatic tuning by net.ipv4.tcp_wmem and tcp_rmem.";
+
+impl SocketArgs {
+    /// The options as the transfer takes them.
+    ///
+    /// # Errors
+    /// If a value means nothing.
+    pub fn options(&self) -> Result<SocketOptions, Failure> {
+        if self.timeout.is_zero() {
+            return Err(Failure::usage("--timeout must be longer than 0s"));
+        }
+        Ok(SocketOptions {
+            congestion_control: self.congestion_control.clone(),
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            timeout: self.timeout,
+        })
+    }
+}
+
+/// Resolves `ADDR:PORT`, given with `option`.
+///
+/// # Errors
+/// If it is not one.
+pub fn resolve(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+    let example = "write for example 192.0.2.1:7000, [2001:db8::1]:7000 or localhost:7000";
+    let mut addresses =
+        text.to_socket_addrs().map_err(|error| Failure::usage(format!("{option} {text}: {error}; {example}")))?;
+    addresses.next().ok_or_else(|| Failure::usage(format!("{option} {text}: has no address; {example}")))
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        let kind = match &error {
+            TransferError::Option { source, .. } | TransferError::Listen { source, .. } => Some(source.kind()),
+            TransferError::File { .. } => return Failure::usage(error),
+            _ => None,
+        };
+        match kind {
+            // An unknown congestion control, a port below 1024.
+            Some(ErrorKind::NotFound | ErrorKind::PermissionDenied) => Failure::missing(error),
+            _ => Failure::failed(error),
+        }
+    }
+}
+
+/// A progress bar on stderr where a person watches, else nothing.
+pub fn progress_bar(output: &Output, total: Bytes) -> ProgressBar {
+    if !output.shows_progress() {
+        return ProgressBar::hidden();
+    }
+    let template = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total.as_u64()).with_style(style)
+}
+
+/// The results of one run: what each transfer came to.
+#[derive(Debug, Serialize)]
+pub struct Transfers {
+    /// One row for each.
+    pub transfers: Vec<Transfer>,
+}
+
+/// One transfer that ended.
+#[derive(Debug, Serialize)]
+pub struct Transfer {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// From the receiver's connect or accept to its last byte, seconds.
+    pub time_s: f64,
+    /// Bytes over time, bits per second.
+    pub goodput_bps: u64,
+    /// Whether the receiver got what was sent.
+    pub verified: bool,
+    /// Segments that TCP sent more than once; null at the receiver, which cannot know.
+    pub retransmitted_segments: Option<u32>,
+}
+
+impl Transfer {
+    /// A row for a transfer of `bytes` that took the receiver `time`.
+    pub fn new(peer: SocketAddr, bytes: Bytes, time: Duration, verified: bool) -> Self {
+        let goodput_bps = Rate::from_transfer(bytes, time).as_bps();
+        let time_s = time.as_secs_f64();
+        Self { peer, bytes: bytes.as_u64(), time_s, goodput_bps, verified, retransmitted_segments: None }
+    }
+}
+
+impl Display for Transfers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for transfer in &self.transfers {
+            write!(
+                f,
+                "{}: {} in {:.3} s, {} at the receiver, {}",
+                transfer.peer,
+                Bytes::new(transfer.bytes),
+                transfer.time_s,
+                Rate::from_bps(transfer.goodput_bps),
+                if transfer.verified { "verified" } else { "NOT VERIFIED" },
+            )?;
+            if let Some(segments) = transfer.retransmitted_segments {
+                write!(f, ", {segments} segments sent again")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs `transfer` once for each of `count` connections to `listener`, side by side.
+///
+/// # Errors
+/// The first failure, after all have ended.
+pub fn serve(
+    listener: &std::net::TcpListener,
+    options: &SocketOptions,
+    count: u32,
+    transfer: impl Fn(std::net::TcpStream, SocketAddr, std::time::Instant) -> Result<Transfer, Failure> + Sync,
+) -> Result<Transfers, Failure> {
+    let transfer = &transfer;
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for _ in 0..count {
+            let (stream, peer, start) = lab::transfer::accept(listener, options)?;
+            running.push(scope.spawn(move || transfer(stream, peer, start)));
+        }
+        let ended = running.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Failure::failed("a transfer ended in a way that is a bug")))
+        });
+        // All are waited for before the first failure is told.
+        let ended: Vec<_> = ended.collect();
+        Ok(Transfers { transfers: ended.into_iter().collect::<Result<_, _>>()? })
+    })
+}

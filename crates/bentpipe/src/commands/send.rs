@@ -1,0 +1,88 @@
+//! `bentpipe send`: the end of a transfer that has the data.
+
+use super::connection::{INITIAL_WINDOW_HELP, SocketArgs, Transfer, Transfers, progress_bar, resolve, serve};
+use crate::output::{Failure, Output};
+use clap::Args as ClapArgs;
+use lab::transfer::{Checksum, Content, Sent, TransferError, await_request, connect, listen, send};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe send --to 192.0.2.1:7000 picture.tif         to `bentpipe receive --listen 192.0.2.1:7000`
+  bentpipe send --to [2001:db8::1]:7000 --size 1MB      pseudo-random data instead of a file
+  bentpipe send --listen 0.0.0.0:7000 picture.tif       for `bentpipe receive --from ADDR:7000`
+  bentpipe send --to ADDR:7000 --size 10MB --congestion-control bbr --send-buffer 4MB";
+
+/// Send a file, or data of a given size, to `bentpipe receive`
+#[derive(ClapArgs)]
+#[command(after_help = format!("{EXAMPLES}\n\n{INITIAL_WINDOW_HELP}"))]
+pub struct Args {
+    /// The file to send
+    #[arg(value_name = "FILE", required_unless_present = "size", conflicts_with = "size")]
+    file: Option<PathBuf>,
+    /// Send so many pseudo-random bytes instead of a file
+    #[arg(long)]
+    size: Option<Bytes>,
+    /// Which pseudo-random bytes: the same seed gives the same data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Connect to a receiver that listens there
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
+    to: Option<String>,
+    /// Wait there for receivers to connect
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// With --listen: end after so many transfers
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Sends and prints what the receiver reported.
+///
+/// # Errors
+/// If the input is wrong, the connection fails or the data does not verify.
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let options = args.socket.options()?;
+    // A missing file is told before anybody connects.
+    args.content()?;
+    let transfers = match (&args.to, &args.listen) {
+        (Some(to), _) => {
+            let peer = resolve("--to", to)?;
+            let (mut stream, _) = connect(peer, &options)?;
+            Transfers { transfers: vec![args.send(&mut stream, peer, output)?] }
+        }
+        (None, Some(address)) => {
+            let listener = listen(resolve("--listen", address)?, &options)?;
+            super::receive::announce(&listener);
+            serve(&listener, &options, args.count, |mut stream, peer, _| {
+                await_request(&mut stream)?;
+                args.send(&mut stream, peer, output)
+            })?
+        }
+        (None, None) => return Err(Failure::usage("one of --to and --listen is needed")),
+    };
+    output.result(&transfers, || &transfers)
+}
+
+impl Args {
+    fn content(&self) -> Result<Content, TransferError> {
+        match (&self.file, self.size) {
+            (Some(path), _) => Content::from_file(path),
+            (None, size) => Ok(Content::random(size.unwrap_or_default(), self.seed)),
+        }
+    }
+
+    fn send(&self, stream: &mut TcpStream, peer: SocketAddr, output: &Output) -> Result<Transfer, Failure> {
+        let mut content = self.content()?;
+        let bar = progress_bar(output, content.size());
+        let sent = send(stream, &mut content, Checksum::Sha256, &mut |bytes| bar.set_position(bytes.as_u64()));
+        bar.finish_and_clear();
+        let Sent { bytes, receiver_time, retransmitted_segments } = sent?;
+        let transfer = Transfer::new(peer, bytes, receiver_time, true);
+        Ok(Transfer { retransmitted_segments: Some(retransmitted_segments), ..transfer })
+    }
+}

@@ -1,0 +1,117 @@
+//! What is sent: a file, or as many pseudo-random bytes as asked for.
+
+use super::TransferError;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use units::{Bytes, CounterRandom};
+
+/// Data to send, of a known size.
+#[derive(Debug)]
+pub struct Content {
+    size: Bytes,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    File {
+        file: File,
+        path: PathBuf,
+    },
+    /// Bytes not yet used of the latest draw are the last `left` of `draw`.
+    Random {
+        random: CounterRandom,
+        draw: [u8; 8],
+        left: usize,
+    },
+}
+
+impl Content {
+    /// The content of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read or is not a regular file.
+    pub fn from_file(path: &Path) -> Result<Self, TransferError> {
+        let error = |source| TransferError::File { path: path.to_owned(), source };
+        let file = File::open(path).map_err(error)?;
+        let metadata = file.metadata().map_err(error)?;
+        if !metadata.is_file() {
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file")));
+        }
+        let source = Source::File { file, path: path.to_owned() };
+        Ok(Self { size: Bytes::new(metadata.len()), source })
+    }
+
+    /// `size` pseudo-random bytes, always the same for the same `seed`.
+    pub fn random(size: Bytes, seed: u64) -> Self {
+        Self { size, source: Source::Random { random: CounterRandom::new(seed, 0), draw: [0; 8], left: 0 } }
+    }
+
+    /// How many bytes it has in all.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Reads the next bytes into `buffer`; returns how many, which is fewer than fit only at the end of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TransferError> {
+        match &mut self.source {
+            Source::Random { random, draw, left } => {
+                for byte in buffer.iter_mut() {
+                    if *left == 0 {
+                        *draw = random.next_u64().to_le_bytes();
+                        *left = draw.len();
+                    }
+                    *byte = draw[draw.len() - *left];
+                    *left -= 1;
+                }
+                Ok(buffer.len())
+            }
+            Source::File { file, path } => {
+                read_fully(file, buffer).map_err(|source| TransferError::File { path: path.clone(), source })
+            }
+        }
+    }
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_fully(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_content_depends_on_the_seed_and_not_on_how_it_is_read() {
+        let read = |seed, step: usize| {
+            let mut content = Content::random(Bytes::new(1000), seed);
+            let mut bytes = vec![0; 1000];
+            for chunk in bytes.chunks_mut(step) {
+                content.read(chunk).unwrap();
+            }
+            bytes
+        };
+        assert_eq!(read(1, 1000), read(1, 7));
+        assert_ne!(read(1, 1000), read(2, 1000));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Content::from_file(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(error.starts_with("/no/such/file: "), "{error}");
+    }
+}

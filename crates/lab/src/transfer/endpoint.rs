@@ -1,0 +1,107 @@
+//! Sockets with the options that a transfer may set on them.
+
+use super::TransferError;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
+use units::{Bytes, Duration};
+
+/// Options of a transfer's socket. What is not given is left to the kernel.
+#[derive(Debug, Clone)]
+pub struct SocketOptions {
+    /// `TCP_CONGESTION`: matters at the sender.
+    pub congestion_control: Option<String>,
+    /// `SO_SNDBUF`: switches the kernel's automatic tuning off. The kernel doubles it for its own use, and limits it by
+    /// the sysctl net.core.wmem_max.
+    pub send_buffer: Option<Bytes>,
+    /// `SO_RCVBUF`: the same at the receiver, with net.core.rmem_max; it bounds the window from the handshake on.
+    pub receive_buffer: Option<Bytes>,
+    /// How long connect(), or a read or write, may take without any progress.
+    pub timeout: Duration,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self { congestion_control: None, send_buffer: None, receive_buffer: None, timeout: Duration::from_secs(60) }
+    }
+}
+
+impl SocketOptions {
+    /// A socket for `address` with these options, set before any handshake so that they shape the window from its
+    /// first packet on.
+    fn socket(&self, address: SocketAddr) -> Result<Socket, TransferError> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+            .map_err(refused("type", "TCP"))?;
+        if let Some(name) = &self.congestion_control {
+            socket.set_tcp_congestion(name.as_bytes()).map_err(refused("congestion control", name))?;
+        }
+        if let Some(size) = self.send_buffer {
+            socket.set_send_buffer_size(size.as_usize()).map_err(refused("send buffer", size))?;
+        }
+        if let Some(size) = self.receive_buffer {
+            socket.set_recv_buffer_size(size.as_usize()).map_err(refused("receive buffer", size))?;
+        }
+        Ok(socket)
+    }
+
+    /// Bounds every wait on `stream`, and has it send what it is given at once.
+    fn prepare(&self, stream: &TcpStream) -> Result<(), TransferError> {
+        let timeout = Some(self.timeout.into());
+        stream.set_read_timeout(timeout).map_err(refused("read timeout", self.timeout))?;
+        stream.set_write_timeout(timeout).map_err(refused("write timeout", self.timeout))?;
+        stream.set_nodelay(true).map_err(refused("TCP_NODELAY option", "on"))
+    }
+}
+
+/// For `map_err`: `option` could not be set to `value`.
+fn refused(option: &'static str, value: impl ToString) -> impl FnOnce(io::Error) -> TransferError {
+    let value = value.to_string();
+    move |source| TransferError::Option { option, value, source }
+}
+
+/// Connects to `address`; returns the connection and the time just before connect().
+///
+/// # Errors
+/// If an option is refused or nobody accepts the connection in time.
+pub fn connect(address: SocketAddr, options: &SocketOptions) -> Result<(TcpStream, Instant), TransferError> {
+    let socket = options.socket(address)?;
+    let start = Instant::now();
+    socket
+        .connect_timeout(&address.into(), options.timeout.into())
+        .map_err(|source| TransferError::Connect { address, source })?;
+    let stream = TcpStream::from(socket);
+    options.prepare(&stream)?;
+    Ok((stream, start))
+}
+
+/// Listens on `address`. Connections inherit the options, but are prepared only by [`accept`].
+///
+/// # Errors
+/// If an option is refused or the address cannot be used.
+pub fn listen(address: SocketAddr, options: &SocketOptions) -> Result<TcpListener, TransferError> {
+    let error = |source| TransferError::Listen { address, source };
+    let socket = options.socket(address)?;
+    socket.set_reuse_address(true).map_err(error)?;
+    socket.bind(&address.into()).map_err(error)?;
+    socket.listen(4096).map_err(error)?;
+    Ok(socket.into())
+}
+
+/// Waits for the next connection; returns it, who called and when.
+///
+/// # Errors
+/// If the listener broke.
+pub fn accept(
+    listener: &TcpListener,
+    options: &SocketOptions,
+) -> Result<(TcpStream, SocketAddr, Instant), TransferError> {
+    let (stream, from) = listener.accept().map_err(|source| TransferError::Broken {
+        moment: "while waiting for a connection",
+        bytes: Bytes::ZERO,
+        source,
+    })?;
+    let now = Instant::now();
+    options.prepare(&stream)?;
+    Ok((stream, from, now))
+}

@@ -1,0 +1,130 @@
+//! The ftp-like application: one stretch of data over one TCP connection, verified at the receiver.
+//!
+//! Either end listens; whoever has the data sends it and whoever wants it answers with a report:
+//!
+//! ```text
+//!  sender                                receiver
+//!     │ ◄──────────────────────── request │   only where the receiver connected
+//!     │ header, data, SHA-256, FIN ─────► │
+//!     │ ◄───────── report (verified), FIN │
+//! ```
+//!
+//! The sender waits for nothing before the header (but for the request), so that a proxy which answers the handshake
+//! locally moves the data half a round trip after connect().
+
+mod content;
+mod endpoint;
+mod receiver;
+mod sender;
+mod trace;
+mod wire;
+
+pub use content::Content;
+pub use endpoint::{SocketOptions, accept, connect, listen};
+pub use receiver::{Received, receive, request};
+pub use sender::{Sent, await_request, send};
+pub use trace::{Sample, Trace};
+pub use wire::Checksum;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use units::{Bytes, Duration};
+
+/// Why a transfer did not happen or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The file with the content, or for it, cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// A socket option was refused.
+    #[error("cannot set the {option} to {value}: {source}")]
+    Option {
+        /// Which option, in words.
+        option: &'static str,
+        /// What it was to become.
+        value: String,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// The address to listen on cannot be used.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// Nobody answered, or with a refusal.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The address.
+        address: SocketAddr,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke {moment} ({bytes} of data had passed): {source}")]
+    Broken {
+        /// What was going on.
+        moment: &'static str,
+        /// Data that had passed.
+        bytes: Bytes,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// Nothing moved for too long.
+    #[error("nothing moved for {idle} {moment} ({bytes} of data had passed)")]
+    TimedOut {
+        /// What was going on.
+        moment: &'static str,
+        /// Data that had passed.
+        bytes: Bytes,
+        /// How long.
+        idle: Duration,
+    },
+    /// The connection ended cleanly before everything had arrived.
+    #[error("the connection ended {moment}, after {received} of {expected}")]
+    Truncated {
+        /// What was missing.
+        moment: &'static str,
+        /// Data that arrived.
+        received: Bytes,
+        /// Data that was announced.
+        expected: Bytes,
+    },
+    /// The other end is something else.
+    #[error("the other end {0}")]
+    Protocol(&'static str),
+    /// The file changed while it was sent.
+    #[error("the content ended after {read} of {announced}")]
+    ContentEnded {
+        /// Bytes read.
+        read: Bytes,
+        /// Bytes announced to the receiver.
+        announced: Bytes,
+    },
+    /// The receiver got other bytes than were sent.
+    #[error("the receiver reports that the data did not verify")]
+    NotVerified,
+}
+
+/// For `map_err`: the connection broke, or timed out, at `moment` after `bytes` of data.
+fn broken(
+    stream: &std::net::TcpStream,
+    moment: &'static str,
+    bytes: Bytes,
+) -> impl FnOnce(std::io::Error) -> TransferError {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    let idle = stream.read_timeout().ok().flatten().unwrap_or_default().into();
+    move |source| match source.kind() {
+        // A blocking socket whose SO_RCVTIMEO or SO_SNDTIMEO ran out says EAGAIN.
+        WouldBlock | TimedOut => TransferError::TimedOut { moment, bytes, idle },
+        _ => TransferError::Broken { moment, bytes, source },
+    }
+}

@@ -1,0 +1,129 @@
+//! The end that wants the data.
+
+use super::wire::{self, DIGEST_LENGTH, HEADER_REST_LENGTH, Header, Kind, PREFIX_LENGTH, Report};
+use super::{Checksum, Trace, TransferError, broken};
+use ring::digest;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+use units::{Bytes, Duration};
+
+const CHUNK: usize = 256 * 1024;
+
+/// Data that arrived in full.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes of data.
+    pub bytes: Bytes,
+    /// Whether they are those that were sent.
+    pub verified: bool,
+    /// When the last byte of data was read.
+    pub last_byte: Instant,
+    /// How much had arrived when.
+    pub trace: Trace,
+}
+
+/// Asks the sender, to which the caller connected, for its data.
+///
+/// # Errors
+/// If the connection fails.
+pub fn request(stream: &mut TcpStream) -> Result<(), TransferError> {
+    stream.write_all(&wire::request()).map_err(broken(stream, "while asking for the data", Bytes::ZERO))
+}
+
+/// Receives data into `sink`, verifies it and reports to the sender. Time counts from `start` (connect or accept).
+/// `progress` is told how many bytes of data arrived, and of how many.
+///
+/// # Errors
+/// If the connection fails or ends early, the other end is no sender, or `sink` fails. Data that does not verify is no
+/// error here: see [`Received::verified`].
+pub fn receive(
+    stream: &mut TcpStream,
+    start: Instant,
+    sink: &mut dyn Write,
+    progress: &mut dyn FnMut(Bytes, Bytes),
+) -> Result<Received, TransferError> {
+    let header = read_header(stream)?;
+    let mut trace = Trace::new(start);
+    let mut digest = digest::Context::new(&digest::SHA256);
+    let mut buffer = vec![0; CHUNK];
+    let mut received = Bytes::ZERO;
+    while received < header.size {
+        let wanted = (header.size - received).as_usize().min(CHUNK);
+        let read = read_some(stream, &mut buffer[..wanted], "in the middle of the data", received, header.size)?;
+        received += Bytes::from(read);
+        trace.record(Instant::now(), received);
+        if header.checksum == Checksum::Sha256 {
+            digest.update(&buffer[..read]);
+        }
+        sink.write_all(&buffer[..read]).map_err(|source| TransferError::File { path: "output".into(), source })?;
+        progress(received, header.size);
+    }
+    let last_byte = Instant::now();
+    trace.end(last_byte, received);
+    let verified = match header.checksum {
+        Checksum::Sha256 => read_digest(stream, header.size)? == digest.finish().as_ref(),
+        Checksum::LengthOnly => true,
+    } && ends_here(stream, header.size)?;
+    report(stream, Report { verified, bytes: received, time: last_byte.duration_since(start).into() })?;
+    Ok(Received { bytes: received, verified, last_byte, trace })
+}
+
+fn read_header(stream: &mut TcpStream) -> Result<Header, TransferError> {
+    let moment = "before any data";
+    let mut prefix = [0; PREFIX_LENGTH];
+    stream.read_exact(&mut prefix).map_err(broken(stream, moment, Bytes::ZERO))?;
+    if wire::read_prefix(&prefix)? == Kind::Request {
+        return Err(TransferError::Protocol("wants to receive, too"));
+    }
+    let mut rest = [0; HEADER_REST_LENGTH];
+    stream.read_exact(&mut rest).map_err(broken(stream, moment, Bytes::ZERO))?;
+    Header::read_rest(&rest)
+}
+
+fn read_digest(stream: &mut TcpStream, size: Bytes) -> Result<[u8; DIGEST_LENGTH], TransferError> {
+    let mut digest = [0; DIGEST_LENGTH];
+    let mut filled = 0;
+    while filled < DIGEST_LENGTH {
+        filled += read_some(stream, &mut digest[filled..], "before the checksum", size, size)?;
+    }
+    Ok(digest)
+}
+
+/// Reads at least one byte.
+fn read_some(
+    stream: &mut TcpStream,
+    buffer: &mut [u8],
+    moment: &'static str,
+    received: Bytes,
+    expected: Bytes,
+) -> Result<usize, TransferError> {
+    loop {
+        match stream.read(buffer) {
+            Ok(0) => return Err(TransferError::Truncated { moment, received, expected }),
+            Ok(read) => return Ok(read),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(broken(stream, moment, received)(error)),
+        }
+    }
+}
+
+/// Whether the sender's direction ends now, as it should.
+fn ends_here(stream: &mut TcpStream, size: Bytes) -> Result<bool, TransferError> {
+    match read_some(stream, &mut [0], "", size, size) {
+        Err(TransferError::Truncated { .. }) => Ok(true),
+        Ok(_) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn report(stream: &mut TcpStream, report: Report) -> Result<(), TransferError> {
+    stream.write_all(&report.to_bytes()).map_err(broken(stream, "while reporting to the sender", report.bytes))
+}
+
+impl Received {
+    /// Time from `start` to the last byte.
+    pub fn time_since(&self, start: Instant) -> Duration {
+        self.last_byte.duration_since(start).into()
+    }
+}
