@@ -1,1 +1,54 @@
-//! See the crate's description.
+//! `satpep`, the satellite transport between two gateways: sans-IO, many streams in one authenticated session, paced at
+//! the link's own rate, repaired by reports of what is missing and never slowed down by loss.
+//!
+//! It descends from SaTPEP (Velenis, Kalligeros and Pavlou: a TCP performance enhancing proxy for satellite links,
+//! Networking 2002): know the link, assign its capacity, report gaps at once. What it changes: datagrams have numbers of
+//! their own, capacity is paced and shared by the sender instead of assigned in windows by the receiver, and the
+//! session is authenticated.
+//!
+//! # One packet's way
+//! The driver reads from a TCP socket into a stream ([`Endpoint::write_with`]). When the link is free and it is the
+//! peer's and the stream's turn ([`Endpoint::poll_transmit`]), the session puts a piece of the stream into a datagram,
+//! notes in its ledger what the datagram carries, and the endpoint seals it under the datagram's number. At the other
+//! side [`Endpoint::handle_datagram`] opens it, refuses numbers seen before, puts the piece in its place and tells the
+//! driver that the stream is [`Event::Readable`]. The receiver's acknowledgement names the numbers that arrived; what it
+//! covers and does not name is lost, and the pieces which that datagram carried go out again in a new one, first.
+//!
+//! # What is where
+//! | module | idea |
+//! | --- | --- |
+//! | `endpoint` | all sessions of a link: handshakes, keys, whose turn it is |
+//! | `session` | one pair of gateways: frames in, frames out, streams, credits |
+//! | `stream` | the two halves of a stream and their pages of memory |
+//! | `ledger` | datagrams under way and their fate |
+//! | `received` | datagrams that arrived: replay protection, acknowledgements |
+//! | `pacer`, `scheduler` | when to send, and who |
+//! | `rtt`, `mtu` | what is learnt of the path |
+//! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
+//! | `wire` | datagrams and frames as bytes |
+
+mod config;
+mod endpoint;
+mod event;
+mod handshake;
+mod key;
+mod ledger;
+mod mtu;
+mod pacer;
+mod random;
+mod ranges;
+mod received;
+mod rtt;
+mod scheduler;
+mod seal;
+mod session;
+mod stats;
+mod stream;
+mod wire;
+
+pub use config::{ConfigError, EndpointConfig, PeerConfig};
+pub use endpoint::{Endpoint, Transmit};
+pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
+pub use key::{KeyError, PrivateKey, PublicKey};
+pub use seal::{Cipher, Mode};
+pub use stats::{Drops, EndpointStats, PeerStats, StreamStats};

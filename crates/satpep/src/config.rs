@@ -1,0 +1,118 @@
+//! What an endpoint is told at the start.
+
+use crate::{Cipher, Mode, PrivateKey, PublicKey};
+use std::net::SocketAddr;
+use units::{Bytes, Duration, Rate};
+
+/// An endpoint's settings. The defaults suit a GEO hop; each field says what it is for.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Who this gateway is.
+    pub private_key: PrivateKey,
+    /// Whether data is encrypted; the same on both sides. Default: encrypted.
+    pub mode: Mode,
+    /// The cipher proposed to peers. Default: AES-128-GCM.
+    pub cipher: Cipher,
+    /// Rate of the link that this side sends into, counted in IP bytes.
+    pub capacity: Rate,
+    /// Rate at which peers can send to this side; it sizes the receive pool.
+    pub receive_capacity: Rate,
+    /// The expected round-trip time; it sizes buffers and stands in for the measured one until there is one.
+    pub rtt: Duration,
+    /// Share of the free capacity that is used. Default 0.99: a queue that should not be there drains.
+    pub pacing_gain: f64,
+    /// Receive memory of one session. Default: 4 BDP, at least 32 MiB.
+    pub pool: Option<Bytes>,
+    /// Streams that a peer may have open at once. Default 16,384.
+    pub max_streams: u32,
+    /// The largest IP packet that the path may carry. Default 1500; smaller paths are found by probing.
+    pub mtu: u16,
+    /// Time without news from a peer after which it is asked for some. Default 2 s.
+    pub keepalive: Duration,
+    /// Time without news after which the streams of a peer are given up. Default 60 s.
+    pub outage_limit: Duration,
+    /// How late a datagram may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
+    /// seen.
+    pub reordering: Duration,
+    /// Whether capacity that would idle repeats the last datagrams, so that a loss at the end costs no round trip.
+    /// Default true.
+    pub repair: bool,
+}
+
+impl EndpointConfig {
+    /// Settings for a link of the given rates and round-trip time, all else as the defaults say.
+    pub fn new(private_key: PrivateKey, capacity: Rate, receive_capacity: Rate, rtt: Duration) -> Self {
+        Self {
+            private_key,
+            mode: Mode::default(),
+            cipher: Cipher::default(),
+            capacity,
+            receive_capacity,
+            rtt,
+            pacing_gain: 0.99,
+            pool: None,
+            max_streams: 16_384,
+            mtu: 1500,
+            keepalive: Duration::from_secs(2),
+            outage_limit: Duration::from_secs(60),
+            reordering: Duration::ZERO,
+            repair: true,
+        }
+    }
+
+    /// Bytes under way on the receiving side at full rate.
+    pub(crate) fn receive_bdp(&self) -> u64 {
+        self.receive_capacity.bytes_in(self.rtt).as_u64().max(64 * 1024)
+    }
+
+    /// The receive pool of a session.
+    pub(crate) fn receive_pool(&self) -> u64 {
+        self.pool.map_or((4 * self.receive_bdp()).max(32 << 20), Bytes::as_u64)
+    }
+
+    /// Memory for data written and not yet acknowledged, per session.
+    pub(crate) fn send_pool(&self) -> u64 {
+        (4 * self.capacity.bytes_in(self.rtt).as_u64()).max(32 << 20)
+    }
+
+    /// What a peer may send on a new stream before any credit: two BDP, so that the first round trip is never idle
+    /// and one repair fits.
+    pub(crate) fn stream_credit(&self) -> u64 {
+        (2 * self.receive_bdp()).max(256 * 1024).min(self.receive_pool() / 2)
+    }
+}
+
+/// A peer's settings.
+#[derive(Debug, Clone)]
+pub struct PeerConfig {
+    /// Who the peer is.
+    pub public_key: PublicKey,
+    /// Where to call it; `None` waits to be called.
+    pub address: Option<SocketAddr>,
+    /// Its share of the link relative to other peers. Default 1.
+    pub weight: u32,
+    /// The most that is sent to it.
+    pub cap: Option<Rate>,
+}
+
+impl PeerConfig {
+    /// A peer of weight one, without a cap.
+    pub fn new(public_key: PublicKey, address: Option<SocketAddr>) -> Self {
+        Self { public_key, address, weight: 1, cap: None }
+    }
+}
+
+/// Settings that make no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The peer's key is this gateway's own.
+    #[error("the peer has this gateway's own key; each gateway has a key of its own")]
+    OwnKey,
+    /// The peer is there already.
+    #[error("there is a peer with this key already")]
+    DuplicatePeer,
+    /// More peers than indices.
+    #[error("more than 65,535 peers")]
+    TooManyPeers,
+}

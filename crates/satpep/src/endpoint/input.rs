@@ -1,0 +1,278 @@
+//! Datagrams that arrived, and what time asks of a peer.
+
+use super::Endpoint;
+use super::peer::KeyPair;
+use crate::event::{Event, PeerId, ResetReason};
+use crate::handshake::{Hello, INIT_LENGTH, RESPONSE_LENGTH, Refusal};
+use crate::session::Session;
+use crate::wire::packet::{COOKIE, DATA, DataHeader, INIT, RESPONSE, expand_number, read_u32};
+use std::net::SocketAddr;
+use units::{Duration, Instant};
+
+/// How long a cookie is worth something, at least.
+pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
+/// Handshakes in a second above which a cookie is asked for, and above which none is answered.
+const BUSY: u32 = 20;
+const FLOODED: u32 = 200;
+
+impl Endpoint {
+    /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
+    /// with no state kept and no answer given.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        match datagram.first() {
+            Some(&DATA) => self.on_data(now, from, datagram),
+            Some(&INIT) => self.on_init(now, from, datagram),
+            Some(&RESPONSE) => self.on_response(now, from, datagram),
+            Some(&COOKIE) => self.on_cookie(now, datagram),
+            _ => self.stats.dropped.malformed += 1,
+        }
+    }
+
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        let Some(header) = DataHeader::read(datagram) else {
+            self.stats.dropped.malformed += 1;
+            return;
+        };
+        let id = PeerId(header.receiver & 0xffff);
+        let Some(peer) = self.peers.get_mut(id.index()) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        let Some(pair) = peer.key_pair(header.receiver) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        let fresh_session = match &peer.keys.unconfirmed {
+            Some((unconfirmed, hello)) if unconfirmed.local_index == header.receiver => {
+                peer.session.as_ref().is_none_or(|session| session.peer_epoch != hello.epoch)
+            }
+            _ => false,
+        };
+        let expected = match &peer.session {
+            Some(session) if !fresh_session => session.received.expected(),
+            _ => 0,
+        };
+        let number = expand_number(header.number_low, expected);
+        if !fresh_session && peer.session.as_ref().is_none_or(|session| !session.received.is_new(number)) {
+            self.stats.dropped.replayed += 1;
+            return;
+        }
+        let length = datagram.len();
+        let Ok(frames) = pair.receive.open(number, datagram) else {
+            self.stats.dropped.not_authentic += 1;
+            return;
+        };
+        self.stats.received_packets += 1;
+        self.stats.received_ip_bytes += (length + super::output::ip_overhead(&from)) as u64;
+        if peer.is_unconfirmed(header.receiver) {
+            self.confirm(now, id);
+        }
+        self.on_authentic(now, id, from, number, frames);
+    }
+
+    fn on_authentic(&mut self, now: Instant, id: PeerId, from: SocketAddr, number: u64, frames: &[u8]) {
+        let peer = &mut self.peers[id.index()];
+        let Some(session) = &mut peer.session else { return };
+        // The newest datagram tells where the peer is now; an older one may have been held back by someone.
+        if number >= session.received.expected() {
+            peer.address = Some(from);
+        }
+        session.on_heard(now);
+        if session.on_frames(now, number, frames).is_err() {
+            self.give_up(now, id, ResetReason::Protocol);
+        }
+        self.refresh(now, id);
+    }
+
+    /// The peer uses the keys of the handshake that we answered: so do we from now on.
+    fn confirm(&mut self, now: Instant, id: PeerId) {
+        if let Some((pair, hello)) = self.peers[id.index()].keys.unconfirmed.take() {
+            self.establish(now, id, pair, &hello);
+        }
+    }
+
+    /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
+    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair, hello: &Hello) {
+        self.stats.handshakes += 1;
+        let continues =
+            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
+        if !continues {
+            if self.peers[id.index()].session.is_some() {
+                self.events.push_back(Event::PeerRestarted(id));
+                self.drop_session(id, ResetReason::PeerRestarted);
+            }
+            self.sessions += 1;
+            let even = self.identity.public < self.peers[id.index()].config.public_key;
+            let session = Session::new(&self.config, id, self.sessions, hello, even, now);
+            let peer = &mut self.peers[id.index()];
+            peer.session = Some(session);
+            peer.keys.current = None;
+            self.events.push_back(Event::PeerUp(id));
+        }
+        let peer = &mut self.peers[id.index()];
+        pair.first_number = peer.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        peer.keys.previous = peer.keys.current.replace(pair);
+        peer.attempts = 0;
+        self.refresh(now, id);
+    }
+
+    /// Ends a session for good: both sides begin anew with the next handshake.
+    fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
+        self.drop_session(id, reason);
+        let peer = &mut self.peers[id.index()];
+        peer.epoch += 1;
+        peer.keys = super::peer::Keys::default();
+        peer.attempt_at = now;
+        self.events.push_back(Event::PeerSilent(id));
+    }
+
+    fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
+        if let Some(mut session) = self.peers[id.index()].session.take() {
+            self.events.extend(session.abandon(reason));
+        }
+    }
+
+    fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        if !self.identity.has_valid_mac1(datagram, INIT_LENGTH) {
+            self.stats.dropped.stranger += 1;
+            return;
+        }
+        let load = self.count_handshake(now);
+        if load > BUSY && (load > FLOODED || !self.cookies.has_valid_mac2(datagram, &from)) {
+            self.stats.dropped.flood += 1;
+            if load <= FLOODED {
+                self.stats.cookies_sent += 1;
+                let reply = self.cookies.reply(datagram, &from, &self.identity.public, &mut self.random);
+                self.outbox.push_back((from, reply));
+            }
+            return;
+        }
+        let received = match self.identity.receive(datagram, &mut self.random) {
+            Ok(received) => received,
+            Err(refusal) => return self.count_refusal(refusal),
+        };
+        let Some(&id) = self.by_key.get(&received.initiator) else {
+            self.stats.dropped.stranger += 1;
+            return;
+        };
+        if received.hello.timestamp <= self.peers[id.index()].last_timestamp {
+            self.stats.dropped.replayed += 1;
+            return;
+        }
+        self.peers[id.index()].last_timestamp = received.hello.timestamp;
+        let local_index = self.new_index(id);
+        let hello = self.hello(now, id);
+        if let Some((response, agreement)) = self.identity.respond(received, &hello, local_index) {
+            self.peers[id.index()].keys.unconfirmed = Some(KeyPair::new(agreement, local_index, false, now));
+            self.outbox.push_back((from, response));
+        }
+    }
+
+    fn on_response(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        if !self.identity.has_valid_mac1(datagram, RESPONSE_LENGTH) {
+            self.stats.dropped.stranger += 1;
+            return;
+        }
+        let Some((id, mut pending)) = self.take_attempt(read_u32(datagram, 8)) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        match self.identity.complete(&mut pending, datagram) {
+            Ok(agreement) => {
+                let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
+                self.peers[id.index()].address = Some(from);
+                self.establish(now, id, pair, &hello);
+                // The peer switches to the new keys with the first datagram that uses them.
+                if let Some(session) = &mut self.peers[id.index()].session {
+                    session.on_heard(now);
+                    session.ping();
+                }
+                self.refresh(now, id);
+            }
+            Err(refusal) => {
+                self.peers[id.index()].attempt = Some(pending);
+                self.count_refusal(refusal);
+            }
+        }
+    }
+
+    fn on_cookie(&mut self, now: Instant, datagram: &[u8]) {
+        let Some((id, pending)) = self.take_attempt(read_u32(datagram, 4)) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        let peer = &mut self.peers[id.index()];
+        match pending.read_cookie(&peer.config.public_key, datagram) {
+            Some(cookie) => {
+                peer.cookie = Some((cookie, now));
+                peer.attempt_at = now;
+                self.refresh(now, id);
+            }
+            None => {
+                peer.attempt = Some(pending);
+                self.stats.dropped.not_authentic += 1;
+            }
+        }
+    }
+
+    /// The handshake of ours that `local_index` names.
+    fn take_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, crate::handshake::Pending)> {
+        let local_index = local_index?;
+        let id = PeerId(local_index & 0xffff);
+        let attempt = &mut self.peers.get_mut(id.index())?.attempt;
+        attempt.take_if(|pending| pending.local_index == local_index).map(|pending| (id, pending))
+    }
+
+    fn count_refusal(&mut self, refusal: Refusal) {
+        match refusal {
+            Refusal::ModeMismatch => self.stats.dropped.mode_mismatch += 1,
+            Refusal::NotAuthentic => self.stats.dropped.not_authentic += 1,
+        }
+    }
+
+    /// An index that names the peer in its lower half and is hard to guess in its upper.
+    fn new_index(&mut self, id: PeerId) -> u32 {
+        self.random.u32() << 16 | id.0
+    }
+
+    fn hello(&self, now: Instant, id: PeerId) -> Hello {
+        Hello {
+            epoch: self.peers[id.index()].epoch,
+            timestamp: self.unix_time(now),
+            cipher: self.config.cipher,
+            session_credit: self.config.receive_pool(),
+            stream_credit: self.config.stream_credit(),
+            max_streams: self.config.max_streams,
+        }
+    }
+
+    pub(super) fn on_peer_timeout(&mut self, now: Instant, id: PeerId) {
+        let limit = self.config.outage_limit;
+        let peer = &mut self.peers[id.index()];
+        if let Some(session) = &mut peer.session {
+            session.on_timeout(now);
+            if session.last_heard + limit <= now {
+                self.give_up(now, id, ResetReason::Outage);
+            }
+        }
+        if self.peers[id.index()].handshake_at() <= now {
+            self.begin_handshake(now, id);
+        }
+    }
+
+    fn begin_handshake(&mut self, now: Instant, id: PeerId) {
+        let local_index = self.new_index(id);
+        let hello = self.hello(now, id);
+        let peer = &mut self.peers[id.index()];
+        peer.on_attempt(now, self.config.rtt);
+        let cookie = peer.cookie.filter(|(_, at)| now.since(*at) < COOKIE_LIFE).map(|(cookie, _)| cookie);
+        // A peer that fell silent may be found where it was last heard, or where it is configured to be.
+        let to = if peer.attempts % 2 == 0 { peer.config.address.or(peer.address) } else { peer.address };
+        let key = peer.config.public_key;
+        let init = self.identity.initiate(&key, &hello, local_index, cookie.as_ref(), &mut self.random);
+        if let (Some((datagram, pending)), Some(to)) = (init, to) {
+            self.peers[id.index()].attempt = Some(pending);
+            self.outbox.push_back((to, datagram));
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The endpoint: all sessions that one gateway runs over one satellite link.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | the driver's interface |
+//! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
+//! | `input.rs` | datagrams that arrived: handshakes, and data for sessions |
+//! | `output.rs` | whose turn it is to send, at the link's pace |
+
+mod input;
+mod output;
+mod peer;
+
+use crate::config::{ConfigError, EndpointConfig, PeerConfig};
+use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
+use crate::handshake::{CookieJar, Identity};
+use crate::pacer::Pacer;
+use crate::random::SecureRandom;
+use crate::scheduler::Scheduler;
+use crate::session::Session;
+use crate::stats::{EndpointStats, PeerStats, StreamStats};
+use peer::Peer;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use units::{Duration, Instant, Rate};
+
+/// One or more datagrams to send, all to one address: `size` bytes of the buffer in pieces of `segment_size`, of which
+/// the last may be shorter (the form that UDP segmentation offload takes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Transmit {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Bytes in the buffer.
+    pub size: usize,
+    /// Bytes of each datagram.
+    pub segment_size: usize,
+}
+
+/// The satellite transport of one gateway over one link, without a socket or a clock of its own.
+///
+/// # Driving it
+/// 1. Hand in what happens: [`handle_datagram`](Self::handle_datagram) for every UDP payload,
+///    [`handle_timeout`](Self::handle_timeout) when [`next_timeout`](Self::next_timeout) has come, and what the streams'
+///    users do.
+/// 2. Empty [`poll_event`](Self::poll_event).
+/// 3. Send what [`poll_transmit`](Self::poll_transmit) gives, until it gives nothing.
+/// 4. Wait for input, or until [`next_timeout`](Self::next_timeout), which any of these calls may have changed.
+///
+/// `now` never goes back from one call to the next. Calls with the name of a stream that is gone do nothing.
+pub struct Endpoint {
+    config: EndpointConfig,
+    identity: Identity,
+    random: SecureRandom,
+    cookies: CookieJar,
+    cookies_rotate_at: Instant,
+    /// Handshakes seen in the second that began at the instant.
+    handshake_load: (Instant, u32),
+    started: Instant,
+    unix_start: u64,
+    peers: Vec<Peer>,
+    by_key: BTreeMap<crate::PublicKey, PeerId>,
+    pacer: Pacer,
+    capacity: Rate,
+    outside: Rate,
+    scheduler: Scheduler<PeerId>,
+    /// Peers with something that does not wait for the pace.
+    urgent: VecDeque<PeerId>,
+    /// Peers that would use idle capacity.
+    idle: VecDeque<PeerId>,
+    /// Handshake datagrams to send.
+    outbox: VecDeque<(SocketAddr, Vec<u8>)>,
+    timers: BTreeSet<(Instant, PeerId)>,
+    events: VecDeque<Event>,
+    sessions: u32,
+    stats: EndpointStats,
+}
+
+impl Endpoint {
+    /// The proxied traffic keeps at least this share of the link, whatever else is on it.
+    const LEAST_SHARE: f64 = 0.1;
+
+    /// An endpoint without peers. `unix_time` is nanoseconds since 1970: handshakes carry it so that none is accepted
+    /// twice, so it must not go back between runs. `seed` must be random and secret.
+    pub fn new(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
+        let mut random = SecureRandom::new(seed);
+        let identity = Identity::new(config.private_key.clone(), config.mode);
+        let mut endpoint = Self {
+            identity,
+            cookies: CookieJar::new(&mut random),
+            cookies_rotate_at: now + input::COOKIE_LIFE,
+            random,
+            handshake_load: (now, 0),
+            started: now,
+            unix_start: unix_time,
+            peers: Vec::new(),
+            by_key: BTreeMap::new(),
+            pacer: Pacer::new(config.capacity),
+            capacity: config.capacity,
+            outside: Rate::ZERO,
+            scheduler: Scheduler::new(usize::from(config.mtu)),
+            urgent: VecDeque::new(),
+            idle: VecDeque::new(),
+            outbox: VecDeque::new(),
+            timers: BTreeSet::new(),
+            events: VecDeque::new(),
+            sessions: 0,
+            stats: EndpointStats::default(),
+            config,
+        };
+        endpoint.set_pace(now);
+        endpoint
+    }
+
+    /// Adds a peer, and calls it if its address is known.
+    ///
+    /// # Errors
+    /// If the key is this gateway's own or another peer's, or there are too many peers.
+    pub fn add_peer(&mut self, now: Instant, peer: PeerConfig) -> Result<PeerId, ConfigError> {
+        if peer.public_key == self.identity.public {
+            return Err(ConfigError::OwnKey);
+        }
+        if self.by_key.contains_key(&peer.public_key) {
+            return Err(ConfigError::DuplicatePeer);
+        }
+        let index = u16::try_from(self.peers.len()).map_err(|_| ConfigError::TooManyPeers)?;
+        let id = PeerId(u32::from(index));
+        self.by_key.insert(peer.public_key, id);
+        self.peers.push(Peer::new(peer, self.unix_start, now));
+        self.refresh(now, id);
+        Ok(id)
+    }
+
+    /// This gateway's public key.
+    pub fn public_key(&self) -> crate::PublicKey {
+        self.identity.public
+    }
+
+    /// The link's capacity changed.
+    pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
+        self.capacity = capacity;
+        self.set_pace(now);
+    }
+
+    /// Traffic outside the sessions was measured at this rate on the link: it is left room.
+    pub fn set_outside_traffic(&mut self, now: Instant, rate: Rate) {
+        self.outside = rate;
+        self.set_pace(now);
+    }
+
+    fn set_pace(&mut self, now: Instant) {
+        let free = self.capacity.saturating_sub(self.outside).max(self.capacity.mul_f64(Self::LEAST_SHARE));
+        self.pacer.set_rate(now, free.mul_f64(self.config.pacing_gain));
+    }
+
+    /// Does what time asks for.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.cookies_rotate_at <= now {
+            self.cookies_rotate_at = now + input::COOKIE_LIFE;
+            self.cookies.rotate(&mut self.random);
+        }
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            self.peers[id.index()].timer = None;
+            self.on_peer_timeout(now, id);
+            self.refresh(now, id);
+        }
+    }
+
+    /// When the endpoint wants to be called, by [`handle_timeout`](Self::handle_timeout) and then
+    /// [`poll_transmit`](Self::poll_transmit). A time in the past means at once.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        if !self.outbox.is_empty() || !self.urgent.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
+        timer.into_iter().chain(paced).min()
+    }
+
+    /// The next piece of news.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Opens a stream to `peer`. The peer learns of it with the first bytes.
+    ///
+    /// # Errors
+    /// If there is no session, or the peer takes no more streams.
+    pub fn open(&mut self, _now: Instant, peer: PeerId) -> Result<StreamId, OpenError> {
+        let session = self.peers.get_mut(peer.index()).and_then(|peer| peer.session.as_mut());
+        session.ok_or(OpenError::NotConnected)?.open()
+    }
+
+    /// Bytes that can be written to a stream now.
+    pub fn write_space(&self, id: StreamId) -> usize {
+        self.session(id).map_or(0, |session| session.write_space(id))
+    }
+
+    /// Writes to a stream; returns how many bytes it took. When it takes fewer than offered,
+    /// [`Event::Writable`] follows.
+    pub fn write(&mut self, now: Instant, id: StreamId, data: &[u8]) -> usize {
+        self.with_session(now, id, |session| session.write(id, data)).unwrap_or(0)
+    }
+
+    /// Lends the stream's buffer to `read`, which returns how many bytes it put there. The buffer is empty if there is
+    /// no space now; [`Event::Writable`] follows then.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn write_with<E>(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
+            Some(session) => {
+                let result = session.write_with(id, read);
+                self.refresh(now, id.peer);
+                result
+            }
+            None => read(&mut []),
+        }
+    }
+
+    /// Ends this side's direction after the last byte written.
+    pub fn finish(&mut self, now: Instant, id: StreamId) {
+        self.with_session(now, id, |session| session.finish(id));
+    }
+
+    /// Gives up both directions. What was not yet delivered is dropped, here and at the peer.
+    pub fn reset(&mut self, now: Instant, id: StreamId, reason: ResetReason) {
+        self.with_session(now, id, |session| session.reset(id, reason));
+    }
+
+    /// Lends the bytes that can be read, in order; returns how many of `slices` it filled.
+    pub fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
+        self.session(id).map_or(0, |session| session.readable(id, slices))
+    }
+
+    /// Drops `bytes` bytes that were read, so that the peer may send more.
+    pub fn consume(&mut self, now: Instant, id: StreamId, bytes: usize) {
+        self.with_session(now, id, |session| session.consume(id, bytes));
+    }
+
+    /// Whether the peer ended its direction and every byte of it was consumed. Once both directions have ended,
+    /// [`Event::Closed`] says so instead, and the stream is gone.
+    pub fn is_read_finished(&self, id: StreamId) -> bool {
+        self.session(id).is_some_and(|session| session.is_read_finished(id))
+    }
+
+    /// Tells all peers that this gateway stops, so that they bypass it at once.
+    pub fn close(&mut self, now: Instant) {
+        for index in 0..self.peers.len() {
+            if let Some(session) = self.peers[index].session.as_mut() {
+                session.close();
+                self.refresh(now, PeerId(index as u32));
+            }
+        }
+    }
+
+    /// How a peer stands.
+    pub fn peer_state(&self, peer: PeerId) -> PeerState {
+        match self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref()) {
+            None => PeerState::Connecting,
+            Some(session) if session.is_silent() => PeerState::Silent,
+            Some(_) => PeerState::Up,
+        }
+    }
+
+    /// Where datagrams to a peer go now.
+    pub fn peer_address(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.peers.get(peer.index())?.address
+    }
+
+    /// A peer's counters.
+    pub fn peer_stats(&self, now: Instant, peer: PeerId) -> PeerStats {
+        let session = self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref());
+        let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
+        PeerStats { pacing_rate: self.pacer.rate(), ..stats }
+    }
+
+    /// A stream's counters; `None` if it is gone.
+    pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
+        self.session(id)?.stream_stats(id)
+    }
+
+    /// The endpoint's counters.
+    pub fn stats(&self) -> &EndpointStats {
+        &self.stats
+    }
+
+    fn session(&self, id: StreamId) -> Option<&Session> {
+        self.peers.get(id.peer.index())?.session.as_ref()
+    }
+
+    fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let session = self.peers.get_mut(id.peer.index())?.session.as_mut()?;
+        let result = act(session);
+        self.refresh(now, id.peer);
+        Some(result)
+    }
+
+    /// Takes a peer's news, and puts it where what it has to send and its next timer say.
+    fn refresh(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        if let Some(session) = &mut peer.session {
+            while let Some(event) = session.poll_event() {
+                self.events.push_back(event);
+            }
+            if session.has_urgent(now) && !std::mem::replace(&mut peer.urgent_queued, true) {
+                self.urgent.push_back(id);
+            }
+            if session.has_paced(now) && peer.cap.as_ref().is_none_or(|cap| cap.is_ready(now)) {
+                self.scheduler.activate(id, &mut peer.place);
+            }
+            if session.has_idle(now) && !std::mem::replace(&mut peer.idle_queued, true) {
+                self.idle.push_back(id);
+            }
+        }
+        // A timer that is too early costs a call; one that is too late costs a round trip.
+        let wanted = peer.next_timeout(now);
+        if peer.timer.is_none_or(|timer| wanted < timer) {
+            if let Some(timer) = peer.timer {
+                self.timers.remove(&(timer, id));
+            }
+            peer.timer = Some(wanted);
+            self.timers.insert((wanted, id));
+        }
+    }
+
+    /// Nanoseconds since 1970, by the time at the start and our own since.
+    fn unix_time(&self, now: Instant) -> u64 {
+        self.unix_start.saturating_add(now.since(self.started).as_nanos())
+    }
+
+    /// Whether the busy handling of handshakes is due: more of them than honest peers send.
+    fn count_handshake(&mut self, now: Instant) -> u32 {
+        if now.since(self.handshake_load.0) >= Duration::from_secs(1) {
+            self.handshake_load = (now, 0);
+        }
+        self.handshake_load.1 += 1;
+        self.handshake_load.1
+    }
+}

@@ -1,0 +1,177 @@
+//! Whose turn it is to send, at the link's pace.
+
+use super::peer::Peer;
+use super::{Endpoint, Transmit};
+use crate::event::PeerId;
+use crate::scheduler::{Flow, Flows};
+use crate::session::Urgency;
+use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
+use std::net::SocketAddr;
+use units::Instant;
+
+/// The peers as the scheduler sees them.
+struct PeerFlows<'a> {
+    peers: &'a mut [Peer],
+    now: Instant,
+}
+
+impl Flows<PeerId> for PeerFlows<'_> {
+    fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
+        let peer = self.peers.get_mut(id.index())?;
+        let has_paced = peer.session.as_ref().is_some_and(|session| session.has_paced(self.now));
+        let busy = has_paced && peer.can_seal() && peer.cap.as_ref().is_none_or(|cap| cap.is_ready(self.now));
+        Some(Flow { place: &mut peer.place, busy, weight: peer.config.weight })
+    }
+}
+
+/// Bytes of the IP and UDP headers of a datagram to or from an address.
+pub(super) fn ip_overhead(address: &SocketAddr) -> usize {
+    if address.ip().to_canonical().is_ipv4() { 28 } else { 48 }
+}
+
+impl Peer {
+    /// Whether there is somewhere to send to and a key to seal with.
+    fn can_seal(&self) -> bool {
+        let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        self.address.is_some() && self.keys.current.as_ref().is_some_and(|keys| !keys.is_spent(next))
+    }
+}
+
+impl Endpoint {
+    /// Fills `buffer` with what may be sent now, `None` if that is nothing. `buffer` has room for one datagram of the
+    /// configured MTU at least; with more room, several leave at once.
+    pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        if let Some((to, datagram)) = self.outbox.pop_front() {
+            buffer[..datagram.len()].copy_from_slice(&datagram);
+            let transmit = Transmit { to, size: datagram.len(), segment_size: datagram.len() };
+            return Some(self.sent(now, None, transmit));
+        }
+        self.transmit_urgent(now, buffer).or_else(|| self.transmit_paced(now, buffer))
+    }
+
+    fn transmit_urgent(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        while let Some(&id) = self.urgent.front() {
+            let peer = &mut self.peers[id.index()];
+            let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent(now));
+            // Where the pace allows data as well, the two share a datagram.
+            let urgency = if self.pacer.is_ready(now) { Urgency::Paced } else { Urgency::Now };
+            if urgent {
+                if let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX) {
+                    return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+                }
+            }
+            self.peers[id.index()].urgent_queued = false;
+            self.urgent.pop_front();
+        }
+        None
+    }
+
+    fn transmit_paced(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        if !self.pacer.is_ready(now) {
+            return None;
+        }
+        while let Some(id) = self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) {
+            if let Some(transmit) = self.transmit_probe(now, id, buffer) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit_batch(now, id, buffer) {
+                return Some(transmit);
+            }
+            // Only what credits do not allow yet is left: it comes back with the next credit.
+            self.peers[id.index()].place.charge(usize::from(self.config.mtu));
+        }
+        self.transmit_idle(now, buffer)
+    }
+
+    /// Datagrams of one size to one peer, as many as the pace, the peer's turn and the buffer allow.
+    fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
+        let (to, segment_size) = fill_datagram(&mut self.peers[id.index()], now, buffer, Urgency::Paced, usize::MAX)?;
+        let mut transmit = self.sent(now, Some(id), Transmit { to, size: segment_size, segment_size });
+        while self.pacer.is_ready(now) && buffer.len() - transmit.size >= segment_size {
+            if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
+                break;
+            }
+            let rest = &mut buffer[transmit.size..];
+            let peer = &mut self.peers[id.index()];
+            if peer.session.as_ref().is_some_and(|session| session.has_probe(now)) {
+                break;
+            }
+            let Some((_, size)) = fill_datagram(peer, now, rest, Urgency::Paced, segment_size) else { break };
+            let _ = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
+            transmit.size += size;
+            if size < segment_size {
+                break;
+            }
+        }
+        Some(transmit)
+    }
+
+    fn transmit_probe(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
+        let peer = &mut self.peers[id.index()];
+        let to = peer.address?;
+        let session = peer.session.as_mut()?;
+        let ip_size = session.poll_mtu_probe(now)?;
+        let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
+        let filled = session.fill_probe(now, &mut buffer[DATA_HEADER..size - TAG], ip_size);
+        seal(peer, filled.number, &mut buffer[..size]);
+        Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }))
+    }
+
+    fn transmit_idle(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        while let Some(id) = self.idle.pop_front() {
+            let peer = &mut self.peers[id.index()];
+            let wanted = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
+            let filled = if wanted { fill_datagram(peer, now, buffer, Urgency::Idle, usize::MAX) } else { None };
+            match filled {
+                Some((to, size)) => {
+                    self.idle.push_back(id);
+                    return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+                }
+                None => peer.idle_queued = false,
+            }
+        }
+        None
+    }
+
+    /// Counts and paces what leaves.
+    fn sent(&mut self, now: Instant, id: Option<PeerId>, transmit: Transmit) -> Transmit {
+        let ip_bytes = transmit.size + ip_overhead(&transmit.to);
+        self.stats.sent_packets += 1;
+        self.stats.sent_ip_bytes += ip_bytes as u64;
+        self.pacer.on_sent(now, ip_bytes);
+        if let Some(id) = id {
+            let peer = &mut self.peers[id.index()];
+            peer.place.charge(ip_bytes);
+            if let Some(cap) = &mut peer.cap {
+                cap.on_sent(now, ip_bytes);
+            }
+            self.refresh(now, id);
+        }
+        transmit
+    }
+}
+
+/// Writes and seals one datagram of at most `max_size` bytes; returns where it goes and its length.
+fn fill_datagram(
+    peer: &mut Peer,
+    now: Instant,
+    buffer: &mut [u8],
+    urgency: Urgency,
+    max_size: usize,
+) -> Option<(SocketAddr, usize)> {
+    let to = peer.address?;
+    let session = peer.session.as_mut()?;
+    let headers = ip_overhead(&to);
+    let size = (usize::from(session.mtu()) - headers).min(buffer.len()).min(max_size);
+    let space = buffer.get_mut(DATA_HEADER..size.checked_sub(TAG)?)?;
+    let filled = session.fill(now, space, headers + DATA_OVERHEAD, urgency)?;
+    let size = DATA_OVERHEAD + filled.length;
+    seal(peer, filled.number, &mut buffer[..size]);
+    Some((to, size))
+}
+
+fn seal(peer: &Peer, number: u64, datagram: &mut [u8]) {
+    let Some(keys) = &peer.keys.current else { return };
+    DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(datagram);
+    keys.send.seal(number, datagram);
+}

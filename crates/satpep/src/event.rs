@@ -1,0 +1,135 @@
+//! What an endpoint tells its driver, and the names by which they speak of peers and streams.
+
+/// A peer of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub(crate) u32);
+
+/// A stream of a session with a peer. Names are not used again: that of a closed stream stays harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    pub(crate) peer: PeerId,
+    pub(crate) session: u32,
+    pub(crate) slot: u32,
+    pub(crate) number: u64,
+}
+
+impl PeerId {
+    /// The peer's place in the order in which peers were added, from 0.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl StreamId {
+    /// The peer at its other end.
+    pub const fn peer(self) -> PeerId {
+        self.peer
+    }
+
+    /// Its number in the session.
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// Why a stream was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ResetReason {
+    /// The server refused the connection.
+    Refused,
+    /// There is no way to the server.
+    Unreachable,
+    /// The server did not answer.
+    TimedOut,
+    /// The far gateway's policy forbids the connection.
+    Denied,
+    /// One end of the TCP connection reset it.
+    Aborted,
+    /// The peer's gateway lost its state.
+    PeerRestarted,
+    /// The satellite link was away for too long.
+    Outage,
+    /// Too many streams at once.
+    StreamLimit,
+    /// The peer broke the protocol.
+    Protocol,
+    /// The gateway stops.
+    Shutdown,
+}
+
+impl ResetReason {
+    const CODES: [(ResetReason, u64, &'static str); 10] = [
+        (ResetReason::Refused, 1, "connection refused by the server"),
+        (ResetReason::Unreachable, 2, "server unreachable"),
+        (ResetReason::TimedOut, 3, "server did not answer"),
+        (ResetReason::Denied, 4, "denied by the far gateway's policy"),
+        (ResetReason::Aborted, 5, "connection reset"),
+        (ResetReason::PeerRestarted, 6, "gateway restarted"),
+        (ResetReason::Outage, 7, "satellite link lost for too long"),
+        (ResetReason::StreamLimit, 8, "too many streams"),
+        (ResetReason::Protocol, 9, "protocol violation"),
+        (ResetReason::Shutdown, 10, "gateway stopped"),
+    ];
+
+    /// The code on the wire.
+    pub fn code(self) -> u64 {
+        Self::CODES.iter().find(|(reason, ..)| *reason == self).map_or(5, |(_, code, _)| *code)
+    }
+
+    /// The reason with this code; one from a later version reads as [`ResetReason::Aborted`].
+    pub fn from_code(code: u64) -> Self {
+        Self::CODES.iter().find(|(_, known, _)| *known == code).map_or(ResetReason::Aborted, |(reason, ..)| *reason)
+    }
+}
+
+impl std::fmt::Display for ResetReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(Self::CODES.iter().find(|(reason, ..)| reason == self).map_or("connection reset", |(.., text)| text))
+    }
+}
+
+/// News for the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Event {
+    /// The peer answers: connections to it can be accelerated.
+    PeerUp(PeerId),
+    /// The peer has not answered for a few round trips, or said that it stops: new connections should bypass it.
+    PeerSilent(PeerId),
+    /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.
+    PeerRestarted(PeerId),
+    /// The peer opened a stream.
+    Opened(StreamId),
+    /// There is something to read: data, or the end.
+    Readable(StreamId),
+    /// There is space again after a write found none.
+    Writable(StreamId),
+    /// The stream was given up; nothing more comes, nothing more is sent.
+    Reset(StreamId, ResetReason),
+    /// Both directions ended in order, everything acknowledged and consumed.
+    Closed(StreamId),
+}
+
+/// How a peer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerState {
+    /// There is no session yet, or none any more.
+    Connecting,
+    /// It answers.
+    Up,
+    /// There is a session, but it has not answered for a few round trips.
+    Silent,
+}
+
+/// A stream that could not be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no session with the peer.
+    #[error("there is no session with the peer")]
+    NotConnected,
+    /// The peer takes no more streams.
+    #[error("the peer takes no more streams")]
+    TooManyStreams,
+}

@@ -1,0 +1,116 @@
+//! Curve25519 keys, written as WireGuard writes them: 32 bytes in base64.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver as _, DefaultResolver};
+
+/// A gateway's secret. It is not shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PrivateKey([u8; 32]);
+
+/// A gateway's name to its peers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+/// A key that is not 32 bytes in base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a key: a key is 32 bytes in base64, 44 characters that end in `=`; make one with `bentpipe keygen`")]
+pub struct KeyError;
+
+impl PrivateKey {
+    /// A key from 32 random bytes, clamped as RFC 7748, section 5, asks.
+    pub fn from_random(mut bytes: [u8; 32]) -> Self {
+        bytes[0] &= 0xf8;
+        bytes[31] = bytes[31] & 0x7f | 0x40;
+        Self(bytes)
+    }
+
+    /// The public key that belongs to this one.
+    pub fn public_key(&self) -> PublicKey {
+        let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("snow's default build has Curve25519");
+        dh.set(&self.0);
+        PublicKey(dh.pubkey().try_into().expect("Curve25519 public keys have 32 bytes"))
+    }
+
+    /// The key as text. Whoever reads it can be this gateway.
+    pub fn to_base64(&self) -> String {
+        BASE64_STANDARD.encode(self.0)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl PublicKey {
+    /// The 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+fn decode(text: &str) -> Result<[u8; 32], KeyError> {
+    BASE64_STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(KeyError)
+}
+
+impl std::str::FromStr for PrivateKey {
+    type Err = KeyError;
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        decode(text).map(Self::from_random)
+    }
+}
+
+impl std::str::FromStr for PublicKey {
+    type Err = KeyError;
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        decode(text).map(Self)
+    }
+}
+
+impl std::fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&BASE64_STANDARD.encode(self.0))
+    }
+}
+
+impl std::fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PrivateKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_key_is_that_of_rfc_7748() {
+        // RFC 7748, section 6.1: Alice's keys.
+        let secret: [u8; 32] = [
+            0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
+            0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,
+        ];
+        let public = PrivateKey::from_random(secret).public_key();
+        assert_eq!(public.as_bytes()[..4], [0x85, 0x20, 0xf0, 0x09]);
+        assert_eq!(public.as_bytes()[28..], [0xaa, 0x9b, 0x4e, 0x6a]);
+    }
+
+    #[test]
+    fn text_round_trips_and_secrets_stay_hidden() {
+        let key = PrivateKey::from_random([7; 32]);
+        assert_eq!(key.to_base64().parse(), Ok(key.clone()));
+        assert_eq!(key.public_key().to_string().parse(), Ok(key.public_key()));
+        assert_eq!(format!("{key:?}"), "PrivateKey(…)");
+        assert_eq!("short=".parse::<PublicKey>(), Err(KeyError));
+    }
+}

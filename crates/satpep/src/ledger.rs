@@ -1,0 +1,349 @@
+//! The sender's record of datagrams: each has a number of its own, so its fate is known for itself.
+//!
+//! A datagram is settled once: delivered, when an acknowledgement names it; lost, when an acknowledgement covers it and
+//! does not name it (at once on a single ordered hop, after a reordering window where reordering was seen), or when
+//! acknowledgements have passed it by and it is long overdue. What a lost datagram carried is sent again in a new one,
+//! so a segment is sent again only when the feedback for its latest copy has come and is negative.
+
+use crate::wire::frame::AckFrame;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use units::{Duration, Instant};
+
+/// Names a stream: its place in the session's table and its number, which tells a later stream in the same place apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamKey {
+    pub(crate) slot: u32,
+    pub(crate) number: u64,
+}
+
+/// What a datagram carried that must be known when its fate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SentFrame {
+    Stream { key: StreamKey, offset: u64, length: u16, fin: bool },
+    StreamCredit(StreamKey),
+    SessionCredit,
+    Reset(StreamKey),
+    MtuProbe(u16),
+    Ping,
+}
+
+pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
+
+/// A datagram whose fate is now known.
+pub(crate) struct Settled {
+    pub(crate) frames: SentFrames,
+    pub(crate) ip_size: u16,
+    pub(crate) delivered: bool,
+    /// A copy of its stream data is still under way.
+    pub(crate) copy_in_flight: bool,
+}
+
+struct Entry {
+    sent: Instant,
+    ip_size: u16,
+    in_flight: bool,
+    eliciting: bool,
+    /// When an acknowledgement first covered it without naming it.
+    missing_since: Option<Instant>,
+    /// The datagram that repeats its stream data ahead of any feedback.
+    copy: Option<u64>,
+    is_copy: bool,
+    frames: SentFrames,
+}
+
+/// An acknowledgement of datagrams never sent: the peer is confused or lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
+/// The datagrams not yet settled.
+pub(crate) struct Ledger {
+    first: u64,
+    entries: VecDeque<Entry>,
+    eliciting: usize,
+    /// How long a gap may be reordering.
+    reordering: Duration,
+    /// The latest losses, to find out which of them were only late.
+    recent_losses: VecDeque<(u64, Instant)>,
+    /// When the earliest missing datagram counts as lost.
+    loss_deadline: Option<Instant>,
+    /// Copies go from the newest datagram to the oldest; the next candidate lies below this number.
+    copy_below: u64,
+}
+
+impl Ledger {
+    const RECENT_LOSSES: usize = 256;
+
+    pub(crate) fn new(reordering: Duration) -> Self {
+        Self {
+            first: 0,
+            entries: VecDeque::new(),
+            eliciting: 0,
+            reordering,
+            recent_losses: VecDeque::new(),
+            loss_deadline: None,
+            copy_below: 0,
+        }
+    }
+
+    /// The number of the next datagram.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// Every number below is settled.
+    pub(crate) fn floor(&self) -> u64 {
+        self.first
+    }
+
+    /// Whether something that asks for an acknowledgement is under way.
+    pub(crate) fn awaits_ack(&self) -> bool {
+        self.eliciting > 0
+    }
+
+    pub(crate) fn loss_deadline(&self) -> Option<Instant> {
+        self.loss_deadline
+    }
+
+    /// Records the datagram [`Ledger::next_number`]. One without frames is settled from the start.
+    pub(crate) fn record(&mut self, now: Instant, ip_size: usize, frames: SentFrames, copy_of: Option<u64>) {
+        let number = self.next_number();
+        let eliciting = !frames.is_empty();
+        self.eliciting += usize::from(eliciting);
+        if let Some(original) = copy_of.and_then(|original| self.entry_mut(original)) {
+            original.copy = Some(number);
+        } else if eliciting {
+            self.copy_below = number + 1;
+        }
+        let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
+        let (in_flight, is_copy) = (eliciting, copy_of.is_some());
+        self.entries.push_back(Entry {
+            sent: now,
+            ip_size,
+            in_flight,
+            eliciting,
+            missing_since: None,
+            copy: None,
+            is_copy,
+            frames,
+        });
+        self.forget_settled();
+    }
+
+    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn is_in_flight(&self, number: u64) -> bool {
+        let entry = number.checked_sub(self.first).and_then(|at| self.entries.get(at as usize));
+        entry.is_some_and(|entry| entry.in_flight)
+    }
+
+    /// Settles what `ack` tells about. Returns the time since its newest datagram was sent, if that is news.
+    /// A datagram that acknowledgements do not reach back to is lost `horizon` after it was sent.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &AckFrame<'_>,
+        horizon: Duration,
+        settled: &mut Vec<Settled>,
+    ) -> Result<Option<Duration>, NeverSent> {
+        if ack.largest >= self.next_number() {
+            return Err(NeverSent);
+        }
+        let newest = self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.sent));
+        for range in ack.ranges() {
+            for number in range.start.max(self.first)..range.end {
+                self.settle(number, true, settled);
+            }
+            self.learn_reordering(now, &range);
+        }
+        self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), settled);
+        Ok(newest)
+    }
+
+    /// Settles missing datagrams whose reordering window has passed.
+    pub(crate) fn on_timeout(&mut self, now: Instant, settled: &mut Vec<Settled>) {
+        if self.loss_deadline.is_some_and(|deadline| deadline <= now) {
+            self.find_losses(now, None, settled);
+        }
+    }
+
+    fn find_losses(&mut self, now: Instant, ack: Option<(u64, u64, Duration)>, settled: &mut Vec<Settled>) {
+        self.loss_deadline = None;
+        let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
+        for number in self.first..end {
+            let reordering = self.reordering;
+            let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { continue };
+            let deadline = match ack {
+                Some((covered_from, _, horizon)) if number < covered_from => entry.sent + horizon,
+                Some(_) => *entry.missing_since.get_or_insert(now) + reordering,
+                None => match entry.missing_since {
+                    Some(since) => since + reordering,
+                    None => continue,
+                },
+            };
+            if deadline <= now {
+                self.recent_losses.push_back((number, now));
+                self.settle(number, false, settled);
+            } else {
+                self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
+            }
+        }
+        while self.recent_losses.len() > Self::RECENT_LOSSES {
+            self.recent_losses.pop_front();
+        }
+        self.forget_settled();
+    }
+
+    fn settle(&mut self, number: u64, delivered: bool, settled: &mut Vec<Settled>) {
+        let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
+        entry.in_flight = false;
+        let (frames, ip_size, copy) = (std::mem::take(&mut entry.frames), entry.ip_size, entry.copy);
+        self.eliciting -= usize::from(self.entries[(number - self.first) as usize].eliciting);
+        let copy_in_flight = copy.is_some_and(|copy| self.is_in_flight(copy));
+        settled.push(Settled { frames, ip_size, delivered, copy_in_flight });
+    }
+
+    /// A datagram taken for lost that arrived after all was only late: wait that much longer from now on.
+    fn learn_reordering(&mut self, now: Instant, delivered: &std::ops::Range<u64>) {
+        if self.recent_losses.is_empty() {
+            return;
+        }
+        let late = self.recent_losses.iter().filter(|(number, _)| delivered.contains(number));
+        if let Some(worst) = late.map(|(_, lost_at)| now.since(*lost_at)).max() {
+            self.reordering = (self.reordering + worst).max(worst * 2).min(Self::MAX_REORDERING);
+            self.recent_losses.retain(|(number, _)| !delivered.contains(number));
+        }
+    }
+
+    /// Beyond this a late datagram is as good as lost.
+    const MAX_REORDERING: Duration = Duration::from_millis(150);
+
+    fn forget_settled(&mut self) {
+        while self.entries.front().is_some_and(|entry| !entry.in_flight) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The newest datagram with stream data that was not repeated yet and may still be repeated, with its frames.
+    /// Each is offered once until new data is sent.
+    pub(crate) fn next_to_copy(&mut self) -> Option<(u64, SentFrames)> {
+        while self.copy_below > self.first {
+            self.copy_below -= 1;
+            let number = self.copy_below;
+            let Some(entry) = self.entry_mut(number) else { continue };
+            let carries_data = entry.frames.iter().any(|frame| matches!(frame, SentFrame::Stream { .. }));
+            if entry.in_flight && !entry.is_copy && entry.copy.is_none() && carries_data {
+                return Some((number, entry.frames.clone()));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::frame::{Frame, Reader, Writer};
+    use std::ops::Range;
+
+    const HORIZON: Duration = Duration::from_millis(800);
+
+    fn ledger_with(count: u64) -> Ledger {
+        let mut ledger = Ledger::new(Duration::ZERO);
+        for number in 0..count {
+            let frame =
+                SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset: number, length: 1, fin: false };
+            ledger.record(at(number), 1500, SmallVec::from_slice(&[frame]), None);
+        }
+        ledger
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn offsets(settled: &[Settled], delivered: bool) -> Vec<u64> {
+        let chosen = settled.iter().filter(|entry| entry.delivered == delivered);
+        chosen
+            .flat_map(|entry| &entry.frames)
+            .filter_map(|frame| if let SentFrame::Stream { offset, .. } = frame { Some(*offset) } else { None })
+            .collect()
+    }
+
+    fn acknowledge(
+        ledger: &mut Ledger,
+        now: Instant,
+        ranges: &[Range<u64>],
+    ) -> Result<(Vec<u64>, Vec<u64>), NeverSent> {
+        acknowledge_from(ledger, now, ranges, 0)
+    }
+
+    fn acknowledge_from(
+        ledger: &mut Ledger,
+        now: Instant,
+        ranges: &[Range<u64>],
+        floor: u64,
+    ) -> Result<(Vec<u64>, Vec<u64>), NeverSent> {
+        let mut buffer = [0; 300];
+        let mut writer = Writer::new(&mut buffer);
+        assert!(writer.ack(ranges.iter().cloned(), 0, floor));
+        let length = writer.len();
+        let Ok(Some(Frame::Ack(ack))) = Reader::new(&buffer[..length]).next() else { panic!("no ack") };
+        let mut settled = Vec::new();
+        ledger.on_ack(now, &ack, HORIZON, &mut settled)?;
+        Ok((offsets(&settled, true), offsets(&settled, false)))
+    }
+
+    #[test]
+    fn a_gap_is_loss_at_once_and_is_settled_once() {
+        let mut ledger = ledger_with(6);
+        assert_eq!(acknowledge(&mut ledger, at(500), &[3..4, 0..2]), Ok((vec![3, 0, 1], vec![2])));
+        assert_eq!(acknowledge(&mut ledger, at(510), &[3..5, 0..2]), Ok((vec![4], vec![])));
+        assert_eq!(ledger.floor(), 5);
+        assert!(ledger.awaits_ack());
+        assert_eq!(acknowledge(&mut ledger, at(520), &[3..6, 0..2]), Ok((vec![5], vec![])));
+        assert!(!ledger.awaits_ack());
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        assert_eq!(acknowledge(&mut ledger_with(3), at(500), &[0..4]), Err(NeverSent));
+    }
+
+    #[test]
+    fn once_reordering_was_seen_gaps_are_given_time() {
+        let mut ledger = ledger_with(10);
+        assert_eq!(acknowledge(&mut ledger, at(500), &[1..2]), Ok((vec![1], vec![0])));
+        assert_eq!(acknowledge(&mut ledger, at(505), &[0..2]), Ok((vec![], vec![])));
+        assert_eq!(acknowledge(&mut ledger, at(510), &[3..4, 0..2]), Ok((vec![3], vec![])));
+        assert_eq!(acknowledge(&mut ledger, at(512), &[0..4]), Ok((vec![2], vec![])));
+        assert_eq!(acknowledge(&mut ledger, at(520), &[5..6, 0..4]), Ok((vec![5], vec![])));
+        let mut settled = Vec::new();
+        ledger.on_timeout(at(700), &mut settled);
+        assert_eq!(offsets(&settled, false), [4]);
+    }
+
+    #[test]
+    fn what_acknowledgements_no_longer_reach_is_lost_after_the_horizon() {
+        let mut ledger = ledger_with(10);
+        let unknown_below = 5;
+        assert_eq!(acknowledge_from(&mut ledger, at(500), &[5..6], unknown_below), Ok((vec![5], vec![])));
+        let settled = acknowledge_from(&mut ledger, at(850), &[5..7], unknown_below);
+        assert_eq!(settled, Ok((vec![6], vec![0, 1, 2, 3, 4])));
+    }
+
+    #[test]
+    fn copies_go_newest_first_and_answer_for_their_originals() {
+        let mut ledger = ledger_with(3);
+        let (number, frames) = ledger.next_to_copy().expect("a candidate");
+        assert_eq!(number, 2);
+        ledger.record(at(10), 1500, frames, Some(number));
+        assert_eq!(ledger.next_to_copy().map(|(number, _)| number), Some(1));
+        let mut settled = Vec::new();
+        ledger.settle(2, false, &mut settled);
+        assert!(settled[0].copy_in_flight, "the copy's feedback is not due yet");
+    }
+}

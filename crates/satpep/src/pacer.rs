@@ -1,0 +1,73 @@
+//! Pacing: datagrams leave at the link's rate, whatever the load.
+
+use units::{Bytes, Duration, Instant, Rate};
+
+/// Spaces datagrams so that the long-run rate is exact and bursts stay small.
+#[derive(Debug, Clone)]
+pub(crate) struct Pacer {
+    rate: Rate,
+    /// When the link will have sent everything handed to it.
+    next: Instant,
+}
+
+impl Pacer {
+    /// How much missed time may be made up for at once: a timer's lateness, and no more (specification of the deployed
+    /// transport: bursts of at most one packet or 250 µs at the paced rate).
+    const BURST: Duration = Duration::from_micros(250);
+
+    pub(crate) fn new(rate: Rate) -> Self {
+        Self { rate, next: Instant::ZERO }
+    }
+
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
+        if rate != self.rate {
+            // What was handed over at the old rate takes as long as it takes at the new one.
+            let backlog = self.rate.bytes_in(self.next.since(now));
+            self.rate = rate;
+            if backlog.as_u64() > 0 {
+                self.next = now + rate.time_to_send(backlog);
+            }
+        }
+    }
+
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// When the next datagram may leave.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
+    pub(crate) fn is_ready(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// A datagram left. One that could not wait its turn pushes the next further out.
+    pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
+        let from = self.next.max(now.before(Self::BURST));
+        self.next = from + self.rate.time_to_send(Bytes::from(ip_bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_timer_costs_nothing_and_idleness_earns_no_burst() {
+        let mut pacer = Pacer::new(Rate::from_bps(6_000_000));
+        let mut now = Instant::from_nanos(1_000_000_000);
+        let start = now;
+        for k in 0..1000u64 {
+            assert!(pacer.is_ready(now));
+            pacer.on_sent(now, 1500);
+            now = pacer.next() + Duration::from_micros(k % 250);
+        }
+        let lag = now.since(start + Duration::from_millis(2000));
+        assert!(lag < Duration::from_micros(500), "{lag}");
+        now += Duration::from_secs(5);
+        pacer.on_sent(now, 1500);
+        assert!(!pacer.is_ready(now));
+    }
+}

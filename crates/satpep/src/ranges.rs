@@ -1,0 +1,163 @@
+//! A set of integers kept as sorted, disjoint, non-adjacent half-open ranges.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Sorted ranges, cheapest where most work is: at the ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RangeSet {
+    ranges: VecDeque<Range<u64>>,
+}
+
+impl RangeSet {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The number of separate ranges.
+    pub(crate) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub(crate) fn first(&self) -> Option<Range<u64>> {
+        self.ranges.front().cloned()
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<Range<u64>> {
+        self.ranges.pop_front()
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
+        self.ranges.iter()
+    }
+
+    /// Index of the first range that ends after `value`.
+    fn search(&self, value: u64) -> usize {
+        match self.ranges.back() {
+            Some(last) if last.start <= value => {
+                if value < last.end {
+                    self.ranges.len() - 1
+                } else {
+                    self.ranges.len()
+                }
+            }
+            _ => self.ranges.partition_point(|range| range.end <= value),
+        }
+    }
+
+    pub(crate) fn contains(&self, value: u64) -> bool {
+        self.ranges.get(self.search(value)).is_some_and(|range| range.contains(&value))
+    }
+
+    /// Adds `new`; returns how many of its members were not there before.
+    pub(crate) fn insert(&mut self, new: Range<u64>) -> u64 {
+        if new.is_empty() {
+            return 0;
+        }
+        // The first range that `new` could touch, adjacency included.
+        let first = if self.ranges.back().is_some_and(|last| last.end < new.start) {
+            self.ranges.len()
+        } else {
+            self.ranges.partition_point(|range| range.end < new.start)
+        };
+        let mut merged = new.clone();
+        let mut already = 0;
+        let mut last = first;
+        while let Some(range) = self.ranges.get(last).filter(|range| range.start <= new.end) {
+            already += range.end.min(new.end).saturating_sub(range.start.max(new.start));
+            merged.start = merged.start.min(range.start);
+            merged.end = merged.end.max(range.end);
+            last += 1;
+        }
+        if last == first {
+            self.ranges.insert(first, merged);
+        } else {
+            self.ranges[first] = merged;
+            self.ranges.drain(first + 1..last);
+        }
+        new.end - new.start - already
+    }
+
+    /// Takes `gone` out.
+    pub(crate) fn remove(&mut self, gone: Range<u64>) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut at = self.search(gone.start);
+        while let Some(range) = self.ranges.get_mut(at).filter(|range| range.start < gone.end) {
+            let (start, end) = (range.start, range.end);
+            match (start < gone.start, end > gone.end) {
+                (true, true) => {
+                    range.end = gone.start;
+                    self.ranges.insert(at + 1, gone.end..end);
+                    return;
+                }
+                (true, false) => {
+                    range.end = gone.start;
+                    at += 1;
+                }
+                (false, true) => {
+                    range.start = gone.end;
+                    return;
+                }
+                (false, false) => {
+                    self.ranges.remove(at);
+                }
+            }
+        }
+    }
+
+    /// The parts of `within` that are not in the set, ascending.
+    pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let mut at = within.start;
+        let mut index = self.search(within.start);
+        std::iter::from_fn(move || {
+            while at < within.end {
+                let next = self.ranges.get(index).filter(|range| range.start < within.end);
+                let gap = at..next.map_or(within.end, |range| range.start.max(at));
+                at = next.map_or(within.end, |range| range.end);
+                index += 1;
+                if !gap.is_empty() {
+                    return Some(gap);
+                }
+            }
+            None
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_set(operations in proptest::collection::vec((any::<bool>(), 0u64..80, 0u64..12), 0..60)) {
+            let (mut ranges, mut model) = (RangeSet::new(), BTreeSet::new());
+            for (add, start, length) in operations {
+                let range = start..start + length;
+                if add {
+                    let fresh = range.clone().filter(|value| model.insert(*value)).count() as u64;
+                    prop_assert_eq!(ranges.insert(range), fresh);
+                } else {
+                    range.clone().for_each(|value| { model.remove(&value); });
+                    ranges.remove(range);
+                }
+                prop_assert!(ranges.ranges.iter().all(|range| !range.is_empty()));
+                prop_assert!(ranges.ranges.iter().zip(ranges.ranges.iter().skip(1)).all(|(a, b)| a.end < b.start));
+            }
+            for value in 0..100 {
+                prop_assert_eq!(ranges.contains(value), model.contains(&value));
+            }
+            let gaps: Vec<u64> = ranges.gaps(5..70).flatten().collect();
+            let absent: Vec<u64> = (5..70).filter(|value| !model.contains(value)).collect();
+            prop_assert_eq!(gaps, absent);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What has arrived: protection against replay, and acknowledgements to send.
+
+use crate::ranges::RangeSet;
+use std::ops::Range;
+use units::{Duration, Instant};
+
+/// The receiver's record of datagram numbers.
+pub(crate) struct Received {
+    numbers: RangeSet,
+    /// Numbers below are not accepted any more.
+    floor: u64,
+    largest: Option<u64>,
+    largest_at: Instant,
+    /// Something that asks for an acknowledgement arrived since the last one.
+    ack_deadline: Option<Instant>,
+}
+
+impl Received {
+    /// Numbers this far below the newest are refused: more than five round trips at 250 Mbit/s and 550 ms.
+    const REPLAY_WINDOW: u64 = 1 << 16;
+    /// Separate ranges kept; the oldest make way.
+    const MAX_RANGES: usize = 4096;
+
+    pub(crate) fn new() -> Self {
+        Self { numbers: RangeSet::new(), floor: 0, largest: None, largest_at: Instant::ZERO, ack_deadline: None }
+    }
+
+    /// The number that the next datagram probably has.
+    pub(crate) fn expected(&self) -> u64 {
+        self.largest.map_or(0, |largest| largest + 1)
+    }
+
+    /// Whether `number` can be accepted: neither seen before nor too old to tell.
+    pub(crate) fn is_new(&self, number: u64) -> bool {
+        number >= self.floor && (self.largest.is_none_or(|largest| number > largest) || !self.numbers.contains(number))
+    }
+
+    /// Records an authenticated datagram.
+    pub(crate) fn record(&mut self, now: Instant, number: u64, eliciting: bool, ack_delay: Duration) {
+        self.numbers.insert(number..number + 1);
+        let gap = number > self.expected();
+        if self.largest.is_none_or(|largest| number > largest) {
+            self.largest = Some(number);
+            self.largest_at = now;
+            self.raise_floor(number.saturating_sub(Self::REPLAY_WINDOW));
+        }
+        if self.numbers.len() > Self::MAX_RANGES {
+            if let Some(oldest) = self.numbers.first() {
+                self.raise_floor(oldest.end);
+            }
+        }
+        if eliciting {
+            let due = if gap { now } else { now + ack_delay };
+            self.ack_deadline = Some(self.ack_deadline.map_or(due, |deadline| deadline.min(due)));
+        }
+    }
+
+    /// Forgets numbers below `floor`; they will not be accepted again.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        let floor = floor.min(self.expected());
+        if floor > self.floor {
+            self.numbers.remove(self.floor..floor);
+            self.floor = floor;
+        }
+    }
+
+    /// When an acknowledgement is due.
+    pub(crate) fn ack_deadline(&self) -> Option<Instant> {
+        self.ack_deadline
+    }
+
+    /// An acknowledgement of everything was sent.
+    pub(crate) fn acknowledged(&mut self) {
+        self.ack_deadline = None;
+    }
+
+    /// The received ranges, newest first, and the microseconds since the newest arrived.
+    pub(crate) fn report(&self, now: Instant) -> (impl Iterator<Item = Range<u64>> + '_, u64) {
+        (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
+    }
+
+    /// Numbers from here on are reported.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(17);
+
+    #[test]
+    fn a_number_is_accepted_once_even_after_the_floor_rose() {
+        let mut received = Received::new();
+        for number in [0, 1, 5, 3] {
+            assert!(received.is_new(number));
+            received.record(Instant::ZERO, number, true, DELAY);
+            assert!(!received.is_new(number));
+        }
+        received.raise_floor(4);
+        assert!(!received.is_new(2) && received.is_new(4) && !received.is_new(5));
+        received.raise_floor(1 << 40);
+        assert!(received.is_new(6), "a peer cannot make us refuse what it has not sent");
+    }
+
+    #[test]
+    fn the_replay_window_spans_a_round_trip_at_250_mbit() {
+        let mut received = Received::new();
+        received.record(Instant::ZERO, 100_000, true, DELAY);
+        assert!(received.is_new(100_000 - 12_500));
+        assert!(!received.is_new(100_000 - Received::REPLAY_WINDOW - 1));
+    }
+
+    #[test]
+    fn gaps_are_reported_at_once_and_the_rest_in_time() {
+        let mut received = Received::new();
+        let now = Instant::from_nanos(1_000_000);
+        received.record(now, 0, true, DELAY);
+        assert_eq!(received.ack_deadline(), Some(now + DELAY));
+        received.record(now, 2, true, DELAY);
+        assert_eq!(received.ack_deadline(), Some(now));
+        received.acknowledged();
+        received.record(now, 3, false, DELAY);
+        assert_eq!(received.ack_deadline(), None);
+    }
+
+    #[test]
+    fn memory_stays_bounded_when_every_second_datagram_is_lost() {
+        let mut received = Received::new();
+        for number in (0..20_000).step_by(2) {
+            received.record(Instant::ZERO, number, true, DELAY);
+        }
+        assert!(received.numbers.len() <= Received::MAX_RANGES);
+    }
+}

@@ -1,0 +1,63 @@
+//! Round-trip time (RFC 6298, section 2), and the waiting times that follow from it.
+
+use units::Duration;
+
+/// Smoothed round-trip time, its variation and its minimum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RttEstimator {
+    smoothed: Duration,
+    variation: Duration,
+    min: Duration,
+    measured: bool,
+}
+
+impl RttEstimator {
+    /// An estimator that trusts `expected` until the first sample.
+    pub(crate) fn new(expected: Duration) -> Self {
+        Self { smoothed: expected, variation: expected / 4, min: Duration::MAX, measured: false }
+    }
+
+    /// Takes a sample, the receiver's delay already taken off.
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        self.min = self.min.min(rtt);
+        if self.measured {
+            let deviation = self.smoothed.saturating_sub(rtt).max(rtt.saturating_sub(self.smoothed));
+            self.variation = (self.variation * 3 + deviation) / 4;
+            self.smoothed = (self.smoothed * 7 + rtt) / 8;
+        } else {
+            self.measured = true;
+            self.smoothed = rtt;
+            self.variation = rtt / 2;
+        }
+    }
+
+    /// The smoothed round-trip time (the expected one before any sample).
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// The least sample, if there was one.
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.measured.then_some(self.min)
+    }
+
+    /// How long an acknowledgement may take before it is overdue; `ack_delay` is what the receiver may wait.
+    pub(crate) fn probe_timeout(&self, ack_delay: Duration) -> Duration {
+        self.smoothed + (self.variation * 4).max(Duration::from_millis(10)) + ack_delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_rfc_6298() {
+        let mut rtt = RttEstimator::new(Duration::from_millis(1));
+        for expected_timeout in [1650, 1375, 1169, 1014] {
+            rtt.sample(Duration::from_millis(550));
+            let timeout = rtt.probe_timeout(Duration::ZERO).as_millis_f64();
+            assert!((timeout - f64::from(expected_timeout)).abs() < 1.0, "{timeout}");
+        }
+    }
+}

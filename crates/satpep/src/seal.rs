@@ -1,0 +1,166 @@
+//! Sealing and opening data datagrams with the keys that a handshake gave.
+//!
+//! In [`Mode::Encrypted`] the frames are encrypted and authenticated; in [`Mode::Clear`] they travel readable, as
+//! associated data of an empty message, and are authenticated alone, for bands where encryption is forbidden. The mode
+//! goes into the derivation of the keys as well as into the handshake, so that a datagram of one mode never opens in
+//! the other.
+
+use crate::wire::packet::{DATA_HEADER, TAG};
+use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf;
+
+/// Whether data is encrypted, or only authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// Encrypted and authenticated.
+    #[default]
+    Encrypted,
+    /// Readable by all, authenticated: for bands where encryption is forbidden.
+    Clear,
+}
+
+/// The cipher of data datagrams. The side that begins a handshake chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Cipher {
+    /// AES-128-GCM: the faster where the processor has AES instructions.
+    #[default]
+    Aes128Gcm,
+    /// ChaCha20-Poly1305 (RFC 8439): the faster elsewhere, as on small ARM boards.
+    ChaCha20Poly1305,
+}
+
+impl Mode {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Mode::Encrypted => 1,
+            Mode::Clear => 2,
+        }
+    }
+}
+
+impl Cipher {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Cipher::Aes128Gcm => 1,
+            Cipher::ChaCha20Poly1305 => 2,
+        }
+    }
+
+    pub(crate) const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Cipher::Aes128Gcm),
+            2 => Some(Cipher::ChaCha20Poly1305),
+            _ => None,
+        }
+    }
+
+    fn algorithm(self) -> &'static Algorithm {
+        match self {
+            Cipher::Aes128Gcm => &AES_128_GCM,
+            Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        }
+    }
+}
+
+/// One direction's key.
+pub(crate) struct DataKey {
+    key: LessSafeKey,
+    mode: Mode,
+}
+
+/// A datagram that does not open: forged, damaged, or sealed with another key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotAuthentic;
+
+impl DataKey {
+    /// Derives the key from one half of the Noise split.
+    pub(crate) fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self {
+        let label: &[u8] = match mode {
+            Mode::Encrypted => b"bentpipe data, encrypted",
+            Mode::Clear => b"bentpipe data, in clear",
+        };
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"satpep 1").extract(secret);
+        let info = [label];
+        let okm = prk.expand(&info, cipher.algorithm()).expect("an AEAD key is shorter than HKDF's limit");
+        Self { key: LessSafeKey::new(UnboundKey::from(okm)), mode }
+    }
+
+    /// Seals `datagram` in place: head, frames, and [`TAG`] bytes of space for the tag. `number` is never used twice
+    /// with one key.
+    pub(crate) fn seal(&self, number: u64, datagram: &mut [u8]) {
+        let (message, tag_space) = datagram.split_at_mut(datagram.len() - TAG);
+        let tag = match self.mode {
+            Mode::Encrypted => {
+                let (head, frames) = message.split_at_mut(DATA_HEADER);
+                self.key.seal_in_place_separate_tag(nonce(number), Aad::from(&*head), frames)
+            }
+            Mode::Clear => self.key.seal_in_place_separate_tag(nonce(number), Aad::from(&*message), &mut []),
+        };
+        tag_space.copy_from_slice(tag.expect("a datagram is shorter than an AEAD's limit").as_ref());
+    }
+
+    /// Opens `datagram` in place and returns its frames.
+    pub(crate) fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
+        match self.mode {
+            Mode::Encrypted => {
+                let (head, sealed) = datagram.split_at_mut_checked(DATA_HEADER).ok_or(NotAuthentic)?;
+                let frames = self.key.open_in_place(nonce(number), Aad::from(&*head), sealed);
+                frames.map(|frames| &*frames).map_err(|_| NotAuthentic)
+            }
+            Mode::Clear => {
+                let end = datagram.len().checked_sub(TAG).filter(|end| *end >= DATA_HEADER).ok_or(NotAuthentic)?;
+                let (message, tag) = datagram.split_at_mut(end);
+                self.key.open_in_place(nonce(number), Aad::from(&*message), tag).map_err(|_| NotAuthentic)?;
+                Ok(&message[DATA_HEADER..])
+            }
+        }
+    }
+}
+
+fn nonce(number: u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[4..].copy_from_slice(&number.to_be_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(key: &DataKey, number: u64, frames: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![4, 0, 0, 0, 1, 0, 0, 0, number as u8];
+        datagram.extend_from_slice(frames);
+        datagram.extend_from_slice(&[0; TAG]);
+        key.seal(number, &mut datagram);
+        datagram
+    }
+
+    #[test]
+    fn every_mode_and_cipher_opens_its_own_and_nothing_else() {
+        for mode in [Mode::Encrypted, Mode::Clear] {
+            for cipher in [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305] {
+                let key = DataKey::derive(&[9; 32], mode, cipher);
+                let datagram = sealed(&key, 7, b"frames");
+                assert_eq!(key.open(7, &mut datagram.clone()), Ok(&b"frames"[..]));
+                assert_eq!(datagram.windows(6).any(|window| window == b"frames"), mode == Mode::Clear);
+                assert_eq!(key.open(8, &mut datagram.clone()), Err(NotAuthentic));
+                for at in 0..datagram.len() {
+                    let mut forged = datagram.clone();
+                    forged[at] ^= 1;
+                    assert_eq!(key.open(7, &mut forged), Err(NotAuthentic), "byte {at}");
+                }
+                for length in 0..datagram.len() {
+                    assert_eq!(key.open(7, &mut datagram.clone()[..length]), Err(NotAuthentic));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_modes_have_different_keys() {
+        let clear = DataKey::derive(&[9; 32], Mode::Clear, Cipher::Aes128Gcm);
+        let encrypted = DataKey::derive(&[9; 32], Mode::Encrypted, Cipher::Aes128Gcm);
+        // An empty message is authenticated alike in both modes, but for the key.
+        assert_eq!(encrypted.open(7, &mut sealed(&clear, 7, b"")), Err(NotAuthentic));
+    }
+}

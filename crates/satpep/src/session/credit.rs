@@ -1,0 +1,209 @@
+//! Memory: what the peer may send us, what we may send it, and what the driver may write.
+//!
+//! The receiver grants memory only, never a rate: the session's pool bounds all streams together, and a limit for each
+//! stream keeps one stalled reader from taking the pool. Credit is never retracted, and data sent again uses none.
+
+use crate::config::EndpointConfig;
+use crate::handshake::Hello;
+
+pub(crate) struct Credit {
+    /// Receive memory of the session.
+    pool: u64,
+    /// Stream bytes that arrived (furthest points of all streams, added up), and of those what readers consumed.
+    received: u64,
+    consumed: u64,
+    /// The bytes in all that the peer was told it may send.
+    limit: u64,
+    pub(crate) limit_due: bool,
+    /// What each side may send on a new stream.
+    pub(crate) own_stream_credit: u64,
+    pub(crate) peer_stream_credit: u64,
+
+    /// The bytes in all that the peer lets us send, and what we sent of them.
+    peer_limit: u64,
+    sent: u64,
+    /// Memory for written data, how much of it is in use, and the most unsent data of one stream.
+    send_pool: u64,
+    send_buffered: u64,
+    unsent_cap: u64,
+
+    /// Streams that received data in this round trip and in the one before.
+    round: u64,
+    active: u64,
+    active_before: u64,
+}
+
+impl Credit {
+    /// A stream that has nothing waiting may always write this much, however full the pool is.
+    const MIN_WRITE: u64 = 4096;
+    /// Least window of a stream.
+    const MIN_WINDOW: u64 = 64 * 1024;
+
+    pub(crate) fn new(config: &EndpointConfig, hello: &Hello) -> Self {
+        // A tenth of a second of the link, so that it never waits for the driver to read more.
+        let unsent_cap = config.capacity.bytes_in(units::Duration::from_millis(100)).as_u64();
+        Self {
+            pool: config.receive_pool(),
+            received: 0,
+            consumed: 0,
+            limit: config.receive_pool(),
+            limit_due: false,
+            own_stream_credit: config.stream_credit(),
+            peer_stream_credit: hello.stream_credit,
+            peer_limit: hello.session_credit,
+            sent: 0,
+            send_pool: config.send_pool(),
+            send_buffered: 0,
+            unsent_cap: unsent_cap.clamp(128 * 1024, 2 << 20),
+            round: 1,
+            active: 0,
+            active_before: 0,
+        }
+    }
+
+    // Sending.
+
+    /// New stream bytes that the peer's session credit still allows.
+    pub(crate) fn available(&self) -> u64 {
+        self.peer_limit - self.sent
+    }
+
+    pub(crate) fn on_sent(&mut self, fresh: u64) {
+        self.sent += fresh;
+    }
+
+    pub(crate) fn on_peer_limit(&mut self, limit: u64) {
+        self.peer_limit = self.peer_limit.max(limit);
+    }
+
+    /// Bytes that a stream may write now, with `unsent` of it waiting. A stream takes at most half of what is free, so
+    /// that many writers share the pool.
+    pub(crate) fn write_space(&self, unsent: u64) -> usize {
+        let free = self.send_pool.saturating_sub(self.send_buffered);
+        let space = (free / 2).min(self.unsent_cap).saturating_sub(unsent);
+        let least = if unsent == 0 { Self::MIN_WRITE } else { 0 };
+        space.max(least) as usize
+    }
+
+    pub(crate) fn on_written(&mut self, bytes: u64) {
+        self.send_buffered += bytes;
+    }
+
+    pub(crate) fn on_send_freed(&mut self, bytes: u64) {
+        self.send_buffered -= bytes;
+    }
+
+    pub(crate) fn send_buffered(&self) -> u64 {
+        self.send_buffered
+    }
+
+    // Receiving.
+
+    /// Bytes held for readers.
+    pub(crate) fn held(&self) -> u64 {
+        self.received - self.consumed
+    }
+
+    /// Streams' furthest points moved by `bytes`. `false` if the peer exceeds its credit.
+    #[must_use]
+    pub(crate) fn on_received(&mut self, bytes: u64) -> bool {
+        self.received += bytes;
+        self.received <= self.limit
+    }
+
+    /// Readers consumed bytes, or they were dropped with their stream.
+    pub(crate) fn on_consumed(&mut self, bytes: u64) {
+        self.consumed += bytes;
+        if self.consumed + self.pool >= self.limit + self.pool / 16 {
+            self.limit = self.consumed + self.pool;
+            self.limit_due = true;
+        }
+    }
+
+    /// The session limit to tell the peer.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Counts a stream that received data once in each round trip.
+    pub(crate) fn note_active(&mut self, active_round: &mut u64) {
+        if *active_round != self.round {
+            *active_round = self.round;
+            self.active += 1;
+        }
+    }
+
+    /// A round trip is over.
+    pub(crate) fn next_round(&mut self) {
+        self.round += 1;
+        self.active_before = self.active;
+        self.active = 0;
+    }
+
+    /// How far ahead of its reader a stream may be sent: three quarters of what is free for a stream alone, a fair part
+    /// of it, twice over, beside others.
+    pub(crate) fn stream_window(&self) -> u64 {
+        let free = self.pool.saturating_sub(self.held());
+        let sharers = self.active.max(self.active_before).max(1);
+        let window = (free / 4 * 3).min(free / (1 + sharers) * 3 / 2);
+        window.max(Self::MIN_WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cipher, PrivateKey};
+    use units::{Bytes, Duration, Rate};
+
+    fn credit() -> Credit {
+        let rate = Rate::from_bps(6_000_000);
+        let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
+        config.pool = Some(Bytes::new(1_600_000));
+        let hello = Hello {
+            epoch: 1,
+            timestamp: 1,
+            cipher: Cipher::Aes128Gcm,
+            session_credit: 1000,
+            stream_credit: 500,
+            max_streams: 9,
+        };
+        Credit::new(&config, &hello)
+    }
+
+    #[test]
+    fn limits_follow_consumption_and_never_fall() {
+        let mut credit = credit();
+        assert!(credit.on_received(1_600_000));
+        assert!(!credit.limit_due);
+        credit.on_consumed(90_000);
+        assert!(!credit.limit_due);
+        credit.on_consumed(10_000);
+        assert!(credit.limit_due);
+        assert_eq!(credit.limit(), 1_700_000);
+        assert!(credit.on_received(100_000));
+        assert!(!credit.on_received(1));
+    }
+
+    #[test]
+    fn a_stream_alone_may_use_three_quarters_and_less_beside_others() {
+        let mut credit = credit();
+        let mut rounds = [0; 20];
+        credit.note_active(&mut rounds[0]);
+        assert_eq!(credit.stream_window(), 1_200_000);
+        rounds.iter_mut().for_each(|round| credit.note_active(round));
+        assert!(credit.stream_window() < 130_000);
+        credit.next_round();
+        assert!(credit.stream_window() < 130_000);
+        credit.next_round();
+        assert_eq!(credit.stream_window(), 1_200_000);
+    }
+
+    #[test]
+    fn an_idle_stream_can_always_write_a_little() {
+        let mut credit = credit();
+        credit.on_written(1 << 40);
+        assert_eq!(credit.write_space(0), 4096);
+        assert_eq!(credit.write_space(1), 0);
+    }
+}

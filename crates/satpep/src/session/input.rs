@@ -1,0 +1,229 @@
+//! Frames that arrived.
+
+use super::{Broken, Session};
+use crate::event::Event;
+use crate::ledger::{SentFrame, Settled, StreamKey};
+use crate::stream::{Sent, Stream};
+use crate::wire::frame::{AckFrame, Frame, Reader};
+use units::{Duration, Instant};
+
+impl Session {
+    /// Takes in the frames of an authentic datagram that was not seen before.
+    pub(crate) fn on_frames(&mut self, now: Instant, number: u64, frames: &[u8]) -> Result<(), Broken> {
+        let mut reader = Reader::new(frames);
+        let mut eliciting = false;
+        while let Some(frame) = reader.next().map_err(|_| Broken)? {
+            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close);
+            self.on_frame(now, frame)?;
+        }
+        self.received.record(now, number, eliciting, self.ack_delay());
+        if self.round_ends <= now {
+            self.round_ends = now + self.rtt.smoothed();
+            self.credit.next_round();
+        }
+        Ok(())
+    }
+
+    fn on_frame(&mut self, now: Instant, frame: Frame<'_>) -> Result<(), Broken> {
+        match frame {
+            Frame::Ping => {}
+            Frame::Ack(ack) => self.on_ack(now, &ack)?,
+            Frame::Floor(number) => self.received.raise_floor(number),
+            Frame::SessionCredit(limit) => self.on_session_credit(limit),
+            Frame::StreamCredit { stream, limit } => self.on_stream_credit(stream, limit),
+            Frame::Reset { stream, reason, final_offset } => {
+                if let Some(key) = self.find_or_accept(stream, false)? {
+                    self.on_reset(key, reason, final_offset)?;
+                }
+            }
+            Frame::Close => self.on_peer_closes(),
+            Frame::Stream { stream, offset, data, fin } => {
+                if let Some(key) = self.find_or_accept(stream, true)? {
+                    self.on_data(key, offset, data, fin)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream with this number, made now if the peer opens it with this frame; `None` if it is closed already.
+    fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Broken> {
+        if let Some(&slot) = self.slots.get(&number) {
+            return Ok(Some(StreamKey { slot, number }));
+        }
+        if number % 2 == self.own_parity {
+            return if number < self.next_own { Ok(None) } else { Err(Broken) };
+        }
+        if self.seen.contains(number / 2) {
+            return Ok(None);
+        }
+        // The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while.
+        if self.peer_open >= self.max_streams.saturating_mul(2) {
+            return Err(Broken);
+        }
+        self.seen.insert(number / 2..number / 2 + 1);
+        self.peer_open += 1;
+        let key = self.insert(number);
+        if announce {
+            let id = self.id(key);
+            self.events.push_back(Event::Opened(id));
+        }
+        Ok(Some(key))
+    }
+
+    pub(super) fn insert(&mut self, number: u64) -> StreamKey {
+        let stream = Stream::new(number, self.credit.peer_stream_credit, self.credit.own_stream_credit);
+        let slot = self.streams.insert(stream) as u32;
+        self.slots.insert(number, slot);
+        StreamKey { slot, number }
+    }
+
+    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], fin: bool) -> Result<(), Broken> {
+        let stream = self.streams.get_mut(key.slot as usize).ok_or(Broken)?;
+        let moved = stream.receive.receive(&mut self.pages, offset, data, fin).map_err(|_| Broken)?;
+        if !self.credit.on_received(moved) {
+            return Err(Broken);
+        }
+        self.stats.received_bytes += moved;
+        self.credit.note_active(&mut stream.active_round);
+        if stream.is_aborted() {
+            let dropped = stream.receive.discard(&mut self.pages);
+            self.credit.on_consumed(dropped);
+            self.close_if_done(key);
+        } else if stream.receive.take_news() {
+            let id = self.id(key);
+            self.events.push_back(Event::Readable(id));
+            self.close_if_done(key);
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_offset: u64) -> Result<(), Broken> {
+        let stream = self.streams.get_mut(key.slot as usize).ok_or(Broken)?;
+        let moved = stream.receive.on_reset(final_offset).map_err(|_| Broken)?;
+        stream.abort.theirs = true;
+        let was_aborted = stream.is_aborted();
+        if !self.credit.on_received(moved) {
+            return Err(Broken);
+        }
+        self.discard(key);
+        if !was_aborted {
+            self.queue_reset(key, reason);
+            let id = self.id(key);
+            self.events.push_back(Event::Reset(id, reason));
+        }
+        self.close_if_done(key);
+        Ok(())
+    }
+
+    fn on_session_credit(&mut self, limit: u64) {
+        let had_none = self.credit.available() == 0;
+        self.credit.on_peer_limit(limit);
+        if had_none && self.credit.available() > 0 {
+            // Streams that had only new data left the schedule when the credit ran out.
+            let keys: Vec<_> = self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect();
+            keys.into_iter().for_each(|key| self.activate(key));
+        }
+    }
+
+    fn on_stream_credit(&mut self, number: u64, limit: u64) {
+        let Some(&slot) = self.slots.get(&number) else { return };
+        let key = StreamKey { slot, number };
+        if let Some(stream) = self.stream_mut(key) {
+            stream.send.credit = stream.send.credit.max(limit);
+        }
+        self.activate(key);
+    }
+
+    fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Broken> {
+        let horizon = self.rtt.smoothed() * 3 / 2 + self.ack_delay() * 2;
+        let mut settled = std::mem::take(&mut self.settled);
+        let sample = self.ledger.on_ack(now, ack, horizon, &mut settled).map_err(|_| Broken)?;
+        if let Some(rtt) = sample {
+            self.rtt.sample(rtt.saturating_sub(Duration::from_micros(ack.delay_us).min(self.ack_delay() * 2)));
+        }
+        self.settle(now, &mut settled);
+        self.settled = settled;
+        self.probes = 0;
+        self.probe_at = self.ledger.awaits_ack().then(|| self.probe_deadline(now));
+        Ok(())
+    }
+
+    /// Draws the consequences of datagrams' fates.
+    pub(super) fn settle(&mut self, now: Instant, settled: &mut Vec<Settled>) {
+        for datagram in settled.drain(..) {
+            self.stats.lost_packets += u64::from(!datagram.delivered);
+            let mut probe = false;
+            for frame in &datagram.frames {
+                match *frame {
+                    SentFrame::MtuProbe(size) => {
+                        probe = true;
+                        if datagram.delivered {
+                            self.mtu.on_probe_acked(now, size)
+                        } else {
+                            self.mtu.on_probe_lost(now, size)
+                        }
+                    }
+                    _ if datagram.delivered => self.on_frame_delivered(frame),
+                    _ => self.on_frame_lost(frame, datagram.copy_in_flight),
+                }
+            }
+            if !probe {
+                self.mtu.on_data(now, datagram.ip_size, datagram.delivered);
+            }
+        }
+        self.wake_waiting_writers();
+    }
+
+    fn on_frame_delivered(&mut self, frame: &SentFrame) {
+        match *frame {
+            SentFrame::Stream { key, offset, length, fin } => {
+                let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
+                else {
+                    return;
+                };
+                if !stream.is_aborted() {
+                    let freed = stream.send.on_acked(&mut self.pages, offset..offset + u64::from(length), fin);
+                    self.credit.on_send_freed(freed);
+                    self.close_if_done(key);
+                }
+            }
+            SentFrame::Reset(key) => {
+                if let Some((_, sent)) = self.stream_mut(key).and_then(|stream| stream.abort.ours.as_mut()) {
+                    *sent = Sent::Acked;
+                }
+                self.close_if_done(key);
+            }
+            SentFrame::StreamCredit(_) | SentFrame::SessionCredit | SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+        }
+    }
+
+    fn on_frame_lost(&mut self, frame: &SentFrame, copy_in_flight: bool) {
+        match *frame {
+            SentFrame::Stream { key, offset, length, fin } => {
+                if copy_in_flight {
+                    return;
+                }
+                let Some(stream) = self.stream_mut(key).filter(|stream| !stream.is_aborted()) else { return };
+                stream.send.on_lost(offset..offset + u64::from(length), fin);
+                self.activate(key);
+            }
+            SentFrame::StreamCredit(key) => {
+                if let Some(stream) = self.stream_mut(key) {
+                    stream.credit_due = true;
+                }
+                self.queue_control(key);
+            }
+            SentFrame::Reset(key) => {
+                if let Some((_, sent)) = self.stream_mut(key).and_then(|stream| stream.abort.ours.as_mut()) {
+                    if *sent == Sent::InFlight {
+                        *sent = Sent::Queued;
+                    }
+                }
+                self.queue_control(key);
+            }
+            SentFrame::SessionCredit => self.credit.limit_due = true,
+            SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+        }
+    }
+}

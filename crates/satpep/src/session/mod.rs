@@ -1,0 +1,298 @@
+//! A session: everything that two gateways share between one pair of runs, streams above all.
+//!
+//! Datagram numbers, streams and credits belong to the session and outlive its keys. It knows nothing of keys,
+//! addresses or the link's pace: the endpoint opens datagrams and hands their frames in, and lends space for frames
+//! when the link is free.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | state, timers, what the endpoint asks |
+//! | `input.rs` | frames that arrived |
+//! | `output.rs` | filling a datagram |
+//! | `streams.rs` | what the driver does with streams |
+//! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
+
+mod credit;
+mod input;
+mod output;
+mod streams;
+
+use crate::config::EndpointConfig;
+use crate::event::{Event, PeerId, ResetReason, StreamId};
+use crate::handshake::Hello;
+use crate::ledger::{Ledger, Settled, StreamKey};
+use crate::mtu::MtuSearch;
+use crate::ranges::RangeSet;
+use crate::received::Received;
+use crate::rtt::RttEstimator;
+use crate::scheduler::{Flow, Flows, Scheduler};
+use crate::stats::PeerStats;
+use crate::stream::Stream;
+use crate::stream::pages::PagePool;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use units::{Duration, Instant};
+
+pub(crate) use output::Urgency;
+
+/// The peer broke the protocol: the session is beyond repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+pub(crate) struct Session {
+    peer: PeerId,
+    /// Tells this session's stream names from those of its predecessors.
+    tag: u32,
+    pub(crate) peer_epoch: u64,
+    keepalive: Duration,
+    repair: bool,
+
+    pub(crate) ledger: Ledger,
+    pub(crate) received: Received,
+    rtt: RttEstimator,
+    mtu: MtuSearch,
+    settled: Vec<Settled>,
+
+    streams: Slab<Stream>,
+    slots: BTreeMap<u64, u32>,
+    /// The parity of the numbers of streams that we open.
+    own_parity: u64,
+    next_own: u64,
+    own_open: u32,
+    peer_max_streams: u32,
+    /// Numbers (halved) of streams that the peer opened so far.
+    seen: RangeSet,
+    peer_open: u32,
+    max_streams: u32,
+    pages: PagePool,
+    scheduler: Scheduler<StreamKey>,
+    /// Streams with credits or resets to send.
+    control: VecDeque<StreamKey>,
+    credit: credit::Credit,
+    /// Writers that wait for send memory.
+    waiting_writers: VecDeque<StreamKey>,
+
+    pub(crate) last_heard: Instant,
+    /// Since when something has been under way that asks for an answer, with nothing heard since.
+    unanswered_since: Option<Instant>,
+    silent: bool,
+    probe_at: Option<Instant>,
+    probes: u32,
+    ping_due: bool,
+    close_due: bool,
+    floor_told: u64,
+    /// When the current round trip ends, by which active streams are counted.
+    round_ends: Instant,
+    /// When idle capacity may begin to repeat what is under way.
+    repair_at: Option<Instant>,
+
+    events: VecDeque<Event>,
+    stats: PeerStats,
+}
+
+/// The streams of a session as the scheduler sees them.
+struct StreamFlows<'a> {
+    streams: &'a mut Slab<Stream>,
+    session_credit: u64,
+}
+
+impl Flows<StreamKey> for StreamFlows<'_> {
+    fn flow(&mut self, key: StreamKey) -> Option<Flow<'_>> {
+        let stream = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)?;
+        let busy = stream.has_data(self.session_credit);
+        Some(Flow { place: &mut stream.place, busy, weight: 1 })
+    }
+}
+
+impl Session {
+    /// Idle time after which the last datagrams are repeated: long enough not to double a stream that merely pauses.
+    const REPAIR_AFTER: Duration = Duration::from_millis(15);
+    /// Below this round-trip time waiting for feedback costs less than repeating.
+    const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
+
+    /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers.
+    pub(crate) fn new(
+        config: &EndpointConfig,
+        peer: PeerId,
+        tag: u32,
+        hello: &Hello,
+        even: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            peer,
+            tag,
+            peer_epoch: hello.epoch,
+            keepalive: config.keepalive,
+            repair: config.repair,
+            ledger: Ledger::new(config.reordering),
+            received: Received::new(),
+            rtt: RttEstimator::new(config.rtt),
+            mtu: MtuSearch::new(config.mtu, now),
+            settled: Vec::new(),
+            streams: Slab::new(),
+            slots: BTreeMap::new(),
+            own_parity: u64::from(!even),
+            next_own: u64::from(!even),
+            own_open: 0,
+            peer_max_streams: hello.max_streams,
+            seen: RangeSet::new(),
+            peer_open: 0,
+            max_streams: config.max_streams,
+            pages: PagePool::default(),
+            scheduler: Scheduler::new(usize::from(config.mtu)),
+            control: VecDeque::new(),
+            credit: credit::Credit::new(config, hello),
+            waiting_writers: VecDeque::new(),
+            last_heard: now,
+            unanswered_since: None,
+            silent: false,
+            probe_at: None,
+            probes: 0,
+            ping_due: false,
+            close_due: false,
+            floor_told: 0,
+            round_ends: now,
+            repair_at: None,
+            events: VecDeque::new(),
+            stats: PeerStats::default(),
+        }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    fn id(&self, key: StreamKey) -> StreamId {
+        StreamId { peer: self.peer, session: self.tag, slot: key.slot, number: key.number }
+    }
+
+    /// Whether a name of the driver's belongs to this session, and the stream's key if so.
+    fn key(&self, id: StreamId) -> Option<StreamKey> {
+        (id.session == self.tag).then_some(StreamKey { slot: id.slot, number: id.number })
+    }
+
+    fn stream(&self, key: StreamKey) -> Option<&Stream> {
+        self.streams.get(key.slot as usize).filter(|stream| stream.number == key.number)
+    }
+
+    fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+        self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
+    }
+
+    /// How long the receiver may hold an acknowledgement back: at most 32 in a round trip.
+    pub(crate) fn ack_delay(&self) -> Duration {
+        (self.rtt.smoothed() / 32).max(Duration::from_millis(1)).min(Duration::from_millis(25))
+    }
+
+    /// Time without an answer after which the peer counts as silent: a few round trips.
+    fn silence(&self) -> Duration {
+        (self.rtt.smoothed() * 3).max(Duration::from_secs(1))
+    }
+
+    /// Something authentic came from the peer.
+    pub(crate) fn on_heard(&mut self, now: Instant) {
+        self.last_heard = now;
+        self.unanswered_since = None;
+        if std::mem::take(&mut self.silent) {
+            self.events.push_back(Event::PeerUp(self.peer));
+        }
+    }
+
+    /// Notes that the peer is not to be counted on for now.
+    pub(crate) fn on_peer_closes(&mut self) {
+        if !std::mem::replace(&mut self.silent, true) {
+            self.events.push_back(Event::PeerSilent(self.peer));
+        }
+    }
+
+    /// When [`Session::on_timeout`] has something to do.
+    pub(crate) fn next_timeout(&self) -> Instant {
+        // A ping that is not answered is repeated by the probe timer, not by the keepalive.
+        let keepalive = match self.unanswered_since {
+            Some(_) => Instant::FAR_FUTURE,
+            None => self.last_heard + self.keepalive,
+        };
+        let silence = self.unanswered_since.filter(|_| !self.silent).map(|since| since + self.silence());
+        let acknowledgement = self.received.ack_deadline();
+        let mtu_probe = self.mtu.next_probe_at();
+        [self.probe_at, silence, acknowledgement, self.ledger.loss_deadline(), self.repair_at, mtu_probe]
+            .into_iter()
+            .flatten()
+            .fold(keepalive, Instant::min)
+    }
+
+    /// Does what time asks for.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        let mut settled = std::mem::take(&mut self.settled);
+        self.ledger.on_timeout(now, &mut settled);
+        self.settle(now, &mut settled);
+        self.settled = settled;
+        if self.probe_at.is_some_and(|at| at <= now) {
+            self.probe_at = None;
+            if self.ledger.awaits_ack() {
+                self.probes += 1;
+                self.ping_due = true;
+            }
+        }
+        if self.unanswered_since.is_none() && self.last_heard + self.keepalive <= now {
+            self.ping_due = true;
+        }
+        if self.unanswered_since.is_some_and(|since| since + self.silence() <= now) {
+            self.on_peer_closes();
+        }
+    }
+
+    /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it; later each time,
+    /// but soon enough to notice the end of an outage.
+    fn probe_deadline(&self, now: Instant) -> Instant {
+        let timeout = self.rtt.probe_timeout(self.ack_delay());
+        let backed_off = timeout * (1 << self.probes.min(4));
+        now + backed_off.min(timeout.max(Duration::from_secs(2)))
+    }
+
+    /// Ends all streams with `reason`. The session is not used afterwards.
+    pub(crate) fn abandon(&mut self, reason: ResetReason) -> impl Iterator<Item = Event> + '_ {
+        let keys: Vec<_> =
+            self.streams.iter().map(|(slot, stream)| (slot, stream.number, stream.is_aborted())).collect();
+        let open = keys.into_iter().filter(|(.., aborted)| !aborted);
+        let (peer, session) = (self.peer, self.tag);
+        self.events.drain(..).chain(
+            open.map(move |(slot, number, _)| {
+                Event::Reset(StreamId { peer, session, slot: slot as u32, number }, reason)
+            }),
+        )
+    }
+
+    /// Asks the peer for a sign of life.
+    pub(crate) fn ping(&mut self) {
+        self.ping_due = true;
+    }
+
+    /// Tells the peer that this gateway stops.
+    pub(crate) fn close(&mut self) {
+        self.close_due = true;
+    }
+
+    /// The largest IP packet to send.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu.current()
+    }
+
+    pub(crate) fn stats(&self, now: Instant) -> PeerStats {
+        PeerStats {
+            receive_buffered: self.credit.held(),
+            send_buffered: self.credit.send_buffered(),
+            streams: self.streams.len() as u64,
+            rtt: self.rtt.min().map(|_| self.rtt.smoothed()),
+            min_rtt: self.rtt.min(),
+            mtu: self.mtu.current(),
+            silent_for: Some(now.since(self.last_heard)),
+            ..self.stats.clone()
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Filling a datagram: what goes first, and what waits for the link's pace.
+
+use super::{Session, StreamFlows};
+use crate::ledger::{SentFrame, SentFrames, StreamKey};
+use crate::stream::Sent;
+use crate::wire::frame::Writer;
+use units::Instant;
+
+/// What a datagram is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Acknowledgements, credits, resets, probes: small, and sent whatever the pace.
+    Now,
+    /// Stream data, at the link's pace.
+    Paced,
+    /// Copies of what is under way, where the link would idle.
+    Idle,
+}
+
+/// A datagram's frames, written and recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) number: u64,
+    pub(crate) length: usize,
+}
+
+impl Session {
+    /// A floor is told when it rose by this many datagrams.
+    const FLOOR_STEP: u64 = 64;
+    /// Less room than this is not worth another stream frame.
+    const LEAST_FRAME: usize = 32;
+
+    /// Whether something must leave now.
+    pub(crate) fn has_urgent(&self, now: Instant) -> bool {
+        let acknowledgement = self.received.ack_deadline().is_some_and(|deadline| deadline <= now);
+        acknowledgement || !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.close_due
+    }
+
+    /// Whether something waits for the link's pace.
+    pub(crate) fn has_paced(&self, now: Instant) -> bool {
+        !self.scheduler.is_empty() || self.has_probe(now)
+    }
+
+    /// Whether it is time to probe the path's MTU.
+    pub(crate) fn has_probe(&self, now: Instant) -> bool {
+        self.mtu.next_probe_at().is_some_and(|at| at <= now)
+    }
+
+    /// Whether idle capacity may repeat something.
+    pub(crate) fn has_idle(&self, now: Instant) -> bool {
+        self.repair_at.is_some_and(|at| at <= now)
+    }
+
+    /// Takes the size of an IP packet to probe the path with, if it is time to.
+    pub(crate) fn poll_mtu_probe(&mut self, now: Instant) -> Option<u16> {
+        self.mtu.poll_probe(now)
+    }
+
+    /// Writes a probe of the path's MTU that fills `space`.
+    pub(crate) fn fill_probe(&mut self, now: Instant, space: &mut [u8], ip_size: u16) -> Filled {
+        let mut writer = Writer::new(space);
+        writer.ping();
+        writer.pad();
+        let length = writer.len();
+        let frames = SentFrames::from_slice(&[SentFrame::MtuProbe(ip_size)]);
+        self.record(now, length, usize::from(ip_size) - length, frames, None)
+    }
+
+    /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
+    /// packet of it.
+    pub(crate) fn fill(&mut self, now: Instant, space: &mut [u8], overhead: usize, urgency: Urgency) -> Option<Filled> {
+        let mut writer = Writer::new(space);
+        let mut frames = SentFrames::new();
+        self.put_ack(now, &mut writer);
+        self.put_control(&mut writer, &mut frames);
+        let mut copy_of = None;
+        match urgency {
+            Urgency::Now => {}
+            Urgency::Paced => self.put_stream_data(now, &mut writer, &mut frames),
+            Urgency::Idle => copy_of = self.put_copy(&mut writer, &mut frames),
+        }
+        if writer.is_empty() {
+            return None;
+        }
+        let length = writer.len();
+        Some(self.record(now, length, overhead, frames, copy_of))
+    }
+
+    fn record(
+        &mut self,
+        now: Instant,
+        length: usize,
+        overhead: usize,
+        frames: SentFrames,
+        copy_of: Option<u64>,
+    ) -> Filled {
+        let number = self.ledger.next_number();
+        let eliciting = !frames.is_empty();
+        self.ledger.record(now, length + overhead, frames, copy_of);
+        self.stats.sent_packets += 1;
+        if eliciting {
+            self.unanswered_since.get_or_insert(now);
+            self.probe_at = Some(self.probe_deadline(now));
+        }
+        Filled { number, length }
+    }
+
+    /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
+    fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>) {
+        let soon = now + self.ack_delay() / 2;
+        if self.received.ack_deadline().is_some_and(|deadline| deadline <= soon) {
+            let (ranges, delay_us) = self.received.report(now);
+            if writer.ack(ranges, delay_us, self.received.floor()) {
+                self.received.acknowledged();
+            }
+        }
+        let floor = self.ledger.floor();
+        if floor >= self.floor_told + Self::FLOOR_STEP && writer.floor(floor) {
+            self.floor_told = floor;
+        }
+    }
+
+    fn put_control(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.close_due && writer.close() {
+            self.close_due = false;
+        }
+        if self.credit.limit_due && writer.session_credit(self.credit.limit()) {
+            self.credit.limit_due = false;
+            frames.push(SentFrame::SessionCredit);
+        }
+        while let Some(&key) = self.control.front() {
+            if !self.put_stream_control(key, writer, frames) {
+                break;
+            }
+            self.control.pop_front();
+        }
+        if self.ping_due && (!frames.is_empty() || writer.ping()) {
+            self.ping_due = false;
+            frames.push(SentFrame::Ping);
+        }
+    }
+
+    /// Writes a stream's reset or credit; `false` if it did not fit.
+    fn put_stream_control(&mut self, key: StreamKey, writer: &mut Writer<'_>, frames: &mut SentFrames) -> bool {
+        let Some(stream) = self.stream_mut(key) else { return true };
+        if let Some((reason, sent)) = &mut stream.abort.ours {
+            if *sent == Sent::Queued {
+                if !writer.reset(key.number, *reason, stream.send.sent()) {
+                    return false;
+                }
+                *sent = Sent::InFlight;
+                frames.push(SentFrame::Reset(key));
+            }
+        } else if stream.credit_due {
+            if !writer.stream_credit(key.number, stream.receive.limit) {
+                return false;
+            }
+            frames.push(SentFrame::StreamCredit(key));
+        }
+        stream.credit_due = false;
+        stream.control_queued = false;
+        true
+    }
+
+    /// Stream data in turn, until the datagram is full or nothing is left.
+    fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        let mut any = false;
+        while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
+            let session_credit = self.credit.available();
+            let mut flows = StreamFlows { streams: &mut self.streams, session_credit };
+            let Some(key) = self.scheduler.next(&mut flows) else { break };
+            let stream = &mut self.streams[key.slot as usize];
+            let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
+            let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
+            stream.send.copy(piece.offset, writer.stream(key.number, piece.offset, piece.length, piece.fin));
+            stream.place.charge(piece.length + Self::LEAST_FRAME);
+            self.credit.on_sent(piece.fresh as u64);
+            self.stats.sent_bytes += piece.fresh as u64;
+            self.stats.retransmitted_bytes += (piece.length - piece.fresh) as u64;
+            let length = piece.length as u16;
+            frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin });
+            any = true;
+        }
+        if any {
+            self.wake_waiting_writers();
+            let worthwhile = self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT;
+            self.repair_at = worthwhile.then(|| now + Self::REPAIR_AFTER);
+        }
+    }
+
+    /// The newest datagram's stream data again, where it may still be missing.
+    fn put_copy(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<u64> {
+        while let Some((number, originals)) = self.ledger.next_to_copy() {
+            for frame in originals {
+                let SentFrame::Stream { key, offset, length, fin } = frame else { continue };
+                let Some(stream) = self.stream(key).filter(|stream| !stream.is_aborted()) else { continue };
+                let end = offset + u64::from(length);
+                let fits = writer.stream_room(key.number, offset).is_some_and(|room| room >= usize::from(length));
+                if fits && stream.send.is_outstanding(&(offset..end), fin) {
+                    stream.send.copy(offset, writer.stream(key.number, offset, usize::from(length), fin));
+                    self.stats.repair_bytes += u64::from(length);
+                    frames.push(frame);
+                }
+            }
+            if !frames.is_empty() {
+                return Some(number);
+            }
+        }
+        self.repair_at = None;
+        None
+    }
+}

@@ -1,0 +1,205 @@
+//! What the driver does with streams.
+
+use super::Session;
+use crate::ResetReason;
+use crate::event::{Event, OpenError, StreamId};
+use crate::ledger::StreamKey;
+use crate::stats::StreamStats;
+use crate::stream::Sent;
+use std::io::IoSlice;
+
+impl Session {
+    pub(crate) fn open(&mut self) -> Result<StreamId, OpenError> {
+        if self.own_open >= self.peer_max_streams {
+            return Err(OpenError::TooManyStreams);
+        }
+        let number = self.next_own;
+        self.next_own += 2;
+        self.own_open += 1;
+        let key = self.insert(number);
+        Ok(self.id(key))
+    }
+
+    pub(crate) fn write_space(&self, id: StreamId) -> usize {
+        let stream = self.key(id).and_then(|key| self.stream(key));
+        match stream.filter(|stream| stream.send.is_open() && !stream.is_aborted()) {
+            Some(stream) => self.credit.write_space(stream.send.unsent()),
+            None => 0,
+        }
+    }
+
+    pub(crate) fn write(&mut self, id: StreamId, data: &[u8]) -> usize {
+        let Some(key) = self.key(id) else { return 0 };
+        let length = data.len().min(self.write_space(id));
+        if length < data.len() {
+            self.wait_for_space(key);
+        }
+        if length > 0 {
+            let stream = &mut self.streams[key.slot as usize];
+            stream.send.write(&mut self.pages, &data[..length]);
+            self.credit.on_written(length as u64);
+            self.activate(key);
+        }
+        length
+    }
+
+    pub(crate) fn write_with<E>(
+        &mut self,
+        id: StreamId,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let space = self.write_space(id);
+        let Some(key) = self.key(id).filter(|_| space > 0) else {
+            if let Some(key) = self.key(id) {
+                self.wait_for_space(key);
+            }
+            return read(&mut []);
+        };
+        let stream = &mut self.streams[key.slot as usize];
+        let buffer = stream.send.space(&mut self.pages);
+        let lent = buffer.len().min(space);
+        let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
+        match length {
+            Ok(length) if length > 0 => {
+                stream.send.written(length);
+                self.credit.on_written(length as u64);
+                self.activate(key);
+            }
+            _ => stream.send.trim(&mut self.pages),
+        }
+        length
+    }
+
+    fn wait_for_space(&mut self, key: StreamKey) {
+        if let Some(stream) = self.stream_mut(key) {
+            if !std::mem::replace(&mut stream.send.writer_waits, true) {
+                self.waiting_writers.push_back(key);
+            }
+        }
+    }
+
+    /// Tells writers that wait of space worth a read, a few at a time and in turn.
+    pub(super) fn wake_waiting_writers(&mut self) {
+        const WORTH: usize = 16 * 1024;
+        for _ in 0..self.waiting_writers.len().min(16) {
+            let Some(key) = self.waiting_writers.pop_front() else { return };
+            let Some(stream) = self.stream(key) else { continue };
+            if self.credit.write_space(stream.send.unsent()) >= WORTH || stream.send.unsent() == 0 {
+                self.streams[key.slot as usize].send.writer_waits = false;
+                let id = self.id(key);
+                self.events.push_back(Event::Writable(id));
+            } else {
+                self.waiting_writers.push_back(key);
+            }
+        }
+    }
+
+    pub(crate) fn finish(&mut self, id: StreamId) {
+        let Some(key) = self.key(id) else { return };
+        if let Some(stream) = self.stream_mut(key) {
+            stream.send.finish();
+            self.activate(key);
+        }
+    }
+
+    pub(crate) fn reset(&mut self, id: StreamId, reason: ResetReason) {
+        let Some(key) = self.key(id) else { return };
+        if self.stream(key).is_some_and(|stream| !stream.is_aborted()) {
+            self.queue_reset(key, reason);
+            self.discard(key);
+            self.close_if_done(key);
+        }
+    }
+
+    pub(super) fn queue_reset(&mut self, key: StreamKey, reason: ResetReason) {
+        if let Some(stream) = self.stream_mut(key) {
+            stream.abort.ours = Some((reason, Sent::Queued));
+            self.queue_control(key);
+        }
+    }
+
+    /// Drops what a stream that was given up holds, in both directions.
+    pub(super) fn discard(&mut self, key: StreamKey) {
+        let stream = &mut self.streams[key.slot as usize];
+        let dropped = stream.receive.discard(&mut self.pages);
+        let freed = stream.send.discard(&mut self.pages);
+        self.credit.on_consumed(dropped);
+        self.credit.on_send_freed(freed);
+    }
+
+    pub(crate) fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        stream.map_or(0, |stream| stream.receive.slices(slices))
+    }
+
+    pub(crate) fn consume(&mut self, id: StreamId, bytes: usize) {
+        let Some(key) = self.key(id) else { return };
+        let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
+            return;
+        };
+        self.credit.on_consumed(stream.receive.consume(&mut self.pages, bytes));
+        let limit = stream.receive.read() + self.credit.stream_window();
+        let step = limit.saturating_sub(stream.receive.limit);
+        if !stream.receive.is_sized() && step >= self.credit.stream_window() / 8 {
+            stream.receive.limit = limit;
+            stream.credit_due = true;
+            self.queue_control(key);
+        }
+        self.close_if_done(key);
+    }
+
+    pub(crate) fn is_read_finished(&self, id: StreamId) -> bool {
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        stream.is_some_and(|stream| stream.receive.is_finished())
+    }
+
+    pub(crate) fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
+        let stream = self.stream(self.key(id)?)?;
+        Some(StreamStats {
+            written: stream.send.acked() + stream.send.buffered(),
+            sent: stream.send.sent(),
+            acked: stream.send.acked(),
+            read: stream.receive.read(),
+            receive_buffered: stream.receive.held(),
+        })
+    }
+
+    /// Puts a stream with something to send into the schedule.
+    pub(super) fn activate(&mut self, key: StreamKey) {
+        let available = self.credit.available();
+        if let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) {
+            if stream.has_data(available) {
+                self.scheduler.activate(key, &mut stream.place);
+                self.repair_at = None;
+            }
+        }
+    }
+
+    pub(super) fn queue_control(&mut self, key: StreamKey) {
+        if let Some(stream) = self.stream_mut(key) {
+            if !std::mem::replace(&mut stream.control_queued, true) {
+                self.control.push_back(key);
+            }
+        }
+    }
+
+    /// Forgets a stream when nothing more will come of it.
+    pub(super) fn close_if_done(&mut self, key: StreamKey) {
+        let Some(stream) = self.stream(key).filter(|stream| stream.is_closed()) else { return };
+        let in_order = !stream.is_aborted();
+        let buffered = stream.send.buffered();
+        let id = self.id(key);
+        self.discard(key);
+        debug_assert_eq!(buffered, if in_order { 0 } else { buffered });
+        self.streams.remove(key.slot as usize);
+        self.slots.remove(&key.number);
+        if key.number % 2 == self.own_parity {
+            self.own_open -= 1;
+        } else {
+            self.peer_open -= 1;
+        }
+        if in_order {
+            self.events.push_back(Event::Closed(id));
+        }
+    }
+}

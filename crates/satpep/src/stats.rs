@@ -1,0 +1,108 @@
+//! Counters.
+
+use units::{Duration, Rate};
+
+/// An endpoint's counters. Every datagram that arrives adds to one of the `received` or `dropped` fields.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Datagrams sent.
+    pub sent_packets: u64,
+    /// Their IP bytes (IP and UDP headers included).
+    pub sent_ip_bytes: u64,
+    /// Datagrams that were accepted.
+    pub received_packets: u64,
+    /// Their IP bytes.
+    pub received_ip_bytes: u64,
+    /// Handshakes completed.
+    pub handshakes: u64,
+    /// Cookies sent in place of answers while busy.
+    pub cookies_sent: u64,
+    /// Datagrams dropped, by reason.
+    pub dropped: Drops,
+}
+
+/// Datagrams that led to nothing, by reason.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Drops {
+    /// Not of a known kind or length.
+    pub malformed: u64,
+    /// Not for this gateway, or from an unknown one.
+    pub stranger: u64,
+    /// The authentication failed.
+    pub not_authentic: u64,
+    /// Seen before, or too old to tell.
+    pub replayed: u64,
+    /// For a session that does not exist (any more).
+    pub unknown_session: u64,
+    /// The other side uses the other mode (encrypted or in clear).
+    pub mode_mismatch: u64,
+    /// A handshake without a cookie while busy, answered with one, or one too many.
+    pub flood: u64,
+}
+
+impl Drops {
+    /// All of them with their names.
+    pub fn by_reason(&self) -> [(&'static str, u64); 7] {
+        [
+            ("malformed", self.malformed),
+            ("stranger", self.stranger),
+            ("not_authentic", self.not_authentic),
+            ("replayed", self.replayed),
+            ("unknown_session", self.unknown_session),
+            ("mode_mismatch", self.mode_mismatch),
+            ("flood", self.flood),
+        ]
+    }
+}
+
+/// A peer's counters and measurements, since the endpoint began.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PeerStats {
+    /// Datagrams sent and lost, as far as known.
+    pub sent_packets: u64,
+    /// Datagrams that the peer did not receive.
+    pub lost_packets: u64,
+    /// Stream bytes sent for the first time.
+    pub sent_bytes: u64,
+    /// Stream bytes sent again because they were lost.
+    pub retransmitted_bytes: u64,
+    /// Stream bytes repeated ahead of any feedback, in capacity that would have idled.
+    pub repair_bytes: u64,
+    /// Stream bytes received, each counted once.
+    pub received_bytes: u64,
+    /// Stream bytes held for readers.
+    pub receive_buffered: u64,
+    /// Stream bytes held until acknowledged.
+    pub send_buffered: u64,
+    /// Open streams.
+    pub streams: u64,
+    /// Smoothed round-trip time, if measured.
+    pub rtt: Option<Duration>,
+    /// Least round-trip time, if measured.
+    pub min_rtt: Option<Duration>,
+    /// The largest IP packet known to reach the peer.
+    pub mtu: u16,
+    /// Time since anything came from it, if anything did.
+    pub silent_for: Option<Duration>,
+    /// The rate that the link is paced at now.
+    pub pacing_rate: Rate,
+}
+
+/// One stream's counters.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct StreamStats {
+    /// Bytes written by the driver.
+    pub written: u64,
+    /// Bytes sent for the first time.
+    pub sent: u64,
+    /// Bytes acknowledged in order.
+    pub acked: u64,
+    /// Bytes consumed by the driver.
+    pub read: u64,
+    /// Bytes held for the driver, out-of-order ones included.
+    pub receive_buffered: u64,
+}

@@ -1,0 +1,75 @@
+//! A stream: one TCP connection's bytes, each direction with an end of its own.
+
+pub(crate) mod pages;
+mod receive;
+mod send;
+
+use crate::ResetReason;
+pub(crate) use receive::ReceiveHalf;
+pub(crate) use send::SendHalf;
+
+/// One stream of a session.
+pub(crate) struct Stream {
+    /// Its number on the wire.
+    pub(crate) number: u64,
+    pub(crate) send: SendHalf,
+    pub(crate) receive: ReceiveHalf,
+    pub(crate) abort: Abort,
+    /// It stands in the session's queue of streams with control frames to send.
+    pub(crate) control_queued: bool,
+    /// A larger limit waits to be told to the peer.
+    pub(crate) credit_due: bool,
+    /// The round trip (by count) in which it last received data.
+    pub(crate) active_round: u64,
+    pub(crate) place: crate::scheduler::Place,
+}
+
+/// Giving up both directions at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Abort {
+    /// Our RESET, and how far it got.
+    pub(crate) ours: Option<(ResetReason, Sent)>,
+    /// The peer's RESET has come.
+    pub(crate) theirs: bool,
+}
+
+/// How far something that must arrive has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Queued,
+    InFlight,
+    Acked,
+}
+
+impl Stream {
+    pub(crate) fn new(number: u64, send_credit: u64, receive_limit: u64) -> Self {
+        Self {
+            number,
+            send: SendHalf::new(send_credit),
+            receive: ReceiveHalf::new(receive_limit),
+            abort: Abort::default(),
+            control_queued: false,
+            credit_due: false,
+            active_round: 0,
+            place: crate::scheduler::Place::default(),
+        }
+    }
+
+    /// Whether either side gave the stream up.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.abort.ours.is_some()
+    }
+
+    /// Whether nothing more will be sent or received on it.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self.abort.ours {
+            Some((_, sent)) => sent == Sent::Acked && (self.abort.theirs || self.receive.is_sized()),
+            None => self.send.is_finished() && self.receive.is_finished(),
+        }
+    }
+
+    /// Whether it has bytes or an end to send.
+    pub(crate) fn has_data(&self, session_credit: u64) -> bool {
+        self.abort.ours.is_none() && self.send.has_data(session_credit)
+    }
+}

@@ -1,0 +1,202 @@
+//! The receiving half of a stream: reassembly, and what the reader has taken.
+
+use super::pages::{PagePool, Pages};
+use crate::ranges::RangeSet;
+use std::io::IoSlice;
+
+/// Bytes from the peer, put in order.
+#[derive(Default)]
+pub(crate) struct ReceiveHalf {
+    pages: Pages,
+    /// The reader has consumed everything before.
+    read: u64,
+    /// Everything before has arrived.
+    in_order_to: u64,
+    /// Ranges that arrived above `in_order_to`.
+    early: RangeSet,
+    /// The end of the furthest byte that arrived.
+    highest: u64,
+    /// The peer may send bytes below this offset. It never falls.
+    pub(crate) limit: u64,
+    /// Length of the stream, once its end or its reset told it.
+    final_size: Option<u64>,
+    /// The reader has been told of something to read and has not read to the end since.
+    reader_knows: bool,
+    /// The reader has seen the end.
+    end_seen: bool,
+}
+
+/// The peer sent bytes beyond its credit, or contradicted itself on where the stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Violation;
+
+impl ReceiveHalf {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Bytes held or promised room: from the reader's position to the furthest byte.
+    pub(crate) fn held(&self) -> u64 {
+        self.highest - self.read
+    }
+
+    /// Bytes the reader has consumed.
+    pub(crate) fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// Takes a piece in. Returns by how many bytes the furthest point moved (they count against the session's credit).
+    pub(crate) fn receive(
+        &mut self,
+        pool: &mut PagePool,
+        offset: u64,
+        data: &[u8],
+        fin: bool,
+    ) -> Result<u64, Violation> {
+        let end = offset + data.len() as u64;
+        let size_known = self.final_size.unwrap_or(u64::MAX);
+        if end > self.limit || end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
+            return Err(Violation);
+        }
+        if fin {
+            self.final_size = Some(end);
+        }
+        let moved = end.saturating_sub(self.highest);
+        self.highest = self.highest.max(end);
+        let fresh = offset.max(self.in_order_to);
+        if fresh < end {
+            self.pages.write(pool, fresh, &data[(fresh - offset) as usize..]);
+            if fresh == self.in_order_to {
+                self.in_order_to = end;
+            } else {
+                self.early.insert(fresh..end);
+            }
+            while let Some(first) = self.early.first().filter(|first| first.start <= self.in_order_to) {
+                self.in_order_to = self.in_order_to.max(first.end);
+                self.early.pop_first();
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Whether the reader has news since it last read to the end, asked once for each piece of news.
+    pub(crate) fn take_news(&mut self) -> bool {
+        let news = self.in_order_to > self.read || (self.at_end() && !self.end_seen);
+        let tell = news && !self.reader_knows;
+        self.reader_knows |= news;
+        self.end_seen |= self.at_end();
+        tell
+    }
+
+    /// Lends what can be read.
+    pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.pages.slices(self.read, self.in_order_to, slices)
+    }
+
+    /// The reader took `length` bytes; returns how many it could take.
+    pub(crate) fn consume(&mut self, pool: &mut PagePool, length: usize) -> u64 {
+        let taken = (length as u64).min(self.in_order_to - self.read);
+        self.read += taken;
+        if self.read == self.in_order_to {
+            self.reader_knows = false;
+        }
+        self.pages.release(pool, self.read, self.highest);
+        taken
+    }
+
+    /// Whether the end was received and every byte before it consumed.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.final_size == Some(self.read)
+    }
+
+    fn at_end(&self) -> bool {
+        self.final_size == Some(self.in_order_to)
+    }
+
+    /// Whether the length of the stream is known.
+    pub(crate) fn is_sized(&self) -> bool {
+        self.final_size.is_some()
+    }
+
+    /// The peer gave up after `final_offset` bytes. Returns how far the furthest point moved.
+    pub(crate) fn on_reset(&mut self, final_offset: u64) -> Result<u64, Violation> {
+        if final_offset > self.limit
+            || final_offset < self.highest
+            || self.final_size.is_some_and(|size| size != final_offset)
+        {
+            return Err(Violation);
+        }
+        self.final_size = Some(final_offset);
+        let moved = final_offset - self.highest;
+        self.highest = final_offset;
+        Ok(moved)
+    }
+
+    /// Drops everything that is held; returns how many bytes count as consumed by that.
+    pub(crate) fn discard(&mut self, pool: &mut PagePool) -> u64 {
+        let dropped = self.held();
+        self.read = self.highest;
+        self.in_order_to = self.highest;
+        self.early = RangeSet::new();
+        self.pages.release(pool, self.highest, self.highest);
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read_all(half: &ReceiveHalf) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 64];
+        let filled = half.slices(&mut slices);
+        slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    #[test]
+    fn refuses_bytes_beyond_the_credit_and_a_second_end() {
+        let mut pool = PagePool::default();
+        let mut half = ReceiveHalf::new(10);
+        assert_eq!(half.receive(&mut pool, 5, &[0; 6], false), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 2, &[0; 4], true), Ok(6));
+        assert_eq!(half.receive(&mut pool, 6, &[0; 1], false), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 0, &[0; 2], true), Err(Violation));
+        assert_eq!(half.on_reset(7), Err(Violation));
+        assert_eq!(half.on_reset(6), Ok(0));
+    }
+
+    #[test]
+    fn the_end_is_news_even_without_data() {
+        let mut pool = PagePool::default();
+        let mut half = ReceiveHalf::new(10);
+        half.receive(&mut pool, 0, b"ab", false).expect("within credit");
+        assert!(half.take_news() && !half.take_news());
+        half.consume(&mut pool, 2);
+        half.receive(&mut pool, 2, b"", true).expect("within credit");
+        assert!(half.take_news() && !half.take_news());
+        assert!(half.is_finished());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_with_overlaps_give_the_stream(
+            order in proptest::collection::vec((0usize..90_000, 1usize..40_000), 1..40), seed in any::<u8>()
+        ) {
+            let bytes: Vec<u8> = (0..130_000u32).map(|at| (at.wrapping_mul(31) >> 3) as u8 ^ seed).collect();
+            let mut pool = PagePool::default();
+            let mut half = ReceiveHalf::new(bytes.len() as u64);
+            let mut got = Vec::new();
+            for (start, length) in order.into_iter().chain([(0, bytes.len())]) {
+                let end = (start + length).min(bytes.len());
+                half.receive(&mut pool, start as u64, &bytes[start..end], end == bytes.len()).expect("within credit");
+                let ready = read_all(&half);
+                let take = ready.len() / 2 + 1;
+                got.extend_from_slice(&ready[..take.min(ready.len())]);
+                half.consume(&mut pool, take);
+            }
+            got.extend(read_all(&half));
+            prop_assert_eq!(got, bytes);
+        }
+    }
+}

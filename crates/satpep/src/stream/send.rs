@@ -1,0 +1,255 @@
+//! The sending half of a stream: what was written, sent, acknowledged and lost.
+
+use super::pages::{PagePool, Pages};
+use crate::ranges::RangeSet;
+use std::ops::Range;
+
+/// Bytes from the application to the peer, with the end that follows them.
+#[derive(Default)]
+pub(crate) struct SendHalf {
+    pages: Pages,
+    /// Everything before is acknowledged and forgotten.
+    acked_to: u64,
+    /// Acknowledged ranges above `acked_to`.
+    acked: RangeSet,
+    /// Ranges to send again, before anything new.
+    lost: RangeSet,
+    /// The next byte never sent.
+    next: u64,
+    /// The end of what was written.
+    end: u64,
+    /// The receiver takes bytes below this offset.
+    pub(crate) credit: u64,
+    fin: Fin,
+    /// A write found no space, so the writer wants to hear of it.
+    pub(crate) writer_waits: bool,
+}
+
+/// The end of the stream, after the last byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Fin {
+    /// More may be written.
+    #[default]
+    Open,
+    /// To be sent, for the first time or again.
+    Queued,
+    Sent,
+    Acked,
+}
+
+/// A piece of the stream to put into a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) offset: u64,
+    pub(crate) length: usize,
+    pub(crate) fin: bool,
+    /// Bytes never sent before: they use up the session's credit.
+    pub(crate) fresh: usize,
+}
+
+impl SendHalf {
+    pub(crate) fn new(credit: u64) -> Self {
+        Self { credit, ..Self::default() }
+    }
+
+    /// Bytes kept: written and not yet acknowledged in order.
+    pub(crate) fn buffered(&self) -> u64 {
+        self.end - self.acked_to
+    }
+
+    /// Bytes written and never sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Bytes sent so far, each counted once.
+    pub(crate) fn sent(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes acknowledged in order.
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked_to
+    }
+
+    /// Whether more may be written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.fin == Fin::Open
+    }
+
+    /// Whether everything, the end included, is acknowledged.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin == Fin::Acked && self.acked_to == self.end
+    }
+
+    /// Appends `data`.
+    pub(crate) fn write(&mut self, pool: &mut PagePool, data: &[u8]) {
+        self.pages.write(pool, self.end, data);
+        self.end += data.len() as u64;
+    }
+
+    /// The space after the last byte; [`SendHalf::written`] tells how much of it was filled.
+    pub(crate) fn space(&mut self, pool: &mut PagePool) -> &mut [u8] {
+        self.pages.space(pool, self.end)
+    }
+
+    pub(crate) fn written(&mut self, length: usize) {
+        self.end += length as u64;
+    }
+
+    /// Gives back the page that [`SendHalf::space`] took if nothing came of it.
+    pub(crate) fn trim(&mut self, pool: &mut PagePool) {
+        self.pages.release(pool, self.acked_to, self.end);
+    }
+
+    pub(crate) fn finish(&mut self) {
+        if self.fin == Fin::Open {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// Whether there is something to send, given how many new bytes the session's credit allows.
+    pub(crate) fn has_data(&self, session_credit: u64) -> bool {
+        let new_bytes = self.next < self.end.min(self.credit) && session_credit > 0;
+        !self.lost.is_empty() || new_bytes || (self.fin == Fin::Queued && self.next == self.end)
+    }
+
+    /// Where the next piece begins.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.lost.first().map_or(self.next, |lost| lost.start)
+    }
+
+    /// Takes the next piece of at most `room` bytes: lost ranges first, then new bytes within both credits.
+    pub(crate) fn next_piece(&mut self, room: usize, session_credit: u64) -> Option<Piece> {
+        if let Some(lost) = self.lost.first() {
+            if room == 0 {
+                return None;
+            }
+            let taken = lost.start..lost.end.min(lost.start + room as u64);
+            self.lost.remove(taken.clone());
+            return Some(self.piece(taken, 0));
+        }
+        let limit = self.end.min(self.credit).min(self.next.saturating_add(session_credit));
+        let length = limit.saturating_sub(self.next).min(room as u64);
+        let ends = self.fin == Fin::Queued && self.next + length == self.end;
+        if length == 0 && !ends {
+            return None;
+        }
+        let taken = self.next..self.next + length;
+        self.next += length;
+        Some(self.piece(taken, length as usize))
+    }
+
+    fn piece(&mut self, taken: Range<u64>, fresh: usize) -> Piece {
+        let fin = self.fin != Fin::Open && taken.end == self.end && self.lost.is_empty() && self.next == self.end;
+        if fin && self.fin == Fin::Queued {
+            self.fin = Fin::Sent;
+        }
+        Piece { offset: taken.start, length: (taken.end - taken.start) as usize, fin, fresh }
+    }
+
+    /// Copies the bytes of a piece into a datagram.
+    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
+        self.pages.read(offset, out);
+    }
+
+    /// A piece arrived. Returns how many buffered bytes that freed.
+    pub(crate) fn on_acked(&mut self, pool: &mut PagePool, range: Range<u64>, fin: bool) -> u64 {
+        if fin {
+            self.fin = Fin::Acked;
+        }
+        self.lost.remove(range.clone());
+        let before = self.acked_to;
+        if range.start <= self.acked_to {
+            self.acked_to = self.acked_to.max(range.end);
+        } else {
+            self.acked.insert(range);
+        }
+        while let Some(first) = self.acked.first().filter(|first| first.start <= self.acked_to) {
+            self.acked_to = self.acked_to.max(first.end);
+            self.acked.pop_first();
+        }
+        if self.acked_to > before {
+            self.pages.release(pool, self.acked_to, self.end);
+        }
+        self.acked_to - before
+    }
+
+    /// A piece was lost: what of it has not arrived by another copy is sent again.
+    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+        let range = range.start.max(self.acked_to)..range.end.max(self.acked_to);
+        for gap in self.acked.gaps(range).collect::<smallvec::SmallVec<[_; 4]>>() {
+            self.lost.insert(gap);
+        }
+        if fin && self.fin == Fin::Sent {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// Whether the whole of a piece is still kept and awaits its acknowledgement, so that a copy of it could help.
+    pub(crate) fn is_outstanding(&self, range: &Range<u64>, fin: bool) -> bool {
+        let kept = range.start >= self.acked_to;
+        kept && (self.acked.gaps(range.clone()).next().is_some() || (fin && self.fin == Fin::Sent))
+    }
+
+    /// Forgets all data; returns how many bytes that freed.
+    pub(crate) fn discard(&mut self, pool: &mut PagePool) -> u64 {
+        let freed = self.buffered();
+        self.pages.release(pool, self.end, self.end);
+        self.acked_to = self.end;
+        self.acked = RangeSet::new();
+        self.lost = RangeSet::new();
+        freed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_ranges_go_first_and_credit_binds_only_new_bytes() {
+        let mut pool = PagePool::default();
+        let mut half = SendHalf::new(1000);
+        half.write(&mut pool, &[1; 3000]);
+        assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 0, length: 600, fin: false, fresh: 600 }));
+        assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 600, length: 400, fin: false, fresh: 400 }));
+        assert_eq!(half.next_piece(600, 5000), None);
+        half.on_lost(0..600, false);
+        assert!(half.has_data(0));
+        assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 0, length: 600, fin: false, fresh: 0 }));
+        half.credit = 3000;
+        assert!(!half.has_data(0));
+        assert_eq!(half.next_piece(600, 10), Some(Piece { offset: 1000, length: 10, fin: false, fresh: 10 }));
+    }
+
+    #[test]
+    fn the_end_is_sent_after_the_last_byte_and_again_if_lost() {
+        let mut pool = PagePool::default();
+        let mut half = SendHalf::new(1000);
+        half.write(&mut pool, b"abc");
+        assert_eq!(half.next_piece(600, 100).map(|piece| piece.fin), Some(false));
+        half.finish();
+        assert_eq!(half.next_piece(600, 100), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
+        assert!(!half.has_data(100));
+        half.on_lost(3..3, true);
+        assert!(half.has_data(0));
+        assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
+        half.on_acked(&mut pool, 3..3, true);
+        assert!(!half.is_finished());
+        assert_eq!(half.on_acked(&mut pool, 0..3, false), 3);
+        assert!(half.is_finished());
+    }
+
+    #[test]
+    fn what_arrived_by_another_copy_is_not_sent_again() {
+        let mut pool = PagePool::default();
+        let mut half = SendHalf::new(1000);
+        half.write(&mut pool, &[0; 300]);
+        while half.next_piece(100, 1000).is_some() {}
+        half.on_acked(&mut pool, 100..200, false);
+        half.on_lost(0..300, false);
+        assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((0, 100)));
+        assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((200, 100)));
+    }
+}

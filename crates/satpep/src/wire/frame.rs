@@ -1,0 +1,353 @@
+//! Frames: what a sealed datagram says.
+
+use super::varint;
+use crate::ResetReason;
+use std::ops::Range;
+
+const PADDING: u8 = 0x00;
+const PING: u8 = 0x01;
+const ACK: u8 = 0x02;
+const FLOOR: u8 = 0x03;
+const SESSION_CREDIT: u8 = 0x04;
+const STREAM_CREDIT: u8 = 0x05;
+const RESET: u8 = 0x06;
+const CLOSE: u8 = 0x07;
+/// A stream frame; bit 0 says that it ends the stream, bit 1 that a length follows (else it fills the datagram).
+const STREAM: u8 = 0x08;
+const STREAM_FIN: u8 = 0x01;
+const STREAM_LENGTH: u8 = 0x02;
+
+/// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
+pub(crate) const MAX_ACK_RANGES: usize = 64;
+
+/// One frame as read from a datagram. Stream data borrows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
+    /// Asks for an acknowledgement and says nothing else.
+    Ping,
+    /// Which datagrams arrived, newest first, and so which did not.
+    Ack(AckFrame<'a>),
+    /// The sender needs no news of datagrams below this number any more.
+    Floor(u64),
+    /// The receiver takes this many stream bytes in all, over all streams.
+    SessionCredit(u64),
+    /// The receiver takes this many bytes on one stream.
+    StreamCredit { stream: u64, limit: u64 },
+    /// The sender gives up both directions of a stream; it had sent `final_offset` bytes.
+    Reset { stream: u64, reason: ResetReason, final_offset: u64 },
+    /// The sender's gateway goes away in good order.
+    Close,
+    /// Bytes of a stream.
+    Stream { stream: u64, offset: u64, data: &'a [u8], fin: bool },
+}
+
+/// An acknowledgement: the ranges are decoded while iterating, so that reading one allocates nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AckFrame<'a> {
+    pub(crate) largest: u64,
+    /// Microseconds between the arrival of `largest` and this report.
+    pub(crate) delay_us: u64,
+    /// The report covers numbers from here to `largest`: of those, what no range holds did not arrive.
+    pub(crate) covered_from: u64,
+    encoded_ranges: &'a [u8],
+    range_count: u64,
+}
+
+impl AckFrame<'_> {
+    /// The received ranges, newest first. [`Reader`] has checked that they are well formed.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        let mut input = self.encoded_ranges;
+        let mut end = self.largest + 1;
+        let mut first = true;
+        (0..self.range_count).map_while(move |_| {
+            if !first {
+                end = end.checked_sub(varint::read(&mut input)? + 1)?;
+            }
+            first = false;
+            let start = end.checked_sub(varint::read(&mut input)? + 1)?;
+            let range = start..end;
+            end = start;
+            Some(range)
+        })
+    }
+}
+
+/// A datagram's plaintext that does not follow the grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Reads frames one after the other.
+pub(crate) struct Reader<'a> {
+    input: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(plaintext: &'a [u8]) -> Self {
+        Self { input: plaintext }
+    }
+
+    /// The next frame, `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
+        while let Some((&kind, rest)) = self.input.split_first() {
+            self.input = rest;
+            if kind != PADDING {
+                return self.body(kind).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn body(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
+        Ok(match kind {
+            PING => Frame::Ping,
+            ACK => Frame::Ack(self.ack()?),
+            FLOOR => Frame::Floor(self.integer()?),
+            SESSION_CREDIT => Frame::SessionCredit(self.integer()?),
+            STREAM_CREDIT => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
+            RESET => Frame::Reset {
+                stream: self.integer()?,
+                reason: ResetReason::from_code(self.integer()?),
+                final_offset: self.integer()?,
+            },
+            CLOSE => Frame::Close,
+            _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
+            _ => return Err(Malformed),
+        })
+    }
+
+    fn stream(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
+        let (stream, offset) = (self.integer()?, self.integer()?);
+        let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { self.input.len() as u64 };
+        let length = usize::try_from(length).map_err(|_| Malformed)?;
+        let (data, rest) = self.input.split_at_checked(length).ok_or(Malformed)?;
+        if offset + length as u64 > varint::MAX {
+            return Err(Malformed);
+        }
+        self.input = rest;
+        Ok(Frame::Stream { stream, offset, data, fin: kind & STREAM_FIN != 0 })
+    }
+
+    fn ack(&mut self) -> Result<AckFrame<'a>, Malformed> {
+        let (largest, delay_us, range_count) = (self.integer()?, self.integer()?, self.integer()?);
+        let missing_below = self.integer()?;
+        if range_count == 0 || range_count > MAX_ACK_RANGES as u64 {
+            return Err(Malformed);
+        }
+        let before = self.input;
+        for _ in 0..2 * range_count - 1 {
+            self.integer()?;
+        }
+        let encoded_ranges = &before[..before.len() - self.input.len()];
+        let mut ack = AckFrame { largest, delay_us, covered_from: 0, encoded_ranges, range_count };
+        let (count, lowest) = ack.ranges().fold((0, 0), |(count, _), range| (count + 1, range.start));
+        ack.covered_from = lowest.checked_sub(missing_below).ok_or(Malformed)?;
+        if count == range_count { Ok(ack) } else { Err(Malformed) }
+    }
+
+    fn integer(&mut self) -> Result<u64, Malformed> {
+        varint::read(&mut self.input).ok_or(Malformed)
+    }
+}
+
+/// Writes frames into a fixed space.
+pub(crate) struct Writer<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(out: &'a mut [u8]) -> Self {
+        Self { out, at: 0 }
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == 0
+    }
+
+    /// Bytes left.
+    pub(crate) fn room(&self) -> usize {
+        self.out.len() - self.at
+    }
+
+    /// Writes a frame without stream data; `false`, and nothing written, if it does not fit.
+    fn put(&mut self, kind: u8, fields: &[u64]) -> bool {
+        let length = 1 + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
+        if length > self.room() {
+            return false;
+        }
+        self.out[self.at] = kind;
+        self.at += 1;
+        for field in fields {
+            self.at += varint::write(*field, &mut self.out[self.at..]);
+        }
+        true
+    }
+
+    pub(crate) fn ping(&mut self) -> bool {
+        self.put(PING, &[])
+    }
+
+    pub(crate) fn floor(&mut self, number: u64) -> bool {
+        self.put(FLOOR, &[number])
+    }
+
+    pub(crate) fn session_credit(&mut self, limit: u64) -> bool {
+        self.put(SESSION_CREDIT, &[limit])
+    }
+
+    pub(crate) fn stream_credit(&mut self, stream: u64, limit: u64) -> bool {
+        self.put(STREAM_CREDIT, &[stream, limit])
+    }
+
+    pub(crate) fn reset(&mut self, stream: u64, reason: ResetReason, final_offset: u64) -> bool {
+        self.put(RESET, &[stream, reason.code(), final_offset])
+    }
+
+    pub(crate) fn close(&mut self) -> bool {
+        self.put(CLOSE, &[])
+    }
+
+    /// Fills what is left with padding.
+    pub(crate) fn pad(&mut self) {
+        self.out[self.at..].fill(PADDING);
+        self.at = self.out.len();
+    }
+
+    /// Writes an acknowledgement of `ranges` (newest first, at least one), as many of them as fit and are allowed. If
+    /// all do, it covers every number from `floor` on.
+    pub(crate) fn ack(&mut self, mut ranges: impl Iterator<Item = Range<u64>>, delay_us: u64, floor: u64) -> bool {
+        /// The kind, a count of two bytes, and the distance to the floor.
+        const FIXED: usize = 1 + 2 + 8;
+        let mut fields = smallvec::SmallVec::<[u64; 2 * MAX_ACK_RANGES + 3]>::new();
+        let (mut length, mut end, mut count) = (FIXED, 0, 0);
+        let unwritten = ranges.find(|range| {
+            let run = range.end - range.start - 1;
+            let added: &[u64] =
+                if count == 0 { &[range.end - 1, delay_us, 0, 0, run] } else { &[end - range.end - 1, run] };
+            length += added.iter().map(|field| varint::len(*field)).sum::<usize>();
+            if count == MAX_ACK_RANGES || length > self.room() {
+                return true;
+            }
+            fields.extend_from_slice(added);
+            end = range.start;
+            count += 1;
+            false
+        });
+        if count == 0 {
+            return false;
+        }
+        fields[2] = count as u64;
+        fields[3] = if unwritten.is_none() { end - floor.min(end) } else { 0 };
+        self.put(ACK, &fields)
+    }
+
+    /// How much stream data fits into one more frame; `None` if none does, nor a bare end.
+    pub(crate) fn stream_room(&self, stream: u64, offset: u64) -> Option<usize> {
+        self.room().checked_sub(1 + varint::len(stream) + varint::len(offset))
+    }
+
+    /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for them.
+    /// The length is left out where the frame fills the datagram.
+    pub(crate) fn stream(&mut self, stream: u64, offset: u64, length: usize, fin: bool) -> &mut [u8] {
+        let header = 1 + varint::len(stream) + varint::len(offset);
+        let fills = header + length == self.room();
+        let with_length = header + varint::len(length as u64) + length;
+        // Where the frame would fit but for its length field, padding in front lets it fill the datagram exactly.
+        if !fills && with_length > self.room() {
+            let padding = self.room() - header - length;
+            self.out[self.at..self.at + padding].fill(PADDING);
+            self.at += padding;
+        }
+        let kind = STREAM | if fin { STREAM_FIN } else { 0 };
+        if header + length == self.room() {
+            self.put(kind, &[stream, offset]);
+        } else {
+            self.put(kind | STREAM_LENGTH, &[stream, offset, length as u64]);
+        }
+        self.at += length;
+        &mut self.out[self.at - length..self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(space: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut buffer = vec![0xee; space];
+        let mut writer = Writer::new(&mut buffer);
+        write(&mut writer);
+        let length = writer.len();
+        buffer.truncate(length);
+        buffer
+    }
+
+    #[test]
+    fn frames_round_trip() {
+        let bytes = written(200, |writer| {
+            assert!(writer.ping());
+            assert!(writer.floor(77));
+            assert!(writer.session_credit(1 << 40));
+            assert!(writer.stream_credit(5, 9000));
+            assert!(writer.reset(3, ResetReason::Refused, 100));
+            assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
+            writer.stream(9, 1000, 4, true).copy_from_slice(b"data");
+            assert!(writer.close());
+        });
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
+        assert_eq!(reader.next(), Ok(Some(Frame::Floor(77))));
+        assert_eq!(reader.next(), Ok(Some(Frame::SessionCredit(1 << 40))));
+        assert_eq!(reader.next(), Ok(Some(Frame::StreamCredit { stream: 5, limit: 9000 })));
+        let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_offset: 100 };
+        assert_eq!(reader.next(), Ok(Some(reset)));
+        let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
+        assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
+        assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);
+        assert_eq!(reader.next(), Ok(Some(Frame::Stream { stream: 9, offset: 1000, data: b"data", fin: true })));
+        assert_eq!(reader.next(), Ok(Some(Frame::Close)));
+        assert_eq!(reader.next(), Ok(None));
+    }
+
+    #[test]
+    fn an_acknowledgement_that_leaves_ranges_out_covers_only_what_it_names() {
+        let ranges = (0..200).rev().map(|k| 10 * k..10 * k + 5);
+        let bytes = written(1400, |writer| assert!(writer.ack(ranges.clone(), 0, 0)));
+        let Ok(Some(Frame::Ack(ack))) = Reader::new(&bytes).next() else { panic!("no ack") };
+        assert_eq!((ack.ranges().count(), ack.covered_from), (MAX_ACK_RANGES, 10 * (200 - MAX_ACK_RANGES as u64)));
+        let bytes = written(40, |writer| assert!(writer.ack(ranges, 0, 0)));
+        let Ok(Some(Frame::Ack(ack))) = Reader::new(&bytes).next() else { panic!("no ack") };
+        assert_eq!(ack.ranges().last().map(|range| range.start), Some(ack.covered_from));
+    }
+
+    #[test]
+    fn a_stream_frame_fills_any_space_it_is_given() {
+        for space in 3..300 {
+            let room = Writer::new(&mut vec![0; space]).stream_room(1, 0).expect("room");
+            for length in room.saturating_sub(4)..=room {
+                let bytes = written(space, |writer| writer.stream(1, 0, length, false).fill(7));
+                let frame = Reader::new(&bytes).next();
+                let data = vec![7; length];
+                assert_eq!(frame, Ok(Some(Frame::Stream { stream: 1, offset: 0, data: &data, fin: false })));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut reader = Reader::new(&bytes);
+            while let Ok(Some(frame)) = reader.next() {
+                if let Frame::Ack(ack) = frame {
+                    prop_assert!(ack.ranges().all(|range| !range.is_empty()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Datagrams: three of the handshake, one of data.
+//!
+//! ```text
+//! init      1 | mode | 0 0 | sender (4)                | Noise message 1 | mac1 (16) | mac2 (16)
+//! response  2 | mode | 0 0 | sender (4) | receiver (4) | Noise message 2 | mac1 (16) | mac2 (16)
+//! cookie    3 | 0 0 0      | receiver (4) | nonce (12) | sealed cookie (16 + 16)
+//! data      4 | receiver (4) | number, low half (4) | frames, sealed or in clear | tag (16)
+//! ```
+//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard.
+
+/// Kinds of datagram: the first byte.
+pub(crate) const INIT: u8 = 1;
+pub(crate) const RESPONSE: u8 = 2;
+pub(crate) const COOKIE: u8 = 3;
+pub(crate) const DATA: u8 = 4;
+
+/// Bytes before the frames of a data datagram.
+pub(crate) const DATA_HEADER: usize = 9;
+/// Bytes of the authentication tag after them.
+pub(crate) const TAG: usize = 16;
+/// Bytes of a data datagram that are not frames.
+pub(crate) const DATA_OVERHEAD: usize = DATA_HEADER + TAG;
+
+/// Bytes before the Noise message of an init and of a response.
+pub(crate) const INIT_HEADER: usize = 8;
+pub(crate) const RESPONSE_HEADER: usize = 12;
+/// Bytes of each of the two message authentication codes that end a handshake message.
+pub(crate) const MAC: usize = 16;
+
+/// Bytes of a cookie, of the nonce that seals it, and of the whole cookie reply.
+pub(crate) const COOKIE_BYTES: usize = 16;
+pub(crate) const COOKIE_NONCE: usize = 12;
+pub(crate) const COOKIE_REPLY: usize = 8 + COOKIE_NONCE + COOKIE_BYTES + TAG;
+
+/// The clear head of a data datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DataHeader {
+    pub(crate) receiver: u32,
+    pub(crate) number_low: u32,
+}
+
+impl DataHeader {
+    pub(crate) fn write(self, out: &mut [u8]) {
+        out[0] = DATA;
+        out[1..5].copy_from_slice(&self.receiver.to_be_bytes());
+        out[5..9].copy_from_slice(&self.number_low.to_be_bytes());
+    }
+
+    /// Reads the head; `None` if the datagram cannot hold head and tag.
+    pub(crate) fn read(datagram: &[u8]) -> Option<Self> {
+        if datagram.len() < DATA_OVERHEAD {
+            return None;
+        }
+        Some(Self { receiver: read_u32(datagram, 1)?, number_low: read_u32(datagram, 5)? })
+    }
+}
+
+/// The big-endian integer at `at`.
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The full number whose low half is `low` and which lies nearest to `expected`.
+pub(crate) fn expand_number(low: u32, expected: u64) -> u64 {
+    const SPAN: u64 = 1 << 32;
+    let candidate = (expected & !(SPAN - 1)) | u64::from(low);
+    if candidate + SPAN / 2 < expected {
+        candidate + SPAN
+    } else if candidate > expected + SPAN / 2 && candidate >= SPAN {
+        candidate - SPAN
+    } else {
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_expand_to_the_nearest() {
+        for (number, expected) in [
+            (5, 3),
+            (3, 5),
+            ((1 << 32) + 1, (1 << 32) - 1),
+            ((1 << 32) - 1, (1 << 32) + 1),
+            (7 << 32, (7 << 32) + 70_000),
+            (0, 0),
+        ] {
+            assert_eq!(expand_number(number as u32, expected), number);
+        }
+    }
+}
