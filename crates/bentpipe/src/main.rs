@@ -2,7 +2,9 @@
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks and starts threads")]
 
 mod commands;
+mod curves;
 mod output;
+mod picture;
 
 use clap::Parser;
 use output::{Failure, Output};

@@ -1,4 +1,16 @@
 //! Real experiments: the kernel's TCP across an emulated satellite, in private namespaces.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks, starts threads and waits")]
 
+mod error;
+pub mod experiment;
+pub mod flows;
+pub mod gateways;
+pub mod measure;
+pub mod topology;
 pub mod transfer;
+
+pub use error::Error;
+pub use experiment::{Experiment, LinkParameters, Outcome, Path};
+pub use flows::{Direction, Ends, Flow, Workload};
+pub use gateways::{GatewayOptions, Gateways};
+pub use topology::{Family, Satellite, Site, Topology};

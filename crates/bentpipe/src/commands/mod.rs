@@ -1,6 +1,7 @@
 //! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`.
 
 mod connection;
+mod demo;
 mod receive;
 mod send;
 
@@ -10,6 +11,7 @@ use clap::Subcommand;
 /// Shown at the end of `bentpipe --help`.
 pub const EXAMPLES: &str = "\
 Examples:
+  bentpipe demo                                 see what it does
   bentpipe COMMAND --help                       what a command does, with examples
   bentpipe receive --listen 127.0.0.1:7000      in one terminal,
   bentpipe send --to 127.0.0.1:7000 --size 1GB  and this in another
@@ -20,6 +22,7 @@ Exit codes: 0 done; 1 ran and failed; 2 wrong usage or input; 3 this machine lac
 /// What bentpipe can do.
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(demo::Args),
     Send(send::Args),
     Receive(receive::Args),
 }
@@ -30,6 +33,7 @@ pub enum Command {
 /// As the command says; the failure knows its exit code.
 pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
     match command {
+        Command::Demo(args) => demo::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
     }

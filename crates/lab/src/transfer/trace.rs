@@ -57,11 +57,23 @@ impl Trace {
         }
     }
 
+    /// The same trace with time counted from `start`, which lies before its own start.
+    pub fn counted_from(mut self, start: Instant) -> Self {
+        let shift: Duration = self.start.saturating_duration_since(start).into();
+        self.start = start;
+        self.points.iter_mut().for_each(|point| point.0 += shift);
+        self.points.insert(0, (Duration::ZERO, Bytes::ZERO));
+        self
+    }
+
     /// Bytes that had arrived at `time`, between two points by interpolation.
     pub fn bytes_at(&self, time: Duration) -> f64 {
         let after = self.points.partition_point(|point| point.0 <= time);
         let (t0, b0) = self.points[after - 1];
         let Some(&(t1, b1)) = self.points.get(after) else { return b0.as_u64() as f64 };
+        if t1 == t0 {
+            return b1.as_u64() as f64;
+        }
         let part = (time - t0).as_secs_f64() / (t1 - t0).as_secs_f64();
         b0.as_u64() as f64 + part * (b1 - b0).as_u64() as f64
     }

@@ -1,0 +1,382 @@
+//! `bentpipe demo`: the same data over the same satellite link, end to end and through a pair of gateways.
+
+use crate::curves::{self, Curve};
+use crate::output::{Failure, Output};
+use crate::picture;
+use clap::{Args as ClapArgs, ValueEnum};
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::ProgressBar;
+use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
+use lab::transfer::Checksum;
+use lab::{Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Workload};
+use serde::Serialize;
+use std::fmt::{self, Display};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use units::{Bytes, Duration, Probability, Rate};
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe demo                                                  1 MB over 6 Mbit/s, 550 ms, one packet in 1000 lost
+  bentpipe demo --loss 1e-2 --direction down --out demo.html     and the curves as a picture
+  bentpipe demo --rate 50Mbit/s --size 20MB --paths bentpipe,bbr
+  bentpipe demo --flows 20 --size 2MB --json
+
+Everything happens in private namespaces and ends with the command. It needs root or unprivileged user namespaces.
+Time counts from the client's connect() to the receiver's last byte. The limit is what the link's physics leave to any
+protocol: rounds x RTT + size x 8 / (rate x 1448/1500 x (1 - loss)), with half a round when the client sends (up) and one
+when it asks and the server sends (down).";
+
+/// Show what bentpipe does: the same transfer across an emulated satellite, with it and without
+#[derive(ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Rate of the link, each way
+    #[arg(long, default_value = "6Mbit/s")]
+    rate: Rate,
+    /// Round-trip time of the link
+    #[arg(long, value_name = "TIME", default_value = "550ms")]
+    rtt: Duration,
+    /// Probability that a packet is lost, each way
+    #[arg(long, value_name = "PROBABILITY", default_value = "1e-3")]
+    loss: Probability,
+    /// How much each flow transfers
+    #[arg(long, default_value = "1MB")]
+    size: Bytes,
+    /// How many flows run side by side
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=500))]
+    flows: u16,
+    /// Who sends: the client (up), or the server when the client has asked (down)
+    #[arg(long, value_enum, default_value_t = DirectionArg::Up)]
+    direction: DirectionArg,
+    /// Seed of the losses: the same seed, the same fate for each packet of every path
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Which paths to compare: bentpipe, or a congestion control of the kernel from end to end
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bentpipe,cubic,bbr")]
+    paths: Vec<String>,
+    /// Use IPv6 instead of IPv4
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// Write the curves and the table as an HTML page to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// A flow that stands still for so long has failed
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    timeout: Duration,
+    /// Show the gateways' logs on stderr
+    #[arg(long)]
+    gateway_logs: bool,
+}
+
+/// [`lab::Direction`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DirectionArg {
+    /// The client sends
+    Up,
+    /// The client asks and the server sends
+    Down,
+}
+
+impl From<DirectionArg> for lab::Direction {
+    fn from(direction: DirectionArg) -> Self {
+        match direction {
+            DirectionArg::Up => Self::Up,
+            DirectionArg::Down => Self::Down,
+        }
+    }
+}
+
+impl From<lab::Error> for Failure {
+    fn from(error: lab::Error) -> Self {
+        match error {
+            lab::Error::Missing(_) => Failure::missing(error),
+            lab::Error::Input(_) => Failure::usage(error),
+            lab::Error::Failed(_) => Failure::failed(error),
+        }
+    }
+}
+
+impl From<kernel::Error> for Failure {
+    fn from(error: kernel::Error) -> Self {
+        lab::Error::from(error).into()
+    }
+}
+
+/// Runs the transfers and shows what they came to.
+///
+/// # Errors
+/// If the input is wrong, the machine lacks something, or a transfer fails or does not verify.
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let experiment = args.experiment()?;
+    // Opened before the process moves into a mount namespace of its own, where the path may mean something else.
+    let picture = args
+        .out
+        .as_ref()
+        .map(|path| File::create(path).map_err(|error| Failure::usage(format!("--out {}: {error}", path.display()))));
+    let picture = picture.transpose()?;
+    enter_private()?;
+    let mut report = Report::new(args, &experiment);
+    for name in &args.paths {
+        let progress = spinner(output, name);
+        let outcome = experiment.run(&path(name))?;
+        progress.finish_and_clear();
+        report.paths.push(PathReport::new(name, &experiment, &outcome));
+    }
+    if let (Some(mut file), Some(path)) = (picture, &args.out) {
+        let page = picture::page(&report.title(), &report.command, &report.table().to_string(), &report.curves())?;
+        file.write_all(page.as_bytes()).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    }
+    output.result(&report, || &report)?;
+    match report.paths.iter().find(|path| !path.verified) {
+        Some(path) => Err(Failure::failed(format!("{}: the data did not verify", path.path))),
+        None => Ok(()),
+    }
+}
+
+fn path(name: &str) -> Path {
+    if name == "bentpipe" { Path::Bentpipe } else { Path::EndToEnd(name.to_owned()) }
+}
+
+fn spinner(output: &Output, name: &str) -> ProgressBar {
+    if !output.shows_progress() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::new_spinner().with_message(format!("measuring {name}"));
+    spinner.enable_steady_tick(std::time::Duration::from_millis(100));
+    spinner
+}
+
+impl Args {
+    /// What is asked for, checked as far as types do not.
+    fn experiment(&self) -> Result<Experiment, Failure> {
+        let longest = Duration::from_secs(60);
+        for (wrong, problem) in [
+            (self.rate == Rate::ZERO, "--rate must be above 0bit/s"),
+            (self.rtt > longest, "--rtt must not be above 60s"),
+            (self.size == Bytes::ZERO, "--size must be above 0B"),
+            (self.loss.as_f64() > 0.5, "--loss must not be above 0.5"),
+            (self.timeout.is_zero(), "--timeout must be longer than 0s"),
+        ] {
+            if wrong {
+                return Err(Failure::usage(problem));
+            }
+        }
+        Ok(Experiment {
+            link: LinkParameters { rate: self.rate, rtt: self.rtt, loss: self.loss, seed: self.seed },
+            terminals: 1,
+            flows: self.flows.into(),
+            workload: Workload {
+                direction: self.direction.into(),
+                size: self.size,
+                checksum: Checksum::Sha256,
+                family: family(self.ipv6),
+                congestion_control: None,
+                timeout: self.timeout,
+                seed: self.seed,
+            },
+            program: this_program()?,
+            gateways: gateway_options(self.ipv6, self.gateway_logs),
+        })
+    }
+}
+
+/// The Internet Protocol for `--ipv6` or its absence.
+pub fn family(ipv6: bool) -> Family {
+    if ipv6 { Family::V6 } else { Family::V4 }
+}
+
+/// Gateways whose files live in the private file system of this process.
+pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
+    let directory = PathBuf::from(PRIVATE_DIRECTORY).join("bentpipe-lab");
+    GatewayOptions { directory, family: family(ipv6), clear: false, show_logs }
+}
+
+/// The program that is running, to start it again as a gateway.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::missing(format!("cannot tell where this program is: {error}")))
+}
+
+/// What a demo came to.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// The command that gives it again.
+    command: String,
+    link: LinkReport,
+    transfer: TransferReport,
+    paths: Vec<PathReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct LinkReport {
+    rate_bps: u64,
+    rtt_s: f64,
+    loss: Probability,
+    queue_bytes: u64,
+    seed: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TransferReport {
+    size_bytes: u64,
+    flows: usize,
+    direction: lab::Direction,
+}
+
+#[derive(Debug, Serialize)]
+struct PathReport {
+    path: String,
+    time_s: f64,
+    goodput_bps: u64,
+    limit_s: f64,
+    limit_share: f64,
+    /// Bytes of IP packets sent into the link in the data's direction, over bytes of data.
+    overhead: f64,
+    verified: bool,
+    jain_index: f64,
+    flows: Vec<FlowReport>,
+    /// Packets of the data's direction that the link's queue and the link itself lost.
+    dropped: emulator::Dropped,
+    /// How late the emulator was against its model.
+    lateness_us: emulator::Lateness,
+    curve: Vec<Point>,
+}
+
+#[derive(Debug, Serialize)]
+struct FlowReport {
+    time_s: f64,
+    goodput_bps: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Point {
+    time_s: f64,
+    throughput_bps: u64,
+}
+
+/// Intervals of the longest curve.
+const CURVE_STEPS: u64 = 120;
+
+impl Report {
+    fn new(args: &Args, experiment: &Experiment) -> Self {
+        let LinkParameters { rate, rtt, loss, seed } = experiment.link;
+        let direction = args.direction.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+        let mut command = format!(
+            "bentpipe demo --rate {rate} --rtt {rtt} --loss {loss} --size {} --flows {} --direction {direction} --seed {seed} --paths {}",
+            args.size,
+            args.flows,
+            args.paths.join(",")
+        );
+        if args.ipv6 {
+            command.push_str(" --ipv6");
+        }
+        Self {
+            command,
+            link: LinkReport {
+                rate_bps: rate.as_bps(),
+                rtt_s: rtt.as_secs_f64(),
+                loss,
+                queue_bytes: rate.bytes_in(rtt).as_u64(),
+                seed,
+            },
+            transfer: TransferReport {
+                size_bytes: args.size.as_u64(),
+                flows: experiment.flows,
+                direction: experiment.workload.direction,
+            },
+            paths: Vec::new(),
+        }
+    }
+
+    fn title(&self) -> String {
+        let flows = match self.transfer.flows {
+            1 => String::new(),
+            flows => format!("{flows} x "),
+        };
+        let way = match self.transfer.direction {
+            lab::Direction::Up => "from the client to the server",
+            lab::Direction::Down => "from the server to the client",
+        };
+        format!(
+            "{flows}{} {way}, {} and {} round-trip time, {} of the packets lost",
+            Bytes::new(self.transfer.size_bytes),
+            Rate::from_bps(self.link.rate_bps),
+            Duration::from_secs_f64(self.link.rtt_s),
+            self.link.loss,
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::ASCII_MARKDOWN);
+        let fair = self.transfer.flows > 1;
+        let mut header = vec!["path", "time", "goodput", "of the limit", "overhead", "verified"];
+        header.extend(fair.then_some("Jain index"));
+        table.set_header(header);
+        for path in &self.paths {
+            let mut row = vec![
+                path.path.clone(),
+                format!("{:.2} s", path.time_s),
+                format!("{:.2} Mbit/s", path.goodput_bps as f64 / 1e6),
+                format!("{:.1} %", path.limit_share * 100.0),
+                format!("{:.1} %", (path.overhead - 1.0) * 100.0),
+                if path.verified { "yes" } else { "NO" }.into(),
+            ];
+            row.extend(fair.then(|| format!("{:.3}", path.jain_index)));
+            table.add_row(row);
+        }
+        table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        table
+    }
+
+    fn curves(&self) -> Vec<Curve> {
+        let of = |path: &PathReport| Curve {
+            name: path.path.clone(),
+            points: path.curve.iter().map(|point| (point.time_s, point.throughput_bps as f64 / 1e6)).collect(),
+        };
+        self.paths.iter().map(of).collect()
+    }
+}
+
+impl PathReport {
+    fn new(name: &str, experiment: &Experiment, outcome: &Outcome) -> Self {
+        let (time, limit) = (outcome.time(), experiment.limit());
+        let carried = match experiment.workload.direction {
+            lab::Direction::Up => &outcome.satellite.up,
+            lab::Direction::Down => &outcome.satellite.down,
+        };
+        let step = (time / CURVE_STEPS).max(Duration::from_millis(20));
+        let curve = outcome.curve(step).into_iter();
+        Self {
+            path: name.to_owned(),
+            time_s: time.as_secs_f64(),
+            goodput_bps: Rate::from_transfer(outcome.bytes(), time).as_bps(),
+            limit_s: limit.as_secs_f64(),
+            limit_share: limit.as_secs_f64() / time.as_secs_f64(),
+            overhead: outcome.link_bytes.as_u64() as f64 / experiment.total().as_u64() as f64,
+            verified: outcome.verified(),
+            jain_index: outcome.jain_index(),
+            flows: outcome.flows.iter().map(FlowReport::new).collect(),
+            dropped: carried.dropped,
+            lateness_us: carried.lateness_us,
+            curve: curve.map(|(time_s, bps)| Point { time_s, throughput_bps: bps.round() as u64 }).collect(),
+        }
+    }
+}
+
+impl FlowReport {
+    fn new(flow: &Flow) -> Self {
+        Self { time_s: flow.time().as_secs_f64(), goodput_bps: flow.goodput().as_bps() }
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n\n{}\n", self.title(), self.table())?;
+        write!(f, "{}", curves::draw(&self.curves(), self.link.rate_bps as f64 / 1e6))
+    }
+}

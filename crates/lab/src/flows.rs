@@ -1,0 +1,205 @@
+//! The traffic of an experiment: transfers that start together, each measured with the one clock of this host.
+
+use crate::transfer::{
+    Checksum, Content, SocketOptions, Trace, accept, await_request, connect, listen, receive, request, send,
+};
+use crate::{Error, Family, Site};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Instant;
+use units::{Bytes, Duration, Rate};
+
+/// Which way the data goes, seen from the client, which is the end that connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The client sends.
+    #[default]
+    Up,
+    /// The client asks and the server sends.
+    Down,
+}
+
+impl Direction {
+    /// Round trips that any transfer needs: half of one when the client sends, one when it asks first.
+    pub fn rounds(self) -> f64 {
+        match self {
+            Direction::Up => 0.5,
+            Direction::Down => 1.0,
+        }
+    }
+}
+
+/// What each flow of an experiment moves, and how.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Which way.
+    pub direction: Direction,
+    /// How much.
+    pub size: Bytes,
+    /// How it is verified.
+    pub checksum: Checksum,
+    /// Which Internet Protocol.
+    pub family: Family,
+    /// `TCP_CONGESTION` at the end that sends; `None` leaves the kernel's default.
+    pub congestion_control: Option<String>,
+    /// How long a flow may stand still before it has failed.
+    pub timeout: Duration,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+/// The two hosts of a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// The site whose host connects.
+    pub client: &'a Site,
+    /// The site whose host listens.
+    pub server: &'a Site,
+}
+
+/// A flow that ended.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    /// When the client called connect().
+    pub start: Instant,
+    /// When the receiver had the last byte.
+    pub end: Instant,
+    /// Bytes that arrived.
+    pub bytes: Bytes,
+    /// Whether they are those that were sent.
+    pub verified: bool,
+    /// Arrivals, counted from `start`.
+    pub trace: Trace,
+}
+
+impl Flow {
+    /// From the client's connect() to the receiver's last byte.
+    pub fn time(&self) -> Duration {
+        self.end.duration_since(self.start).into()
+    }
+
+    /// Size over time.
+    pub fn goodput(&self) -> Rate {
+        Rate::from_transfer(self.bytes, self.time())
+    }
+}
+
+/// Port of the first flow's server; each flow has a port of its own, which tells them apart.
+const FIRST_PORT: u16 = 7000;
+
+/// Runs one flow for each of `ends`, all starting together, and waits until the last has ended.
+///
+/// # Errors
+/// If a flow fails (one whose data does not verify has not failed).
+pub fn run(ends: &[Ends<'_>], workload: &Workload) -> Result<Vec<Flow>, Error> {
+    let options = SocketOptions {
+        congestion_control: workload.congestion_control.clone(),
+        timeout: workload.timeout,
+        ..SocketOptions::default()
+    };
+    let (workload, options) = (workload, &options);
+    let mut listeners = Vec::new();
+    for (port, ends) in (FIRST_PORT..).zip(ends) {
+        let address = SocketAddr::new(ends.server.host_address(workload.family), port);
+        let listener = ends.server.host.run(|| listen(address, options))??;
+        // accept() gives up, too, so that a client which never comes does not hang the experiment.
+        socket2::SockRef::from(&listener).set_read_timeout(Some(options.timeout.into())).map_err(Error::failed)?;
+        listeners.push((listener, address));
+    }
+    // By then every thread waits, however slow the machine is at starting them.
+    let together = Instant::now() + std::time::Duration::from_millis(20 + ends.len() as u64);
+    thread::scope(|scope| {
+        let mut flows = Vec::new();
+        for ((listener, address), ends) in listeners.into_iter().zip(ends) {
+            let server = spawn(scope, move || run_server(&listener, workload, options))?;
+            let client = ends.client;
+            let client = spawn(scope, move || run_client(client, address, together, workload, options))?;
+            flows.push((client, server));
+        }
+        let ended: Vec<_> = flows.into_iter().map(|(client, server)| (join(client), join(server))).collect();
+        ended.into_iter().map(|(client, server)| combine(client?, server?)).collect()
+    })
+}
+
+type Thread<'scope, T> = thread::ScopedJoinHandle<'scope, Result<T, Error>>;
+
+/// Starts a thread with a small stack: an experiment may have hundreds.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    f: impl FnOnce() -> Result<T, Error> + Send + 'scope,
+) -> Result<Thread<'scope, T>, Error> {
+    thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, f).map_err(Error::failed)
+}
+
+fn join<T>(thread: Thread<'_, T>) -> Result<T, Error> {
+    thread.join().map_err(|_| Error::failed("a flow's thread panicked"))?
+}
+
+/// What one end knows about its flow.
+struct End {
+    start: Instant,
+    /// What arrived, at the end that receives.
+    received: Option<crate::transfer::Received>,
+}
+
+fn run_client(
+    site: &Site,
+    server: SocketAddr,
+    together: Instant,
+    workload: &Workload,
+    options: &SocketOptions,
+) -> Result<End, Error> {
+    let (mut stream, start) = site.host.run(|| {
+        thread::sleep(together.saturating_duration_since(Instant::now()));
+        connect(server, options)
+    })??;
+    let received = match workload.direction {
+        Direction::Up => {
+            send_all(&mut stream, workload)?;
+            None
+        }
+        Direction::Down => {
+            request(&mut stream)?;
+            Some(receive(&mut stream, start, &mut io::sink(), &mut |_, _| {})?)
+        }
+    };
+    Ok(End { start, received })
+}
+
+fn run_server(listener: &TcpListener, workload: &Workload, options: &SocketOptions) -> Result<End, Error> {
+    let (mut stream, _, start) = accept(listener, options)?;
+    let received = match workload.direction {
+        Direction::Up => Some(receive(&mut stream, start, &mut io::sink(), &mut |_, _| {})?),
+        Direction::Down => {
+            await_request(&mut stream)?;
+            send_all(&mut stream, workload)?;
+            None
+        }
+    };
+    Ok(End { start, received })
+}
+
+/// Sends, and does not mind if the receiver's verdict is bad: the receiver says so itself.
+fn send_all(stream: &mut std::net::TcpStream, workload: &Workload) -> Result<(), Error> {
+    let mut content = Content::random(workload.size, workload.seed);
+    match send(stream, &mut content, workload.checksum, &mut |_| {}) {
+        Ok(_) | Err(crate::transfer::TransferError::NotVerified) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One flow from what its two ends know.
+fn combine(client: End, server: End) -> Result<Flow, Error> {
+    let start = client.start;
+    let received = client.received.or(server.received).ok_or_else(|| Error::failed("neither end received"))?;
+    Ok(Flow {
+        start,
+        end: received.last_byte,
+        bytes: received.bytes,
+        verified: received.verified,
+        trace: received.trace.counted_from(start),
+    })
+}
