@@ -1,1 +1,15 @@
-//! See the crate's description.
+//! What a gateway decides between TCP and the satellite transport, sans-IO.
+//!
+//! | module | decides |
+//! | --- | --- |
+//! | [`preamble`] | how a stream says which connection it carries, and how the far side answers |
+//! | [`connection`] | what happens next to one relayed connection, each direction alone |
+//! | [`policy`] | which addresses a peer may use |
+//! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
+//!
+//! No socket, clock or thread: the daemon brings events and carries out the answers.
+
+pub mod connection;
+pub mod policy;
+pub mod preamble;
+pub mod routes;

@@ -1,0 +1,219 @@
+//! The first bytes of a stream: which TCP connection it carries; and the far side's answer.
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 1 | version, 1 |
+//! | 1 | flags, 0 (others are reserved and refused) |
+//! | 1 | family, 4 or 6 |
+//! | 4 or 16 | address of the client |
+//! | 2 | port of the client, big-endian |
+//! | 4 or 16 | address that the client called |
+//! | 2 | port that the client called, big-endian |
+//!
+//! The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far side
+//! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
+//! an empty, clean end.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The version written and understood.
+pub const VERSION: u8 = 1;
+/// Length of the longest preamble (IPv6).
+pub const MAX_LENGTH: usize = 39;
+/// First byte of the reverse direction: the server has accepted the connection, its data follow.
+pub const CONNECTED: u8 = 0;
+
+/// The connection that a stream carries: who called whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Open {
+    /// The client's address and port.
+    pub source: SocketAddr,
+    /// The server's address and port, as the client called them; of the same family as `source`.
+    pub destination: SocketAddr,
+}
+
+/// Why bytes are not a preamble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PreambleError {
+    /// The first byte names a version that is not ours.
+    #[error("version {0} is unknown")]
+    Version(u8),
+    /// Reserved flags are set.
+    #[error("flags {0:#04x} are reserved")]
+    Flags(u8),
+    /// The family is neither IPv4 nor IPv6.
+    #[error("family {0} is neither 4 nor 6")]
+    Family(u8),
+    /// A port is zero.
+    #[error("port 0 is no port")]
+    Port,
+    /// `source` and `destination` are of different families (when encoding).
+    #[error("client and server are of different families")]
+    MixedFamilies,
+}
+
+impl Open {
+    /// Writes the preamble into `buffer`; returns its length.
+    ///
+    /// # Errors
+    /// If the two addresses are of different families, or a port is zero.
+    pub fn encode(&self, buffer: &mut [u8; MAX_LENGTH]) -> Result<usize, PreambleError> {
+        if self.source.port() == 0 || self.destination.port() == 0 {
+            return Err(PreambleError::Port);
+        }
+        buffer[0] = VERSION;
+        buffer[1] = 0;
+        match (self.source.ip(), self.destination.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                buffer[2] = 4;
+                buffer[3..7].copy_from_slice(&source.octets());
+                buffer[7..9].copy_from_slice(&self.source.port().to_be_bytes());
+                buffer[9..13].copy_from_slice(&destination.octets());
+                buffer[13..15].copy_from_slice(&self.destination.port().to_be_bytes());
+                Ok(15)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                buffer[2] = 6;
+                buffer[3..19].copy_from_slice(&source.octets());
+                buffer[19..21].copy_from_slice(&self.source.port().to_be_bytes());
+                buffer[21..37].copy_from_slice(&destination.octets());
+                buffer[37..39].copy_from_slice(&self.destination.port().to_be_bytes());
+                Ok(39)
+            }
+            _ => Err(PreambleError::MixedFamilies),
+        }
+    }
+}
+
+/// Collects a preamble that arrives in pieces. Holds at most [`MAX_LENGTH`] bytes, whatever comes.
+#[derive(Debug, Clone, Default)]
+pub struct Parser {
+    bytes: Vec<u8>,
+}
+
+impl Parser {
+    /// A parser that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads on in `input`: returns how many of its bytes belong to the preamble, and the preamble if it is complete.
+    /// What follows those bytes is the connection's data.
+    ///
+    /// # Errors
+    /// At the first byte that cannot be part of a preamble.
+    pub fn push(&mut self, input: &[u8]) -> Result<(usize, Option<Open>), PreambleError> {
+        for (at, byte) in input.iter().enumerate() {
+            self.bytes.push(*byte);
+            self.check_last()?;
+            if self.bytes.len() >= 3 && self.bytes.len() == self.length() {
+                return self.decode().map(|open| (at + 1, Some(open)));
+            }
+        }
+        Ok((input.len(), None))
+    }
+
+    fn length(&self) -> usize {
+        if self.bytes[2] == 4 { 15 } else { MAX_LENGTH }
+    }
+
+    fn check_last(&self) -> Result<(), PreambleError> {
+        match *self.bytes {
+            [version] if version != VERSION => Err(PreambleError::Version(version)),
+            [_, flags] if flags != 0 => Err(PreambleError::Flags(flags)),
+            [_, _, family] if family != 4 && family != 6 => Err(PreambleError::Family(family)),
+            _ => Ok(()),
+        }
+    }
+
+    fn decode(&self) -> Result<Open, PreambleError> {
+        let half = (self.length() - 3) / 2;
+        let (source, destination) = self.bytes[3..].split_at(half);
+        let open = Open { source: endpoint(source), destination: endpoint(destination) };
+        if open.source.port() == 0 || open.destination.port() == 0 {
+            return Err(PreambleError::Port);
+        }
+        Ok(open)
+    }
+}
+
+/// An address of 4 or 16 bytes followed by a port of 2.
+fn endpoint(bytes: &[u8]) -> SocketAddr {
+    let (address, port) = bytes.split_at(bytes.len() - 2);
+    let ip = match <[u8; 4]>::try_from(address) {
+        Ok(octets) => IpAddr::V4(Ipv4Addr::from(octets)),
+        Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(address).expect("the length is 6 or 18"))),
+    };
+    SocketAddr::new(ip, u16::from_be_bytes([port[0], port[1]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn open(source: &str, destination: &str) -> Open {
+        Open { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+    }
+
+    fn encoded(open: &Open) -> Vec<u8> {
+        let mut buffer = [0; MAX_LENGTH];
+        let length = open.encode(&mut buffer).unwrap();
+        buffer[..length].to_vec()
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_table() {
+        let bytes = encoded(&open("10.0.0.1:256", "192.0.2.9:80"));
+        assert_eq!(bytes, [1, 0, 4, 10, 0, 0, 1, 1, 0, 192, 0, 2, 9, 0, 80]);
+        assert_eq!(encoded(&open("[2001:db8::1]:5", "[2001:db8::2]:443")).len(), MAX_LENGTH);
+    }
+
+    #[test]
+    fn what_is_not_a_preamble_is_refused_at_the_first_wrong_byte() {
+        assert_eq!(Parser::new().push(&[2]), Err(PreambleError::Version(2)));
+        assert_eq!(Parser::new().push(&[1, 1]), Err(PreambleError::Flags(1)));
+        assert_eq!(Parser::new().push(&[1, 0, 5]), Err(PreambleError::Family(5)));
+        assert_eq!(
+            Parser::new().push(&[1, 0, 4, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]),
+            Err(PreambleError::Port),
+            "port zero"
+        );
+        let mixed = open("10.0.0.1:1", "[2001:db8::2]:2");
+        assert_eq!(mixed.encode(&mut [0; MAX_LENGTH]), Err(PreambleError::MixedFamilies));
+        assert_eq!(open("10.0.0.1:0", "10.0.0.2:1").encode(&mut [0; MAX_LENGTH]), Err(PreambleError::Port));
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips_in_any_pieces(v6: bool, a: u128, b: u128, p in 1u16.., q in 1u16.., cut in 0usize..40, tail: Vec<u8>) {
+            let ip = |n: u128| if v6 { IpAddr::V6(n.into()) } else { IpAddr::V4((n as u32).into()) };
+            let open = Open { source: SocketAddr::new(ip(a), p), destination: SocketAddr::new(ip(b), q) };
+            let mut bytes = encoded(&open);
+            let length = bytes.len();
+            bytes.extend(tail);
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            let mut parser = Parser::new();
+            let (used, done) = parser.push(first).unwrap();
+            if let Some(found) = done {
+                prop_assert_eq!((used, found), (length, open));
+            } else {
+                prop_assert_eq!(used, first.len());
+                prop_assert_eq!(parser.push(second), Ok((length - used, Some(open))));
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_neither_panic_nor_pile_up(input: Vec<u8>) {
+            let mut parser = Parser::new();
+            for piece in input.chunks(3) {
+                match parser.push(piece) {
+                    Ok((used, None)) => prop_assert_eq!(used, piece.len()),
+                    Ok((_, Some(_))) | Err(_) => break,
+                }
+                prop_assert!(parser.bytes.len() < MAX_LENGTH);
+            }
+        }
+    }
+}
