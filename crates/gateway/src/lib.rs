@@ -1,1 +1,21 @@
-//! See the crate's description.
+//! The gateway daemon: interception, relays, the satellite session, control and metrics.
+//!
+//! [`config::load`] reads the settings, [`Gateway::start`] sets a gateway up and [`Gateway::run`] relays until it is told
+//! to stop through its [`Handle`].
+#![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
+
+pub mod config;
+mod control;
+mod daemon;
+mod metrics;
+mod outside;
+mod relays;
+pub mod rules;
+mod snapshot;
+mod steering;
+mod udp;
+
+pub use control::status;
+pub use daemon::{Gateway, Handle, StartError};
+pub use relays::Counters;
+pub use snapshot::{Peer, Snapshot, Stream, Transport};

@@ -6,11 +6,14 @@ pub mod clock;
 mod error;
 pub mod namespace;
 pub mod network;
+pub mod nftables;
 pub mod packet;
 pub mod poll;
 pub mod process;
+pub mod routes;
 pub mod tcp;
 pub mod timer;
+pub mod transparent;
 
 pub use error::Error;
 pub use namespace::Namespace;

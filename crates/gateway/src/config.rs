@@ -1,0 +1,414 @@
+//! The configuration file: read strictly and as a whole, every fault reported with its line (docs/gateway-config.md).
+
+mod document;
+
+use crate::rules::Rules;
+use document::{Document, Section};
+use ipnet::IpNet;
+use relay::routes::Routes;
+use satpep::{Cipher, Mode, PrivateKey, PublicKey};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use units::{Bytes, Duration, Rate};
+
+/// Everything that a gateway is told, checked.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Names the gateway in logs, its nftables table and its control socket.
+    pub name: String,
+    /// The gateway's own key.
+    pub private_key: PrivateKey,
+    /// UDP address of the satellite side.
+    pub listen: SocketAddr,
+    /// Whether the payload is encrypted.
+    pub mode: Mode,
+    /// The cipher of the session.
+    pub cipher: Cipher,
+    /// When a client's handshake is completed.
+    pub accept: Accept,
+    /// How long to try to reach a server.
+    pub connect_timeout: Duration,
+    /// The satellite link.
+    pub link: Link,
+    /// Interception.
+    pub rules: Rules,
+    /// The gateways on the other side.
+    pub peers: Vec<Peer>,
+    /// Which peer (by its place in `peers`) each destination lies behind.
+    pub routes: Routes<usize>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// The control socket.
+    pub control: PathBuf,
+}
+
+/// When a client's TCP handshake is completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// At once.
+    Immediate,
+    /// When the server has answered.
+    Confirmed,
+}
+
+/// `[link]`.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// The interface whose other traffic is measured.
+    pub interface: Option<String>,
+    /// What we may send.
+    pub rate: Rate,
+    /// What arrives here.
+    pub receive_rate: Rate,
+    /// Expected round-trip time.
+    pub rtt: Duration,
+    /// Largest IP packet.
+    pub mtu: u16,
+    /// Receive memory for each peer; the transport's default if not set.
+    pub pool: Option<Bytes>,
+    /// How long connections survive an outage.
+    pub outage_limit: Option<Duration>,
+    /// Connections with each peer; the transport's default if not set.
+    pub max_streams: Option<u32>,
+}
+
+/// `[[peer]]`.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Its name in logs and tables.
+    pub name: String,
+    /// Its key, which is its identity.
+    pub public_key: PublicKey,
+    /// Where to call it.
+    pub address: Option<SocketAddr>,
+    /// What lies behind it.
+    pub routes: Vec<IpNet>,
+    /// Client addresses that it may use here.
+    pub allow_sources: Vec<IpNet>,
+    /// What it may reach through us.
+    pub allow_destinations: Vec<IpNet>,
+    /// Whether servers see the client's address, rather than this gateway's.
+    pub connect_as_client: bool,
+    /// Share of the link against other peers.
+    pub weight: u32,
+    /// Upper limit for this peer.
+    pub cap: Option<Rate>,
+}
+
+/// The file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It could not be read at all.
+    #[error("{path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Its faults, one line each.
+    #[error("{}", .0.join("\n"))]
+    Faults(Vec<String>),
+}
+
+/// Reads and checks the configuration in `path`.
+///
+/// # Errors
+/// If the file (or the key file that it names) cannot be read, or with every fault in it.
+pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string())
+}
+
+/// Checks the configuration `text`, called `file` in faults.
+///
+/// # Errors
+/// With every fault in it.
+pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
+    let mut document = Document::new(text, file).map_err(ConfigError::Faults)?;
+    let settings = read(&mut document);
+    document.finish();
+    match settings {
+        Some(settings) if document.faults().is_empty() => Ok(settings),
+        _ => Err(ConfigError::Faults(document.into_faults())),
+    }
+}
+
+const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "metrics", "control"];
+
+fn read(document: &mut Document<'_>) -> Option<Settings> {
+    document.expect_sections(SECTIONS);
+
+    let mut gateway = document.section("gateway");
+    let name = gateway.text("name", "letters, digits, - and _, at most 32", valid_name).unwrap_or("bentpipe".into());
+    let private_key = private_key(&mut gateway);
+    let listen = gateway.parsed("listen", "an address and port such as \"[::]:4500\"");
+    let mode = gateway.choice("mode", &[("encrypted", Mode::Encrypted), ("clear", Mode::Clear)]);
+    let ciphers = [("chacha20-poly1305", Cipher::ChaCha20Poly1305), ("aes-128-gcm", Cipher::Aes128Gcm)];
+    let cipher = gateway.choice("cipher", &ciphers);
+    let accepts = [("immediate", Accept::Immediate), ("confirmed", Accept::Confirmed)];
+    let accept = gateway.choice("accept", &accepts);
+    let connect_timeout = gateway.parsed("connect_timeout", "a duration such as \"20s\"");
+    gateway.end(document);
+
+    let link = read_link(document);
+
+    let mut intercept = document.section("intercept");
+    let interfaces = intercept.texts("interfaces", "interface names", valid_interface).unwrap_or_default();
+    let port = intercept.integer("port", 1..=65_535);
+    let mark = intercept.integer("mark", 1..=u64::from(u32::MAX - 16));
+    let routing_table = intercept.integer("table", 1..=252_000_000);
+    let priority = intercept.integer("rule_priority", 1..=32_765);
+    intercept.end(document);
+
+    let peers = read_peers(document);
+
+    let mut metrics = document.section("metrics");
+    let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
+    metrics.end(document);
+    let mut control = document.section("control");
+    let socket = control.text("socket", "a path of at most 100 bytes", |path| !path.is_empty() && path.len() <= 100);
+    control.end(document);
+
+    let routes = peers.iter().enumerate().flat_map(|(at, peer)| peer.routes.iter().map(move |prefix| (*prefix, at)));
+    let routes = match Routes::new(routes) {
+        Ok(routes) => routes,
+        Err(duplicate) => {
+            document.fault(0, format!("[[peer]] routes: {duplicate}; each prefix leads to one peer"));
+            return None;
+        }
+    };
+    let link = link?;
+    let rules = Rules {
+        table: table_name(&name),
+        interfaces,
+        satellite: link.interface.clone(),
+        port: port.unwrap_or(4501) as u16,
+        mark: mark.unwrap_or(0x6270_0000) as u32,
+        routing_table: routing_table.unwrap_or(25_200) as u32,
+        priority: priority.unwrap_or(25_200) as u32,
+    };
+    Some(Settings {
+        private_key: private_key?,
+        listen: listen.unwrap_or_else(|| (std::net::Ipv6Addr::UNSPECIFIED, 4500).into()),
+        mode: mode.unwrap_or(Mode::Encrypted),
+        cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
+        accept: accept.unwrap_or(Accept::Immediate),
+        connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
+        link,
+        rules,
+        peers,
+        routes,
+        metrics: metrics_listen,
+        control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
+        name,
+    })
+}
+
+fn read_link(document: &mut Document<'_>) -> Option<Link> {
+    let mut section = document.section("link");
+    let positive = |rate: &Rate| rate.as_bps() >= 1000;
+    let rate: Option<Rate> = section.required("rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
+    let receive_rate = section.checked("receive_rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
+    let rtt = section.required("rtt", "a duration from 10us to 1min, such as \"550ms\"", |rtt: &Duration| {
+        (Duration::from_micros(10)..=Duration::from_secs(60)).contains(rtt)
+    });
+    let link = Link {
+        interface: section.text("interface", "an interface name", valid_interface),
+        rate: rate.unwrap_or_default(),
+        receive_rate: receive_rate.or(rate).unwrap_or_default(),
+        rtt: rtt.unwrap_or_default(),
+        mtu: section.integer("mtu", 1280..=65_535).unwrap_or(1500) as u16,
+        pool: section
+            .checked("pool", "a size of at least 64KiB, such as \"4MB\"", |pool: &Bytes| pool.as_u64() >= 65_536),
+        outage_limit: section.parsed("outage_limit", "a duration such as \"60s\""),
+        max_streams: section.integer("max_streams", 1..=1_000_000).map(|n| n as u32),
+    };
+    section.end(document);
+    rate.and(rtt).map(|_| link)
+}
+
+fn read_peers(document: &mut Document<'_>) -> Vec<Peer> {
+    let sections = document.sections("peer");
+    if sections.is_empty() {
+        document.fault(0, "[[peer]] is missing: a gateway needs at least one peer".into());
+    }
+    let mut peers: Vec<Peer> = Vec::new();
+    for mut section in sections {
+        let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
+        let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
+        let name: Option<String> =
+            section.required("name", "letters, digits, - and _, at most 32", |n: &String| valid_name(n));
+        let public_key =
+            section.required("public_key", "a public key in base64, as `bentpipe keygen --public` prints it", |_| true);
+        let address = section.parsed("address", "an address and port such as \"198.51.100.1:4500\"");
+        let routes = section.list("routes", prefixes).unwrap_or_else(everything);
+        let allow_sources = section.list("allow_sources", prefixes).unwrap_or_else(|| routes.clone());
+        let allow_destinations = section.list("allow_destinations", prefixes).unwrap_or_else(everything);
+        let connect_as_client = section.choice("connect_from", &[("client", true), ("own", false)]).unwrap_or(true);
+        let weight = section.integer("weight", 1..=1000).unwrap_or(1) as u32;
+        let cap =
+            section.checked("cap", "a rate of at least 1kbit/s, such as \"2Mbit/s\"", |r: &Rate| r.as_bps() >= 1000);
+        let line = section.line();
+        section.end(document);
+        let (Some(name), Some(public_key)) = (name, public_key) else { continue };
+        if peers.iter().any(|peer| peer.name == name || peer.public_key == public_key) {
+            document.fault(line, format!("[[peer]] {name}: another peer has the same name or public_key"));
+        }
+        let weight = weight.max(1);
+        peers.push(Peer {
+            name,
+            public_key,
+            address,
+            routes,
+            allow_sources,
+            allow_destinations,
+            connect_as_client,
+            weight,
+            cap,
+        });
+    }
+    peers
+}
+
+fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
+    let allowed = "a private key in base64, as `bentpipe keygen` prints it";
+    let inline: Option<PrivateKey> = gateway.parsed("private_key", allowed);
+    let file: Option<String> = gateway.text("private_key_file", "a path", |path| !path.is_empty());
+    match (inline, file) {
+        (Some(_), Some(_)) => gateway.refuse("private_key_file", "is given beside private_key: one of them is enough"),
+        (Some(key), None) => return Some(key),
+        (None, Some(path)) => match std::fs::read_to_string(&path) {
+            Err(error) => gateway.refuse("private_key_file", &format!("{path}: {error}")),
+            Ok(text) => match text.trim().parse() {
+                Ok(key) => return Some(key),
+                Err(_) => gateway.refuse("private_key_file", &format!("{path} does not hold {allowed}")),
+            },
+        },
+        (None, None) if gateway.has("private_key") || gateway.has("private_key_file") => {}
+        (None, None) => gateway.missing("private_key_file", "a path to a key that `bentpipe keygen` has made"),
+    }
+    None
+}
+
+/// The name of the nftables table of gateway `name`.
+fn table_name(name: &str) -> String {
+    if name == "bentpipe" { name.to_owned() } else { format!("bentpipe_{}", name.replace('-', "_")) }
+}
+
+/// Where gateway `name` listens for `bentpipe gateway status`, unless told otherwise.
+pub fn control_socket(name: &str) -> PathBuf {
+    PathBuf::from(format!("/run/bentpipe/{name}.sock"))
+}
+
+fn valid_name(name: &str) -> bool {
+    (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// Linux takes almost any byte in an interface's name; those that could end a quoted string in a rule are refused.
+fn valid_interface(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b':');
+    (1..=15).contains(&name.len()) && name.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> (String, String) {
+        let key = PrivateKey::from_random([7; 32]);
+        (key.to_base64(), key.public_key().to_string())
+    }
+
+    fn minimal() -> String {
+        let (private, public) = keys();
+        format!(
+            "[gateway]\nprivate_key = \"{private}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{public}\"\n"
+        )
+    }
+
+    fn faults(text: &str) -> Vec<String> {
+        match parse(text, "gateway.toml") {
+            Err(ConfigError::Faults(faults)) => faults,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_minimum_is_enough_and_the_rest_has_defaults() {
+        let settings = parse(&minimal(), "gateway.toml").unwrap();
+        assert_eq!(settings.name, "bentpipe");
+        assert_eq!(settings.link.receive_rate, Rate::from_bps(6_000_000));
+        assert_eq!(settings.peers[0].routes.len(), 2);
+        assert_eq!(settings.peers[0].allow_sources, settings.peers[0].routes);
+        assert_eq!(settings.rules.table, "bentpipe");
+        assert!(settings.peers[0].connect_as_client);
+    }
+
+    #[test]
+    fn the_documented_example_is_valid() {
+        let text = include_str!("../../../docs/gateway-config.md");
+        let example = text.split("```").find_map(|part| part.strip_prefix("toml\n")).unwrap();
+        let (private, public) = keys();
+        let example = example
+            .replace("private_key_file = \"/etc/bentpipe/private.key\"", &format!("private_key = \"{private}\""))
+            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""));
+        let settings = parse(&example, "example").unwrap();
+        assert_eq!(settings.rules.table, "bentpipe_terminal_1");
+        assert_eq!(settings.peers[0].cap, Some(Rate::from_bps(2_000_000)));
+    }
+
+    #[test]
+    fn every_fault_is_reported_with_line_key_and_what_is_allowed() {
+        let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nmtu = 100\nrtts = \"1s\"")
+            + "weigth = 2\nroutes = [\"10.0.0.0/33\"]\nconnect_from = \"me\"\n[metricks]\n";
+        let faults = faults(&text);
+        for expected in [
+            "gateway.toml:4: [link] rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
+            "gateway.toml:5: [link] mtu = 100: expected an integer from 1280 to 65535",
+            "gateway.toml:6: [link] rtts: unknown key; did you mean rtt?",
+            "gateway.toml:11: [[peer]] weigth: unknown key; did you mean weight?",
+            "gateway.toml:12: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",
+            "gateway.toml:13: [[peer]] connect_from = \"me\": expected \"client\" or \"own\"",
+            "gateway.toml:14: [metricks]: unknown section; did you mean metrics?",
+        ] {
+            assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
+        }
+        assert_eq!(faults.len(), 7, "{faults:#?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let faults = faults("");
+        for key in ["private_key_file", "[link] rate", "[link] rtt", "[[peer]]"] {
+            assert!(faults.iter().any(|fault| fault.contains(key) && fault.contains("missing")), "{key}: {faults:#?}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_faults() {
+        let (private, public) = keys();
+        let twice = minimal() + &format!("[[peer]]\nname = \"other\"\npublic_key = \"{public}\"\nroutes = []\n");
+        assert!(faults(&twice)[0].contains("same name or public_key"));
+        let both = minimal().replace("[link]", "private_key_file = \"/nowhere\"\n[link]");
+        assert!(faults(&both)[0].contains("one of them is enough"), "{private}");
+        let routes = minimal()
+            + "routes = [\"10.0.0.0/8\"]\n[[peer]]\nname = \"b\"\npublic_key = \""
+            + &PrivateKey::from_random([8; 32]).public_key().to_string()
+            + "\"\nroutes = [\"10.0.0.0/8\"]\n";
+        assert!(faults(&routes)[0].contains("10.0.0.0/8 is claimed twice"));
+    }
+
+    #[test]
+    fn text_that_could_leave_its_quotes_in_a_rule_is_refused() {
+        let text = minimal() + "[intercept]\ninterfaces = [\"lan0\\\" accept\"]\n";
+        assert!(faults(&text)[0].contains("interfaces"), "{:?}", faults(&text));
+        assert!(faults(&minimal().replace("[gateway]", "[gateway]\nname = \"a; b\""))[0].contains("name"));
+    }
+
+    #[test]
+    fn broken_toml_names_its_line() {
+        assert!(faults("[gateway\nname = 1\n")[0].starts_with("gateway.toml:1: "));
+    }
+}

@@ -1,0 +1,157 @@
+//! OpenMetrics over HTTP, on a thread of its own: `GET /metrics`.
+
+use crate::daemon::{Handle, StartError, while_doing};
+use crate::snapshot::Snapshot;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+
+/// Stops the server when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+/// Serves the metrics of `handle`'s gateway at `address`.
+pub(crate) fn serve(address: SocketAddr, handle: Handle) -> Result<Server, StartError> {
+    let doing = || format!("[metrics] listen {address}");
+    let listener = std::net::TcpListener::bind(address).map_err(while_doing(doing()))?;
+    listener.set_nonblocking(true).map_err(while_doing(doing()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(while_doing(doing()))?;
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || {
+            let served = runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                let app = axum::Router::new().route("/metrics", get(move || respond(handle.clone())));
+                tokio::select! {
+                    result = axum::serve(listener, app).into_future() => result,
+                    _ = stopped => Ok(()),
+                }
+            });
+            if let Err(error) = served {
+                tracing::error!(%error, "metrics are no longer served");
+            }
+        })
+        .map_err(while_doing(doing()))?;
+    Ok(Server { _stop: stop })
+}
+
+async fn respond(handle: Handle) -> Response {
+    const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    // The loop answers within a wake; waiting for it here holds up nothing but other scrapes.
+    match handle.snapshot().map(|snapshot| encode(&snapshot)) {
+        Some(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PeerLabel {
+    peer: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Direction {
+    direction: &'static str,
+}
+
+/// The snapshot as OpenMetrics text.
+fn encode(snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("bentpipe");
+    connections(&mut registry, snapshot);
+    transport(&mut registry, snapshot);
+    peers(&mut registry, snapshot);
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+fn connections(registry: &mut Registry, snapshot: &Snapshot) {
+    let counters = &snapshot.connections;
+    let outcomes = Family::<Outcome, Counter>::default();
+    for (outcome, count) in [
+        ("accepted", counters.accepted),
+        ("connected", counters.connected),
+        ("finished", counters.finished),
+        ("reset", counters.reset),
+        ("turned_away", counters.turned_away),
+        ("denied", counters.denied),
+        ("refused", counters.refused),
+        ("unreachable", counters.unreachable),
+        ("protocol_error", counters.protocol_errors),
+    ] {
+        outcomes.get_or_create(&Outcome { outcome }).inc_by(count);
+    }
+    registry.register("connections", "TCP connections by outcome", outcomes);
+    let open = Gauge::<i64>::default();
+    open.set(snapshot.streams.len() as i64);
+    registry.register("connections_open", "TCP connections relayed now", open);
+    let bytes = Family::<Direction, Counter>::default();
+    for (direction, count) in [("from_tcp", counters.bytes_from_tcp), ("to_tcp", counters.bytes_to_tcp)] {
+        bytes.get_or_create(&Direction { direction }).inc_by(count);
+    }
+    registry.register_with_unit("tcp", "Payload relayed", Unit::Bytes, bytes);
+}
+
+fn transport(registry: &mut Registry, snapshot: &Snapshot) {
+    let transport = &snapshot.transport;
+    let packets = Family::<Direction, Counter>::default();
+    let bytes = Family::<Direction, Counter>::default();
+    for (direction, count, volume) in [
+        ("sent", transport.sent_packets, transport.sent_ip_bytes),
+        ("received", transport.received_packets, transport.received_ip_bytes),
+    ] {
+        packets.get_or_create(&Direction { direction }).inc_by(count);
+        bytes.get_or_create(&Direction { direction }).inc_by(volume);
+    }
+    registry.register("satellite_packets", "Datagrams on the satellite side", packets);
+    registry.register_with_unit("satellite_ip", "IP bytes on the satellite side", Unit::Bytes, bytes);
+    let drops = Family::<Reason, Counter>::default();
+    for (reason, count) in transport.dropped.iter().chain([(&"send_error", &transport.send_errors)]) {
+        drops.get_or_create(&Reason { reason }).inc_by(*count);
+    }
+    registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
+    let outside = Gauge::<i64>::default();
+    outside.set(snapshot.outside_bps as i64);
+    registry.register("outside_traffic_bps", "Other traffic on the satellite interface, bit/s", outside);
+}
+
+fn peers(registry: &mut Registry, snapshot: &Snapshot) {
+    let up = Family::<PeerLabel, Gauge>::default();
+    let rtt = Family::<PeerLabel, Gauge<f64, AtomicU64>>::default();
+    let streams = Family::<PeerLabel, Gauge>::default();
+    let lost = Family::<PeerLabel, Counter>::default();
+    let resent = Family::<PeerLabel, Counter>::default();
+    for peer in &snapshot.peers {
+        let label = PeerLabel { peer: peer.name.clone() };
+        up.get_or_create(&label).set(i64::from(peer.state == "up"));
+        rtt.get_or_create(&label).set(peer.rtt_s.unwrap_or(f64::NAN));
+        streams.get_or_create(&label).set(peer.streams as i64);
+        lost.get_or_create(&label).inc_by(peer.lost_packets);
+        resent.get_or_create(&label).inc_by(peer.retransmitted_bytes + peer.repair_bytes);
+    }
+    registry.register("peer_up", "Whether the peer answers", up);
+    registry.register_with_unit("peer_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
+    registry.register("peer_streams", "Streams in the session", streams);
+    registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
+    registry.register_with_unit("peer_repeated", "Stream bytes sent more than once", Unit::Bytes, resent);
+}

@@ -1,0 +1,450 @@
+//! The relayed connections: moves bytes between TCP sockets and streams, and carries out what the state machine of
+//! [`relay::connection`] decides.
+//!
+//! Sockets are registered edge-triggered: readiness is remembered until the kernel says `WouldBlock`. A connection that
+//! can move bytes stands in one round-robin queue, and each turn moves a bounded amount.
+
+mod pump;
+
+use crate::config::{Peer, Settings};
+use kernel::transparent;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use relay::connection::{Action, Event, State};
+use relay::policy::Policy;
+use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
+use relay::routes::Routes;
+use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
+use slab::Slab;
+use socket2::Socket;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use units::{Duration, Instant};
+
+/// How long the far side waits for the rest of a preamble: its bytes leave together, so what is lost is repaired soon.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// All relayed connections, and the transport that carries them.
+pub(crate) struct Relays {
+    pub(crate) endpoint: Endpoint,
+    registry: Registry,
+    /// Connection `n` is registered as token `first_token + n`.
+    first_token: usize,
+    connections: Slab<Connection>,
+    by_stream: HashMap<StreamId, usize>,
+    /// Connections that may be able to move bytes, each at most once.
+    work: VecDeque<usize>,
+    deadlines: BTreeSet<(Instant, usize)>,
+    peers: Vec<PeerEntry>,
+    by_peer: HashMap<PeerId, usize>,
+    routes: Routes<usize>,
+    mark: u32,
+    connect_timeout: Duration,
+    pub(crate) counters: Counters,
+}
+
+/// A peer: what the operator says of it, and what follows.
+#[derive(Debug)]
+pub(crate) struct PeerEntry {
+    pub(crate) id: PeerId,
+    pub(crate) settings: Peer,
+    policy: Policy,
+}
+
+/// One relayed connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) state: State,
+    pub(crate) stream: StreamId,
+    pub(crate) peer: usize,
+    pub(crate) near: bool,
+    pub(crate) open: Option<Open>,
+    pub(crate) started: Instant,
+    /// Bytes read from TCP and taken by the stream.
+    pub(crate) from_tcp: u64,
+    /// Bytes read from the stream and taken by TCP.
+    pub(crate) to_tcp: u64,
+    socket: Option<Socket>,
+    parser: Parser,
+    deadline: Option<Instant>,
+    readable: bool,
+    writable: bool,
+    /// The kernel has announced the end of what TCP will offer.
+    read_closed: bool,
+    queued: bool,
+}
+
+/// What has happened so far, by outcome.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct Counters {
+    /// Connections accepted from clients.
+    pub accepted: u64,
+    /// Connections made to servers.
+    pub connected: u64,
+    /// Connections whose two directions both ended in order.
+    pub finished: u64,
+    /// Connections that ended with a reset, for whatever reason.
+    pub reset: u64,
+    /// Connections that no peer was up for, or that had no stream left.
+    pub turned_away: u64,
+    /// Connections that a peer asked for and its policy denies.
+    pub denied: u64,
+    /// Connections that a server refused.
+    pub refused: u64,
+    /// Connections to servers that could not be reached, or not in time.
+    pub unreachable: u64,
+    /// Streams or preambles of peers that broke the protocol.
+    pub protocol_errors: u64,
+    /// Bytes read from TCP.
+    pub bytes_from_tcp: u64,
+    /// Bytes written to TCP.
+    pub bytes_to_tcp: u64,
+}
+
+impl Relays {
+    /// No connections yet. `own` are the gateway's own addresses.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        peers: Vec<(PeerId, Peer)>,
+        settings: &Settings,
+        own: &[IpAddr],
+        registry: Registry,
+        first_token: usize,
+    ) -> Self {
+        let by_peer = peers.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
+        let entry = |(id, settings): (PeerId, Peer)| {
+            let policy = Policy::new(&settings.allow_sources, &settings.allow_destinations, own);
+            PeerEntry { id, settings, policy }
+        };
+        Self {
+            endpoint,
+            registry,
+            first_token,
+            connections: Slab::new(),
+            by_stream: HashMap::new(),
+            work: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            peers: peers.into_iter().map(entry).collect(),
+            by_peer,
+            routes: settings.routes.clone(),
+            mark: settings.rules.made(),
+            connect_timeout: settings.connect_timeout,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().map(|(_, connection)| connection)
+    }
+
+    pub(crate) fn peers(&self) -> &[PeerEntry] {
+        &self.peers
+    }
+
+    pub(crate) fn peer_name(&self, id: PeerId) -> &str {
+        self.by_peer.get(&id).map_or("unknown", |at| &self.peers[*at].settings.name)
+    }
+
+    /// The destinations whose peer is up.
+    pub(crate) fn intercepted(&self) -> Vec<ipnet::IpNet> {
+        self.routes.intercepted(|at| self.is_up(at))
+    }
+
+    fn is_up(&self, peer: usize) -> bool {
+        self.endpoint.peer_state(self.peers[peer].id) == PeerState::Up
+    }
+
+    /// Whether some connection may be able to move bytes at once.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// When the first connection's patience ends.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Opens a stream towards the peer behind `open.destination` and writes the preamble on it.
+    fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(StreamId, usize)> {
+        let mut preamble = [0; MAX_LENGTH];
+        let length = open.encode(&mut preamble).ok()?;
+        let peer = self.routes.peer_of(open.destination.ip()).filter(|at| self.is_up(*at))?;
+        let stream = self.endpoint.open(now, self.peers[peer].id).ok()?;
+        // An empty stream has room for a preamble.
+        if self.endpoint.write(now, stream, &preamble[..length]) < length {
+            self.endpoint.reset(now, stream, ResetReason::StreamLimit);
+            return None;
+        }
+        Some((stream, peer))
+    }
+
+    /// A client has connected: its data go to the far side at once.
+    pub(crate) fn accept(&mut self, now: Instant, socket: Socket, client: SocketAddr, called: SocketAddr) {
+        let open = Open { source: client, destination: called };
+        let Some((stream, peer)) = self.open_stream(now, &open) else {
+            // Dropping the socket resets the client.
+            self.counters.turned_away += 1;
+            tracing::debug!(%client, destination = %called, "turned away: no peer is up for it, or it has no stream left");
+            return;
+        };
+        let mut connection = Connection::new(State::Requested, stream, peer, true, now);
+        connection.open = Some(open);
+        connection.readable = true;
+        let key = self.insert(connection);
+        self.counters.accepted += 1;
+        tracing::debug!(%client, destination = %called, peer = self.peers[peer].settings.name, "accepted");
+        self.attach(now, key, socket);
+    }
+
+    /// What the transport has to say about streams.
+    pub(crate) fn on_stream_event(&mut self, now: Instant, event: satpep::Event) {
+        match event {
+            satpep::Event::Opened(stream) => self.on_opened(now, stream),
+            satpep::Event::Readable(stream) | satpep::Event::Writable(stream) => {
+                if let Some(&key) = self.by_stream.get(&stream) {
+                    self.enqueue(key);
+                }
+            }
+            satpep::Event::Reset(stream, reason) => {
+                if let Some(&key) = self.by_stream.get(&stream) {
+                    tracing::debug!(stream = stream.number(), %reason, "reset by the other side");
+                    self.apply(now, key, Event::StreamReset);
+                }
+            }
+            // A connection that has ended in order has already left the table.
+            satpep::Event::Closed(stream) => {
+                self.by_stream.remove(&stream);
+            }
+            satpep::Event::PeerUp(_) | satpep::Event::PeerSilent(_) | satpep::Event::PeerRestarted(_) => {}
+        }
+    }
+
+    fn on_opened(&mut self, now: Instant, stream: StreamId) {
+        let Some(&peer) = self.by_peer.get(&stream.peer()) else {
+            self.endpoint.reset(now, stream, ResetReason::Protocol);
+            return;
+        };
+        let key = self.insert(Connection::new(State::Opening, stream, peer, false, now));
+        self.set_deadline(key, Some(now + OPEN_TIMEOUT));
+        self.enqueue(key);
+    }
+
+    /// The socket of connection `key` is ready for something.
+    pub(crate) fn on_socket_event(&mut self, now: Instant, token: Token, event: &mio::event::Event) {
+        let key = token.0 - self.first_token;
+        // The event may be about a socket that is closed by now; what follows asks the socket itself.
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.readable |= event.is_readable() || event.is_read_closed();
+        connection.writable |= event.is_writable();
+        connection.read_closed |= event.is_read_closed();
+        if connection.state == State::Connecting {
+            return self.on_connect_progress(now, key);
+        }
+        let failed = |socket: &Socket| matches!(socket.take_error(), Ok(Some(_)) | Err(_));
+        if event.is_error() && connection.socket.as_ref().is_some_and(failed) {
+            self.apply(now, key, Event::TcpReset);
+        } else {
+            self.enqueue(key);
+        }
+    }
+
+    fn on_connect_progress(&mut self, now: Instant, key: usize) {
+        let Some(socket) = self.connections[key].socket.as_ref() else { return };
+        match socket.take_error() {
+            Ok(Some(error)) | Err(error) => self.on_connect_failed(now, key, &error),
+            // Not connected and not failed: the event was about something else.
+            Ok(None) if socket.peer_addr().is_err() => {}
+            Ok(None) => {
+                self.set_deadline(key, None);
+                self.counters.connected += 1;
+                self.apply(now, key, Event::TcpConnected);
+                self.enqueue(key);
+            }
+        }
+    }
+
+    fn on_connect_failed(&mut self, now: Instant, key: usize, error: &io::Error) {
+        let reason = match error.kind() {
+            io::ErrorKind::ConnectionRefused => ResetReason::Refused,
+            io::ErrorKind::TimedOut => ResetReason::TimedOut,
+            _ => ResetReason::Unreachable,
+        };
+        match reason {
+            ResetReason::Refused => self.counters.refused += 1,
+            _ => self.counters.unreachable += 1,
+        }
+        if let Some(open) = &self.connections[key].open {
+            tracing::debug!(client = %open.source, destination = %open.destination, %error, "no connection to the server");
+        }
+        self.apply(now, key, Event::TcpFailed(reason));
+    }
+
+    /// Ends connections whose patience has ended.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, key));
+            if self.connections[key].state == State::Connecting {
+                self.counters.unreachable += 1;
+            }
+            self.connections[key].deadline = None;
+            self.apply(now, key, Event::Timeout);
+        }
+    }
+
+    /// Resets every connection: this gateway stops.
+    pub(crate) fn shut_down(&mut self, now: Instant) {
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.apply(now, key, Event::Shutdown);
+        }
+    }
+
+    /// Feeds `event` to the state machine of connection `key` and carries out what it says.
+    fn apply(&mut self, now: Instant, key: usize, event: Event) {
+        let state = self.connections[key].state;
+        let step = state.on(event).or_else(|unexpected| {
+            tracing::error!(%unexpected, "a defect: the connection is reset");
+            state.on(Event::ProtocolError)
+        });
+        let step = step.expect("a protocol error is an event of every state");
+        self.connections[key].state = step.next;
+        for action in step.actions.into_iter().flatten() {
+            self.act(now, key, action);
+        }
+        if step.next == State::Closed {
+            let orderly = step.actions.contains(&Some(Action::CloseTcp));
+            self.remove(key, orderly);
+        }
+    }
+
+    fn act(&mut self, now: Instant, key: usize, action: Action) {
+        let connection = &mut self.connections[key];
+        let stream = connection.stream;
+        match action {
+            Action::Answer => {
+                if self.endpoint.write(now, stream, &[CONNECTED]) == 0 {
+                    tracing::error!(stream = stream.number(), "a defect: an empty stream has no room for one byte");
+                }
+            }
+            Action::FinishStream => self.endpoint.finish(now, stream),
+            Action::ResetStream(reason) => self.endpoint.reset(now, stream, reason),
+            Action::ShutdownTcp => {
+                if let Some(socket) = &connection.socket {
+                    // If TCP has failed meanwhile, its next event says so.
+                    let _ = socket.shutdown(std::net::Shutdown::Write);
+                }
+            }
+            // The socket was made so that closing it sends a reset.
+            Action::ResetTcp => self.close_socket(key),
+            Action::CloseTcp => {
+                if let Some(socket) = &connection.socket {
+                    let _ = transparent::allow_orderly_close(socket);
+                }
+                self.close_socket(key);
+            }
+            Action::Connect => self.connect(now, key),
+            Action::ReleaseSyn | Action::RefuseSyn => {}
+        }
+    }
+
+    fn connect(&mut self, now: Instant, key: usize) {
+        let connection = &self.connections[key];
+        let Some(open) = connection.open else { return };
+        let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
+        self.set_deadline(key, Some(now + self.connect_timeout));
+        match transparent::connect(source, open.destination, self.mark) {
+            Ok(socket) => self.attach(now, key, socket),
+            Err(error) => self.on_connect_failed(now, key, &error),
+        }
+    }
+
+    /// Gives connection `key` its TCP socket.
+    fn attach(&mut self, now: Instant, key: usize, socket: Socket) {
+        let token = Token(self.first_token + key);
+        let registered =
+            self.registry.register(&mut SourceFd(&socket.as_raw_fd()), token, Interest::READABLE | Interest::WRITABLE);
+        self.connections[key].socket = Some(socket);
+        match registered {
+            Ok(()) => self.enqueue(key),
+            Err(error) => {
+                tracing::error!(%error, "a socket could not be watched");
+                self.apply(now, key, Event::ProtocolError);
+            }
+        }
+    }
+
+    fn close_socket(&mut self, key: usize) {
+        if let Some(socket) = self.connections[key].socket.take() {
+            // Closing a descriptor takes it out of the poll set, too.
+            drop(socket);
+        }
+    }
+
+    fn insert(&mut self, connection: Connection) -> usize {
+        let stream = connection.stream;
+        let key = self.connections.insert(connection);
+        self.by_stream.insert(stream, key);
+        key
+    }
+
+    fn remove(&mut self, key: usize, orderly: bool) {
+        self.set_deadline(key, None);
+        let connection = self.connections.remove(key);
+        self.by_stream.remove(&connection.stream);
+        if orderly {
+            self.counters.finished += 1;
+        } else {
+            self.counters.reset += 1;
+        }
+        if let Some(open) = connection.open {
+            tracing::debug!(
+                client = %open.source,
+                destination = %open.destination,
+                from_tcp = connection.from_tcp,
+                to_tcp = connection.to_tcp,
+                orderly,
+                "closed"
+            );
+        }
+    }
+
+    fn set_deadline(&mut self, key: usize, deadline: Option<Instant>) {
+        let connection = &mut self.connections[key];
+        if let Some(old) = std::mem::replace(&mut connection.deadline, deadline) {
+            self.deadlines.remove(&(old, key));
+        }
+        self.deadlines.extend(deadline.map(|at| (at, key)));
+    }
+
+    fn enqueue(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if !connection.queued {
+            connection.queued = true;
+            self.work.push_back(key);
+        }
+    }
+}
+
+impl Connection {
+    fn new(state: State, stream: StreamId, peer: usize, near: bool, now: Instant) -> Self {
+        Self {
+            state,
+            stream,
+            peer,
+            near,
+            open: None,
+            started: now,
+            from_tcp: 0,
+            to_tcp: 0,
+            socket: None,
+            parser: Parser::new(),
+            deadline: None,
+            readable: false,
+            writable: true,
+            read_closed: false,
+            queued: false,
+        }
+    }
+}

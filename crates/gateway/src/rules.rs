@@ -1,0 +1,280 @@
+//! The gateway's own nftables table, routing rules and routes: how TCP connections reach it, and how they pass it by.
+//!
+//! The decision falls at the SYN and is kept in the connection's mark, so that whatever starts, stops or comes back later
+//! moves no connection from one way to the other:
+//!
+//! | mark | on | meaning |
+//! | --- | --- | --- |
+//! | `deliver` | packets | route to this host whatever the destination (`ip rule`, a local default route) |
+//! | `near` | connections | intercepted: the client talks to our listener |
+//! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
+//! | `bypass` | connections | seen first while the peer was down, or not ours: end to end for ever |
+//! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
+//!
+//! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
+//! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
+
+use ipnet::IpNet;
+use kernel::{Error, nftables, routes};
+use std::fmt::Write;
+
+/// What the rules depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Name of the nftables table.
+    pub table: String,
+    /// Interfaces on which connections to intercept arrive.
+    pub interfaces: Vec<String>,
+    /// The satellite side, on which the MSS of bypassed connections is clamped to the path's MTU.
+    pub satellite: Option<String>,
+    /// Port of the transparent listeners on 127.0.0.1 and ::1.
+    pub port: u16,
+    /// Base of the marks.
+    pub mark: u32,
+    /// Routing table that delivers everything locally.
+    pub routing_table: u32,
+    /// Priority of the routing rule.
+    pub priority: u32,
+}
+
+impl Rules {
+    /// Mark of packets to be delivered to this host.
+    pub fn deliver(&self) -> u32 {
+        self.mark + 1
+    }
+
+    fn near(&self) -> u32 {
+        self.mark + 2
+    }
+
+    fn far(&self) -> u32 {
+        self.mark + 3
+    }
+
+    fn bypass(&self) -> u32 {
+        self.mark + 4
+    }
+
+    /// Mark of the sockets that the gateway makes towards servers.
+    pub fn made(&self) -> u32 {
+        self.mark + 5
+    }
+
+    /// The script that sets up the table, in place of one that a killed predecessor may have left. Nothing is
+    /// intercepted until [`Rules::intercept_script`] names destinations.
+    pub fn setup_script(&self) -> String {
+        let Self { table, port, .. } = self;
+        let (deliver, near, far) = (self.deliver(), self.near(), self.far());
+        let (bypass, made) = (self.bypass(), self.made());
+        let near_rules = if self.interfaces.is_empty() {
+            String::new()
+        } else {
+            let lan = quoted_list(&self.interfaces);
+            format!(
+                "    iifname {lan} tcp flags & (fin|syn|rst|ack) == syn ct mark 0 fib daddr type != local jump decide
+    ct mark {near:#x} ct direction original socket transparent 1 meta mark set {deliver:#x} accept
+    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
+    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept
+    iifname {lan} ct mark {near:#x} tcp flags & (fin|syn|rst|ack) == syn ct mark set {bypass:#x} accept
+    iifname {lan} ct mark {near:#x} meta l4proto tcp reject with tcp reset
+"
+            )
+        };
+        let forward_rules = self.satellite.as_ref().map_or(String::new(), |sat| {
+            format!(
+                "    oifname \"{sat}\" tcp flags & (syn|rst) == syn tcp option maxseg size set rt mtu
+    iifname \"{sat}\" tcp flags & (syn|rst) == syn tcp option maxseg size set rt mtu
+"
+            )
+        });
+        format!(
+            "table inet {table} {{}}
+delete table inet {table}
+table inet {table} {{
+  set near4 {{ type ipv4_addr; flags interval; }}
+  set near6 {{ type ipv6_addr; flags interval; }}
+  chain decide {{
+    ip daddr @near4 ct mark set {near:#x} return
+    ip6 daddr @near6 ct mark set {near:#x} return
+    ct mark set {bypass:#x}
+  }}
+  chain prerouting {{
+    type filter hook prerouting priority mangle; policy accept;
+{near_rules}    ct mark {far:#x} ct direction reply meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
+    ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
+  }}
+  chain output {{
+    type filter hook output priority mangle; policy accept;
+    meta mark {made:#x} ct mark set {far:#x}
+  }}
+  chain forward {{
+    type filter hook forward priority mangle; policy accept;
+{forward_rules}  }}
+}}
+"
+        )
+    }
+
+    /// The script that makes `prefixes` (disjoint) the destinations of new connections to intercept, all at once.
+    pub fn intercept_script(&self, prefixes: &[IpNet]) -> String {
+        let table = &self.table;
+        let mut script = format!("flush set inet {table} near4\nflush set inet {table} near6\n");
+        let list = |v6: bool| {
+            let texts: Vec<_> =
+                prefixes.iter().filter(|p| matches!(p, IpNet::V6(_)) == v6).map(ToString::to_string).collect();
+            texts.join(", ")
+        };
+        for (set, elements) in [("near4", list(false)), ("near6", list(true))] {
+            if !elements.is_empty() {
+                let _ = writeln!(script, "add element inet {table} {set} {{ {elements} }}");
+            }
+        }
+        script
+    }
+
+    /// The script that removes the table, whether or not it exists.
+    pub fn removal_script(&self) -> String {
+        let table = &self.table;
+        format!("table inet {table} {{}}\ndelete table inet {table}\n")
+    }
+
+    /// The `ip` commands (without the word `ip`) that deliver marked packets to this host.
+    pub fn setup_commands(&self) -> Vec<String> {
+        let Self { routing_table, priority, .. } = self;
+        let deliver = self.deliver();
+        [("-4", "0.0.0.0/0"), ("-6", "::/0")]
+            .iter()
+            .flat_map(|(family, everything)| {
+                [
+                    format!("{family} route replace local {everything} dev lo table {routing_table}"),
+                    format!("{family} rule add fwmark {deliver:#x} lookup {routing_table} priority {priority}"),
+                ]
+            })
+            .collect()
+    }
+
+    /// The `ip` commands that undo [`Rules::setup_commands`]; each fails harmlessly where there is nothing to undo.
+    pub fn removal_commands(&self) -> Vec<String> {
+        let Self { routing_table, priority, .. } = self;
+        let deliver = self.deliver();
+        ["-4", "-6"]
+            .iter()
+            .flat_map(|family| {
+                [
+                    format!("{family} rule del fwmark {deliver:#x} lookup {routing_table} priority {priority}"),
+                    format!("{family} route flush table {routing_table}"),
+                ]
+            })
+            .collect()
+    }
+
+    /// Everything that a start runs, as an operator would type it.
+    pub fn dry_run(&self, prefixes: &[IpNet]) -> String {
+        let mut text = String::new();
+        for command in self.removal_commands() {
+            let _ = writeln!(text, "ip {command} 2>/dev/null");
+        }
+        for command in self.setup_commands() {
+            let _ = writeln!(text, "ip {command}");
+        }
+        let _ = write!(text, "nft -f - <<'EOF'\n{}EOF\n", self.setup_script());
+        let _ = write!(text, "# once every peer answers:\nnft -f - <<'EOF'\n{}EOF\n", self.intercept_script(prefixes));
+        text
+    }
+}
+
+/// The rules in force; removed when dropped.
+#[derive(Debug)]
+pub struct Installed {
+    rules: Rules,
+    prefixes: Vec<IpNet>,
+}
+
+impl Installed {
+    /// Sets up `rules` in the network namespace of the calling thread, in place of leftovers of a predecessor.
+    ///
+    /// # Errors
+    /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
+    pub fn new(rules: Rules) -> Result<Self, Error> {
+        let installed = Self { rules, prefixes: Vec::new() };
+        for command in installed.rules.removal_commands() {
+            // A leftover may or may not exist.
+            let _ = routes::ip(&command);
+        }
+        for command in installed.rules.setup_commands() {
+            routes::ip(&command)?;
+        }
+        nftables::run_script(&installed.rules.setup_script())?;
+        Ok(installed)
+    }
+
+    /// Intercepts new connections to `prefixes`, and to nothing else. Connections that exist stay on their way.
+    ///
+    /// # Errors
+    /// If `nft` refuses; the destinations are then what they were.
+    pub fn intercept(&mut self, prefixes: Vec<IpNet>) -> Result<(), Error> {
+        if prefixes != self.prefixes {
+            nftables::run_script(&self.rules.intercept_script(&prefixes))?;
+            self.prefixes = prefixes;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if let Err(error) = nftables::run_script(&self.rules.removal_script()) {
+            tracing::warn!(%error, "the nftables table could not be removed");
+        }
+        for command in self.rules.removal_commands() {
+            // `ip route flush` of an empty table fails, and so does removing what somebody else has removed.
+            let _ = routes::ip(&command);
+        }
+    }
+}
+
+fn quoted_list(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("{{ {} }}", quoted.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Rules {
+        Rules {
+            table: "bentpipe".into(),
+            interfaces: vec!["lan0".into(), "lan1".into()],
+            satellite: Some("sat0".into()),
+            port: 4501,
+            mark: 0x6270_0000,
+            routing_table: 25_200,
+            priority: 25_200,
+        }
+    }
+
+    #[test]
+    fn a_bypass_is_an_empty_list_of_destinations() {
+        assert_eq!(rules().intercept_script(&[]), "flush set inet bentpipe near4\nflush set inet bentpipe near6\n");
+        let script = rules().intercept_script(&["10.0.0.0/8".parse().unwrap(), "::/0".parse().unwrap()]);
+        assert!(script.contains("add element inet bentpipe near4 { 10.0.0.0/8 }"), "{script}");
+        assert!(script.contains("add element inet bentpipe near6 { ::/0 }"), "{script}");
+    }
+
+    #[test]
+    fn a_gateway_without_clients_intercepts_nothing() {
+        let script = Rules { interfaces: Vec::new(), ..rules() }.setup_script();
+        assert!(!script.contains("tproxy") && !script.contains("iifname {"), "{script}");
+        assert!(script.contains("socket transparent 1"), "servers' answers still reach its sockets: {script}");
+    }
+
+    #[test]
+    fn every_command_that_sets_up_has_one_that_removes() {
+        let (setup, removal) = (rules().setup_commands(), rules().removal_commands());
+        assert_eq!(setup.len(), removal.len());
+        for family in ["-4 rule", "-6 rule", "-4 route", "-6 route"] {
+            assert!(setup.iter().any(|c| c.starts_with(family)) && removal.iter().any(|c| c.starts_with(family)));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
+
+use crate::relays::{Counters, Relays};
+use satpep::PeerState;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use units::Instant;
+
+/// The state of a gateway at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Snapshot {
+    /// The gateway's name.
+    pub name: String,
+    /// Seconds since it started.
+    pub uptime_s: f64,
+    /// Its public key.
+    pub public_key: String,
+    /// What it may send.
+    pub rate_bps: u64,
+    /// Other traffic on the satellite interface.
+    pub outside_bps: u64,
+    /// What has happened to connections, by outcome.
+    pub connections: Counters,
+    /// The satellite side.
+    pub transport: Transport,
+    /// The gateways on the other side.
+    pub peers: Vec<Peer>,
+    /// Relayed connections, one row for each.
+    pub streams: Vec<Stream>,
+}
+
+/// Counters of the satellite side.
+#[derive(Debug, Clone, Serialize)]
+pub struct Transport {
+    /// Datagrams sent.
+    pub sent_packets: u64,
+    /// Their IP bytes.
+    pub sent_ip_bytes: u64,
+    /// Datagrams accepted.
+    pub received_packets: u64,
+    /// Their IP bytes.
+    pub received_ip_bytes: u64,
+    /// Handshakes completed.
+    pub handshakes: u64,
+    /// Datagrams that the system would not send.
+    pub send_errors: u64,
+    /// Datagrams that led to nothing, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+}
+
+/// One peer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// `connecting`, `up` or `silent`.
+    pub state: &'static str,
+    /// Where it was heard from last.
+    pub address: Option<SocketAddr>,
+    /// Smoothed round-trip time.
+    pub rtt_s: Option<f64>,
+    /// Largest IP packet known to reach it.
+    pub mtu: u16,
+    /// Streams in the session.
+    pub streams: u64,
+    /// Datagrams sent to it.
+    pub sent_packets: u64,
+    /// Datagrams that it did not receive.
+    pub lost_packets: u64,
+    /// Stream bytes sent for the first time.
+    pub sent_bytes: u64,
+    /// Stream bytes sent again.
+    pub retransmitted_bytes: u64,
+    /// Stream bytes repeated in capacity that would have idled.
+    pub repair_bytes: u64,
+    /// Stream bytes received.
+    pub received_bytes: u64,
+    /// Received bytes that wait for TCP.
+    pub receive_buffered_bytes: u64,
+    /// Bytes from TCP that wait for the peer's acknowledgement.
+    pub send_buffered_bytes: u64,
+}
+
+/// One relayed connection.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stream {
+    /// Its number in the session with the peer.
+    pub stream: u64,
+    /// The peer's name.
+    pub peer: String,
+    /// `near`: the client is on this side; `far`: the server is.
+    pub side: &'static str,
+    /// The client, once known.
+    pub client: Option<SocketAddr>,
+    /// The server, once known.
+    pub server: Option<SocketAddr>,
+    /// Where the connection stands.
+    pub state: String,
+    /// Seconds since it began.
+    pub age_s: f64,
+    /// Bytes taken from TCP on this side.
+    pub from_tcp_bytes: u64,
+    /// Bytes given to TCP on this side.
+    pub to_tcp_bytes: u64,
+}
+
+/// What the daemon knows beside its relays.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) public_key: String,
+    pub(crate) started: Instant,
+    pub(crate) rate_bps: u64,
+    pub(crate) outside_bps: u64,
+    pub(crate) send_errors: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn new(now: Instant, facts: &Facts<'_>, relays: &Relays) -> Self {
+        let stats = relays.endpoint.stats();
+        Self {
+            name: facts.name.to_owned(),
+            uptime_s: now.since(facts.started).as_secs_f64(),
+            public_key: facts.public_key.clone(),
+            rate_bps: facts.rate_bps,
+            outside_bps: facts.outside_bps,
+            connections: relays.counters.clone(),
+            transport: Transport {
+                sent_packets: stats.sent_packets,
+                sent_ip_bytes: stats.sent_ip_bytes,
+                received_packets: stats.received_packets,
+                received_ip_bytes: stats.received_ip_bytes,
+                handshakes: stats.handshakes,
+                send_errors: facts.send_errors,
+                dropped: stats.dropped.by_reason().into_iter().collect(),
+            },
+            peers: relays.peers().iter().map(|peer| Peer::new(now, peer, relays)).collect(),
+            streams: relays.connections().map(|connection| Stream::new(now, connection, relays)).collect(),
+        }
+    }
+}
+
+impl Peer {
+    fn new(now: Instant, peer: &crate::relays::PeerEntry, relays: &Relays) -> Self {
+        let stats = relays.endpoint.peer_stats(now, peer.id);
+        Self {
+            name: peer.settings.name.clone(),
+            state: match relays.endpoint.peer_state(peer.id) {
+                PeerState::Connecting => "connecting",
+                PeerState::Up => "up",
+                PeerState::Silent => "silent",
+            },
+            address: relays.endpoint.peer_address(peer.id),
+            rtt_s: stats.rtt.map(units::Duration::as_secs_f64),
+            mtu: stats.mtu,
+            streams: stats.streams,
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            sent_bytes: stats.sent_bytes,
+            retransmitted_bytes: stats.retransmitted_bytes,
+            repair_bytes: stats.repair_bytes,
+            received_bytes: stats.received_bytes,
+            receive_buffered_bytes: stats.receive_buffered,
+            send_buffered_bytes: stats.send_buffered,
+        }
+    }
+}
+
+impl Stream {
+    fn new(now: Instant, connection: &crate::relays::Connection, relays: &Relays) -> Self {
+        Self {
+            stream: connection.stream.number(),
+            peer: relays.peers()[connection.peer].settings.name.clone(),
+            side: if connection.near { "near" } else { "far" },
+            client: connection.open.map(|open| open.source),
+            server: connection.open.map(|open| open.destination),
+            state: connection.state.to_string(),
+            age_s: now.since(connection.started).as_secs_f64(),
+            from_tcp_bytes: connection.from_tcp,
+            to_tcp_bytes: connection.to_tcp,
+        }
+    }
+}

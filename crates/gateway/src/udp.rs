@@ -1,0 +1,125 @@
+//! The UDP socket of the satellite side: batches in and out, don't-fragment set, never blocking.
+
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Bytes that the kernel may hold for us in either direction: 10 ms at 3 Gbit/s.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// The longest batch of datagrams that one system call carries.
+const LONGEST_BATCH: usize = 65_000;
+/// Bytes of IPv4 and UDP headers.
+const SMALLEST_HEADERS: usize = 28;
+
+/// The socket and its receive buffers.
+pub(crate) struct Udp {
+    socket: Socket,
+    state: UdpSocketState,
+    is_v6: bool,
+    buffers: Vec<Vec<u8>>,
+    metas: Vec<RecvMeta>,
+}
+
+impl std::fmt::Debug for Udp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Udp").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl Udp {
+    /// A socket bound to `address`; an unspecified IPv6 address serves IPv4, too.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        kernel::transparent::set_buffers(&socket, SOCKET_BUFFER)?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let size = if state.gro_segments() > 1 { 65_535 } else { 9_000 };
+        Ok(Self {
+            state,
+            is_v6: address.is_ipv6(),
+            buffers: (0..BATCH_SIZE).map(|_| vec![0; size]).collect(),
+            metas: vec![RecvMeta::default(); BATCH_SIZE],
+            socket,
+        })
+    }
+
+    /// How many bytes to offer the transport for one system call, when IP packets hold at most `mtu` bytes.
+    pub(crate) fn batch_size(&self, mtu: u16) -> usize {
+        let segment = usize::from(mtu) - SMALLEST_HEADERS;
+        (segment * self.state.max_gso_segments()).min(LONGEST_BATCH).max(segment)
+    }
+
+    /// Sends `contents` as datagrams of `segment_size` bytes (the last may be shorter).
+    pub(crate) fn send(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
+        let destination = match to {
+            SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(IpAddr::V6(v4.ip().to_ipv6_mapped()), v4.port()),
+            other => other,
+        };
+        let transmit = Transmit { destination, ecn: None, contents, segment_size: Some(segment_size), src_ip: None };
+        self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// Receives one batch and hands each datagram with its sender to `handle`. Returns how many system buffers were
+    /// filled; an error of kind `WouldBlock` says that nothing waits.
+    pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<usize> {
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = {
+            let mut buffers = self.buffers.iter_mut();
+            std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("there are BATCH_SIZE buffers")))
+        };
+        let filled = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut self.metas)?;
+        for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(filled) {
+            let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
+            for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
+                handle(from, datagram);
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl AsRawFd for Udp {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(udp: &mut Udp, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut datagrams = Vec::new();
+        for _ in 0..1_000_000 {
+            match udp.receive(|from, datagram| datagrams.push((from, datagram.to_vec()))) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => panic!("{error}"),
+                _ if datagrams.len() >= count => break,
+                _ => std::thread::yield_now(),
+            }
+        }
+        datagrams
+    }
+
+    #[test]
+    fn a_batch_arrives_as_the_datagrams_it_was_made_of() {
+        let mut receiver = Udp::bind("[::]:0".parse().unwrap()).unwrap();
+        let sender = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = receiver.socket.local_addr().unwrap().as_socket().unwrap().port();
+        let contents: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
+        sender.send(([127, 0, 0, 1], port).into(), &contents, 1000).unwrap();
+        let datagrams = received(&mut receiver, 3);
+        assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500]);
+        assert_eq!(datagrams.iter().flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
+        assert!(datagrams[0].0.is_ipv4(), "an IPv4 sender is seen as one: {}", datagrams[0].0);
+
+        let back = datagrams[0].0;
+        receiver.send(back, b"answer", 6).unwrap();
+        let mut sender = sender;
+        assert_eq!(received(&mut sender, 1)[0].1, b"answer");
+    }
+}

@@ -1,0 +1,44 @@
+//! nftables, through the program `nft`: what it is given is what an operator can read and check.
+
+use crate::Error;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Runs `script` as one transaction in the network namespace of the calling thread: all of it takes effect, or nothing.
+///
+/// # Errors
+/// If `nft` is not installed, the process may not change rules, or `nft` refuses the script (with what it says).
+pub fn run_script(script: &str) -> Result<(), Error> {
+    let mut child = Command::new("nft")
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| not_started("nft", "nftables", error))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If nft ends before it has read everything, its exit status tells why.
+        let _ = stdin.write_all(script.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(Error::while_doing("running `nft`"))?;
+    if output.status.success() { Ok(()) } else { Err(refused("nft -f -", &output.stderr)) }
+}
+
+/// The error for a `program` (of `package`) that could not be started.
+pub(crate) fn not_started(program: &str, package: &str, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::Missing(format!("the program `{program}` (package {package}) is not installed"))
+        }
+        _ => Error::Failed { doing: format!("starting `{program}`"), source: error },
+    }
+}
+
+/// The error for a `command` that ended with a failure and said `stderr`.
+pub(crate) fn refused(command: &str, stderr: &[u8]) -> Error {
+    let said = String::from_utf8_lossy(stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    if said.contains("Operation not permitted") {
+        return Error::Missing(format!("{command}: the process may not change the network (it needs CAP_NET_ADMIN)"));
+    }
+    Error::Failed { doing: command.to_owned(), source: std::io::Error::other(said) }
+}

@@ -1,0 +1,40 @@
+//! Routes and routing rules, through the program `ip`.
+
+use crate::Error;
+use crate::nftables::{not_started, refused};
+use std::process::{Command, Stdio};
+
+/// Runs `ip ARGUMENTS` (written as on a command line, without quotes) in the network namespace of the calling thread.
+///
+/// # Errors
+/// If `ip` is not installed, the process may not change routes, or `ip` refuses (with what it says).
+pub fn ip(arguments: &str) -> Result<(), Error> {
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| not_started("ip", "iproute2", error))?;
+    if output.status.success() { Ok(()) } else { Err(refused(&format!("ip {arguments}"), &output.stderr)) }
+}
+
+/// The addresses of all interfaces in the network namespace of the calling thread.
+///
+/// # Errors
+/// If `ip` is not installed or fails.
+pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, Error> {
+    let output = Command::new("ip")
+        .args(["-oneline", "address", "show"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| not_started("ip", "iproute2", error))?;
+    if !output.status.success() {
+        return Err(refused("ip -oneline address show", &output.stderr));
+    }
+    // 2: eth0    inet 192.0.2.1/24 brd 192.0.2.255 scope global eth0\ …
+    let text = String::from_utf8_lossy(&output.stdout);
+    let address = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
+        words.nth(1)?.split('/').next()?.parse().ok()
+    };
+    Ok(text.lines().filter_map(address).collect())
+}

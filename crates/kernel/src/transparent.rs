@@ -1,0 +1,159 @@
+//! TCP sockets of a transparent proxy: a listener that accepts connections meant for others, and connections made in a
+//! client's name.
+//!
+//! Every socket of a relayed connection is made so that closing it, by the program or by the kernel when the program is
+//! killed, sends a reset; see [`allow_orderly_close`].
+
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// Connections that the kernel may complete before the program accepts them (it caps this at `net.core.somaxconn`).
+const BACKLOG: i32 = 65_535;
+
+/// A non-blocking listener at `address` for connections that the firewall's `tproxy` hands to it. The local address of
+/// an accepted socket is the one that the client called.
+///
+/// # Errors
+/// If the process lacks `CAP_NET_ADMIN`, or the address is in use.
+pub fn listen(address: SocketAddr) -> io::Result<Socket> {
+    let socket = stream_socket(address)?;
+    set_transparent(&socket, address)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// Accepts a connection from `listener`: the socket (non-blocking, prepared by [`prepare`]), the client's address and
+/// the address that it called. `None` when no connection waits.
+///
+/// # Errors
+/// Those of `accept(2)`; one connection's failure does not concern the next.
+pub fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr, SocketAddr)>> {
+    let (socket, client) = match listener.accept_raw() {
+        Ok(accepted) => accepted,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    socket.set_cloexec(true)?;
+    socket.set_nonblocking(true)?;
+    prepare(&socket)?;
+    let called = inet(&socket.local_addr()?)?;
+    Ok(Some((socket, inet(&client)?, called)))
+}
+
+/// Begins a connection to `destination`; the socket becomes writable when it is made or has failed ([`Socket::take_error`]
+/// tells which). With `source`, the server sees that address, and that port where it is free (else another one); its
+/// answers must be routed through this host. `mark` is set on its packets.
+///
+/// # Errors
+/// Those of `connect(2)` that are known at once, an address that may not be used among them.
+pub fn connect(source: Option<SocketAddr>, destination: SocketAddr, mark: u32) -> io::Result<Socket> {
+    match source {
+        None => attempt(None, destination, mark),
+        Some(source) => match attempt(Some(source), destination, mark) {
+            // The same client port was used for the same server a moment ago (TIME-WAIT), or for another connection.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {
+                attempt(Some(SocketAddr::new(source.ip(), 0)), destination, mark)
+            }
+            other => other,
+        },
+    }
+}
+
+fn attempt(source: Option<SocketAddr>, destination: SocketAddr, mark: u32) -> io::Result<Socket> {
+    let socket = stream_socket(destination)?;
+    prepare(&socket)?;
+    socket.set_mark(mark)?;
+    if let Some(source) = source {
+        set_transparent(&socket, destination)?;
+        socket.set_reuse_address(true)?;
+        if source.port() == 0 {
+            set_bind_address_no_port(&socket)?;
+        }
+        socket.bind(&source.into())?;
+    }
+    match socket.connect(&destination.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket),
+    }
+}
+
+/// Sets up `socket` for relaying: small writes leave at once, a peer that has vanished is noticed, and closing resets.
+///
+/// # Errors
+/// If the connection has already failed.
+pub fn prepare(socket: &Socket) -> io::Result<()> {
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)).with_retries(4);
+    socket.set_linger(Some(Duration::ZERO))?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&keepalive)
+}
+
+/// Makes closing `socket` end the connection in order again, for when both directions have ended so.
+///
+/// # Errors
+/// None is expected.
+pub fn allow_orderly_close(socket: &Socket) -> io::Result<()> {
+    socket.set_linger(None)
+}
+
+fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn set_transparent(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    match address.ip() {
+        IpAddr::V4(_) => socket.set_ip_transparent_v4(true),
+        IpAddr::V6(_) => socket.set_ip_transparent_v6(true),
+    }
+}
+
+/// Leaves the choice of the port to `connect`, which knows the destination: the ports of one client's address then
+/// suffice for every server (`IP_BIND_ADDRESS_NO_PORT`, ip(7); it serves IPv6, too).
+fn set_bind_address_no_port(socket: &Socket) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Gives `socket` send and receive buffers of `bytes`, beyond the host's limits where the process may (`CAP_NET_ADMIN`
+/// on the host), else as large as they allow.
+///
+/// # Errors
+/// None is expected.
+pub fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value).is_err() {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, value).is_err() {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    Ok(())
+}
+
+fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is open and the option's value is an int that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn inet(address: &SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().ok_or_else(|| io::Error::other("the address is not an internet address"))
+}
