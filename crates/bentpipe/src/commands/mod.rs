@@ -2,6 +2,8 @@
 
 mod connection;
 mod demo;
+mod gateway;
+mod keygen;
 mod receive;
 mod send;
 
@@ -25,6 +27,8 @@ pub enum Command {
     Demo(demo::Args),
     Send(send::Args),
     Receive(receive::Args),
+    Gateway(gateway::Args),
+    Keygen(keygen::Args),
 }
 
 /// Runs `command`.
@@ -36,5 +40,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
+        Command::Gateway(args) => gateway::run(args, output),
+        Command::Keygen(args) => keygen::run(args, output),
     }
 }
