@@ -46,6 +46,16 @@ impl Namespace {
         Ok(Self { fd: Arc::new(file.into()) })
     }
 
+    /// The namespace that `ip netns` knows as `name`.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let path = std::path::Path::new("/run/netns").join(name);
+        let file = File::open(&path).map_err(Error::while_doing(format!("opening {}", path.display())))?;
+        Ok(Self { fd: Arc::new(file.into()) })
+    }
+
     /// Runs `f` on a thread inside this namespace and waits for it. Threads that `f` starts are inside, too; sockets
     /// that it opens stay inside wherever they are used.
     ///

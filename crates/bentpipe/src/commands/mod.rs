@@ -2,6 +2,7 @@
 
 mod connection;
 mod demo;
+mod emulate;
 mod gateway;
 mod keygen;
 mod receive;
@@ -15,6 +16,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   bentpipe demo                                 see what it does
   bentpipe COMMAND --help                       what a command does, with examples
+  bentpipe emulate --between veth0 veth1        a geostationary link between two interfaces
   bentpipe receive --listen 127.0.0.1:7000      in one terminal,
   bentpipe send --to 127.0.0.1:7000 --size 1GB  and this in another
 
@@ -25,6 +27,7 @@ Exit codes: 0 done; 1 ran and failed; 2 wrong usage or input; 3 this machine lac
 #[derive(Subcommand)]
 pub enum Command {
     Demo(demo::Args),
+    Emulate(Box<emulate::Args>),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -38,6 +41,7 @@ pub enum Command {
 pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo::run(args, output),
+        Command::Emulate(args) => emulate::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

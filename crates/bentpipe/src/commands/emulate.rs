@@ -1,0 +1,526 @@
+//! `bentpipe emulate`: a satellite link in real time between two interfaces.
+
+use crate::output::{Failure, Output};
+use clap::Args as ClapArgs;
+use comfy_table::{CellAlignment, Table, presets};
+use emulator::{Config, DirectionReport, Emulator, Monitor, Report};
+use indicatif::{ProgressBar, ProgressStyle};
+use kernel::Namespace;
+use kernel::packet::PacketSocket;
+use link::{LinkConfig, LossModel, Preset, QueueLimit, Reorder};
+use serde::Serialize;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time;
+use units::{Bytes, Duration, Instant, Probability, Rate};
+
+const LONG_ABOUT: &str = "\
+Makes real packets between two network interfaces obey a satellite link.
+
+The two interfaces become the ends of the link, like two ports of a bridge: hosts behind IF_A (the terminal's side) and
+hosts behind IF_B (the hub's side) see each other on the link layer, but every packet meets the link's rate, queue,
+delay and losses. Up is from IF_A to IF_B, down from IF_B to IF_A. The interfaces must not carry addresses of this host
+or belong to a bridge; veth interfaces and network cards both do. Needs CAP_NET_RAW where the interfaces are.
+
+It runs until interrupted, or for --duration, and then prints what became of every packet, and how much later than the
+model packets left (lateness).";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe emulate --between veth0 veth1                         6 Mbit/s both ways, 550 ms round trip
+  bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
+  bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
+  bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
+
+Presets:
+  geo      6 Mbit/s both ways, 550 ms round trip
+  acts-t1  1.536 Mbit/s both ways, 560 ms round trip
+  dvb-rcs  8 Mbit/s down, 2 Mbit/s up, 500 ms round trip";
+
+/// Make real packets between two interfaces obey a satellite link
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// The interfaces at the ends of the link; NAMESPACE:IF for one in a named network namespace (`ip netns`)
+    #[arg(long, num_args = 2, value_names = ["IF_A", "IF_B"], required = true)]
+    between: Vec<Port>,
+    /// The link to start from; the options below change it
+    #[arg(long, default_value = "geo")]
+    preset: Preset,
+    /// Seed of the random processes: equal seeds, equal fates
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Stop after so long [default: run until interrupted]
+    #[arg(long)]
+    duration: Option<Duration>,
+    /// Watch the clock instead of sleeping for so long before a departure: less lateness, more processor time
+    #[arg(long, default_value = "0s")]
+    spin: Duration,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+/// Changes to the preset; each holds for both directions unless there is one for the direction.
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Link (both ways, or with -up and -down one way)")]
+struct LinkArgs {
+    /// Rate of IP packets, or `unlimited`
+    #[arg(long)]
+    rate: Option<RateLimit>,
+    #[arg(long, hide_short_help = true, value_name = "RATE")]
+    rate_up: Option<RateLimit>,
+    #[arg(long, hide_short_help = true, value_name = "RATE")]
+    rate_down: Option<RateLimit>,
+    /// Round-trip time without queues: half of it each way
+    #[arg(long, conflicts_with_all = ["delay", "delay_up", "delay_down"])]
+    rtt: Option<Duration>,
+    /// Propagation delay one way
+    #[arg(long)]
+    delay: Option<Duration>,
+    #[arg(long, hide_short_help = true, value_name = "DELAY")]
+    delay_up: Option<Duration>,
+    #[arg(long, hide_short_help = true, value_name = "DELAY")]
+    delay_down: Option<Duration>,
+    /// What may wait: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: 1BDP]
+    #[arg(long)]
+    queue: Option<QueueSize>,
+    #[arg(long, hide_short_help = true, value_name = "QUEUE")]
+    queue_up: Option<QueueSize>,
+    #[arg(long, hide_short_help = true, value_name = "QUEUE")]
+    queue_down: Option<QueueSize>,
+    /// Probability that a packet is lost
+    #[arg(long, conflicts_with = "ber", value_name = "P")]
+    loss: Option<Probability>,
+    #[arg(long, hide_short_help = true, conflicts_with = "ber_up", value_name = "P")]
+    loss_up: Option<Probability>,
+    #[arg(long, hide_short_help = true, conflicts_with = "ber_down", value_name = "P")]
+    loss_down: Option<Probability>,
+    /// Bit error rate after correction: long packets are lost more often
+    #[arg(long, value_name = "P")]
+    ber: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    ber_up: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    ber_down: Option<Probability>,
+    /// Fraction of packets that are held back, so that others overtake them
+    #[arg(long, value_name = "P")]
+    reorder: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    reorder_up: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    reorder_down: Option<Probability>,
+    /// By how long those are held back
+    #[arg(long, default_value = "10ms", value_name = "DELAY")]
+    reorder_delay: Duration,
+    /// Fraction of packets that arrive twice
+    #[arg(long, value_name = "P")]
+    duplicate: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    duplicate_up: Option<Probability>,
+    #[arg(long, hide_short_help = true, value_name = "P")]
+    duplicate_down: Option<Probability>,
+}
+
+/// An interface, perhaps in a named namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Port {
+    namespace: Option<String>,
+    interface: String,
+}
+
+impl FromStr for Port {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (namespace, interface) = match text.split_once(':') {
+            Some((namespace, interface)) => (Some(namespace.to_owned()), interface),
+            None => (None, text),
+        };
+        if interface.is_empty() || namespace.as_deref() == Some("") {
+            return Err("write IF or NAMESPACE:IF".to_owned());
+        }
+        Ok(Self { namespace, interface: interface.to_owned() })
+    }
+}
+
+impl Port {
+    fn open(&self) -> Result<PacketSocket, Failure> {
+        let opened = match &self.namespace {
+            None => emulator::open(&self.interface),
+            Some(name) => {
+                let namespace = Namespace::named(name)
+                    .map_err(|error| Failure::usage(format!("network namespace {name}: {error}")))?;
+                namespace.run(|| emulator::open(&self.interface)).map_err(lacking)?
+            }
+        };
+        opened.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Failure::usage(error),
+            io::ErrorKind::PermissionDenied => {
+                Failure::missing(format!("{error}: emulating a link needs CAP_NET_RAW (run it as root)"))
+            }
+            _ => Failure::failed(error),
+        })
+    }
+}
+
+fn lacking(error: kernel::Error) -> Failure {
+    if error.is_missing() { Failure::missing(error) } else { Failure::failed(error) }
+}
+
+/// A rate, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RateLimit(Option<Rate>);
+
+impl FromStr for RateLimit {
+    type Err = units::QuantityError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "unlimited" { Ok(Self(None)) } else { Rate::parse(text).map(|rate| Self(Some(rate))) }
+    }
+}
+
+/// How the size of a queue is given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum QueueSize {
+    Limit(QueueLimit),
+    /// So many bandwidth-delay products.
+    BandwidthDelayProducts(f64),
+}
+
+impl FromStr for QueueSize {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "unlimited" {
+            return Ok(Self::Limit(QueueLimit::Unlimited));
+        }
+        if let Some(number) = text.strip_suffix("BDP") {
+            let products: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
+            return if products > 0.0 && products <= 1000.0 {
+                Ok(Self::BandwidthDelayProducts(products))
+            } else {
+                Err("it is not above 0BDP and at most 1000BDP".to_owned())
+            };
+        }
+        if let Some(number) = text.strip_suffix("packets") {
+            let packets = number.trim().parse().map_err(|_| format!("`{number}` is not a number of packets"))?;
+            return Ok(Self::Limit(QueueLimit::Packets(packets)));
+        }
+        let bytes = Bytes::parse(text).map_err(|_| "write for example 100packets, 320KiB, 1BDP or unlimited")?;
+        Ok(Self::Limit(QueueLimit::Bytes(bytes)))
+    }
+}
+
+/// The options of one direction, those for both ways included.
+struct Overrides {
+    rate: Option<RateLimit>,
+    delay: Option<Duration>,
+    queue: Option<QueueSize>,
+    loss: Option<LossModel>,
+    reorder: Option<Probability>,
+    duplicate: Option<Probability>,
+}
+
+impl LinkArgs {
+    fn up(&self) -> Overrides {
+        Overrides {
+            rate: self.rate_up.or(self.rate),
+            delay: self.delay_up.or(self.one_way()),
+            queue: self.queue_up.or(self.queue),
+            loss: loss(self.loss_up, self.ber_up).or(loss(self.loss, self.ber)),
+            reorder: self.reorder_up.or(self.reorder),
+            duplicate: self.duplicate_up.or(self.duplicate),
+        }
+    }
+
+    fn down(&self) -> Overrides {
+        Overrides {
+            rate: self.rate_down.or(self.rate),
+            delay: self.delay_down.or(self.one_way()),
+            queue: self.queue_down.or(self.queue),
+            loss: loss(self.loss_down, self.ber_down).or(loss(self.loss, self.ber)),
+            reorder: self.reorder_down.or(self.reorder),
+            duplicate: self.duplicate_down.or(self.duplicate),
+        }
+    }
+
+    fn one_way(&self) -> Option<Duration> {
+        self.delay.or(self.rtt.map(|rtt| rtt / 2))
+    }
+}
+
+fn loss(probability: Option<Probability>, bit_error_rate: Option<Probability>) -> Option<LossModel> {
+    probability.map(LossModel::Bernoulli).or(bit_error_rate.map(LossModel::BitErrorRate))
+}
+
+impl Args {
+    /// The links up and down.
+    fn links(&self) -> (LinkConfig, LinkConfig) {
+        let (up, down) = (self.link.up(), self.link.down());
+        let (preset_up, preset_down) = (self.preset.return_link(), self.preset.forward());
+        let rtt = up.delay.unwrap_or(preset_up.delay) + down.delay.unwrap_or(preset_down.delay);
+        (self.link_with(preset_up, &up, rtt), self.link_with(preset_down, &down, rtt))
+    }
+
+    fn link_with(&self, preset: LinkConfig, overrides: &Overrides, rtt: Duration) -> LinkConfig {
+        let rate = overrides.rate.map_or(preset.rate, |limit| limit.0);
+        let queue = match overrides.queue.unwrap_or(QueueSize::BandwidthDelayProducts(1.0)) {
+            QueueSize::Limit(limit) => limit,
+            QueueSize::BandwidthDelayProducts(products) => rate
+                .map_or(QueueLimit::Unlimited, |rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products))),
+        };
+        let extra_delay = self.link.reorder_delay;
+        LinkConfig {
+            rate,
+            queue,
+            delay: overrides.delay.unwrap_or(preset.delay),
+            loss: overrides.loss.unwrap_or(preset.loss),
+            reorder: overrides.reorder.map(|probability| Reorder { probability, extra_delay }),
+            duplicate: overrides.duplicate.unwrap_or(preset.duplicate),
+            seed: self.seed,
+            ..preset
+        }
+    }
+}
+
+/// The JSON document: the links, and what happened on them.
+#[derive(Serialize)]
+struct Document<'a> {
+    links: Links<'a>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+#[derive(Serialize)]
+struct Links<'a> {
+    up: &'a LinkConfig,
+    down: &'a LinkConfig,
+}
+
+/// Emulates until interrupted or for the duration asked for, then reports.
+///
+/// # Errors
+/// If an argument is wrong (2), a privilege is missing (3), or an interface was removed (1).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let [first, second] = args.between.as_slice() else {
+        return Err(Failure::usage("--between takes two interfaces"));
+    };
+    if first == second {
+        return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
+    }
+    let (up, down) = args.links();
+    for (direction, link) in [("up", &up), ("down", &down)] {
+        link.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
+    }
+    let config = Config { spin: args.spin, ..Config::new(up.clone(), down.clone()) };
+    let emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
+    tracing::info!("up: {}", describe(&up));
+    tracing::info!("down: {}", describe(&down));
+    let report = run_until_told(emulator, args.duration, output)?;
+    output.result(&Document { links: Links { up: &up, down: &down }, report: &report }, || table(&report))
+}
+
+/// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end.
+fn run_until_told(emulator: Emulator, duration: Option<Duration>, output: &Output) -> Result<Report, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second signal ends the process at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).map_err(Failure::failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::failed)?;
+    }
+    let monitor = emulator.monitor();
+    let stop_inside = Arc::clone(&stop);
+    let thread = thread::Builder::new()
+        .name("emulator".to_owned())
+        .spawn(move || emulator.run(&stop_inside))
+        .map_err(Failure::failed)?;
+    let mut status = output.shows_progress().then(|| StatusLine::new(monitor));
+    let deadline = duration.map(|duration| kernel::clock::now() + duration);
+    while !stop.load(Ordering::Relaxed) && !thread.is_finished() {
+        let now = kernel::clock::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            break;
+        }
+        if let Some(status) = &mut status {
+            status.show(now);
+        }
+        let rest = deadline.map_or(Duration::MAX, |deadline| deadline.since(now));
+        thread::sleep(time::Duration::from(rest.min(Duration::from_millis(50))));
+    }
+    stop.store(true, Ordering::Relaxed);
+    if let Some(status) = status {
+        status.bar.finish_and_clear();
+    }
+    match thread.join() {
+        Ok(result) => result.map_err(Failure::failed),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// One line on a terminal that says what is going through.
+struct StatusLine {
+    bar: ProgressBar,
+    monitor: Monitor,
+    /// When the line was last drawn, and the bytes delivered up and down until then.
+    last: (Instant, [u64; 2]),
+}
+
+impl StatusLine {
+    const INTERVAL: Duration = Duration::from_millis(500);
+
+    fn new(monitor: Monitor) -> Self {
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self { bar, monitor, last: (Instant::ZERO, [0; 2]) }
+    }
+
+    fn show(&mut self, now: Instant) {
+        let interval = now.since(self.last.0);
+        if interval < Self::INTERVAL {
+            return;
+        }
+        let report = self.monitor.report();
+        let delivered = [report.up.delivered.bytes, report.down.delivered.bytes];
+        let part = |name: &str, direction: &DirectionReport, index: usize| {
+            let rate = Rate::from_transfer(Bytes::new(delivered[index] - self.last.1[index]), interval);
+            let dropped = &direction.dropped;
+            format!(
+                "{name} {rate}, {} lost, {} queue full, late {:.0}/{:.0}/{:.0} us",
+                dropped.loss.packets,
+                dropped.queue_full.packets,
+                direction.lateness_us.p50,
+                direction.lateness_us.p99,
+                direction.lateness_us.p999,
+            )
+        };
+        let line = format!("{}  |  {}", part("up", &report.up, 0), part("down", &report.down, 1));
+        self.last = (now, delivered);
+        self.bar.set_message(line);
+        self.bar.tick();
+    }
+}
+
+/// A link in one line.
+fn describe(link: &LinkConfig) -> String {
+    let rate = link.rate.map_or("unlimited rate".to_owned(), |rate| rate.to_string());
+    let queue = match link.queue {
+        QueueLimit::Packets(packets) => format!("queue of {packets} packets"),
+        QueueLimit::Bytes(bytes) => format!("queue of {bytes}"),
+        QueueLimit::Unlimited => "no limit to the queue".to_owned(),
+    };
+    let loss = match link.loss {
+        LossModel::None => String::new(),
+        LossModel::Bernoulli(probability) => format!(", loss {probability}"),
+        LossModel::BitErrorRate(rate) => format!(", bit error rate {rate}"),
+    };
+    format!("{rate}, {} one way, {queue}{loss}", link.delay)
+}
+
+/// The report for people.
+fn table(report: &Report) -> Table {
+    let (up, down) = (&report.up, &report.down);
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "packets".to_owned(),
+        format!("up ({} to {})", up.from, up.to),
+        format!("down ({} to {})", down.from, down.to),
+    ]);
+    let mut row = |name: &str, value: &dyn Fn(&DirectionReport) -> String| {
+        table.add_row([name.to_owned(), value(up), value(down)]);
+    };
+    row("offered", &|direction| direction.offered.packets.to_string());
+    row("delivered", &|direction| direction.delivered.packets.to_string());
+    row("mean rate", &|direction| {
+        let wall = Duration::from_secs_f64(report.wall_s);
+        Rate::from_transfer(Bytes::new(direction.delivered.bytes), wall).to_string()
+    });
+    row("lost on the link", &|direction| direction.dropped.loss.packets.to_string());
+    row("queue full", &|direction| direction.dropped.queue_full.packets.to_string());
+    row("duplicated", &|direction| direction.duplicated.packets.to_string());
+    row("held back", &|direction| direction.reordered.packets.to_string());
+    row("in transit at the end", &|direction| direction.in_transit_packets.to_string());
+    row("not carried by the emulator", &|direction| {
+        let dropped = &direction.dropped;
+        let packets = dropped.memory_limit.packets + dropped.send_failed.packets;
+        (packets + dropped.receive_overrun + dropped.unsupported).to_string()
+    });
+    row("address resolution (exempt)", &|direction| direction.exempt_frames.to_string());
+    row("lateness p50/p99/p99.9/max", &|direction| {
+        let late = &direction.lateness_us;
+        format!("{:.0}/{:.0}/{:.0}/{:.0} us", late.p50, late.p99, late.p999, late.max)
+    });
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(options: &str) -> Result<Args, clap::Error> {
+        let words = ["emulate", "--between", "a", "ns:b"].into_iter().chain(options.split_whitespace());
+        Cli::try_parse_from(words).map(|cli| cli.args)
+    }
+
+    fn links(options: &str) -> (LinkConfig, LinkConfig) {
+        parse(options).unwrap_or_else(|error| panic!("{error}")).links()
+    }
+
+    #[test]
+    fn the_default_is_the_geo_preset_up_and_down() {
+        let preset: Preset = "geo".parse().unwrap();
+        assert_eq!(links(""), (preset.return_link(), preset.forward()));
+    }
+
+    #[test]
+    fn a_queue_of_one_product_follows_rate_and_round_trip() {
+        let (up, down) = links("--rate-down 20Mbit/s --rtt 600ms");
+        assert_eq!(down.queue, QueueLimit::Bytes(Bytes::new(1_500_000)));
+        assert_eq!(up.queue, QueueLimit::Bytes(Bytes::new(450_000)));
+        assert_eq!((up.delay, down.delay), (Duration::from_millis(300), Duration::from_millis(300)));
+        assert_eq!(links("--queue 2BDP").0.queue, QueueLimit::Bytes(Bytes::new(825_000)));
+        assert_eq!(links("--rate unlimited").0.queue, QueueLimit::Unlimited);
+        assert_eq!(links("--queue 64packets --queue-up 9kB").0.queue, QueueLimit::Bytes(Bytes::new(9_000)));
+        assert_eq!(links("--queue 64packets --queue-up 9kB").1.queue, QueueLimit::Packets(64));
+    }
+
+    #[test]
+    fn each_direction_may_differ() {
+        let (up, down) =
+            links("--loss 1e-3 --ber-up 1e-6 --reorder-down 0.1 --duplicate 0.2 --delay 1ms --delay-up 2ms");
+        let probability = |p| Probability::new(p).unwrap();
+        assert_eq!(up.loss, LossModel::BitErrorRate(probability(1e-6)));
+        assert_eq!(down.loss, LossModel::Bernoulli(probability(1e-3)));
+        assert_eq!((up.reorder, up.duplicate, up.delay), (None, probability(0.2), Duration::from_millis(2)));
+        let reorder = Reorder { probability: probability(0.1), extra_delay: Duration::from_millis(10) };
+        assert_eq!((down.reorder, down.delay), (Some(reorder), Duration::from_millis(1)));
+        assert_ne!(up.stream, down.stream);
+    }
+
+    #[test]
+    fn wrong_values_name_the_option_and_what_is_allowed() {
+        for (options, culprit, allowed) in [
+            ("--rate 6", "--rate", "6Mbit/s"),
+            ("--queue 5", "--queue", "100packets"),
+            ("--queue 0BDP", "--queue", "above 0BDP"),
+            ("--loss 2", "--loss", "0 to 1"),
+            ("--preset moon", "--preset", "acts-t1"),
+            ("--rtt 1s --delay 1s", "--rtt", "--delay"),
+            ("--loss 0 --ber 0", "--loss", "--ber"),
+        ] {
+            let error = parse(options).err().unwrap_or_else(|| panic!("{options} was accepted")).to_string();
+            assert!(error.contains(culprit) && error.contains(allowed), "{error}");
+        }
+        assert!("ns:".parse::<Port>().is_err() && ":eth0".parse::<Port>().is_err());
+    }
+}
