@@ -128,7 +128,7 @@ impl Peer {
     /// When the peer has something to do by time.
     pub(super) fn next_timeout(&self, now: Instant) -> Instant {
         let session = self.session.as_ref();
-        let timers = session.map_or(Instant::FAR_FUTURE, Session::next_timeout);
+        let timers = session.map_or(Instant::FAR_FUTURE, |session| session.next_timeout(now));
         let capped = match (&self.cap, session) {
             (Some(cap), Some(session)) if session.has_paced(now) && !cap.is_ready(now) => cap.next(),
             _ => Instant::FAR_FUTURE,

@@ -210,19 +210,20 @@ impl Session {
         }
     }
 
-    /// When [`Session::on_timeout`] has something to do.
-    pub(crate) fn next_timeout(&self) -> Instant {
+    /// When something will be due that is not due at `now` already (that stands in the endpoint's queues).
+    pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
         // A ping that is not answered is repeated by the probe timer, not by the keepalive.
         let keepalive = match self.unanswered_since {
-            Some(_) => Instant::FAR_FUTURE,
-            None => self.last_heard + self.keepalive,
+            None if !self.ping_due => self.last_heard + self.keepalive,
+            _ => Instant::FAR_FUTURE,
         };
         let silence = self.unanswered_since.filter(|_| !self.silent).map(|since| since + self.silence());
-        let acknowledgement = self.received.ack_deadline();
-        let mtu_probe = self.mtu.next_probe_at();
-        [self.probe_at, silence, acknowledgement, self.ledger.loss_deadline(), self.repair_at, mtu_probe]
+        let queued_when_due = [self.received.ack_deadline(), self.repair_at, self.mtu.next_probe_at()];
+        let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
+        [self.probe_at, silence, self.ledger.loss_deadline()]
             .into_iter()
             .flatten()
+            .chain(queued_when_due)
             .fold(keepalive, Instant::min)
     }
 

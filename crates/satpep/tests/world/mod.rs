@@ -1,0 +1,379 @@
+//! Gateways on simulated links in virtual time: no socket, no clock, no waiting.
+
+#![allow(dead_code, reason = "each test file uses the part that it needs")]
+
+use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
+use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, StreamId, Transmit};
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use units::{Bytes, Duration, Instant, Probability, Rate};
+
+/// The satellite hop between a hub and its terminals.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    pub rate: Rate,
+    pub return_rate: Rate,
+    pub rtt: Duration,
+    pub loss: f64,
+    pub seed: u64,
+    pub reorder: Option<link::Reorder>,
+    pub duplicate: f64,
+    /// The largest IP packet that passes.
+    pub mtu: usize,
+}
+
+impl Hop {
+    pub fn geo(loss: f64, seed: u64) -> Self {
+        let rate = Rate::from_bps(6_000_000);
+        let rtt = Duration::from_millis(550);
+        Self { rate, return_rate: rate, rtt, loss, seed, reorder: None, duplicate: 0.0, mtu: 1500 }
+    }
+
+    /// The design's limit for `bytes` from the hub's side ("up"): half a round trip and the bytes in full packets.
+    pub fn limit_up(&self, bytes: u64) -> f64 {
+        0.5 * self.rtt.as_secs_f64()
+            + bytes as f64 * 8.0 / (self.rate.as_bps() as f64 * 1448.0 / 1500.0 * (1.0 - self.loss))
+    }
+
+    fn link(&self, rate: Rate, stream: u64) -> Link<Datagram> {
+        let mut config = LinkConfig::new(rate, self.rtt / 2);
+        config.queue = QueueLimit::bandwidth_delay_product(rate, self.rtt);
+        if self.loss > 0.0 {
+            config.loss = LossModel::Bernoulli(Probability::new(self.loss).expect("probability"));
+        }
+        config.reorder = self.reorder;
+        config.duplicate = Probability::new(self.duplicate).expect("probability");
+        config.seed = self.seed;
+        config.stream = stream;
+        Link::new(config).expect("link")
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Datagram {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+}
+
+impl Packet for Datagram {
+    fn size(&self) -> Bytes {
+        Bytes::from(self.bytes.len() + 28)
+    }
+}
+
+/// One gateway and what its streams' users did.
+pub struct Gateway {
+    pub endpoint: Endpoint,
+    pub address: SocketAddr,
+    pub peers: Vec<PeerId>,
+    pub events: Vec<(Instant, Event)>,
+    pub received: BTreeMap<StreamId, Received>,
+    pub sending: BTreeMap<StreamId, Sending>,
+    /// Streams that are not read.
+    pub stalled: Vec<StreamId>,
+    /// Streams are answered with what they bring.
+    pub echo: bool,
+}
+
+#[derive(Debug, Default, Clone)]
+pub struct Received {
+    pub bytes: u64,
+    pub checksum: u64,
+    pub last_at: Instant,
+    pub opened_at: Instant,
+    pub finished: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Sending {
+    pub left: u64,
+    pub written: u64,
+    pub finish: bool,
+    pub finished: bool,
+}
+
+/// Byte `at` of the test stream, and its share of an order-dependent checksum.
+pub fn pattern(at: u64) -> u8 {
+    (units::mix(at / 8) >> (at % 8 * 8)) as u8
+}
+
+pub fn checksum(from: u64, bytes: &[u8], sum: u64) -> u64 {
+    let _ = from;
+    bytes.iter().fold(sum, |sum, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
+}
+
+pub fn expected_checksum(bytes: u64) -> u64 {
+    let data: Vec<u8> = (0..bytes).map(pattern).collect();
+    checksum(0, &data, 0)
+}
+
+/// Gateway 0 is the hub; all others are terminals. What the hub sends shares one link, and so does what they send.
+pub struct World {
+    pub now: Instant,
+    pub gateways: Vec<Gateway>,
+    forward: Link<Datagram>,
+    back: Link<Datagram>,
+    pub hop: Hop,
+    /// Nothing passes while set.
+    pub outage: bool,
+    /// Every datagram that passed, kept if asked for.
+    pub capture: Option<Vec<Datagram>>,
+}
+
+pub fn key(index: usize) -> PrivateKey {
+    PrivateKey::from_random([index as u8 + 1; 32])
+}
+
+pub fn address(index: usize) -> SocketAddr {
+    SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
+}
+
+impl World {
+    pub fn new(hop: Hop, terminals: usize) -> Self {
+        Self::with(hop, terminals, |_| {})
+    }
+
+    /// A hub and terminals whose settings `adjust` may change.
+    pub fn with(hop: Hop, terminals: usize, adjust: impl Fn(&mut EndpointConfig)) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut world = Self {
+            now,
+            gateways: Vec::new(),
+            forward: hop.link(hop.rate, 1),
+            back: hop.link(hop.return_rate, 2),
+            hop,
+            outage: false,
+            capture: None,
+        };
+        for index in 0..=terminals {
+            let gateway = world.gateway(index, terminals, 1, &adjust);
+            world.gateways.push(gateway);
+        }
+        world
+    }
+
+    fn gateway(&self, index: usize, terminals: usize, run: u64, adjust: &impl Fn(&mut EndpointConfig)) -> Gateway {
+        let hub = index == 0;
+        let (out, back) =
+            if hub { (self.hop.rate, self.hop.return_rate) } else { (self.hop.return_rate, self.hop.rate) };
+        let out = if hub { out } else { Rate::from_bps(out.as_bps() / terminals as u64) };
+        let mut config = EndpointConfig::new(key(index), out, back, self.hop.rtt);
+        adjust(&mut config);
+        let unix_time = (1 << 50) + run * (1 << 40) + self.now.as_nanos();
+        let mut endpoint = Endpoint::new(config, self.now, unix_time, [index as u8 ^ (run as u8) << 4; 32]);
+        let others = if hub { 1..=terminals } else { 0..=0 };
+        let peers = others
+            .map(|other| {
+                let call = (!hub).then(|| address(other));
+                endpoint.add_peer(self.now, PeerConfig::new(key(other).public_key(), call)).expect("peer")
+            })
+            .collect();
+        Gateway {
+            endpoint,
+            address: address(index),
+            peers,
+            events: Vec::new(),
+            received: BTreeMap::new(),
+            sending: BTreeMap::new(),
+            stalled: Vec::new(),
+            echo: false,
+        }
+    }
+
+    /// Gateway `index` dies and comes back with nothing but its configuration.
+    pub fn restart(&mut self, index: usize, run: u64) {
+        let terminals = self.gateways.len() - 1;
+        self.gateways[index] = self.gateway(index, terminals, run, &|_| {});
+    }
+
+    /// Runs until all sessions are up, and a second longer.
+    pub fn connect(&mut self) {
+        self.run_until(Duration::from_secs(20), |world| {
+            world.gateways.iter().all(|gateway| {
+                gateway.peers.iter().all(|peer| gateway.endpoint.peer_state(*peer) == satpep::PeerState::Up)
+            })
+        });
+        self.run_for(Duration::from_millis(2500));
+    }
+
+    pub fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// Runs until `done` or for `limit` at most; returns whether it was done.
+    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
+        let end = self.now + limit;
+        while !done(self) {
+            if !self.step(end) {
+                return done(self);
+            }
+        }
+        true
+    }
+
+    /// One round: everything that is due now, then on to the next deadline. `false` when that lies beyond `end`.
+    pub fn step(&mut self, end: Instant) -> bool {
+        for index in 0..self.gateways.len() {
+            self.drive(index);
+        }
+        self.deliver();
+        let deadlines = self.gateways.iter().filter_map(|gateway| gateway.endpoint.next_timeout());
+        let next = deadlines.chain(self.forward.next_timeout()).chain(self.back.next_timeout()).min();
+        match next {
+            Some(next) if next <= end => {
+                self.now = self.now.max(next);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn drive(&mut self, index: usize) {
+        let now = self.now;
+        let gateway = &mut self.gateways[index];
+        gateway.endpoint.handle_timeout(now);
+        gateway.users(now);
+        let mut buffer = vec![0; 64 * 1024];
+        while let Some(Transmit { to, size, segment_size }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
+            for bytes in buffer[..size].chunks(segment_size) {
+                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec() };
+                if self.outage || bytes.len() + 28 > self.hop.mtu {
+                    continue;
+                }
+                if let Some(capture) = &mut self.capture {
+                    capture.push(datagram.clone());
+                }
+                let link = if index == 0 { &mut self.forward } else { &mut self.back };
+                link.enqueue(now, datagram);
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = self.now;
+        let mut arrived = Vec::new();
+        for link in [&mut self.forward, &mut self.back] {
+            while let Some(outcome) = link.poll(now) {
+                if let Outcome::Departure { packet, .. } = outcome {
+                    arrived.push(packet);
+                }
+            }
+        }
+        for mut datagram in arrived {
+            let Some(gateway) = self.gateways.iter_mut().find(|gateway| gateway.address == datagram.to) else {
+                continue;
+            };
+            if !self.outage {
+                gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes);
+                gateway.users(now);
+            }
+        }
+    }
+
+    /// Bytes that were offered to the forward link.
+    pub fn forward_bytes(&self) -> u64 {
+        self.forward.counters().offered.bytes
+    }
+
+    /// Gateway `index` sends `bytes` of the pattern to its peer number `peer` on a new stream.
+    pub fn send(&mut self, index: usize, peer: usize, bytes: u64) -> StreamId {
+        let gateway = &mut self.gateways[index];
+        let id = gateway.endpoint.open(self.now, gateway.peers[peer]).expect("open");
+        gateway.sending.insert(id, Sending { left: bytes, written: 0, finish: true, finished: false });
+        id
+    }
+}
+
+impl Gateway {
+    /// What the users of the streams do: write, read, end.
+    pub fn users(&mut self, now: Instant) {
+        loop {
+            while let Some(event) = self.endpoint.poll_event() {
+                self.events.push((now, event));
+                match event {
+                    Event::Opened(id) => {
+                        self.received.insert(id, Received { opened_at: now, ..Received::default() });
+                    }
+                    Event::Readable(id) => self.read(now, id),
+                    Event::Closed(id) => {
+                        let received = self.received.entry(id).or_default();
+                        received.finished = true;
+                    }
+                    _ => {}
+                }
+            }
+            if !self.write(now) {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        let mut chunk = vec![0; 32 * 1024];
+        for (id, sending) in &mut self.sending {
+            while sending.left > 0 {
+                let length = (sending.left as usize).min(chunk.len()).min(self.endpoint.write_space(*id));
+                if length == 0 {
+                    break;
+                }
+                for (at, byte) in chunk[..length].iter_mut().enumerate() {
+                    *byte = pattern(sending.written + at as u64);
+                }
+                let written = self.endpoint.write(now, *id, &chunk[..length]) as u64;
+                sending.written += written;
+                sending.left -= written;
+                progress = true;
+            }
+            if sending.left == 0 && sending.finish && !sending.finished {
+                sending.finished = true;
+                self.endpoint.finish(now, *id);
+                progress = true;
+            }
+        }
+        progress
+    }
+
+    /// Reads all there is, unless the stream's reader is stalled.
+    pub fn read(&mut self, now: Instant, id: StreamId) {
+        if self.stalled.contains(&id) {
+            return;
+        }
+        loop {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let filled = self.endpoint.readable(id, &mut slices);
+            let bytes: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect();
+            if bytes.is_empty() {
+                break;
+            }
+            let received = self.received.entry(id).or_default();
+            received.checksum = checksum(received.bytes, &bytes, received.checksum);
+            received.bytes += bytes.len() as u64;
+            received.last_at = now;
+            self.endpoint.consume(now, id, bytes.len());
+            if self.echo {
+                self.endpoint.write(now, id, &bytes);
+            }
+        }
+        if self.endpoint.is_read_finished(id) {
+            self.received.entry(id).or_default().finished = true;
+            // The other direction ends as well, unless it still has something to say.
+            if !self.sending.contains_key(&id) {
+                self.endpoint.finish(now, id);
+            }
+        }
+    }
+
+    /// The streams that the peer opened, in order.
+    pub fn accepted(&self) -> Vec<(StreamId, Received)> {
+        self.received.iter().map(|(id, received)| (*id, received.clone())).collect()
+    }
+}
+
+pub fn clear(config: &mut EndpointConfig) {
+    config.mode = Mode::Clear;
+}
