@@ -1,0 +1,386 @@
+//! Two gateways around a wire: what ordinary TCP programs see, and what is left when a gateway stops, dies or comes back.
+//! Where the machine may not create network namespaces, the tests say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+use lab::{Family, Site, Topology};
+use satpep::PrivateKey;
+use serde_json::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// No test waits longer for anything; most wait a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Pair {
+    topology: Topology,
+    directory: tempfile::TempDir,
+    /// The hub's gateway and the terminal's.
+    running: [Option<Child>; 2],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Hub,
+    Terminal,
+}
+
+impl Pair {
+    /// Hosts and routers, without gateways yet.
+    fn new() -> Option<Self> {
+        let topology = match Topology::new(1, None) {
+            Err(lab::Error::Missing(what)) => {
+                eprintln!("skipped: {what}");
+                return None;
+            }
+            other => other.unwrap(),
+        };
+        Some(Self { topology, directory: tempfile::tempdir().unwrap(), running: [None, None] })
+    }
+
+    /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
+    fn up(hub_settings: &str) -> Option<Self> {
+        let mut pair = Self::new()?;
+        pair.start(End::Hub, hub_settings);
+        pair.start(End::Terminal, "");
+        pair.wait_until(End::Hub, "up");
+        pair.wait_until(End::Terminal, "up");
+        Some(pair)
+    }
+
+    fn client(&self) -> &Site {
+        &self.topology.terminals[0]
+    }
+
+    fn server(&self) -> &Site {
+        &self.topology.hub
+    }
+
+    fn site(&self, end: End) -> &Site {
+        if end == End::Hub { self.server() } else { self.client() }
+    }
+
+    fn socket(&self, end: End) -> std::path::PathBuf {
+        self.directory.path().join(format!("{}.sock", end as u8))
+    }
+
+    fn start(&mut self, end: End, peer_settings: &str) {
+        let keys = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let (own, other) = if end == End::Hub { (0, 1) } else { (1, 0) };
+        let call = match end {
+            End::Hub => String::new(),
+            End::Terminal => format!("address = \"{}:4500\"", self.server().satellite_address(Family::V4)),
+        };
+        let text = format!(
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:4500\"\nconnect_timeout = \"3s\"\n\
+             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n\
+             [intercept]\ninterfaces = [\"lan\"]\n\
+             [control]\nsocket = \"{}\"\n\
+             [[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{call}\n{peer_settings}\n",
+            keys[own].to_base64(),
+            self.socket(end).display(),
+            keys[other].public_key(),
+        );
+        let config = self.directory.path().join(format!("{}.toml", end as u8));
+        std::fs::write(&config, text).unwrap();
+        let child = self
+            .site(end)
+            .gateway
+            .command(env!("CARGO_BIN_EXE_bentpipe"))
+            .args(["gateway", "--config"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .spawn();
+        self.running[end as usize] = Some(child.unwrap());
+    }
+
+    /// SIGTERM, and wait for the end.
+    fn stop(&mut self, end: End) {
+        let mut child = self.running[end as usize].take().unwrap();
+        // By its number: the child has not been waited for, so that nobody else can have it.
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// SIGKILL.
+    fn kill(&mut self, end: End) {
+        let mut child = self.running[end as usize].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn status(&self, end: End) -> Value {
+        gateway::status(&self.socket(end)).unwrap_or(Value::Null)
+    }
+
+    /// Waits until `end`'s peer is in `state` and its firewall has followed.
+    fn wait_until(&self, end: End, state: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let followed = |sets: &str| (state == "up") == sets.contains("elements");
+        while self.status(end)["peers"][0]["state"] != state || !followed(&self.sets(end)) {
+            assert!(Instant::now() < deadline, "never {state}: {}", self.status(end));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn sets(&self, end: End) -> String {
+        let list = self.site(end).gateway.command("nft").args(["list", "sets"]).output().unwrap();
+        String::from_utf8(list.stdout).unwrap()
+    }
+
+    fn count(&self, end: End, outcome: &str) -> u64 {
+        self.status(end)["connections"][outcome].as_u64().unwrap()
+    }
+
+    /// A server on `port` that handles one connection after the other until the test ends.
+    fn serve(&self, family: Family, port: u16, handle: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
+        let address = SocketAddr::new(self.server().host_address(family), port);
+        let listener = self.server().host.run(|| TcpListener::bind(address)).unwrap().unwrap();
+        std::thread::spawn(move || listener.incoming().for_each(|stream| handle(patient(stream.unwrap()))));
+        address
+    }
+
+    fn connect(&self, address: SocketAddr) -> TcpStream {
+        let connected = self.client().host.run(|| TcpStream::connect_timeout(&address, PATIENCE));
+        patient(connected.unwrap().unwrap())
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().flatten() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Bytes whose order matters.
+fn pattern(seed: u32, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn echo(mut stream: TcpStream) {
+    let mut buffer = [0; 65_536];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        if stream.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+fn echoes(stream: &mut TcpStream, word: &[u8]) {
+    stream.write_all(word).unwrap();
+    let mut answer = vec![0; word.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, word);
+}
+
+/// Each connection on a thread of its own.
+fn echo_all(stream: TcpStream) {
+    std::thread::spawn(move || echo(stream));
+}
+
+fn assert_reset(stream: &mut TcpStream) {
+    let error = stream.read(&mut [0; 16]).expect_err("a reset, not an end");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+}
+
+#[test]
+fn both_directions_carry_their_bytes_and_end_each_alone() {
+    let Some(pair) = Pair::up("") else { return };
+    for family in [Family::V4, Family::V6] {
+        let (up, down) = (pattern(1, 3_000_000), pattern(2, 2_000_000));
+        let (sent, answer) = (up.clone(), down.clone());
+        let (report, seen) = std::sync::mpsc::channel();
+        let server = pair.serve(family, 7, move |mut stream| {
+            let mut received = Vec::new();
+            // The client's FIN ends its direction only: the answer is sent after it.
+            stream.read_to_end(&mut received).unwrap();
+            stream.write_all(&answer).unwrap();
+            report.send((stream.peer_addr().unwrap(), received == sent)).unwrap();
+        });
+        let mut client = pair.connect(server);
+        client.write_all(&up).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert!(received == down, "{family:?}: {} of {} bytes arrived", received.len(), down.len());
+        let (peer, intact) = seen.recv_timeout(PATIENCE).unwrap();
+        assert!(intact, "{family:?}: the server received something else");
+        assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
+    }
+    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
+}
+
+#[test]
+fn a_refused_connection_is_reset_and_not_an_empty_answer() {
+    let Some(pair) = Pair::up("") else { return };
+    for family in [Family::V4, Family::V6] {
+        let closed = SocketAddr::new(pair.server().host_address(family), 9);
+        assert_reset(&mut pair.connect(closed));
+    }
+    assert_eq!(pair.count(End::Hub, "refused"), 2);
+}
+
+#[test]
+fn a_denied_destination_is_reset_and_counted() {
+    let Some(pair) = Pair::up("allow_destinations = [\"192.0.2.0/24\"]") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    assert_reset(&mut pair.connect(server));
+    assert_eq!(pair.count(End::Hub, "denied"), 1);
+    assert_eq!(pair.count(End::Hub, "connected"), 0);
+}
+
+#[test]
+fn the_servers_reset_reaches_the_client() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        stream.read_exact(&mut [0]).unwrap();
+        // Closing with unread data sends a reset.
+        stream.peek(&mut [0]).unwrap();
+    });
+    let mut client = pair.connect(server);
+    client.write_all(b"ab").unwrap();
+    assert_reset(&mut client);
+}
+
+#[test]
+fn flows_that_go_end_to_end_survive_start_and_stop_and_nothing_is_left() {
+    let Some(mut pair) = Pair::new() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut old = pair.connect(server);
+    echoes(&mut old, b"before");
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, "up");
+    pair.wait_until(End::Hub, "up");
+    echoes(&mut old, b"while accelerated");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 0);
+    let mut accelerated = pair.connect(server);
+    echoes(&mut accelerated, b"accelerated");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+
+    pair.stop(End::Terminal);
+    assert_reset(&mut accelerated);
+    echoes(&mut old, b"after one has stopped");
+    echoes(&mut pair.connect(server), b"end to end again");
+    pair.stop(End::Hub);
+    echoes(&mut old, b"after both have stopped");
+    for end in [End::Hub, End::Terminal] {
+        let gateway = &pair.site(end).gateway;
+        let tables = gateway.command("nft").args(["list", "tables"]).output().unwrap();
+        assert_eq!(String::from_utf8(tables.stdout).unwrap(), "");
+        let rules = gateway.command("ip").args(["rule", "show"]).output().unwrap();
+        assert!(!String::from_utf8(rules.stdout).unwrap().contains("fwmark"));
+    }
+}
+
+#[test]
+fn a_killed_gateway_resets_what_it_relayed_and_new_connections_go_end_to_end() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let (report, seen) = std::sync::mpsc::channel();
+    let server = pair.serve(Family::V4, 7, move |mut stream| {
+        let report = report.clone();
+        std::thread::spawn(move || {
+            let mut word = [0; 4];
+            stream.read_exact(&mut word).unwrap();
+            stream.write_all(&word).unwrap();
+            report.send(stream.read(&mut word).map_err(|error| error.kind())).unwrap();
+        });
+    });
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"ping");
+    pair.kill(End::Terminal);
+    assert_reset(&mut relayed);
+    echoes(&mut pair.connect(server), b"next");
+    // The server's side ends with a reset at the outage limit: never cleanly.
+    assert_eq!(seen.recv_timeout(PATIENCE), Ok(Ok(0)), "the second client closed in order, end to end");
+    assert_eq!(seen.recv_timeout(PATIENCE), Ok(Err(ErrorKind::ConnectionReset)));
+
+    // A successor cleans up and takes over.
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, "up");
+    echoes(&mut pair.connect(server), b"back");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
+fn connections_bypass_a_silent_peer_and_acceleration_comes_back() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"accelerated");
+    pair.kill(End::Hub);
+    pair.wait_until(End::Terminal, "silent");
+    let mut bypassing = pair.connect(server);
+    echoes(&mut bypassing, b"end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+
+    pair.start(End::Hub, "");
+    pair.wait_until(End::Terminal, "up");
+    pair.wait_until(End::Hub, "up");
+    assert_reset(&mut relayed);
+    echoes(&mut bypassing, b"still end to end");
+    echoes(&mut pair.connect(server), b"accelerated again");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+    echoes(&mut bypassing, b"and still");
+}
+
+#[test]
+fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
+    const LENGTH: usize = 200_000_000;
+    let Some(pair) = Pair::up("") else { return };
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
+    let (report, total) = std::sync::mpsc::channel();
+    let stalled = pair.serve(Family::V4, 7, move |mut stream| {
+        resumed.recv().unwrap();
+        let (mut buffer, mut sum, mut length) = (vec![0; 1 << 20], 0u64, 0);
+        while let count @ 1.. = stream.read(&mut buffer).unwrap() {
+            sum += buffer[..count].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+            length += count;
+        }
+        report.send((length, sum)).unwrap();
+    });
+    let other = pair.serve(Family::V4, 8, echo_all);
+    let block = pattern(3, 1_000_000);
+    let mut client = pair.connect(stalled);
+    let written = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let progress = std::sync::Arc::clone(&written);
+    let expected = block.iter().map(|byte| u64::from(*byte)).sum::<u64>() * (LENGTH / block.len()) as u64;
+    let writer: JoinHandle<()> = std::thread::spawn(move || {
+        for _ in 0..LENGTH / block.len() {
+            client.write_all(&block).unwrap();
+            progress.fetch_add(block.len(), std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    // The writer comes to a stand, far from the end.
+    let now = || written.load(std::sync::atomic::Ordering::Relaxed);
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = usize::MAX;
+    while last != now() {
+        assert!(Instant::now() < deadline);
+        last = now();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(last < LENGTH * 9 / 10, "back-pressure reaches the writer: {last}");
+    echoes(&mut pair.connect(other), b"not held up");
+    resume.send(()).unwrap();
+    assert_eq!(total.recv_timeout(PATIENCE), Ok((LENGTH, expected)));
+    writer.join().unwrap();
+}
