@@ -280,6 +280,8 @@ impl Gateway {
         self.take_events(now);
         self.relays.run(now, TURNS);
         self.transmit(now);
+        // What the relays did may have ended streams.
+        self.take_events(now);
         self.set_timer();
     }
 

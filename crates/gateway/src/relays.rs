@@ -213,9 +213,12 @@ impl Relays {
                     self.apply(now, key, Event::StreamReset);
                 }
             }
-            // A connection that has ended in order has already left the table.
+            // Both directions have ended in order. A connection that is still in the table has yet to learn of the end
+            // that came with the last byte it read.
             satpep::Event::Closed(stream) => {
-                self.by_stream.remove(&stream);
+                if let Some(&key) = self.by_stream.get(&stream) {
+                    self.apply(now, key, Event::StreamFin);
+                }
             }
             satpep::Event::PeerUp(_) | satpep::Event::PeerSilent(_) | satpep::Event::PeerRestarted(_) => {}
         }
