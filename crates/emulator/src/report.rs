@@ -11,6 +11,8 @@ pub struct Report {
     pub wall_s: f64,
     /// Processor time that the emulator used for it, in seconds.
     pub cpu_s: f64,
+    /// Whether it ran with a real-time priority; if not, a busy host makes it late.
+    pub has_priority: bool,
     /// From the first interface to the second.
     pub up: DirectionReport,
     /// From the second interface to the first.

@@ -9,6 +9,7 @@ pub mod network;
 pub mod nftables;
 pub mod packet;
 pub mod poll;
+pub mod priority;
 pub mod process;
 pub mod routes;
 pub mod tcp;
