@@ -3,7 +3,7 @@
 use crate::Report;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
-use kernel::packet::{PacketSocket, ReceiveBatch};
+use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
 use link::{ConfigError, LinkConfig};
@@ -21,7 +21,8 @@ pub struct Config {
     /// From the second interface to the first.
     pub down: LinkConfig,
     /// How long before a departure the thread stops sleeping and watches the clock instead: less lateness for more
-    /// processor time. Zero never spins; 80 µs covers most late wake-ups.
+    /// processor time. Zero never spins; 80 µs covers most late wake-ups. It spins only if it could sleep for three
+    /// times as long before, so that other threads get most of the processor at any rate.
     pub spin: Duration,
     /// How many bytes of packets each direction may hold, in its queue and on the way; what comes on top is dropped.
     pub memory: Bytes,
@@ -132,7 +133,7 @@ impl Emulator {
         // Without the privilege the emulation is as good as the host is idle; its lateness says how good that is.
         let has_priority = priority::run_first().is_ok();
         let (start, cpu_start) = (clock::now(), clock::thread_cpu_time());
-        let mut next_housekeeping = start;
+        let (mut next_housekeeping, mut is_readable) = (start, [true; 2]);
         loop {
             let now = clock::now();
             if now >= next_housekeeping {
@@ -143,43 +144,52 @@ impl Emulator {
                     return Ok(self.monitor.report());
                 }
             }
-            for index in [0, 1] {
-                self.receive(index);
-                self.depart(index);
+            for (index, is_readable) in is_readable.into_iter().enumerate() {
+                if is_readable {
+                    self.receive(index);
+                }
             }
-            self.wait(next_housekeeping)?;
+            depart(&mut self.directions, &self.ports, &mut self.pool);
+            is_readable = self.wait(next_housekeeping)?;
         }
     }
 
     /// Receives one batch from port `index`; what is still waiting then has its turn in the next round.
     fn receive(&mut self, index: usize) {
         let Self { ports, directions, pool, batch, .. } = self;
-        let direction = &mut directions[index];
         match ports[index].receive(batch) {
-            Ok(0) => return,
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => direction.count_unsupported(),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => directions[index].count_unsupported(),
             // The interface went down; it may come up again. Whether it is gone for good is seen when inspecting it.
-            Err(_) => return,
+            Err(_) => {}
         }
         let now = clock::now();
         for received in batch.iter() {
-            direction.accept(now, received, pool);
+            directions[index].accept(now, received, pool);
+            // Cutting a batch of super-packets takes milliseconds: what becomes due meanwhile does not wait for it.
+            if received.is_some_and(|(offload, _)| offload.gso_type != OffloadHeader::GSO_NONE) {
+                depart(directions, ports, pool);
+            }
         }
     }
 
-    fn depart(&mut self, index: usize) {
-        self.directions[index].depart(clock::now(), &self.ports[1 - index], &mut self.pool);
+    /// Waits for the next frame or departure, or until `at_latest`; says which ports have frames.
+    fn wait(&self, at_latest: Instant) -> Result<[bool; 2], Error> {
+        let departure = self.directions.iter().filter_map(Direction::next_timeout).min();
+        let wake = departure.map_or(at_latest, |at| at.min(at_latest));
+        let timeout = wake.since(clock::now());
+        let spins = !self.spin.is_zero() && timeout > self.spin * 4;
+        let mut is_readable = self.poll(if spins { timeout - self.spin } else { timeout })?;
+        while spins && is_readable == [false; 2] && clock::now() < wake {
+            is_readable = self.poll(Duration::ZERO)?;
+        }
+        Ok(is_readable)
     }
 
-    /// Waits for the next frame or departure. While a departure is near, it only looks and returns.
-    fn wait(&self, at_latest: Instant) -> Result<(), Error> {
-        let departure = self.directions.iter().filter_map(Direction::next_timeout).min();
-        let wake = departure.map_or(at_latest, |at| at.before(self.spin).min(at_latest));
-        let timeout = wake.since(clock::now());
-        let mut interests = [Interest::readable(self.ports[0].as_fd()), Interest::readable(self.ports[1].as_fd())];
+    fn poll(&self, timeout: Duration) -> Result<[bool; 2], Error> {
+        let mut interests = self.ports.each_ref().map(|port| Interest::readable(port.as_fd()));
         poll::wait(&mut interests, Some(timeout)).map_err(Error::Wait)?;
-        Ok(())
+        Ok(interests.map(|interest| interest.is_ready()))
     }
 
     fn inspect_ports(&mut self) -> Result<(), Error> {
@@ -195,6 +205,14 @@ impl Emulator {
 
     fn publish(&self, has_priority: bool, wall: Duration, cpu: Duration) {
         *self.monitor.lock() = Snapshot::take(&self.directions, has_priority, wall, cpu);
+    }
+}
+
+/// Sends what is due in both directions.
+fn depart(directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut Pool) {
+    let now = clock::now();
+    for (direction, to) in directions.iter_mut().zip(ports.iter().rev()) {
+        direction.depart(now, to, pool);
     }
 }
 

@@ -1,0 +1,100 @@
+//! Two hosts in private namespaces with an emulated link between them:
+//! `left` (198.18.0.1, 2001:db8::1) - emulator - `right` (198.18.0.2, 2001:db8::2).
+
+use emulator::{Config, Emulator, Error, Report};
+use kernel::Namespace;
+use kernel::network::{IpBatch, set_sysctls};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use units::CounterRandom;
+
+pub const RIGHT_IPV4: &str = "198.18.0.2";
+pub const RIGHT_IPV6: &str = "2001:db8::2";
+
+/// Two hosts with an emulated link between them.
+pub struct Hosts {
+    pub left: Namespace,
+    pub right: Namespace,
+    pub middle: Namespace,
+    stop: Arc<AtomicBool>,
+    pub emulator: JoinHandle<Option<Result<Report, Error>>>,
+}
+
+impl Hosts {
+    /// Starts the emulator, or says why this machine cannot. Without IPv6 the hosts send nothing on their own.
+    pub fn start(config: Config, has_ipv6: bool) -> Option<Self> {
+        let spaces: Result<Vec<_>, _> = (0..3).map(|_| Namespace::new()).collect();
+        let spaces = match spaces {
+            Ok(spaces) => spaces,
+            Err(error) if error.is_missing() => {
+                eprintln!("SKIPPED: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let [left, middle, right] = spaces.try_into().expect("three namespaces");
+        set_sysctls(&middle, &[("ipv6/conf/default/disable_ipv6", "1")]).expect("sysctl");
+        for (host, port, number) in [(&left, "port1", 1), (&right, "port2", 2)] {
+            if !has_ipv6 {
+                set_sysctls(host, &[("ipv6/conf/default/disable_ipv6", "1")]).expect("sysctl");
+            }
+            IpBatch::new(&middle).add_veth(port, host, "eth0").add(format!("link set {port} up")).run().expect("veth");
+            let mut batch = IpBatch::new(host);
+            batch.add(format!("addr add 198.18.0.{number}/24 dev eth0"));
+            if has_ipv6 {
+                batch.add(format!("addr add 2001:db8::{number}/64 dev eth0 nodad"));
+            }
+            batch.add("link set eth0 up").run().expect("address");
+        }
+        let open = |port| middle.run(|| emulator::open(port)).expect("a namespace").expect("a packet socket");
+        let emulator = Emulator::new(config, open("port1"), open("port2")).expect("valid links");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_inside = Arc::clone(&stop);
+        let emulator = middle.spawn("emulator", move || emulator.run(&stop_inside)).expect("a thread");
+        Some(Self { left, right, middle, stop, emulator })
+    }
+
+    /// Stops the emulator and returns its report.
+    pub fn finish(self) -> Report {
+        self.stop.store(true, Ordering::Relaxed);
+        self.emulator.join().expect("no panic").expect("entered").expect("a report")
+    }
+}
+
+/// Bytes that look random and are the same each time.
+pub fn payload(length: usize) -> Vec<u8> {
+    let mut random = CounterRandom::new(1, 0);
+    (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()
+}
+
+/// Sends `data` over TCP from left to right and checks that it arrives; returns what of it came after the first fifth,
+/// and in what time.
+pub fn transfer(hosts: &Hosts, address: &str, data: &[u8]) -> (usize, Duration) {
+    let listener = hosts.right.run(|| TcpListener::bind((address, 7))).expect("a namespace").expect("bind");
+    let expected = data.to_vec();
+    let receiver = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("accept");
+        let (mut received, mut buffer, mut mark) = (Vec::new(), vec![0; 1 << 16], None);
+        loop {
+            let count = stream.read(&mut buffer).expect("read");
+            if count == 0 {
+                break;
+            }
+            received.extend_from_slice(&buffer[..count]);
+            if mark.is_none() && received.len() > expected.len() / 5 {
+                mark = Some((received.len(), Instant::now()));
+            }
+        }
+        let (length, start) = mark.expect("some data");
+        let time = start.elapsed();
+        assert!(received == expected, "the data was changed on the way");
+        (received.len() - length, time)
+    });
+    let send = || TcpStream::connect((address, 7)).and_then(|mut stream| stream.write_all(data));
+    hosts.left.run(send).expect("a namespace").expect("send");
+    receiver.join().expect("no panic")
+}
