@@ -3,7 +3,7 @@
 mod world;
 
 use units::Duration;
-use world::{Hop, World, expected_checksum};
+use world::{Hop, World};
 
 /// Sends `bytes` up and returns the seconds until the last byte, the loss having been whatever `hop` says.
 fn transfer(hop: Hop, bytes: u64) -> f64 {
@@ -17,7 +17,6 @@ fn transfer(hop: Hop, bytes: u64) -> f64 {
     assert!(done, "not finished");
     let received = world.gateways[1].received.values().next().expect("stream").clone();
     assert_eq!(received.bytes, bytes);
-    assert_eq!(received.checksum, expected_checksum(bytes));
     received.last_at.since(start).as_secs_f64()
 }
 

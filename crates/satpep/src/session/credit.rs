@@ -114,7 +114,9 @@ impl Credit {
     /// Readers consumed bytes, or they were dropped with their stream.
     pub(crate) fn on_consumed(&mut self, bytes: u64) {
         self.consumed += bytes;
-        if self.consumed + self.pool >= self.limit + self.pool / 16 {
+        // Seldom where there is plenty; soon where little is free, since the peer then lives on what each update brings.
+        let free = self.pool.saturating_sub(self.held());
+        if self.consumed + self.pool >= self.limit + (self.pool / 16).min(free / 8).max(1) {
             self.limit = self.consumed + self.pool;
             self.limit_due = true;
         }
@@ -174,15 +176,24 @@ mod tests {
     #[test]
     fn limits_follow_consumption_and_never_fall() {
         let mut credit = credit();
-        assert!(credit.on_received(1_600_000));
+        assert!(credit.on_received(1_000_000));
         assert!(!credit.limit_due);
-        credit.on_consumed(90_000);
+        credit.on_consumed(80_000);
         assert!(!credit.limit_due);
-        credit.on_consumed(10_000);
+        credit.on_consumed(20_000);
         assert!(credit.limit_due);
         assert_eq!(credit.limit(), 1_700_000);
-        assert!(credit.on_received(100_000));
+        assert!(credit.on_received(700_000));
         assert!(!credit.on_received(1));
+    }
+
+    #[test]
+    fn where_little_is_free_the_limit_follows_soon() {
+        let mut credit = credit();
+        assert!(credit.on_received(1_600_000));
+        credit.on_consumed(20_000);
+        assert!(credit.limit_due, "or those who read would wait for ever beside those who do not");
+        assert_eq!(credit.limit(), 1_620_000);
     }
 
     #[test]

@@ -117,10 +117,10 @@ impl Session {
     }
 
     fn on_session_credit(&mut self, limit: u64) {
-        let had_none = self.credit.available() == 0;
+        let before = self.credit.available();
         self.credit.on_peer_limit(limit);
-        if had_none && self.credit.available() > 0 {
-            // Streams that had only new data left the schedule when the credit ran out.
+        if before < 2 * self.credit.peer_stream_credit && self.credit.available() > before {
+            // Streams that had only new data may have left the schedule for want of credit.
             let keys: Vec<_> = self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect();
             keys.into_iter().for_each(|key| self.activate(key));
         }
@@ -130,7 +130,7 @@ impl Session {
         let Some(&slot) = self.slots.get(&number) else { return };
         let key = StreamKey { slot, number };
         if let Some(stream) = self.stream_mut(key) {
-            stream.send.credit = stream.send.credit.max(limit);
+            stream.send.raise_credit(limit);
         }
         self.activate(key);
     }

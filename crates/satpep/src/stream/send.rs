@@ -19,7 +19,9 @@ pub(crate) struct SendHalf {
     /// The end of what was written.
     end: u64,
     /// The receiver takes bytes below this offset.
-    pub(crate) credit: u64,
+    credit: u64,
+    /// The receiver has raised the credit: it reads, and shares its memory out by what it grants.
+    was_granted: bool,
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
     pub(crate) writer_waits: bool,
@@ -50,6 +52,28 @@ pub(crate) struct Piece {
 impl SendHalf {
     pub(crate) fn new(credit: u64) -> Self {
         Self { credit, ..Self::default() }
+    }
+
+    /// Bytes that a stream may send on the session's credit alone, before any grant of its own.
+    const ALWAYS: u64 = 4096;
+
+    /// The receiver takes bytes below `credit` from now on.
+    pub(crate) fn raise_credit(&mut self, credit: u64) {
+        self.credit = self.credit.max(credit);
+        self.was_granted = true;
+    }
+
+    /// New bytes that may be sent. As long as nobody is known to read it, a stream leaves the others as much of the
+    /// session's credit as it takes (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
+    /// 1998), so that any number of stalled readers leave some.
+    fn fresh(&self, session_credit: u64) -> u64 {
+        let share = if self.was_granted {
+            session_credit
+        } else {
+            let left = session_credit.saturating_sub(self.next) / 2;
+            left.max(Self::ALWAYS.saturating_sub(self.next)).min(session_credit)
+        };
+        self.end.min(self.credit).saturating_sub(self.next).min(share)
     }
 
     /// Bytes kept: written and not yet acknowledged in order.
@@ -110,7 +134,7 @@ impl SendHalf {
 
     /// Whether there is something to send, given how many new bytes the session's credit allows.
     pub(crate) fn has_data(&self, session_credit: u64) -> bool {
-        let new_bytes = self.next < self.end.min(self.credit) && session_credit > 0;
+        let new_bytes = self.fresh(session_credit) > 0;
         !self.lost.is_empty() || new_bytes || (self.fin == Fin::Queued && self.next == self.end)
     }
 
@@ -129,8 +153,7 @@ impl SendHalf {
             self.lost.remove(taken.clone());
             return Some(self.piece(taken, 0));
         }
-        let limit = self.end.min(self.credit).min(self.next.saturating_add(session_credit));
-        let length = limit.saturating_sub(self.next).min(room as u64);
+        let length = self.fresh(session_credit).min(room as u64);
         let ends = self.fin == Fin::Queued && self.next + length == self.end;
         if length == 0 && !ends {
             return None;
@@ -218,9 +241,23 @@ mod tests {
         half.on_lost(0..600, false);
         assert!(half.has_data(0));
         assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 0, length: 600, fin: false, fresh: 0 }));
-        half.credit = 3000;
+        half.raise_credit(3000);
         assert!(!half.has_data(0));
         assert_eq!(half.next_piece(600, 10), Some(Piece { offset: 1000, length: 10, fin: false, fresh: 10 }));
+    }
+
+    #[test]
+    fn a_stream_that_nobody_is_known_to_read_leaves_others_as_much_as_it_takes() {
+        let mut pool = PagePool::default();
+        let mut half = SendHalf::new(1 << 20);
+        half.write(&mut pool, &[1; 100_000]);
+        let mut session_credit = 60_000;
+        while let Some(piece) = half.next_piece(1400, session_credit) {
+            session_credit -= piece.fresh as u64;
+        }
+        assert!(session_credit.abs_diff(30_000) < 10, "{session_credit} left");
+        half.raise_credit(1 << 20);
+        assert!(half.has_data(session_credit));
     }
 
     #[test]

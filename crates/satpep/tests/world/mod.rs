@@ -7,6 +7,7 @@ use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateK
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// The satellite hop between a hub and its terminals.
@@ -71,8 +72,10 @@ pub struct Gateway {
     pub events: Vec<(Instant, Event)>,
     pub received: BTreeMap<StreamId, Received>,
     pub sending: BTreeMap<StreamId, Sending>,
-    /// Streams that are not read.
-    pub stalled: Vec<StreamId>,
+    /// Numbers of streams that are not read.
+    pub stalled: Vec<u64>,
+    /// Streams that were read to their end are not ended in the other direction.
+    pub keep_open: bool,
     /// Streams are answered with what they bring.
     pub echo: bool,
 }
@@ -80,7 +83,6 @@ pub struct Gateway {
 #[derive(Debug, Default, Clone)]
 pub struct Received {
     pub bytes: u64,
-    pub checksum: u64,
     pub last_at: Instant,
     pub opened_at: Instant,
     pub finished: bool,
@@ -94,20 +96,23 @@ pub struct Sending {
     pub finished: bool,
 }
 
-/// Byte `at` of the test stream, and its share of an order-dependent checksum.
-pub fn pattern(at: u64) -> u8 {
-    (units::mix(at / 8) >> (at % 8 * 8)) as u8
+/// Fills `out` with the bytes of the test stream `stream` from offset `from` on: no two streams and no two places alike.
+pub fn fill_pattern(stream: u64, from: u64, out: &mut [u8]) {
+    let mut word = 0;
+    for (index, byte) in out.iter_mut().enumerate() {
+        let at = from + index as u64;
+        if index == 0 || at % 8 == 0 {
+            word = units::mix(units::mix(stream) ^ (at / 8));
+        }
+        *byte = (word >> (at % 8 * 8)) as u8;
+    }
 }
 
-pub fn checksum(from: u64, bytes: &[u8], sum: u64) -> u64 {
-    let _ = from;
-    bytes.iter().fold(sum, |sum, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
-}
+/// What becomes of a datagram on its way: the datagrams to put on the link in its place.
+pub type Tamper = Box<dyn FnMut(&Datagram) -> Vec<Datagram>>;
 
-pub fn expected_checksum(bytes: u64) -> u64 {
-    let data: Vec<u8> = (0..bytes).map(pattern).collect();
-    checksum(0, &data, 0)
-}
+type AdjustEndpoint = Rc<dyn Fn(usize, &mut EndpointConfig)>;
+type AdjustPeer = Rc<dyn Fn(usize, usize, &mut PeerConfig)>;
 
 /// Gateway 0 is the hub; all others are terminals. What the hub sends shares one link, and so does what they send.
 pub struct World {
@@ -118,8 +123,17 @@ pub struct World {
     pub hop: Hop,
     /// Nothing passes while set.
     pub outage: bool,
+    /// Gateways that are cut off.
+    pub unreachable: Vec<usize>,
+    /// What someone on the way does.
+    pub tamper: Option<Tamper>,
     /// Every datagram that passed, kept if asked for.
     pub capture: Option<Vec<Datagram>>,
+    adjust_endpoint: AdjustEndpoint,
+    adjust_peer: AdjustPeer,
+    buffer: Vec<u8>,
+    /// Rounds since the time last moved.
+    rounds: u32,
 }
 
 pub fn key(index: usize) -> PrivateKey {
@@ -136,38 +150,55 @@ impl World {
     }
 
     /// A hub and terminals whose settings `adjust` may change.
-    pub fn with(hop: Hop, terminals: usize, adjust: impl Fn(&mut EndpointConfig)) -> Self {
-        let now = Instant::from_nanos(1_000_000_000);
+    pub fn with(hop: Hop, terminals: usize, adjust: impl Fn(&mut EndpointConfig) + 'static) -> Self {
+        Self::with_each(hop, terminals, move |_, config| adjust(config), |_, _, _| {})
+    }
+
+    /// The same with settings for each gateway, and for each pair of a gateway and its peer.
+    pub fn with_each(
+        hop: Hop,
+        terminals: usize,
+        adjust_endpoint: impl Fn(usize, &mut EndpointConfig) + 'static,
+        adjust_peer: impl Fn(usize, usize, &mut PeerConfig) + 'static,
+    ) -> Self {
         let mut world = Self {
-            now,
+            now: Instant::from_nanos(1_000_000_000),
             gateways: Vec::new(),
             forward: hop.link(hop.rate, 1),
             back: hop.link(hop.return_rate, 2),
             hop,
             outage: false,
+            unreachable: Vec::new(),
+            tamper: None,
             capture: None,
+            adjust_endpoint: Rc::new(adjust_endpoint),
+            adjust_peer: Rc::new(adjust_peer),
+            buffer: vec![0; 64 * 1024],
+            rounds: 0,
         };
         for index in 0..=terminals {
-            let gateway = world.gateway(index, terminals, 1, &adjust);
+            let gateway = world.gateway(index, terminals, 1);
             world.gateways.push(gateway);
         }
         world
     }
 
-    fn gateway(&self, index: usize, terminals: usize, run: u64, adjust: &impl Fn(&mut EndpointConfig)) -> Gateway {
+    fn gateway(&self, index: usize, terminals: usize, run: u64) -> Gateway {
         let hub = index == 0;
         let (out, back) =
             if hub { (self.hop.rate, self.hop.return_rate) } else { (self.hop.return_rate, self.hop.rate) };
         let out = if hub { out } else { Rate::from_bps(out.as_bps() / terminals as u64) };
         let mut config = EndpointConfig::new(key(index), out, back, self.hop.rtt);
-        adjust(&mut config);
+        (self.adjust_endpoint)(index, &mut config);
         let unix_time = (1 << 50) + run * (1 << 40) + self.now.as_nanos();
         let mut endpoint = Endpoint::new(config, self.now, unix_time, [index as u8 ^ (run as u8) << 4; 32]);
         let others = if hub { 1..=terminals } else { 0..=0 };
         let peers = others
             .map(|other| {
                 let call = (!hub).then(|| address(other));
-                endpoint.add_peer(self.now, PeerConfig::new(key(other).public_key(), call)).expect("peer")
+                let mut peer = PeerConfig::new(key(other).public_key(), call);
+                (self.adjust_peer)(index, other, &mut peer);
+                endpoint.add_peer(self.now, peer).expect("peer")
             })
             .collect();
         Gateway {
@@ -178,6 +209,7 @@ impl World {
             received: BTreeMap::new(),
             sending: BTreeMap::new(),
             stalled: Vec::new(),
+            keep_open: false,
             echo: false,
         }
     }
@@ -185,7 +217,7 @@ impl World {
     /// Gateway `index` dies and comes back with nothing but its configuration.
     pub fn restart(&mut self, index: usize, run: u64) {
         let terminals = self.gateways.len() - 1;
-        self.gateways[index] = self.gateway(index, terminals, run, &|_| {});
+        self.gateways[index] = self.gateway(index, terminals, run);
     }
 
     /// Runs until all sessions are up, and a second longer.
@@ -225,6 +257,8 @@ impl World {
         let next = deadlines.chain(self.forward.next_timeout()).chain(self.back.next_timeout()).min();
         match next {
             Some(next) if next <= end => {
+                self.rounds = if next > self.now { 0 } else { self.rounds + 1 };
+                assert!(self.rounds < 10_000, "the gateways keep each other busy and time stands still");
                 self.now = self.now.max(next);
                 true
             }
@@ -237,20 +271,24 @@ impl World {
         let gateway = &mut self.gateways[index];
         gateway.endpoint.handle_timeout(now);
         gateway.users(now);
-        let mut buffer = vec![0; 64 * 1024];
+        let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(Transmit { to, size, segment_size }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
             for bytes in buffer[..size].chunks(segment_size) {
                 let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec() };
-                if self.outage || bytes.len() + 28 > self.hop.mtu {
+                if self.outage || self.unreachable.contains(&index) || bytes.len() + 28 > self.hop.mtu {
                     continue;
                 }
                 if let Some(capture) = &mut self.capture {
                     capture.push(datagram.clone());
                 }
                 let link = if index == 0 { &mut self.forward } else { &mut self.back };
-                link.enqueue(now, datagram);
+                match &mut self.tamper {
+                    Some(tamper) => tamper(&datagram).into_iter().for_each(|datagram| link.enqueue(now, datagram)),
+                    None => link.enqueue(now, datagram),
+                }
             }
         }
+        self.buffer = buffer;
     }
 
     fn deliver(&mut self) {
@@ -264,10 +302,11 @@ impl World {
             }
         }
         for mut datagram in arrived {
-            let Some(gateway) = self.gateways.iter_mut().find(|gateway| gateway.address == datagram.to) else {
+            let Some(index) = self.gateways.iter().position(|gateway| gateway.address == datagram.to) else {
                 continue;
             };
-            if !self.outage {
+            let gateway = &mut self.gateways[index];
+            if !self.outage && !self.unreachable.contains(&index) {
                 gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes);
                 gateway.users(now);
             }
@@ -279,16 +318,52 @@ impl World {
         self.forward.counters().offered.bytes
     }
 
-    /// Gateway `index` sends `bytes` of the pattern to its peer number `peer` on a new stream.
+    /// Gateway `index` opens a stream to its peer number `peer` and sends `bytes` of the stream's pattern and the end.
     pub fn send(&mut self, index: usize, peer: usize, bytes: u64) -> StreamId {
+        let id = self.write(index, peer, bytes);
+        self.gateways[index].sending.get_mut(&id).expect("just inserted").finish = true;
+        id
+    }
+
+    /// The same without the end.
+    pub fn write(&mut self, index: usize, peer: usize, bytes: u64) -> StreamId {
         let gateway = &mut self.gateways[index];
         let id = gateway.endpoint.open(self.now, gateway.peers[peer]).expect("open");
-        gateway.sending.insert(id, Sending { left: bytes, written: 0, finish: true, finished: false });
+        gateway.sending.insert(id, Sending { left: bytes, written: 0, finish: false, finished: false });
         id
+    }
+
+    /// What gateway `index` received on its stream with the number of `id`, which is another gateway's name for it.
+    pub fn received(&self, index: usize, id: StreamId) -> Option<&Received> {
+        let mut streams = self.gateways[index].received.iter();
+        streams.find(|(own, _)| own.number() == id.number()).map(|(_, received)| received)
+    }
+
+    /// Whether gateway `index` received that stream to its end.
+    pub fn is_finished(&self, index: usize, id: StreamId) -> bool {
+        self.received(index, id).is_some_and(|received| received.finished)
     }
 }
 
 impl Gateway {
+    /// How often an event of the wanted kind was seen.
+    pub fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|(_, event)| wanted(event)).count()
+    }
+
+    /// When an event of the wanted kind was first seen.
+    pub fn first(&self, wanted: impl Fn(&Event) -> bool) -> Option<Instant> {
+        self.events.iter().find(|(_, event)| wanted(event)).map(|(at, _)| *at)
+    }
+
+    pub fn state(&self, peer: usize) -> satpep::PeerState {
+        self.endpoint.peer_state(self.peers[peer])
+    }
+
+    pub fn stats(&self, now: Instant, peer: usize) -> satpep::PeerStats {
+        self.endpoint.peer_stats(now, self.peers[peer])
+    }
+
     /// What the users of the streams do: write, read, end.
     pub fn users(&mut self, now: Instant) {
         loop {
@@ -299,9 +374,9 @@ impl Gateway {
                         self.received.insert(id, Received { opened_at: now, ..Received::default() });
                     }
                     Event::Readable(id) => self.read(now, id),
-                    Event::Closed(id) => {
-                        let received = self.received.entry(id).or_default();
-                        received.finished = true;
+                    Event::Closed(id) => self.received.entry(id).or_default().finished = true,
+                    Event::Reset(id, _) => {
+                        self.sending.remove(&id);
                     }
                     _ => {}
                 }
@@ -314,22 +389,21 @@ impl Gateway {
 
     fn write(&mut self, now: Instant) -> bool {
         let mut progress = false;
-        let mut chunk = vec![0; 32 * 1024];
-        for (id, sending) in &mut self.sending {
+        let mut chunk = Vec::new();
+        for (id, sending) in self.sending.iter_mut().filter(|(_, sending)| !sending.finished) {
             while sending.left > 0 {
-                let length = (sending.left as usize).min(chunk.len()).min(self.endpoint.write_space(*id));
+                let length = (sending.left as usize).min(32 * 1024).min(self.endpoint.write_space(*id));
                 if length == 0 {
                     break;
                 }
-                for (at, byte) in chunk[..length].iter_mut().enumerate() {
-                    *byte = pattern(sending.written + at as u64);
-                }
-                let written = self.endpoint.write(now, *id, &chunk[..length]) as u64;
+                chunk.resize(length, 0);
+                fill_pattern(id.number(), sending.written, &mut chunk);
+                let written = self.endpoint.write(now, *id, &chunk) as u64;
                 sending.written += written;
                 sending.left -= written;
                 progress = true;
             }
-            if sending.left == 0 && sending.finish && !sending.finished {
+            if sending.left == 0 && sending.finish {
                 sending.finished = true;
                 self.endpoint.finish(now, *id);
                 progress = true;
@@ -338,11 +412,12 @@ impl Gateway {
         progress
     }
 
-    /// Reads all there is, unless the stream's reader is stalled.
+    /// Reads and checks all there is, unless the stream's reader is stalled.
     pub fn read(&mut self, now: Instant, id: StreamId) {
-        if self.stalled.contains(&id) {
+        if self.stalls(id) {
             return;
         }
+        let mut expected = Vec::new();
         loop {
             let mut slices = [IoSlice::new(&[]); 16];
             let filled = self.endpoint.readable(id, &mut slices);
@@ -351,7 +426,9 @@ impl Gateway {
                 break;
             }
             let received = self.received.entry(id).or_default();
-            received.checksum = checksum(received.bytes, &bytes, received.checksum);
+            expected.resize(bytes.len(), 0);
+            fill_pattern(id.number(), received.bytes, &mut expected);
+            assert!(bytes == expected, "wrong bytes on {id:?} after {}", received.bytes);
             received.bytes += bytes.len() as u64;
             received.last_at = now;
             self.endpoint.consume(now, id, bytes.len());
@@ -362,18 +439,23 @@ impl Gateway {
         if self.endpoint.is_read_finished(id) {
             self.received.entry(id).or_default().finished = true;
             // The other direction ends as well, unless it still has something to say.
-            if !self.sending.contains_key(&id) {
+            if !self.keep_open && !self.sending.contains_key(&id) {
                 self.endpoint.finish(now, id);
             }
         }
     }
 
-    /// The streams that the peer opened, in order.
-    pub fn accepted(&self) -> Vec<(StreamId, Received)> {
-        self.received.iter().map(|(id, received)| (*id, received.clone())).collect()
+    fn stalls(&self, id: StreamId) -> bool {
+        self.stalled.contains(&id.number())
     }
 }
 
 pub fn clear(config: &mut EndpointConfig) {
     config.mode = Mode::Clear;
+}
+
+/// Jain's index of fairness: 1 if all are equal, 1/n if one has all.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }

@@ -1,0 +1,336 @@
+//! Streams: each direction ends alone, an abort never looks like an end, many share a session fairly, and readers that
+//! stall cost the others nothing.
+
+mod world;
+
+use satpep::{Event, OpenError, PeerState, ResetReason, StreamId};
+use units::{Bytes, Duration, Instant};
+use world::{Hop, World, jain};
+
+fn connected(hop: Hop) -> World {
+    let mut world = World::new(hop, 1);
+    world.connect();
+    assert_eq!(world.gateways[0].state(0), PeerState::Up);
+    assert_eq!(world.gateways[1].state(0), PeerState::Up);
+    world
+}
+
+const RTT: Duration = Duration::from_millis(550);
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// The name that gateway `index` has for the stream which the other calls `id`.
+fn counterpart(world: &World, index: usize, id: StreamId) -> StreamId {
+    let mut streams = world.gateways[index].received.keys();
+    *streams.find(|own| own.number() == id.number()).expect("the stream was opened here")
+}
+
+fn resets(world: &World, index: usize) -> Vec<(u64, ResetReason)> {
+    let events = world.gateways[index].events.iter();
+    events
+        .filter_map(|(_, event)| if let Event::Reset(id, reason) = event { Some((id.number(), *reason)) } else { None })
+        .collect()
+}
+
+fn closed(world: &World, index: usize, id: StreamId) -> usize {
+    world.gateways[index].count(|event| matches!(event, Event::Closed(own) if own.number() == id.number()))
+}
+
+#[test]
+fn each_direction_ends_alone_and_bytes_still_arrive_after_the_other_ended() {
+    for (first, second) in [(0, 1), (1, 0)] {
+        let mut world = connected(Hop::geo(1e-2, 3));
+        world.gateways.iter_mut().for_each(|gateway| gateway.keep_open = true);
+        // The hub opens; `first` ends its direction long before `second` writes.
+        let id = world.write(0, 0, 10_000);
+        world.run_for(seconds(3));
+        let names = [id, counterpart(&world, 1, id)];
+        let now = world.now;
+        world.gateways[first].endpoint.finish(now, names[first]);
+        world.run_for(seconds(3));
+        assert!(world.is_finished(second, id), "the end arrived");
+        assert!(!world.is_finished(first, id), "the other direction is still open");
+        assert_eq!(closed(&world, 0, id) + closed(&world, 1, id), 0);
+
+        let gateway = &mut world.gateways[second];
+        let before = if second == 0 { 10_000 } else { 0 };
+        let sending = world::Sending { left: 300_000, written: before, finish: true, finished: false };
+        gateway.sending.insert(names[second], sending);
+        gateway.users(now);
+        assert!(world.run_until(seconds(20), |world| world.is_finished(first, id)));
+        world.run_for(seconds(3));
+        assert_eq!(world.received(first, id).map(|received| received.bytes), Some(300_000 + before));
+        for index in 0..2 {
+            assert_eq!(closed(&world, index, id), 1, "closed once at gateway {index}");
+            assert_eq!(resets(&world, index), []);
+        }
+    }
+}
+
+#[test]
+fn a_reset_arrives_with_its_reason_and_never_as_an_end() {
+    for reason in [ResetReason::Refused, ResetReason::Unreachable, ResetReason::Aborted, ResetReason::Shutdown] {
+        for aborter in [0, 1] {
+            let mut world = connected(Hop::geo(1e-2, reason.code()));
+            let id = world.send(0, 0, 2_000_000);
+            world.run_for(seconds(2));
+            let name = if aborter == 0 { id } else { counterpart(&world, 1, id) };
+            let now = world.now;
+            world.gateways[aborter].sending.clear();
+            world.gateways[aborter].endpoint.reset(now, name, reason);
+            world.run_for(seconds(5));
+            assert_eq!(resets(&world, 1 - aborter), [(id.number(), reason)]);
+            assert_eq!(resets(&world, aborter), []);
+            assert!(!world.is_finished(1, id), "an abort is not an end");
+            assert_eq!(closed(&world, 0, id) + closed(&world, 1, id), 0);
+            for gateway in &world.gateways {
+                let stats = gateway.stats(world.now, 0);
+                assert_eq!((stats.streams, stats.send_buffered, stats.receive_buffered), (0, 0, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reset_of_bytes_that_wait_unread_drops_them() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let id = world.write(0, 0, 100_000);
+    world.gateways[1].stalled.push(id.number());
+    world.run_for(seconds(3));
+    let name = counterpart(&world, 1, id);
+    assert_eq!(world.gateways[1].stats(world.now, 0).receive_buffered, 100_000);
+    world.gateways[0].endpoint.reset(world.now, id, ResetReason::Aborted);
+    world.run_for(seconds(3));
+    let mut slices = [std::io::IoSlice::new(&[]); 4];
+    assert_eq!(world.gateways[1].endpoint.readable(name, &mut slices), 0);
+    assert!(!world.gateways[1].endpoint.is_read_finished(name));
+    assert_eq!(world.gateways[1].stats(world.now, 0).receive_buffered, 0);
+}
+
+#[test]
+fn a_stream_aborted_before_anything_of_it_left_is_never_delivered() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    let hub = &mut world.gateways[0].endpoint;
+    for written in [&b""[..], b"never sent"] {
+        let id = hub.open(now, peer).expect("open");
+        hub.write(now, id, written);
+        hub.reset(now, id, ResetReason::Aborted);
+        assert_eq!(hub.write(now, id, b"late"), 0);
+    }
+    world.run_for(seconds(3));
+    assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Opened(_))), 0);
+    assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Readable(_) | Event::Closed(_))), 0);
+    for gateway in &world.gateways {
+        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+    }
+}
+
+#[test]
+fn both_sides_may_abort_at_once() {
+    let mut world = connected(Hop::geo(1e-2, 5));
+    let id = world.write(0, 0, 50_000);
+    world.run_for(seconds(2));
+    let name = counterpart(&world, 1, id);
+    let now = world.now;
+    world.gateways[0].endpoint.reset(now, id, ResetReason::Aborted);
+    world.gateways[1].endpoint.reset(now, name, ResetReason::TimedOut);
+    world.run_for(seconds(5));
+    for (index, gateway) in world.gateways.iter().enumerate() {
+        assert_eq!(resets(&world, index), [], "who aborted needs no news of it");
+        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+    }
+}
+
+#[test]
+fn an_empty_stream_with_an_end_only_is_opened_and_closed() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let id = world.send(0, 0, 0);
+    world.run_for(seconds(3));
+    assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Opened(_))), 1);
+    assert!(world.is_finished(1, id));
+    assert_eq!((closed(&world, 0, id), closed(&world, 1, id)), (1, 1));
+}
+
+#[test]
+fn two_thousand_streams_open_at_once_without_a_round_trip_and_close_once_each() {
+    let mut world = connected(Hop::geo(1e-3, 7));
+    let start = world.now;
+    let ids: Vec<StreamId> = (0..2000).map(|_| world.send(0, 0, 300)).collect();
+    let done = world.run_until(seconds(30), |world| world.gateways[1].received.len() == 2000);
+    assert!(done, "{} streams opened", world.gateways[1].received.len());
+    let last = world.gateways[1].received.values().map(|received| received.opened_at).max().expect("streams");
+    // 2000 streams of 300 bytes take 0.86 s at 6 Mbit/s, and half a round trip to arrive.
+    assert!(last.since(start) < Duration::from_millis(275 + 860 + 700), "{}", last.since(start));
+    world.run_for(seconds(6));
+    for id in ids {
+        assert_eq!(world.received(1, id).map(|received| (received.bytes, received.finished)), Some((300, true)));
+    }
+    for gateway in &world.gateways {
+        assert_eq!(gateway.count(|event| matches!(event, Event::Closed(_))), 2000);
+        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+    }
+}
+
+#[test]
+fn the_peers_limit_of_streams_holds_and_a_closed_one_makes_room() {
+    let mut world = World::with(Hop::geo(0.0, 1), 1, |config| config.max_streams = 5);
+    world.connect();
+    let ids: Vec<StreamId> = (0..5).map(|_| world.write(0, 0, 100)).collect();
+    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    assert_eq!(world.gateways[0].endpoint.open(now, peer), Err(OpenError::TooManyStreams));
+    world.run_for(seconds(2));
+    let (now, back) = (world.now, world.gateways[1].peers[0]);
+    assert!(world.gateways[1].endpoint.open(now, back).is_ok(), "the other way is free");
+    world.gateways[0].endpoint.finish(world.now, ids[0]);
+    world.run_for(seconds(3));
+    assert!(world.gateways[0].endpoint.open(world.now, peer).is_ok());
+    assert_eq!(world.gateways[0].endpoint.open(world.now, peer), Err(OpenError::TooManyStreams));
+}
+
+#[test]
+fn the_name_of_a_stream_that_is_gone_does_nothing() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let gone = world.send(0, 0, 1000);
+    world.run_for(seconds(4));
+    assert_eq!(closed(&world, 0, gone), 1);
+    // The next stream takes the place of the one before.
+    let id = world.write(0, 0, 1000);
+    let now = world.now;
+    let hub = &mut world.gateways[0].endpoint;
+    assert_eq!(hub.write_space(gone), 0);
+    assert_eq!(hub.write(now, gone, b"late"), 0);
+    assert_eq!(hub.write_with(now, gone, |space| Ok::<_, ()>(space.len())), Ok(0));
+    hub.consume(now, gone, 5);
+    hub.finish(now, gone);
+    hub.reset(now, gone, ResetReason::Aborted);
+    assert!(!hub.is_read_finished(gone) && hub.stream_stats(gone).is_none());
+    assert!(hub.stream_stats(id).is_some());
+    world.run_for(seconds(2));
+    assert_eq!(world.received(1, id).map(|received| received.bytes), Some(1000));
+    assert_eq!(resets(&world, 1), []);
+}
+
+#[test]
+fn a_byte_is_echoed_on_a_new_stream_in_one_round_trip() {
+    for loss in [0.0, 1e-2] {
+        let mut world = connected(Hop::geo(loss, 11));
+        world.gateways[1].echo = true;
+        let mut times = Vec::new();
+        for _ in 0..15 {
+            let start = world.now;
+            let id = world.write(0, 0, 1);
+            assert!(world.run_until(seconds(5), |world| world.received(0, id).is_some_and(|got| got.bytes == 1)));
+            times.push(world.now.since(start));
+            world.run_for(Duration::from_millis(700));
+        }
+        times.sort();
+        assert!(times[7] < RTT + Duration::from_millis(20), "{times:?} at {loss}");
+    }
+}
+
+/// Time until 100 streams of 20 kB are delivered while the readers of some others stall.
+fn time_of_100_streams(stalled: u64, pool: Option<Bytes>) -> Duration {
+    let mut world = World::with(Hop::geo(1e-3, 21), 1, move |config| config.pool = pool);
+    world.connect();
+    let blocked: Vec<StreamId> = (0..stalled)
+        .map(|_| {
+            let id = world.write(0, 0, 20_000_000);
+            world.gateways[1].stalled.push(id.number());
+            // Each stalls with all that it is let have.
+            world.run_for(seconds(3));
+            id
+        })
+        .collect();
+    world.run_for(seconds(20));
+    let start = world.now;
+    let ids: Vec<StreamId> = (0..100).map(|_| world.send(0, 0, 20_000)).collect();
+    let done = world.run_until(seconds(60), |world| ids.iter().all(|id| world.is_finished(1, *id)));
+    assert!(done, "{stalled} stalled readers stop all others");
+    let last = ids.iter().filter_map(|id| world.received(1, *id)).map(|got| got.last_at).max();
+    let pool = pool.map_or(32 << 20, Bytes::as_u64);
+    assert!(world.gateways[1].stats(world.now, 0).receive_buffered <= pool);
+    assert!(world.gateways[0].stats(world.now, 0).send_buffered <= 33 << 20);
+    for id in blocked {
+        assert_eq!(world.received(1, id).map(|received| received.bytes), Some(0));
+    }
+    last.unwrap_or(Instant::FAR_FUTURE).since(start)
+}
+
+#[test]
+fn one_stalled_reader_costs_100_streams_less_than_a_twentieth() {
+    let free = time_of_100_streams(0, None);
+    let beside = time_of_100_streams(1, None);
+    assert!(beside < free.mul_f64(1.05), "{beside} beside a stalled reader, {free} without");
+}
+
+#[test]
+fn several_stalled_readers_share_the_pool_and_stop_nobody() {
+    let free = time_of_100_streams(0, None);
+    let beside = time_of_100_streams(8, None);
+    assert!(beside < free.mul_f64(1.05), "{beside} beside stalled readers, {free} without");
+    // Even where memory is short: four bandwidth-delay products in all.
+    let pool = Some(Bytes::new(1_650_000));
+    let free = time_of_100_streams(0, pool);
+    let beside = time_of_100_streams(3, pool);
+    assert!(beside < free.mul_f64(2.0), "{beside} beside stalled readers, {free} without, in a small pool");
+}
+
+#[test]
+fn twenty_parallel_transfers_are_served_alike_and_fill_the_link() {
+    let mut world = connected(Hop::geo(1e-3, 31));
+    let start = world.now;
+    let size = 2_000_000;
+    let ids: Vec<StreamId> = (0..20).map(|_| world.send(0, 0, size)).collect();
+    // Jain's index while all compete, and when the last is done.
+    world.run_for(seconds(30));
+    let halfway: Vec<f64> = ids.iter().filter_map(|id| world.received(1, *id)).map(|got| got.bytes as f64).collect();
+    assert!(halfway.len() == 20 && jain(&halfway) >= 0.99, "{halfway:?}");
+    assert!(world.run_until(seconds(60), |world| ids.iter().all(|id| world.is_finished(1, *id))));
+    let times: Vec<f64> = ids
+        .iter()
+        .filter_map(|id| world.received(1, *id))
+        .map(|received| received.last_at.since(start).as_secs_f64())
+        .collect();
+    assert!(jain(&times) >= 0.99, "{times:?}");
+    let limit = world.hop.limit_up(20 * size);
+    let last = times.iter().copied().fold(0.0, f64::max);
+    assert!(last <= limit / 0.96, "{last} s for a limit of {limit} s");
+}
+
+#[test]
+fn a_writer_is_held_back_and_woken_when_the_reader_reads_again() {
+    let mut world = connected(Hop::geo(0.0, 1));
+    let id = world.send(0, 0, 60_000_000);
+    world.gateways[1].stalled.push(id.number());
+    world.run_for(seconds(60));
+    let written = world.gateways[0].sending[&id].written;
+    assert!(written < 60_000_000, "all was taken although nobody reads");
+    assert!(world.gateways[0].stats(world.now, 0).send_buffered <= 32 << 20);
+    assert!(world.gateways[1].stats(world.now, 0).receive_buffered <= 32 << 20);
+    world.gateways[1].stalled.clear();
+    let name = counterpart(&world, 1, id);
+    let now = world.now;
+    world.gateways[1].read(now, name);
+    world.run_for(seconds(5));
+    assert!(world.gateways[0].sending[&id].written > written);
+}
+
+#[test]
+fn a_writer_that_found_no_space_hears_of_space() {
+    let mut world = connected(Hop::geo(1e-3, 4));
+    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    let hub = &mut world.gateways[0].endpoint;
+    let id = hub.open(now, peer).expect("open");
+    let offered = vec![7; 40 << 20];
+    let taken = hub.write(now, id, &offered);
+    assert!(taken > 0 && taken < offered.len());
+    assert_eq!(hub.write_with(now, id, |space| Ok::<_, ()>(space.len())), Ok(0), "the space lent is empty");
+    let wakes = |event: &Event| *event == Event::Writable(id);
+    // The other end takes whatever comes.
+    world.gateways[1].stalled.push(id.number());
+    assert!(world.run_until(seconds(2), |world| world.gateways[0].count(wakes) > 0));
+    assert!(world.gateways[0].endpoint.write_space(id) > 0);
+}
