@@ -39,9 +39,8 @@ impl Hosts {
         let [left, middle, right] = spaces.try_into().expect("three namespaces");
         set_sysctls(&middle, &[("ipv6/conf/default/disable_ipv6", "1")]).expect("sysctl");
         for (host, port, number) in [(&left, "port1", 1), (&right, "port2", 2)] {
-            if !has_ipv6 {
-                set_sysctls(host, &[("ipv6/conf/default/disable_ipv6", "1")]).expect("sysctl");
-            }
+            let is_disabled = if has_ipv6 { "0" } else { "1" };
+            set_sysctls(host, &[("ipv6/conf/default/disable_ipv6", is_disabled)]).expect("sysctl");
             IpBatch::new(&middle).add_veth(port, host, "eth0").add(format!("link set {port} up")).run().expect("veth");
             let mut batch = IpBatch::new(host);
             batch.add(format!("addr add 198.18.0.{number}/24 dev eth0"));

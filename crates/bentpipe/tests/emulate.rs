@@ -1,0 +1,135 @@
+//! `bentpipe emulate`: real packets through it in private namespaces, and what it says to wrong arguments.
+//! Where the machine does not allow namespaces, the tests that need them say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
+
+use kernel::Namespace;
+use kernel::network::{IpBatch, set_sysctls};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const BENTPIPE: &str = env!("CARGO_BIN_EXE_bentpipe");
+
+fn run(options: &str) -> Output {
+    Command::new(BENTPIPE).arg("emulate").args(options.split_whitespace()).env_remove("BENTPIPE_LOG").output().unwrap()
+}
+
+/// The exit code, and the only line on stderr.
+fn complaint(options: &str) -> (i32, String) {
+    let output = run(options);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(output.stdout.is_empty());
+    (output.status.code().unwrap(), line)
+}
+
+#[test]
+fn wrong_arguments_end_with_code_2_and_a_line_that_names_the_culprit() {
+    for (options, culprit) in [
+        ("", "--between"),
+        ("--between a", "--between"),
+        ("--between lo lo", "two ends"),
+        ("--between nosuch0 nosuch1", "nosuch0"),
+        ("--between no-such-namespace:a b", "no-such-namespace"),
+        ("--between a b --rate 6", "6Mbit/s"),
+        ("--between a b --rate 0bit/s", "rate"),
+        ("--between a b --preset mars", "mars"),
+        ("--between a b --lost 1", "--lost"),
+        ("--between a b --delay 2h", "delay"),
+        ("--between a b --queue 0packets", "queue"),
+        ("--between a b --reorder 0.1 --reorder-delay 0s", "reorder"),
+    ] {
+        let (code, line) = complaint(options);
+        assert_eq!(code, 2, "{options}: {line}");
+        assert!(line.contains(culprit), "{options}: {line}");
+    }
+}
+
+#[test]
+fn without_the_privilege_it_ends_with_code_3_and_says_which() {
+    let command = || {
+        let mut command = Command::new(BENTPIPE);
+        command.args(["emulate", "--between", "lo", "lo2"]).env_remove("BENTPIPE_LOG");
+        command
+    };
+    // As nobody; a process that may not become nobody has no privilege either.
+    let output = command().uid(65534).output().or_else(|_| command().output()).unwrap();
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{line}");
+    assert!(line.contains("interface lo") && line.contains("CAP_NET_RAW"), "{line}");
+}
+
+/// Two hosts whose interfaces lead to `port1` and `port2` of a third namespace.
+fn hosts() -> Option<[Namespace; 3]> {
+    let spaces: Result<Vec<_>, _> = (0..3).map(|_| Namespace::new()).collect();
+    let spaces: [Namespace; 3] = match spaces {
+        Ok(spaces) => spaces.try_into().unwrap(),
+        Err(error) if error.is_missing() => {
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let [left, middle, right] = &spaces;
+    for space in &spaces {
+        set_sysctls(space, &[("ipv6/conf/default/disable_ipv6", "1")]).unwrap();
+    }
+    for (host, port, number) in [(left, "port1", 1), (right, "port2", 2)] {
+        IpBatch::new(middle).add_veth(port, host, "eth0").add(format!("link set {port} up")).run().unwrap();
+        let address = format!("addr add 198.18.0.{number}/24 dev eth0");
+        IpBatch::new(host).add(address).add("link set eth0 up").run().unwrap();
+    }
+    Some(spaces)
+}
+
+#[test]
+fn the_report_counts_what_crossed_in_each_direction() {
+    let Some([left, middle, right]) = hosts() else { return };
+    let options = "--between port1 port2 --rate-up 8Mbit/s --rtt 20ms --loss-down 1 --json";
+    let child = middle
+        .command(BENTPIPE)
+        .arg("emulate")
+        .args(options.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let near = left.run(|| UdpSocket::bind("198.18.0.1:7")).unwrap().unwrap();
+    let far = right.run(|| UdpSocket::bind("198.18.0.2:7")).unwrap().unwrap();
+    far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    // The first ones may come before the emulator: the hosts ask for the address until it answers.
+    let mut sent = 0;
+    while far.recv_from(&mut [0; 8]).is_err() {
+        near.send_to(b"up", "198.18.0.2:7").unwrap();
+        sent += 1;
+        assert!(sent < 300, "nothing crossed");
+    }
+    for _ in 0..5 {
+        far.send_to(b"down", "198.18.0.1:7").unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["links"]["up"]["rate"], "8Mbit/s");
+    assert_eq!(report["up"]["from"], "port1");
+    assert!(report["up"]["delivered"]["packets"].as_u64().unwrap() >= 1, "{report}");
+    assert_eq!(report["up"]["dropped"]["loss"]["packets"], 0);
+    assert_eq!(report["down"]["offered"]["packets"], 5);
+    assert_eq!(report["down"]["dropped"]["loss"]["packets"], 5);
+    assert!(report["up"]["lateness_us"]["p999"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_duration_ends_it() {
+    let Some([_left, middle, _right]) = hosts() else { return };
+    let options = ["emulate", "--between", "port1", "port2", "--duration", "200ms"];
+    let output = middle.command(BENTPIPE).args(options).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("lateness") && table.contains("up (port1 to port2)"), "{table}");
+}
