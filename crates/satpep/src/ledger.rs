@@ -35,8 +35,8 @@ pub(crate) struct Settled {
     pub(crate) frames: SentFrames,
     pub(crate) ip_size: u16,
     pub(crate) delivered: bool,
-    /// A copy of its stream data is still under way.
-    pub(crate) copy_in_flight: bool,
+    /// Of its frames, those that a copy carries which is still under way: their fate is the copy's.
+    pub(crate) copied: SentFrames,
 }
 
 struct Entry {
@@ -134,11 +134,6 @@ impl Ledger {
         self.entries.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    fn is_in_flight(&self, number: u64) -> bool {
-        let entry = number.checked_sub(self.first).and_then(|at| self.entries.get(at as usize));
-        entry.is_some_and(|entry| entry.in_flight)
-    }
-
     /// Settles what `ack` tells about. Returns the time since its newest datagram was sent, if that is news.
     /// A datagram that acknowledgements do not reach back to is lost `horizon` after it was sent.
     pub(crate) fn on_ack(
@@ -201,8 +196,9 @@ impl Ledger {
         entry.in_flight = false;
         let (frames, ip_size, copy) = (std::mem::take(&mut entry.frames), entry.ip_size, entry.copy);
         self.eliciting -= usize::from(self.entries[(number - self.first) as usize].eliciting);
-        let copy_in_flight = copy.is_some_and(|copy| self.is_in_flight(copy));
-        settled.push(Settled { frames, ip_size, delivered, copy_in_flight });
+        let copy = copy.and_then(|copy| self.entry_mut(copy)).filter(|copy| copy.in_flight);
+        let copied = copy.map(|copy| copy.frames.clone()).unwrap_or_default();
+        settled.push(Settled { frames, ip_size, delivered, copied });
     }
 
     /// A datagram taken for lost that arrived after all was only late: wait that much longer from now on.
@@ -340,10 +336,22 @@ mod tests {
         let mut ledger = ledger_with(3);
         let (number, frames) = ledger.next_to_copy().expect("a candidate");
         assert_eq!(number, 2);
-        ledger.record(at(10), 1500, frames, Some(number));
+        ledger.record(at(10), 1500, frames.clone(), Some(number));
         assert_eq!(ledger.next_to_copy().map(|(number, _)| number), Some(1));
         let mut settled = Vec::new();
         ledger.settle(2, false, &mut settled);
-        assert!(settled[0].copy_in_flight, "the copy's feedback is not due yet");
+        assert_eq!(settled[0].copied, frames, "the copy's feedback is not due yet");
+    }
+
+    #[test]
+    fn a_copy_answers_only_for_what_it_carries() {
+        let mut ledger = Ledger::new(Duration::ZERO);
+        let frame = |offset| SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset, length: 1, fin: false };
+        ledger.record(at(0), 1500, SmallVec::from_slice(&[frame(0), frame(1)]), None);
+        let (number, _) = ledger.next_to_copy().expect("a candidate");
+        ledger.record(at(10), 1500, SmallVec::from_slice(&[frame(1)]), Some(number));
+        let mut settled = Vec::new();
+        ledger.settle(0, false, &mut settled);
+        assert_eq!(settled[0].copied.as_slice(), [frame(1)]);
     }
 }

@@ -5,25 +5,26 @@ use super::peer::KeyPair;
 use crate::event::{Event, PeerId, ResetReason};
 use crate::handshake::{Hello, INIT_LENGTH, RESPONSE_LENGTH, Refusal};
 use crate::session::Session;
-use crate::wire::packet::{COOKIE, DATA, DataHeader, INIT, RESPONSE, expand_number, read_u32};
+use crate::wire::packet::{COOKIE, COOKIE_REPLY, DATA, DataHeader, INIT, RESPONSE, expand_number, read_u32};
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
 /// How long a cookie is worth something, at least.
 pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
-/// Handshakes in a second above which a cookie is asked for, and above which none is answered.
+/// Handshakes in a second above which a cookie is asked for.
 const BUSY: u32 = 20;
+/// Handshakes in a second above which none is answered even with a cookie, and cookies sent in a second.
 const FLOODED: u32 = 200;
 
 impl Endpoint {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        match datagram.first() {
-            Some(&DATA) => self.on_data(now, from, datagram),
-            Some(&INIT) => self.on_init(now, from, datagram),
-            Some(&RESPONSE) => self.on_response(now, from, datagram),
-            Some(&COOKIE) => self.on_cookie(now, datagram),
+        match (datagram.first(), datagram.len()) {
+            (Some(&DATA), _) => self.on_data(now, from, datagram),
+            (Some(&INIT), INIT_LENGTH) => self.on_init(now, from, datagram),
+            (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, from, datagram),
+            (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             _ => self.stats.dropped.malformed += 1,
         }
     }
@@ -137,14 +138,8 @@ impl Endpoint {
             self.stats.dropped.stranger += 1;
             return;
         }
-        let load = self.count_handshake(now);
-        if load > BUSY && (load > FLOODED || !self.cookies.has_valid_mac2(datagram, &from)) {
+        if !self.admit(now, &from, datagram) {
             self.stats.dropped.flood += 1;
-            if load <= FLOODED {
-                self.stats.cookies_sent += 1;
-                let reply = self.cookies.reply(datagram, &from, &self.identity.public, &mut self.random);
-                self.outbox.push_back((from, reply));
-            }
             return;
         }
         let received = match self.identity.receive(datagram, &mut self.random) {
@@ -166,6 +161,23 @@ impl Endpoint {
             self.peers[id.index()].keys.unconfirmed = Some(KeyPair::new(agreement, local_index, false, now));
             self.outbox.push_back((from, response));
         }
+    }
+
+    /// Whether an init is worth a Diffie-Hellman now. While busy, only one with a cookie is, which others are sent; nor
+    /// do those without use up what is left for those with one.
+    fn admit(&mut self, now: Instant, from: &SocketAddr, init: &[u8]) -> bool {
+        let load = self.handshake_load.now(now);
+        if load.handshakes < BUSY || self.cookies.has_valid_mac2(init, from) {
+            load.handshakes += 1;
+            return load.handshakes <= FLOODED;
+        }
+        if load.cookies < FLOODED {
+            load.cookies += 1;
+            self.stats.cookies_sent += 1;
+            let reply = self.cookies.reply(init, from, &self.identity.public, &mut self.random);
+            self.outbox.push_back((*from, reply));
+        }
+        false
     }
 
     fn on_response(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {

@@ -55,8 +55,7 @@ pub struct Endpoint {
     random: SecureRandom,
     cookies: CookieJar,
     cookies_rotate_at: Instant,
-    /// Handshakes seen in the second that began at the instant.
-    handshake_load: (Instant, u32),
+    handshake_load: HandshakeLoad,
     started: Instant,
     unix_start: u64,
     peers: Vec<Peer>,
@@ -77,6 +76,25 @@ pub struct Endpoint {
     stats: EndpointStats,
 }
 
+/// What handshakes asked of this gateway in the current second.
+#[derive(Debug, Default)]
+struct HandshakeLoad {
+    since: Instant,
+    /// Inits that were worth a Diffie-Hellman.
+    handshakes: u32,
+    cookies: u32,
+}
+
+impl HandshakeLoad {
+    /// The load of the second that `now` falls into.
+    fn now(&mut self, now: Instant) -> &mut Self {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self { since: now, handshakes: 0, cookies: 0 };
+        }
+        self
+    }
+}
+
 impl Endpoint {
     /// The proxied traffic keeps at least this share of the link, whatever else is on it.
     const LEAST_SHARE: f64 = 0.1;
@@ -91,7 +109,7 @@ impl Endpoint {
             cookies: CookieJar::new(&mut random),
             cookies_rotate_at: now + input::COOKIE_LIFE,
             random,
-            handshake_load: (now, 0),
+            handshake_load: HandshakeLoad::default(),
             started: now,
             unix_start: unix_time,
             peers: Vec::new(),
@@ -337,14 +355,5 @@ impl Endpoint {
     /// Nanoseconds since 1970, by the time at the start and our own since.
     fn unix_time(&self, now: Instant) -> u64 {
         self.unix_start.saturating_add(now.since(self.started).as_nanos())
-    }
-
-    /// Whether the busy handling of handshakes is due: more of them than honest peers send.
-    fn count_handshake(&mut self, now: Instant) -> u32 {
-        if now.since(self.handshake_load.0) >= Duration::from_secs(1) {
-            self.handshake_load = (now, 0);
-        }
-        self.handshake_load.1 += 1;
-        self.handshake_load.1
     }
 }

@@ -165,7 +165,7 @@ impl Session {
                         }
                     }
                     _ if datagram.delivered => self.on_frame_delivered(frame),
-                    _ => self.on_frame_lost(frame, datagram.copy_in_flight),
+                    _ => self.on_frame_lost(frame, datagram.copied.contains(frame)),
                 }
             }
             if !probe {
@@ -198,10 +198,10 @@ impl Session {
         }
     }
 
-    fn on_frame_lost(&mut self, frame: &SentFrame, copy_in_flight: bool) {
+    fn on_frame_lost(&mut self, frame: &SentFrame, copied: bool) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin } => {
-                if copy_in_flight {
+                if copied {
                     return;
                 }
                 let Some(stream) = self.stream_mut(key).filter(|stream| !stream.is_aborted()) else { return };

@@ -291,6 +291,13 @@ impl World {
         self.buffer = buffer;
     }
 
+    /// Puts a datagram of gateway `index` on its link, past everything that `drive` does.
+    pub fn put_on_link(&mut self, index: usize, to: SocketAddr, bytes: &[u8]) {
+        let datagram = Datagram { from: self.gateways[index].address, to, bytes: bytes.to_vec() };
+        let link = if index == 0 { &mut self.forward } else { &mut self.back };
+        link.enqueue(self.now, datagram);
+    }
+
     fn deliver(&mut self) {
         let now = self.now;
         let mut arrived = Vec::new();
