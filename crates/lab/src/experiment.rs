@@ -81,34 +81,60 @@ pub struct Outcome {
     pub link_bytes: Bytes,
 }
 
+/// The network of an experiment, with gateways if its path has any, ready for traffic.
+pub struct Stage {
+    /// The network.
+    pub topology: Topology,
+    /// The gateways; `None` where traffic goes from end to end.
+    pub gateways: Option<Gateways>,
+}
+
 impl Experiment {
     /// Builds the network, runs the flows by `path` and takes everything down again.
     ///
     /// # Errors
     /// If the machine lacks something or a flow fails.
     pub fn run(&self, path: &Path) -> Result<Outcome, Error> {
-        let topology = Topology::new(self.terminals, Some(self.link.satellite()))?;
-        let (gateways, congestion_control) = match path {
-            Path::Bentpipe => (Some(self.start_gateways(&topology)?), None),
-            Path::EndToEnd(name) => (None, Some(name.clone())),
-        };
-        let workload = Workload { congestion_control, ..self.workload.clone() };
-        let ends: Vec<_> = topology
-            .terminals
-            .iter()
-            .flat_map(|client| std::iter::repeat_n(Ends { client, server: &topology.hub }, self.flows))
-            .collect();
-        let before = topology.satellite_report().map(|report| self.data_direction(&report).offered.bytes);
-        let flows = flows::run(&ends, &workload)?;
-        drop(gateways);
-        let satellite = topology.stop()?.ok_or_else(|| Error::failed("there was no satellite"))?;
+        let stage = self.start(path)?;
+        let before = stage.topology.satellite_report().map(|report| self.data_direction(&report).offered.bytes);
+        let flows = self.run_flows(&stage, path)?;
+        drop(stage.gateways);
+        let satellite = stage.topology.stop()?.ok_or_else(|| Error::failed("there was no satellite"))?;
         let after = self.data_direction(&satellite).offered.bytes;
         let link_bytes = Bytes::new(after) - Bytes::new(before.unwrap_or_default());
         Ok(Outcome { flows, satellite, link_bytes })
     }
 
-    fn start_gateways(&self, topology: &Topology) -> Result<Gateways, Error> {
-        Gateways::start(&self.program, topology, self.link.rate, self.link.rtt, &self.gateways)
+    /// Builds the network and, if `path` needs them, starts the gateways. Call it from the thread that lives as long as
+    /// the stage is to.
+    ///
+    /// # Errors
+    /// If the machine lacks something or the gateways find no session.
+    pub fn start(&self, path: &Path) -> Result<Stage, Error> {
+        let topology = Topology::new(self.terminals, Some(self.link.satellite()))?;
+        let LinkParameters { rate, rtt, .. } = self.link;
+        let gateways = match path {
+            Path::Bentpipe => Some(Gateways::start(&self.program, &topology, rate, rtt, &self.gateways)?),
+            Path::EndToEnd(_) => None,
+        };
+        Ok(Stage { topology, gateways })
+    }
+
+    /// Runs the flows on a `stage` that was built for `path`.
+    ///
+    /// # Errors
+    /// If a flow fails.
+    pub fn run_flows(&self, stage: &Stage, path: &Path) -> Result<Vec<Flow>, Error> {
+        let congestion_control = match path {
+            Path::Bentpipe => None,
+            Path::EndToEnd(name) => Some(name.clone()),
+        };
+        let workload = Workload { congestion_control, ..self.workload.clone() };
+        let server = &stage.topology.hub;
+        let clients = stage.topology.terminals.iter();
+        let ends: Vec<_> =
+            clients.flat_map(|client| std::iter::repeat_n(Ends { client, server }, self.flows)).collect();
+        flows::run(&ends, &workload)
     }
 
     fn data_direction<'a>(&self, report: &'a Report) -> &'a DirectionReport {

@@ -10,7 +10,7 @@ pub mod topology;
 pub mod transfer;
 
 pub use error::Error;
-pub use experiment::{Experiment, LinkParameters, Outcome, Path};
+pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
 pub use gateways::{GatewayOptions, Gateways};
 pub use topology::{Family, Satellite, Site, Topology};

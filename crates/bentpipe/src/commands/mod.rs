@@ -1,5 +1,6 @@
 //! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`.
 
+mod bench;
 mod connection;
 mod demo;
 mod emulate;
@@ -32,6 +33,7 @@ pub enum Command {
     Receive(receive::Args),
     Gateway(gateway::Args),
     Keygen(keygen::Args),
+    Bench(bench::Args),
 }
 
 /// Runs `command`.
@@ -46,5 +48,6 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),
         Command::Keygen(args) => keygen::run(args, output),
+        Command::Bench(args) => bench::run(args, output),
     }
 }

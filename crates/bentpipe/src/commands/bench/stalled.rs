@@ -1,0 +1,120 @@
+//! A client that has stopped reading beside others that have not.
+
+use super::{Args, Findings, json, median, table};
+use crate::output::Failure;
+use lab::transfer::{Content, SocketOptions, TransferError, accept, connect, listen, request};
+use lab::{Experiment, Flow, Path, Stage, Workload};
+use serde::Serialize;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
+use units::{Bytes, Duration};
+
+const STREAMS: usize = 100;
+/// Where the stalled reader's server listens; the ports of the others begin higher.
+const PORT: u16 = 6999;
+/// A write that waits this long waits for the reader.
+const STANDSTILL: std::time::Duration = std::time::Duration::from_secs(3);
+/// More than any buffers on the way hold.
+const MORE_THAN_FITS: Bytes = Bytes::new(1 << 32);
+
+#[derive(Serialize)]
+struct Measured {
+    streams: usize,
+    bytes_each: u64,
+    /// All streams, with nobody stalled.
+    alone_s: f64,
+    /// All streams, beside the stalled reader.
+    beside_s: f64,
+    /// How much longer they took, in percent.
+    cost_percent: f64,
+    /// Bytes that the stalled reader's server could write before it had to wait.
+    stalled_bytes: u64,
+}
+
+pub fn run(args: &Args) -> Result<Findings, Failure> {
+    let base = args.experiment()?;
+    let workload = Workload { size: Bytes::new(100_000), ..base.workload.clone() };
+    let experiment = Experiment { flows: STREAMS, workload, ..base };
+    let (mut alone, mut beside, mut stuck) = (Vec::new(), Vec::new(), Vec::new());
+    for seed in args.seeds() {
+        let mut experiment = experiment.clone();
+        experiment.link.seed = seed;
+        let stage = experiment.start(&Path::Bentpipe)?;
+        alone.push(time(&experiment.run_flows(&stage, &Path::Bentpipe)?)?);
+        drop(stage);
+        let stage = experiment.start(&Path::Bentpipe)?;
+        let stalled = Stalled::new(&stage, &experiment)?;
+        beside.push(time(&experiment.run_flows(&stage, &Path::Bentpipe)?)?);
+        stuck.push(stalled.written.as_u64() as f64);
+        tracing::info!(seed, alone_s = alone.last(), beside_s = beside.last(), "measured");
+    }
+    let (alone_s, beside_s) = (median(&alone), median(&beside));
+    let measured = Measured {
+        streams: STREAMS,
+        bytes_each: experiment.workload.size.as_u64(),
+        alone_s,
+        beside_s,
+        cost_percent: (beside_s / alone_s - 1.0) * 100.0,
+        stalled_bytes: median(&stuck) as u64,
+    };
+    let mut table = table(&["streams", "alone", "beside a stalled reader", "cost", "it holds"]);
+    table.add_row([
+        measured.streams.to_string(),
+        format!("{alone_s:.2} s"),
+        format!("{beside_s:.2} s"),
+        format!("{:.1} %", measured.cost_percent),
+        Bytes::new(measured.stalled_bytes).to_string(),
+    ]);
+    let claim = "one reader that has stopped reading costs 100 others (6 Mbit/s, 550 ms, 1e-3) less than 5 %";
+    Ok(Findings { claim, table, rows: json(&[measured])? })
+}
+
+/// From the first connect() to the last byte of all flows, in seconds.
+fn time(flows: &[Flow]) -> Result<f64, Failure> {
+    if flows.iter().any(|flow| !flow.verified) {
+        return Err(Failure::failed("stalled: the data did not verify"));
+    }
+    let start = flows.iter().map(|flow| flow.start).min();
+    let end = flows.iter().map(|flow| flow.end).max();
+    let time = end.zip(start).map_or(Duration::ZERO, |(end, start)| end.duration_since(start).into());
+    Ok(time.as_secs_f64())
+}
+
+/// A connection whose client asked and does not read, held open while this lives.
+struct Stalled {
+    _ends: (TcpStream, TcpStream),
+    written: Bytes,
+}
+
+impl Stalled {
+    /// Connects, asks, and waits until the server can write no more.
+    fn new(stage: &Stage, experiment: &Experiment) -> Result<Self, Failure> {
+        let (client, server) = (&stage.topology.terminals[0].host, &stage.topology.hub);
+        let options = SocketOptions::default();
+        let address = SocketAddr::new(server.host_address(experiment.workload.family), PORT);
+        let listener: TcpListener = server.host.run(|| listen(address, &options))??;
+        let (mut reader, _) = client.run(|| connect(address, &options))??;
+        request(&mut reader)?;
+        let (mut writer, ..) = accept(&listener, &options)?;
+        writer.set_write_timeout(Some(STANDSTILL)).map_err(Failure::failed)?;
+        let written = write_until_stuck(&mut writer, &mut Content::random(MORE_THAN_FITS, 1))?;
+        Ok(Self { _ends: (reader, writer), written })
+    }
+}
+
+fn write_until_stuck(writer: &mut TcpStream, content: &mut Content) -> Result<Bytes, TransferError> {
+    let mut chunk = [0; 16 * 1024];
+    let mut written = Bytes::ZERO;
+    let deadline = Instant::now() + std::time::Duration::from_secs(300);
+    while written < MORE_THAN_FITS && Instant::now() < deadline {
+        let read = content.read(&mut chunk)?;
+        match writer.write(&chunk[..read]) {
+            Ok(wrote) => written += Bytes::from(wrote),
+            // SO_SNDTIMEO ran out: every buffer on the way is full.
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(written),
+            Err(source) => return Err(TransferError::Broken { moment: "before it stalled", bytes: written, source }),
+        }
+    }
+    Err(TransferError::Protocol("never stalls: nothing bounds what is buffered for a reader that does not read"))
+}

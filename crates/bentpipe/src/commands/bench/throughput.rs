@@ -1,0 +1,76 @@
+//! A gateway pair without a satellite between: what it can carry, and at what price.
+
+use super::{Args, Findings, json, median, table};
+use crate::output::Failure;
+use lab::transfer::Checksum;
+use lab::{Ends, GatewayOptions, Gateways, Topology, Workload, flows};
+use serde::Serialize;
+use std::time::Instant;
+use units::{Bytes, Duration, Rate};
+
+/// More than the machine can carry: the gateways must be the limit.
+const RATE: Rate = Rate::from_bps(10_000_000_000);
+const RTT: Duration = Duration::from_millis(4);
+const CONNECTIONS: [usize; 2] = [1, 16];
+const TOTAL: Bytes = Bytes::new(2_000_000_000);
+
+#[derive(Serialize)]
+struct Measured {
+    connections: usize,
+    bytes: u64,
+    throughput_bps: u64,
+    /// User and system time of both gateways for each 10^9 bytes.
+    cpu_s_per_gb: f64,
+}
+
+pub fn run(args: &Args) -> Result<Findings, Failure> {
+    let rows = CONNECTIONS.into_iter().map(|n| measure(args, n)).collect::<Result<Vec<_>, _>>()?;
+    let mut table = table(&["connections", "throughput", "both gateways' processor time"]);
+    for row in &rows {
+        table.add_row([
+            row.connections.to_string(),
+            format!("{:.2} Gbit/s", row.throughput_bps as f64 / 1e9),
+            format!("{:.2} s/GB", row.cpu_s_per_gb),
+        ]);
+    }
+    let claim = if args.clear {
+        "authenticated only (PEPsal, in clear: 2.3 Gbit/s and 2.5 s/GB)"
+    } else {
+        "encrypted, >= 2.5 Gbit/s at <= 2.5 s/GB (PEPsal, in clear: 2.3 Gbit/s and 2.5 s/GB)"
+    };
+    Ok(Findings { claim, table, rows: json(&rows)? })
+}
+
+fn measure(args: &Args, connections: usize) -> Result<Measured, Failure> {
+    let base = args.experiment()?;
+    let topology = Topology::new(1, None)?;
+    let options = GatewayOptions { clear: args.clear, ..base.gateways };
+    let gateways = Gateways::start(&base.program, &topology, RATE, RTT, &options)?;
+    let size = Bytes::new(TOTAL.as_u64() / connections as u64);
+    // Hashing the data would take from the gateways the processors that they are measured on.
+    let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };
+    let ends = vec![Ends { client: &topology.terminals[0], server: &topology.hub }; connections];
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for _ in 0..args.repeats {
+        let (start, cpu) = (Instant::now(), gateways.cpu_time()?);
+        let flows = flows::run(&ends, &workload)?;
+        let cpu = gateways.cpu_time()? - cpu;
+        let first = flows.iter().map(|flow| flow.start).min().unwrap_or(start);
+        let last = flows.iter().map(|flow| flow.end).max().unwrap_or(start);
+        let bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);
+        rates.push(Rate::from_transfer(bytes, last.duration_since(first).into()).as_bps() as f64);
+        costs.push(cpu.as_secs_f64() / (bytes.as_u64() as f64 / 1e9));
+        tracing::info!(
+            connections,
+            gbps = rates.last().map(|rate| rate / 1e9),
+            cpu_s_per_gb = costs.last(),
+            "measured"
+        );
+    }
+    Ok(Measured {
+        connections,
+        bytes: TOTAL.as_u64(),
+        throughput_bps: median(&rates) as u64,
+        cpu_s_per_gb: median(&costs),
+    })
+}
