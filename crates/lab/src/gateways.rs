@@ -105,21 +105,30 @@ impl Gateways {
         Ok(())
     }
 
-    /// Waits until every session is up and has learnt the size of packets that the link takes.
+    /// Waits until every session is up, and a while longer for it to learn the size of packets that the link takes: a
+    /// measurement is of a session that has settled.
     fn wait_for_sessions(&mut self, rtt: Duration) -> Result<(), Error> {
         let patience = Duration::from_secs(10) + rtt * 20;
+        if let Some(late) = self.wait_for(patience, Gateway::is_up)? {
+            return Err(Error::failed(format!("gateway {late}: no session after {patience}{}", self.tails())));
+        }
+        self.wait_for(rtt * 10, Gateway::knows_mtu)?;
+        Ok(())
+    }
+
+    /// Waits until all gateways are `ready`, at most for `patience`; returns the name of one that is not by then.
+    fn wait_for(&mut self, patience: Duration, ready: fn(&Gateway) -> bool) -> Result<Option<String>, Error> {
         let deadline = Instant::now() + std::time::Duration::from(patience);
         for index in 0..self.running.len() {
-            while !self.running[index].is_ready() {
+            while !ready(&self.running[index]) {
                 self.fail_if_ended()?;
                 if Instant::now() > deadline {
-                    let Gateway { name, .. } = &self.running[index];
-                    return Err(Error::failed(format!("gateway {name}: no session after {patience}{}", self.tails())));
+                    return Ok(Some(self.running[index].name.clone()));
                 }
                 thread::sleep(std::time::Duration::from_millis(5));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn fail_if_ended(&mut self) -> Result<(), Error> {
@@ -186,9 +195,17 @@ impl Gateway {
         serde_json::from_slice(&document).ok()
     }
 
-    fn is_ready(&self) -> bool {
-        let Some(status) = self.status() else { return false };
-        status["peers"].as_array().is_some_and(|peers| peers.iter().all(|p| p["state"] == "up" && p["mtu"] == 1500))
+    fn is_up(&self) -> bool {
+        self.all_peers(|peer| peer["state"] == "up")
+    }
+
+    /// Whether the session uses the largest packets that the topology's interfaces take.
+    fn knows_mtu(&self) -> bool {
+        self.all_peers(|peer| peer["mtu"] == 1500)
+    }
+
+    fn all_peers(&self, is_so: fn(&Value) -> bool) -> bool {
+        self.status().is_some_and(|status| status["peers"].as_array().is_some_and(|peers| peers.iter().all(is_so)))
     }
 
     /// The last lines of the log, to explain a failure.
