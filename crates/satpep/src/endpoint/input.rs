@@ -79,8 +79,12 @@ impl Endpoint {
             peer.address = Some(from);
         }
         session.on_heard(now);
-        if session.on_frames(now, number, frames).is_err() {
-            self.give_up(now, id, ResetReason::Protocol);
+        let ended = match session.on_frames(now, number, frames) {
+            Ok(()) => session.closed.then_some(ResetReason::Shutdown),
+            Err(_) => Some(ResetReason::Protocol),
+        };
+        if let Some(reason) = ended {
+            self.give_up(now, id, reason);
         }
         self.refresh(now, id);
     }
@@ -119,12 +123,15 @@ impl Endpoint {
 
     /// Ends a session for good: both sides begin anew with the next handshake.
     fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
+        let was_silent = self.peers[id.index()].session.as_ref().is_some_and(Session::is_silent);
         self.drop_session(id, reason);
+        if !was_silent {
+            self.events.push_back(Event::PeerSilent(id));
+        }
         let peer = &mut self.peers[id.index()];
         peer.epoch += 1;
         peer.keys = super::peer::Keys::default();
         peer.attempt_at = now;
-        self.events.push_back(Event::PeerSilent(id));
     }
 
     fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
@@ -136,6 +143,10 @@ impl Endpoint {
     fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         if !self.identity.has_valid_mac1(datagram, INIT_LENGTH) {
             self.stats.dropped.stranger += 1;
+            return;
+        }
+        if self.closing {
+            self.stats.dropped.unknown_session += 1;
             return;
         }
         if !self.admit(now, &from, datagram) {
@@ -273,10 +284,13 @@ impl Endpoint {
     }
 
     fn begin_handshake(&mut self, now: Instant, id: PeerId) {
+        self.peers[id.index()].on_attempt(now, self.config.rtt);
+        if self.closing {
+            return;
+        }
         let local_index = self.new_index(id);
         let hello = self.hello(now, id);
         let peer = &mut self.peers[id.index()];
-        peer.on_attempt(now, self.config.rtt);
         let cookie = peer.cookie.filter(|(_, at)| now.since(*at) < COOKIE_LIFE).map(|(cookie, _)| cookie);
         // A peer that fell silent may be found where it was last heard, or where it is configured to be.
         let to = if peer.attempts % 2 == 0 { peer.config.address.or(peer.address) } else { peer.address };

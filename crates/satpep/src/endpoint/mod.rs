@@ -73,6 +73,8 @@ pub struct Endpoint {
     timers: BTreeSet<(Instant, PeerId)>,
     events: VecDeque<Event>,
     sessions: u32,
+    /// This gateway stops.
+    closing: bool,
     stats: EndpointStats,
 }
 
@@ -124,6 +126,7 @@ impl Endpoint {
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             sessions: 0,
+            closing: false,
             stats: EndpointStats::default(),
             config,
         };
@@ -272,8 +275,10 @@ impl Endpoint {
         self.session(id).is_some_and(|session| session.is_read_finished(id))
     }
 
-    /// Tells all peers that this gateway stops, so that they bypass it at once.
+    /// Tells all peers that this gateway stops: they end what streams are left and bypass it at once. From now on no
+    /// handshake is begun or answered.
     pub fn close(&mut self, now: Instant) {
+        self.closing = true;
         for index in 0..self.peers.len() {
             if let Some(session) = self.peers[index].session.as_mut() {
                 session.close();

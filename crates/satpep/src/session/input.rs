@@ -36,7 +36,7 @@ impl Session {
                     self.on_reset(key, reason, final_offset)?;
                 }
             }
-            Frame::Close => self.on_peer_closes(),
+            Frame::Close => self.closed = true,
             Frame::Stream { stream, offset, data, fin } => {
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, fin)?;

@@ -76,6 +76,8 @@ pub(crate) struct Session {
     /// Since when something has been under way that asks for an answer, with nothing heard since.
     unanswered_since: Option<Instant>,
     silent: bool,
+    /// The peer said that it stops.
+    pub(crate) closed: bool,
     probe_at: Option<Instant>,
     probes: u32,
     ping_due: bool,
@@ -147,6 +149,7 @@ impl Session {
             last_heard: now,
             unanswered_since: None,
             silent: false,
+            closed: false,
             probe_at: None,
             probes: 0,
             ping_due: false,
@@ -204,7 +207,7 @@ impl Session {
     }
 
     /// Notes that the peer is not to be counted on for now.
-    pub(crate) fn on_peer_closes(&mut self) {
+    fn fall_silent(&mut self) {
         if !std::mem::replace(&mut self.silent, true) {
             self.events.push_back(Event::PeerSilent(self.peer));
         }
@@ -244,16 +247,20 @@ impl Session {
             self.ping_due = true;
         }
         if self.unanswered_since.is_some_and(|since| since + self.silence() <= now) {
-            self.on_peer_closes();
+            self.fall_silent();
         }
     }
 
-    /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it; later each time,
-    /// but soon enough to notice the end of an outage.
+    /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it, then a few times
+    /// in quick succession, lest a loss or two make the peer count as silent; in an outage seldom, but soon enough to
+    /// notice its end.
     fn probe_deadline(&self, now: Instant) -> Instant {
         let timeout = self.rtt.probe_timeout(self.ack_delay());
-        let backed_off = timeout * (1 << self.probes.min(4));
-        now + backed_off.min(timeout.max(Duration::from_secs(2)))
+        now + match (self.silent, self.probes) {
+            (true, _) => timeout.max(Duration::from_secs(2)),
+            (false, 0) => timeout,
+            (false, _) => timeout / 4,
+        }
     }
 
     /// Ends all streams with `reason`. The session is not used afterwards.

@@ -342,7 +342,8 @@ impl World {
 
     /// What gateway `index` received on its stream with the number of `id`, which is another gateway's name for it.
     pub fn received(&self, index: usize, id: StreamId) -> Option<&Received> {
-        let mut streams = self.gateways[index].received.iter();
+        // Of the latest session, should there have been several.
+        let mut streams = self.gateways[index].received.iter().rev();
         streams.find(|(own, _)| own.number() == id.number()).map(|(_, received)| received)
     }
 

@@ -1,0 +1,132 @@
+//! A hub and its terminals on one shared link.
+
+mod world;
+
+use satpep::PeerState;
+use units::{Duration, Rate};
+use world::{Hop, World, jain};
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Goodput to each terminal over `time`, in bytes a second, with two endless streams to each.
+fn goodputs(world: &mut World, time: Duration) -> Vec<f64> {
+    let terminals = world.gateways.len() - 1;
+    for terminal in 0..terminals {
+        for _ in 0..2 {
+            world.send(0, terminal, 1 << 40);
+        }
+    }
+    world.run_for(seconds(2));
+    let totals = |world: &World| -> Vec<u64> {
+        let terminals = world.gateways[1..].iter();
+        terminals.map(|terminal| terminal.received.values().map(|received| received.bytes).sum()).collect()
+    };
+    let before = totals(world);
+    world.run_for(time);
+    let after = totals(world);
+    after.iter().zip(before).map(|(after, before)| (after - before) as f64 / time.as_secs_f64()).collect()
+}
+
+/// Goodput of a link of this rate in full packets, in bytes a second.
+fn limit(hop: &Hop) -> f64 {
+    hop.rate.as_bps() as f64 / 8.0 * 1448.0 / 1500.0 * (1.0 - hop.loss)
+}
+
+#[test]
+fn ten_terminals_with_two_streams_each_share_the_link_alike_and_fill_it() {
+    let mut world = World::new(Hop::geo(1e-3, 41), 10);
+    world.connect();
+    let shares = goodputs(&mut world, seconds(40));
+    assert!(jain(&shares) >= 0.98, "{shares:?}");
+    let sum: f64 = shares.iter().sum();
+    assert!(sum >= 0.95 * limit(&world.hop), "{sum} of {}", limit(&world.hop));
+    // Both streams of a terminal get the same.
+    for terminal in &world.gateways[1..] {
+        let streams: Vec<f64> = terminal.received.values().map(|received| received.bytes as f64).collect();
+        assert!(streams.len() == 2 && jain(&streams) >= 0.98, "{streams:?}");
+    }
+}
+
+#[test]
+fn weights_divide_the_link() {
+    let weighted = |index, other, peer: &mut satpep::PeerConfig| {
+        if index == 0 {
+            peer.weight = other as u32;
+        }
+    };
+    let mut world = World::with_each(Hop::geo(1e-3, 42), 3, |_, _| {}, weighted);
+    world.connect();
+    let shares = goodputs(&mut world, seconds(30));
+    assert!((shares[1] / shares[0] - 2.0).abs() < 0.1 && (shares[2] / shares[0] - 3.0).abs() < 0.15, "{shares:?}");
+    assert!(shares.iter().sum::<f64>() >= 0.95 * limit(&world.hop));
+}
+
+#[test]
+fn a_peers_cap_holds_and_the_others_get_the_rest() {
+    let cap = Rate::from_bps(500_000);
+    let capped = move |index, other, peer: &mut satpep::PeerConfig| {
+        if index == 0 && other == 1 {
+            peer.cap = Some(cap);
+        }
+    };
+    let mut world = World::with_each(Hop::geo(1e-3, 43), 3, |_, _| {}, capped);
+    world.connect();
+    let shares = goodputs(&mut world, seconds(30));
+    let capped_share = shares[0] * 8.0 / cap.as_bps() as f64;
+    assert!(capped_share <= 1.0 && capped_share > 0.9, "{capped_share} of the cap");
+    assert!(jain(&shares[1..]) > 0.99, "{shares:?}");
+    assert!(shares.iter().sum::<f64>() >= 0.95 * limit(&world.hop), "{shares:?}");
+}
+
+#[test]
+fn both_directions_run_at_the_links_rate_at_the_same_time() {
+    let mut world = World::new(Hop::geo(1e-3, 44), 4);
+    world.connect();
+    let back: Vec<_> = (1..=4).map(|terminal| world.send(terminal, 0, 1 << 40)).collect();
+    let shares = goodputs(&mut world, seconds(20));
+    assert!(shares.iter().sum::<f64>() >= 0.93 * limit(&world.hop), "{shares:?}");
+    // Each terminal sends at its quarter of the return link, for 22 s less half a round trip.
+    for (index, id) in back.iter().enumerate() {
+        let received = world.gateways[0].received.iter();
+        let bytes: u64 = received
+            .filter(|(own, _)| own.number() == id.number() && own.peer() == world.gateways[0].peers[index])
+            .map(|(_, received)| received.bytes)
+            .sum();
+        let share = bytes as f64 / 21.7 / (limit(&world.hop) / 4.0);
+        assert!(share > 0.9, "terminal {index} sends at {share} of its rate");
+    }
+}
+
+#[test]
+fn a_terminal_out_of_reach_harms_no_other() {
+    let mut world = World::new(Hop::geo(1e-3, 45), 5);
+    world.connect();
+    world.unreachable.push(5);
+    let shares = goodputs(&mut world, seconds(30));
+    assert_eq!(world.gateways[0].state(4), PeerState::Silent);
+    assert_eq!(shares[4], 0.0);
+    assert!(jain(&shares[..4]) > 0.98, "{shares:?}");
+    // What was sent into the void before it fell silent is bounded by the credits of its two streams.
+    assert!(shares.iter().sum::<f64>() >= 0.9 * limit(&world.hop), "{shares:?}");
+    world.unreachable.clear();
+    assert!(world.run_until(seconds(10), |world| world.gateways[0].state(4) == PeerState::Up));
+}
+
+#[test]
+fn room_is_left_for_traffic_outside_the_sessions() {
+    let mut world = World::new(Hop::geo(0.0, 46), 2);
+    world.connect();
+    let now = world.now;
+    world.gateways[0].endpoint.set_outside_traffic(now, Rate::from_bps(2_000_000));
+    let shares = goodputs(&mut world, seconds(20));
+    let sum: f64 = shares.iter().sum();
+    let expected = limit(&world.hop) * 4.0 / 6.0;
+    assert!(sum > 0.95 * expected && sum < expected, "{sum} of {expected}");
+    world.gateways[0].endpoint.set_capacity(world.now, Rate::from_bps(3_000_000));
+    let sent = world.forward_bytes();
+    world.run_for(seconds(10));
+    let rate = (world.forward_bytes() - sent) as f64 * 8.0 / 10.0;
+    assert!(rate < 1_000_000.0 && rate > 900_000.0, "{rate} bit/s");
+}

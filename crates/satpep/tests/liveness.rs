@@ -1,0 +1,348 @@
+//! Peers that die, restart, move, renew keys, or are cut off for a while.
+
+mod world;
+
+use satpep::{Event, PeerState, ResetReason, StreamId};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use units::{Duration, Instant};
+use world::{Hop, World};
+
+/// Kinds of datagram, by their first byte.
+const INIT: u8 = 1;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn connected(loss: f64, seed: u64) -> World {
+    connected_with_limit(loss, seed, seconds(60))
+}
+
+fn connected_with_limit(loss: f64, seed: u64, outage_limit: Duration) -> World {
+    let mut world = World::with(Hop::geo(loss, seed), 1, move |config| config.outage_limit = outage_limit);
+    world.connect();
+    for gateway in &world.gateways {
+        assert_eq!(gateway.state(0), PeerState::Up);
+    }
+    world
+}
+
+fn is_silent(event: &Event) -> bool {
+    matches!(event, Event::PeerSilent(_))
+}
+
+fn is_up(event: &Event) -> bool {
+    matches!(event, Event::PeerUp(_))
+}
+
+fn resets(world: &World, index: usize) -> Vec<(StreamId, ResetReason)> {
+    let events = world.gateways[index].events.iter();
+    events
+        .filter_map(|(_, event)| if let Event::Reset(id, reason) = event { Some((*id, *reason)) } else { None })
+        .collect()
+}
+
+#[test]
+fn a_dead_peer_is_noticed_within_a_keepalive_and_a_few_round_trips() {
+    for busy in [false, true] {
+        let mut world = connected(0.0, 1);
+        if busy {
+            world.send(0, 0, 20_000_000);
+            world.run_for(seconds(3));
+        }
+        let died = world.now;
+        world.unreachable.push(1);
+        assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Silent));
+        let noticed = world.gateways[0].first(is_silent).expect("silent").since(died);
+        // Busy: three round trips after the last datagram that was answered. Idle: after the keepalive (2 s) as well.
+        let most = if busy { millis(550 + 1650 + 200) } else { millis(2000 + 550 + 1650 + 200) };
+        assert!(noticed >= millis(1650) && noticed <= most, "noticed after {noticed}, busy: {busy}");
+    }
+}
+
+#[test]
+fn an_idle_session_stays_up_for_minutes_and_costs_next_to_nothing() {
+    let mut world = connected(1e-2, 3);
+    let before = world.gateways[0].endpoint.stats().sent_ip_bytes;
+    world.run_for(seconds(100));
+    for gateway in &world.gateways {
+        assert_eq!(gateway.count(is_silent), 0);
+        assert_eq!(gateway.state(0), PeerState::Up);
+    }
+    let rate = (world.gateways[0].endpoint.stats().sent_ip_bytes - before) as f64 * 8.0 / 100.0;
+    assert!(rate < 1000.0, "{rate} bit/s for keepalives");
+}
+
+#[test]
+fn streams_survive_an_outage_shorter_than_the_limit() {
+    for outage in [1, 8, 40] {
+        let mut world = connected(1e-3, outage);
+        let ids = [(1, world.send(0, 0, 4_000_000)), (0, world.send(1, 0, 4_000_000))];
+        world.run_for(seconds(2));
+        world.outage = true;
+        world.run_for(seconds(outage));
+        world.outage = false;
+        let end = world.now;
+        let done = |world: &World| ids.iter().all(|(to, id)| world.is_finished(*to, *id));
+        assert!(world.run_until(seconds(30), done), "not resumed after {outage} s");
+        for (to, id) in ids {
+            assert_eq!(world.received(to, id).map(|received| received.bytes), Some(4_000_000));
+        }
+        // About 3 s of data were left, and the outage's end is noticed within seconds.
+        let took = world.now.since(end);
+        assert!(took < seconds(11), "{took} after an outage of {outage} s");
+        assert_eq!(resets(&world, 0).len() + resets(&world, 1).len(), 0);
+        assert!(world.gateways.iter().all(|gateway| gateway.state(0) == PeerState::Up));
+    }
+}
+
+#[test]
+fn an_outage_longer_than_the_limit_resets_the_streams_and_the_peer_comes_back_by_itself() {
+    let mut world = connected_with_limit(0.0, 1, seconds(10));
+    let id = world.send(0, 0, 20_000_000);
+    world.run_for(seconds(2));
+    let names: Vec<StreamId> = world.gateways[1].received.keys().copied().collect();
+    let start = world.now;
+    world.outage = true;
+    world.run_for(seconds(12));
+    assert_eq!(resets(&world, 0), [(id, ResetReason::Outage)]);
+    assert_eq!(resets(&world, 1), [(names[0], ResetReason::Outage)]);
+    assert!(!world.is_finished(1, id));
+    for gateway in &world.gateways {
+        let at = gateway.first(|event| matches!(event, Event::Reset(..))).expect("reset").since(start);
+        assert!(at >= seconds(9) && at < seconds(12), "{at}");
+        assert_ne!(gateway.state(0), PeerState::Up);
+    }
+    world.run_for(seconds(30));
+    world.outage = false;
+    assert!(world.run_until(seconds(12), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));
+    let id = world.send(0, 0, 20_000);
+    assert!(world.run_until(seconds(3), |world| world.is_finished(1, id)));
+}
+
+#[test]
+fn a_peer_that_restarts_resets_its_streams_and_serves_new_ones_within_seconds() {
+    for restarted in [0, 1] {
+        for cut_for in [0, 6] {
+            let mut world = connected(1e-3, 9);
+            let survivor = 1 - restarted;
+            world.send(0, 0, 20_000_000);
+            world.send(1, 0, 20_000_000);
+            world.run_for(seconds(2));
+            world.unreachable.push(restarted);
+            world.run_for(seconds(cut_for));
+            world.unreachable.clear();
+            world.gateways[survivor].events.clear();
+            let back = world.now;
+            world.restart(restarted, 2);
+            let up = |world: &World| {
+                world.gateways[survivor].count(|event| matches!(event, Event::PeerRestarted(_))) == 1
+                    && world.gateways.iter().all(|gateway| gateway.state(0) == PeerState::Up)
+            };
+            assert!(world.run_until(seconds(10), up), "gateway {restarted} is not back after {cut_for} s");
+            let lost = resets(&world, survivor);
+            assert!(
+                lost.len() == 2 && lost.iter().all(|(_, reason)| *reason == ResetReason::PeerRestarted),
+                "{lost:?}"
+            );
+            assert!(world.now.since(back) < seconds(8), "{}", world.now.since(back));
+            assert!(world.gateways[0].received.values().all(|received| !received.finished));
+            let start = world.now;
+            for (from, to) in [(0, 1), (1, 0)] {
+                let id = world.send(from, 0, 10_000);
+                assert!(world.run_until(seconds(3), |world| world.is_finished(to, id)));
+            }
+            assert!(world.now.since(start) < seconds(3));
+        }
+    }
+}
+
+/// Bytes that arrive on the other side in each of `count` seconds.
+fn bytes_by_second(world: &mut World, id: StreamId, count: usize) -> Vec<u64> {
+    let total = |world: &World| world.received(1, id).map_or(0, |received| received.bytes);
+    (0..count)
+        .map(|_| {
+            let before = total(world);
+            world.run_for(seconds(1));
+            total(world) - before
+        })
+        .collect()
+}
+
+#[test]
+fn keys_are_renewed_without_a_pause() {
+    let mut world = connected(1e-3, 5);
+    // Stand a few seconds before the keys' time is over, and watch while they are renewed.
+    world.run_for(seconds(105));
+    let id = world.send(0, 0, 60_000_000);
+    world.run_for(seconds(4));
+    let handshakes = world.gateways[0].endpoint.stats().handshakes;
+    let rates = bytes_by_second(&mut world, id, 20);
+    assert_eq!(world.gateways[0].endpoint.stats().handshakes, handshakes + 1, "renewed once");
+    let mut sorted = rates.clone();
+    sorted.sort();
+    let (least, median) = (sorted[0] as f64, sorted[10] as f64);
+    // A loss holds delivery back for a round trip and its bytes come in the next second, so look at three at a time.
+    let worst = rates.windows(3).map(|three| three.iter().sum::<u64>()).min().expect("windows") as f64 / 3.0;
+    assert!(worst > 0.8 * median, "{rates:?}, least {least}");
+    assert_eq!(world.gateways.iter().map(|gateway| gateway.count(is_silent)).sum::<usize>(), 0);
+}
+
+#[test]
+fn keys_are_renewed_even_if_handshakes_are_lost_for_a_while() {
+    let mut world = connected(0.0, 5);
+    let lost = Rc::new(RefCell::new(0));
+    let count = Rc::clone(&lost);
+    world.tamper = Some(Box::new(move |datagram| {
+        let lose = datagram.bytes[0] == INIT && *count.borrow() < 4;
+        *count.borrow_mut() += u32::from(lose);
+        if lose { Vec::new() } else { vec![datagram.clone()] }
+    }));
+    let handshakes = world.gateways[0].endpoint.stats().handshakes;
+    let id = world.write(0, 0, 1000);
+    world.run_for(seconds(150));
+    assert_eq!(*lost.borrow(), 4);
+    assert_eq!(world.gateways[0].endpoint.stats().handshakes, handshakes + 1);
+    assert_eq!(world.gateways[0].count(|event| matches!(event, Event::Reset(..) | Event::PeerRestarted(_))), 0);
+    assert_eq!(world.received(1, id).map(|received| received.bytes), Some(1000));
+}
+
+#[test]
+fn gateways_that_call_each_other_at_the_same_time_end_up_with_one_session() {
+    for seed in 0..8 {
+        let call_each_other = |index, other, peer: &mut satpep::PeerConfig| {
+            assert_ne!(index, other);
+            peer.address = Some(world::address(other));
+        };
+        let mut world =
+            World::with_each(Hop::geo(0.02 * f64::from(seed as u32 % 2), seed), 1, |_, _| {}, call_each_other);
+        world.connect();
+        let ids = [(1, world.send(0, 0, 200_000)), (0, world.send(1, 0, 200_000))];
+        let done = |world: &World| ids.iter().all(|(to, id)| world.is_finished(*to, *id));
+        assert!(world.run_until(seconds(10), done), "seed {seed}");
+        // Both renew their keys at about the same time, too.
+        world.run_for(seconds(250));
+        let ids = [(1, world.send(0, 0, 200_000)), (0, world.send(1, 0, 200_000))];
+        let done = |world: &World| ids.iter().all(|(to, id)| world.is_finished(*to, *id));
+        assert!(world.run_until(seconds(10), done), "seed {seed}, keys renewed");
+        for gateway in &world.gateways {
+            assert_eq!(gateway.count(|event| matches!(event, Event::Reset(..) | Event::PeerRestarted(_))), 0);
+            assert_eq!(gateway.count(is_silent), 0, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_moves_to_another_address_keeps_its_streams() {
+    let mut world = connected(1e-3, 2);
+    let down = world.send(0, 0, 3_000_000);
+    let up = world.send(1, 0, 3_000_000);
+    world.run_for(seconds(2));
+    let elsewhere: SocketAddr = "198.18.7.7:9999".parse().expect("address");
+    world.gateways[1].address = elsewhere;
+    let moved = world.now;
+    assert!(world.run_until(seconds(20), |world| world.is_finished(1, down) && world.is_finished(0, up)));
+    let peer = world.gateways[0].peers[0];
+    assert_eq!(world.gateways[0].endpoint.peer_address(peer), Some(elsewhere));
+    assert_eq!(resets(&world, 0).len() + resets(&world, 1).len(), 0);
+    assert!(world.now.since(moved) < seconds(8), "{}", world.now.since(moved));
+}
+
+#[test]
+fn an_old_datagram_from_elsewhere_moves_nobody() {
+    let mut world = connected(0.0, 2);
+    let captured = Rc::new(RefCell::new(None));
+    let keep = Rc::clone(&captured);
+    // Someone holds one datagram of the terminal's back and sends it later from another place.
+    world.tamper = Some(Box::new(move |datagram| {
+        let mut kept = keep.borrow_mut();
+        if datagram.to == world::address(0) && kept.is_none() {
+            *kept = Some(datagram.clone());
+            return Vec::new();
+        }
+        vec![datagram.clone()]
+    }));
+    world.run_for(seconds(8));
+    let mut held = captured.borrow().clone().expect("a datagram");
+    let now = world.now;
+    let hub = &mut world.gateways[0].endpoint;
+    hub.handle_datagram(now, "203.0.113.5:1".parse().expect("address"), &mut held.bytes);
+    let peer = world.gateways[0].peers[0];
+    assert_eq!(world.gateways[0].endpoint.peer_address(peer), Some(world::address(1)));
+}
+
+#[test]
+fn a_gateway_that_stops_in_order_is_bypassed_at_once() {
+    for closer in [0, 1] {
+        let mut world = connected(0.0, 1);
+        let now = world.now;
+        world.gateways[closer].endpoint.close(now);
+        // Half a round trip for the news, and then it stays like that while the other still runs and says no more.
+        world.run_for(millis(300));
+        assert_eq!(world.gateways[1 - closer].count(is_silent), 1);
+        world.run_for(seconds(9));
+        assert_ne!(world.gateways[1 - closer].state(0), PeerState::Up);
+        let ups = world.gateways[1 - closer].count(is_up);
+        assert_eq!(ups, 1, "it came back from a gateway that said it stops");
+        // Its next run is welcome.
+        world.restart(closer, 2);
+        assert!(world.run_until(seconds(10), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));
+        let id = world.send(0, 0, 1000);
+        assert!(world.run_until(seconds(3), |world| world.is_finished(1, id)));
+    }
+}
+
+#[test]
+fn a_gateway_that_stops_resets_its_streams_at_the_other_side() {
+    let mut world = connected(0.0, 1);
+    let ids = [world.write(0, 0, 1000), world.write(0, 0, 1000)];
+    world.run_for(seconds(2));
+    let now = world.now;
+    // One by name, with a reason of its own; the other because nothing more will come of it.
+    world.gateways[0].endpoint.reset(now, ids[0], ResetReason::TimedOut);
+    world.gateways[0].endpoint.close(now);
+    world.run_for(seconds(1));
+    let lost: Vec<_> = resets(&world, 1).into_iter().map(|(id, reason)| (id.number(), reason)).collect();
+    assert_eq!(lost, [(ids[0].number(), ResetReason::TimedOut), (ids[1].number(), ResetReason::Shutdown)]);
+    assert_eq!(world.gateways[1].count(is_silent), 1);
+}
+
+#[test]
+fn a_handshake_is_accepted_once_and_an_older_one_never() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.capture = Some(Vec::new());
+    world.connect();
+    world.run_for(seconds(130));
+    let captured = world.capture.take().expect("capturing");
+    let inits: Vec<_> = captured.iter().filter(|datagram| datagram.bytes[0] == INIT).collect();
+    assert!(inits.len() >= 2, "connected, and renewed the keys");
+    let now = world.now;
+    let before = world.gateways[0].endpoint.stats().dropped.replayed;
+    for init in &inits {
+        world.gateways[0].endpoint.handle_datagram(now, init.from, &mut init.bytes.clone());
+    }
+    assert_eq!(world.gateways[0].endpoint.stats().dropped.replayed, before + inits.len() as u64);
+    let id = world.send(0, 0, 1000);
+    assert!(world.run_until(seconds(3), |world| world.is_finished(1, id)));
+    assert!(world.now > Instant::ZERO);
+}
+
+#[test]
+fn a_new_peer_is_called_until_it_answers() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.unreachable.push(0);
+    world.run_for(seconds(60));
+    assert_eq!(world.gateways[1].state(0), PeerState::Connecting);
+    assert!(world.gateways[1].endpoint.stats().sent_packets < 40, "calls are spaced out");
+    let peer = world.gateways[1].peers[0];
+    let now = world.now;
+    assert_eq!(world.gateways[1].endpoint.open(now, peer), Err(satpep::OpenError::NotConnected));
+    world.unreachable.clear();
+    assert!(world.run_until(seconds(10), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));
+}
