@@ -10,6 +10,8 @@
 mod input;
 mod output;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 use crate::config::{ConfigError, EndpointConfig, PeerConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};

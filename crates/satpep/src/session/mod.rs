@@ -16,6 +16,8 @@ mod credit;
 mod input;
 mod output;
 mod streams;
+#[cfg(test)]
+mod violations;
 
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason, StreamId};

@@ -1,0 +1,154 @@
+//! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
+
+use super::*;
+use crate::wire::frame::Writer;
+use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
+use crate::{PrivateKey, ResetReason};
+
+/// Two endpoints without a link between them.
+struct Pair {
+    now: Instant,
+    ends: [Endpoint; 2],
+}
+
+fn address(index: usize) -> SocketAddr {
+    SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
+}
+
+impl Pair {
+    /// A connected pair; the second called the first.
+    fn new() -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let rate = Rate::from_bps(100_000_000);
+        let key = |index: usize| PrivateKey::from_random([index as u8 + 1; 32]);
+        let ends = [0, 1].map(|index| {
+            let config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(20));
+            let mut end = Endpoint::new(config, now, 1 << 60, [index as u8; 32]);
+            let call = (index == 1).then(|| address(0));
+            end.add_peer(now, PeerConfig::new(key(1 - index).public_key(), call)).expect("peer");
+            end
+        });
+        let mut pair = Self { now, ends };
+        pair.run(50);
+        assert!(pair.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
+        pair
+    }
+
+    /// Lets `millis` milliseconds pass.
+    fn run(&mut self, millis: u32) {
+        let mut buffer = vec![0; 65_536];
+        for _ in 0..millis {
+            self.now += Duration::from_millis(1);
+            for from in 0..2 {
+                self.ends[from].handle_timeout(self.now);
+                while let Some(transmit) = self.ends[from].poll_transmit(self.now, &mut buffer) {
+                    for datagram in buffer[..transmit.size].chunks_mut(transmit.segment_size) {
+                        self.ends[1 - from].handle_datagram(self.now, address(from), datagram);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A datagram of end 1 that carries what `write` writes, sealed with its keys under its next number.
+    fn sealed(&mut self, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let peer = &mut self.ends[1].peers[0];
+        let keys = peer.keys.current.as_ref().expect("connected");
+        let session = peer.session.as_mut().expect("connected");
+        let number = session.ledger.next_number();
+        session.ledger.record(self.now, 100, Default::default(), None);
+        let mut datagram = vec![0; 400];
+        let mut writer = Writer::new(&mut datagram[DATA_HEADER..384]);
+        write(&mut writer);
+        let length = DATA_HEADER + writer.len() + TAG;
+        datagram.truncate(length);
+        DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(&mut datagram);
+        keys.send.seal(number, &mut datagram);
+        datagram
+    }
+}
+
+fn events(end: &mut Endpoint) -> Vec<Event> {
+    std::iter::from_fn(|| end.poll_event()).collect()
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
+    let violations: [fn(&mut Writer<'_>); 3] = [
+        |writer| assert!(writer.ack([0..1 << 40].into_iter(), 0, 0)),
+        |writer| writer.stream(0, 1 << 50, 5, false).fill(1),
+        |writer| {
+            writer.stream(0, 0, 5, true).fill(1);
+            writer.stream(0, 0, 6, true).fill(1);
+        },
+    ];
+    for violation in violations {
+        let mut pair = Pair::new();
+        let id = pair.ends[0].open(pair.now, PeerId(0)).expect("open");
+        pair.ends[0].write(pair.now, id, b"hello");
+        pair.run(30);
+        let before = [0, 1].map(|index| events(&mut pair.ends[index]).len());
+        assert!(before.iter().all(|count| *count > 0));
+        // Streams of the right parity for whichever end opens the even ones.
+        let even = pair.ends[1].public_key() < pair.ends[0].public_key();
+        let mut datagram = pair.sealed(|writer| {
+            violation(writer);
+            if !even {
+                assert!(writer.ack([0..1 << 40].into_iter(), 0, 0));
+            }
+        });
+        pair.ends[0].handle_datagram(pair.now, address(1), &mut datagram);
+        let news = events(&mut pair.ends[0]);
+        assert!(news.contains(&Event::Reset(id, ResetReason::Protocol)), "{news:?}");
+        assert!(news.contains(&Event::PeerSilent(PeerId(0))), "{news:?}");
+        assert_eq!(pair.ends[0].peer_state(PeerId(0)), PeerState::Connecting);
+        assert_eq!(pair.ends[0].open(pair.now, PeerId(0)), Err(OpenError::NotConnected));
+        // The other end finds out by the silence, and calls again.
+        pair.run(12_000);
+        assert!(pair.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
+        let id = pair.ends[0].open(pair.now, PeerId(0)).expect("open");
+        assert_eq!(pair.ends[0].write(pair.now, id, b"again"), 5);
+        pair.run(30);
+        let opened = events(&mut pair.ends[1]).into_iter().any(|event| matches!(event, Event::Opened(_)));
+        assert!(opened);
+    }
+}
+
+/// Has the end send `count` datagrams that nobody sees.
+fn use_up(end: &mut Endpoint, now: Instant, count: u64) {
+    let session = end.peers[0].session.as_mut().expect("connected");
+    for _ in 0..count {
+        session.ledger.record(now, 100, Default::default(), None);
+    }
+}
+
+#[test]
+fn keys_are_renewed_after_so_many_datagrams() {
+    let mut pair = Pair::new();
+    let before = pair.ends[1].stats().handshakes;
+    use_up(&mut pair.ends[1], pair.now, (1 << 22) + 1);
+    let id = pair.ends[1].open(pair.now, PeerId(0)).expect("open");
+    pair.ends[1].write(pair.now, id, b"more");
+    pair.run(1500);
+    assert_eq!(pair.ends[1].stats().handshakes, before + 1);
+    assert_eq!(pair.ends[0].stats().dropped.replayed, 0);
+    let opened = events(&mut pair.ends[0]).into_iter().filter(|event| matches!(event, Event::Opened(_))).count();
+    assert_eq!(opened, 1, "numbers go on after a jump, and so does the session");
+}
+
+#[test]
+fn keys_that_may_not_be_used_any_more_seal_nothing() {
+    let mut pair = Pair::new();
+    // Nothing of end 0 arrives, so the keys can't be renewed.
+    use_up(&mut pair.ends[1], pair.now, 1 << 24);
+    let (now, mut buffer) = (pair.now, vec![0; 1500]);
+    let id = pair.ends[1].open(now, PeerId(0)).expect("open");
+    pair.ends[1].write(now, id, b"secret");
+    for step in 0..4000u64 {
+        let now = now + Duration::from_millis(step);
+        pair.ends[1].handle_timeout(now);
+        while let Some(transmit) = pair.ends[1].poll_transmit(now, &mut buffer) {
+            assert_ne!(buffer[0], crate::wire::packet::DATA, "{} bytes", transmit.size);
+        }
+    }
+}

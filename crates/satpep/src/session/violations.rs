@@ -1,0 +1,213 @@
+//! Tests: a peer that is who it says and breaks the protocol ends its session, and nothing else.
+
+use super::*;
+use crate::wire::frame::Writer;
+use crate::wire::varint;
+use crate::{Cipher, EndpointConfig, PrivateKey};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use units::{Bytes, Rate};
+
+const POOL: u64 = 400_000;
+const STREAM_CREDIT: u64 = 200_000;
+const MAX_STREAMS: u32 = 20;
+
+fn now() -> Instant {
+    Instant::from_nanos(1_000_000_000)
+}
+
+/// A session whose peer opens the even streams.
+fn session() -> Session {
+    let rate = Rate::from_bps(6_000_000);
+    let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
+    config.pool = Some(Bytes::new(POOL));
+    config.max_streams = MAX_STREAMS;
+    assert_eq!((config.receive_pool(), config.stream_credit()), (POOL, STREAM_CREDIT));
+    let hello = Hello {
+        epoch: 1,
+        timestamp: 1,
+        cipher: Cipher::Aes128Gcm,
+        session_credit: 1 << 20,
+        stream_credit: 1 << 16,
+        max_streams: MAX_STREAMS,
+    };
+    Session::new(&config, PeerId(0), 1, &hello, false, now())
+}
+
+/// Hands in one datagram of what `write` writes.
+fn receive(session: &mut Session, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Broken> {
+    let mut buffer = [0; 1400];
+    let mut writer = Writer::new(&mut buffer);
+    write(&mut writer);
+    let length = writer.len();
+    session.on_frames(now(), number, &buffer[..length])
+}
+
+fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
+    move |writer| writer.stream(stream, offset, length, fin).fill(7)
+}
+
+#[test]
+fn bytes_beyond_a_streams_credit_break_the_session() {
+    let mut session = session();
+    assert_eq!(receive(&mut session, 0, data(0, STREAM_CREDIT - 10, 10, false)), Ok(()));
+    assert_eq!(receive(&mut session, 1, data(2, STREAM_CREDIT - 10, 11, false)), Err(Broken));
+}
+
+#[test]
+fn bytes_beyond_the_sessions_credit_break_it() {
+    let mut session = session();
+    assert_eq!(receive(&mut session, 0, data(0, STREAM_CREDIT - 1, 1, false)), Ok(()));
+    assert_eq!(receive(&mut session, 1, data(2, STREAM_CREDIT - 1, 1, false)), Ok(()));
+    assert_eq!(receive(&mut session, 2, data(4, 0, 1, false)), Err(Broken));
+}
+
+#[test]
+fn a_reset_counts_what_its_sender_claims_to_have_sent() {
+    let mut session = session();
+    let reset =
+        |stream, offset| move |writer: &mut Writer<'_>| assert!(writer.reset(stream, ResetReason::Aborted, offset));
+    assert_eq!(receive(&mut session, 0, reset(0, STREAM_CREDIT)), Ok(()));
+    assert_eq!(receive(&mut session, 1, reset(2, STREAM_CREDIT + 1)), Err(Broken));
+}
+
+#[test]
+fn ends_that_contradict_one_another_break_the_session() {
+    let contradictions: [(u64, usize, bool); 4] = [(0, 9, true), (0, 11, true), (10, 1, false), (5, 3, true)];
+    for (offset, length, fin) in contradictions {
+        let mut session = session();
+        assert_eq!(receive(&mut session, 0, data(0, 0, 10, true)), Ok(()));
+        assert_eq!(receive(&mut session, 1, data(0, 0, 10, true)), Ok(()), "the same again is no contradiction");
+        assert_eq!(receive(&mut session, 2, data(0, offset, length, fin)), Err(Broken), "{offset} {length} {fin}");
+    }
+    let mut session = session();
+    assert_eq!(receive(&mut session, 0, data(0, 0, 10, false)), Ok(()));
+    let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(0, ResetReason::Aborted, 9));
+    assert_eq!(receive(&mut session, 1, shorter), Err(Broken));
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_sent_break_the_session() {
+    let mut session = session();
+    session.ping();
+    let mut buffer = [0; 100];
+    session.fill(now(), &mut buffer, 60, Urgency::Now).expect("a ping");
+    let ack = |to| move |writer: &mut Writer<'_>| assert!(writer.ack([0..to].into_iter(), 0, 0));
+    assert_eq!(receive(&mut session, 0, ack(1)), Ok(()));
+    assert_eq!(receive(&mut session, 1, ack(2)), Err(Broken));
+}
+
+#[test]
+fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
+    assert_eq!(receive(&mut session(), 0, data(1, 0, 1, false)), Err(Broken), "ours to open");
+    let mut session = session();
+    let outcomes: Vec<_> = (0..100).map(|k| receive(&mut session, k, data(2 * k, 0, 1, false))).collect();
+    let accepted = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
+    assert!(accepted >= MAX_STREAMS as usize && accepted <= 2 * MAX_STREAMS as usize, "{accepted}");
+}
+
+#[test]
+fn frames_that_do_not_parse_break_the_session() {
+    for frames in [&[0x3f][..], &[0x02], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0]] {
+        assert_eq!(session().on_frames(now(), 0, frames), Err(Broken), "{frames:?}");
+    }
+}
+
+#[test]
+fn what_a_closed_stream_still_brings_is_ignored() {
+    let mut session = session();
+    assert_eq!(receive(&mut session, 0, data(0, 0, 3, true)), Ok(()));
+    let mut opened = None;
+    while let Some(event) = session.poll_event() {
+        if let Event::Opened(id) = event {
+            opened = Some(id);
+        }
+    }
+    let id = opened.expect("opened");
+    session.consume(id, 3);
+    session.finish(id);
+    let mut buffer = [0; 100];
+    let filled = session.fill(now(), &mut buffer, 60, Urgency::Paced).expect("the end");
+    let ack = |writer: &mut Writer<'_>| assert!(writer.ack([0..filled.number + 1].into_iter(), 0, 0));
+    assert_eq!(receive(&mut session, 1, ack), Ok(()));
+    assert_eq!(session.poll_event(), Some(Event::Closed(id)));
+    assert_eq!(receive(&mut session, 2, data(0, 0, 3, true)), Ok(()));
+    assert_eq!(receive(&mut session, 3, |writer| assert!(writer.reset(0, ResetReason::Aborted, 3))), Ok(()));
+    assert_eq!(receive(&mut session, 4, |writer| assert!(writer.stream_credit(0, 1 << 30))), Ok(()));
+    assert_eq!(session.poll_event(), None);
+    assert_eq!(session.streams.len(), 0);
+}
+
+/// A frame of any kind with numbers that are now small, now near a limit.
+fn any_frame() -> impl Strategy<Value = (u8, u64, u64, u64, bool)> {
+    let number = || {
+        prop_oneof![
+            6 => 0u64..12,
+            2 => 0u64..3000,
+            1 => (STREAM_CREDIT - 1500)..(STREAM_CREDIT + 3),
+            1 => (varint::MAX - 3)..=varint::MAX,
+        ]
+    };
+    (0u8..12, number(), number(), number(), any::<bool>())
+}
+
+fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u64, bool)) {
+    match kind {
+        0 => drop(writer.ping()),
+        1 => drop(writer.ack([a.min(1 << 60)..a.min(1 << 60) + 1 + b % 5].into_iter(), c, b % 3)),
+        2 => drop(writer.floor(a)),
+        3 => drop(writer.session_credit(a)),
+        4 => drop(writer.stream_credit(a, b)),
+        5 => drop(writer.reset(a, ResetReason::from_code(c), b)),
+        _ => {
+            let length = (c % 40) as usize;
+            if writer.stream_room(a, b).is_some_and(|room| room >= length + 2) && b + 40 < varint::MAX {
+                writer.stream(a, b, length, flag).fill(1);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400, rng_seed: RngSeed::Fixed(3), failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whatever_frames_come_memory_is_bounded_and_nothing_panics(
+        datagrams in proptest::collection::vec(proptest::collection::vec(any_frame(), 1..6), 1..60)
+    ) {
+        let mut session = session();
+        let own = session.open().expect("a stream");
+        session.write(own, &[5; 3000]);
+        let mut buffer = [0; 1400];
+        let mut time = now();
+        for (number, frames) in datagrams.into_iter().enumerate() {
+            let outcome = receive(&mut session, number as u64, |writer| {
+                frames.into_iter().for_each(|frame| write_frame(writer, frame));
+            });
+            if outcome.is_err() {
+                // The endpoint drops the session with all it holds.
+                session.abandon(ResetReason::Protocol).for_each(drop);
+                return Ok(());
+            }
+            prop_assert!(session.credit.held() <= POOL);
+            prop_assert!(session.streams.len() <= 1 + 2 * MAX_STREAMS as usize);
+            let mut opened = Vec::new();
+            while let Some(event) = session.poll_event() {
+                if let Event::Readable(id) = event {
+                    opened.push(id);
+                }
+            }
+            for id in opened {
+                session.consume(id, 20);
+                session.finish(id);
+            }
+            time += Duration::from_millis(7);
+            session.on_timeout(time);
+            for urgency in [Urgency::Now, Urgency::Paced, Urgency::Idle] {
+                session.fill(time, &mut buffer, 60, urgency);
+            }
+        }
+    }
+}
