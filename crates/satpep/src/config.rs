@@ -34,7 +34,7 @@ pub struct EndpointConfig {
     /// How late a datagram may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
     /// seen.
     pub reordering: Duration,
-    /// Whether capacity that would idle repeats the last datagrams, so that a loss at the end costs no round trip.
+    /// Whether capacity that would idle carries repair, so that a loss at the end costs no round trip.
     /// Default true.
     pub repair: bool,
 }

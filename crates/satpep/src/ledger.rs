@@ -35,8 +35,6 @@ pub(crate) struct Settled {
     pub(crate) frames: SentFrames,
     pub(crate) ip_size: u16,
     pub(crate) delivered: bool,
-    /// Of its frames, those that a copy carries which is still under way: their fate is the copy's.
-    pub(crate) copied: SentFrames,
 }
 
 struct Entry {
@@ -46,9 +44,6 @@ struct Entry {
     eliciting: bool,
     /// When an acknowledgement first covered it without naming it.
     missing_since: Option<Instant>,
-    /// The datagram that repeats its stream data ahead of any feedback.
-    copy: Option<u64>,
-    is_copy: bool,
     frames: SentFrames,
 }
 
@@ -67,8 +62,8 @@ pub(crate) struct Ledger {
     recent_losses: VecDeque<(u64, Instant)>,
     /// When the earliest missing datagram counts as lost.
     loss_deadline: Option<Instant>,
-    /// Copies go from the newest datagram to the oldest; the next candidate lies below this number.
-    copy_below: u64,
+    /// The newest datagram known to have arrived.
+    largest_acked: Option<u64>,
 }
 
 impl Ledger {
@@ -82,7 +77,7 @@ impl Ledger {
             reordering,
             recent_losses: VecDeque::new(),
             loss_deadline: None,
-            copy_below: 0,
+            largest_acked: None,
         }
     }
 
@@ -106,25 +101,16 @@ impl Ledger {
     }
 
     /// Records the datagram [`Ledger::next_number`]. One without frames is settled from the start.
-    pub(crate) fn record(&mut self, now: Instant, ip_size: usize, frames: SentFrames, copy_of: Option<u64>) {
-        let number = self.next_number();
+    pub(crate) fn record(&mut self, now: Instant, ip_size: usize, frames: SentFrames) {
         let eliciting = !frames.is_empty();
         self.eliciting += usize::from(eliciting);
-        if let Some(original) = copy_of.and_then(|original| self.entry_mut(original)) {
-            original.copy = Some(number);
-        } else if eliciting {
-            self.copy_below = number + 1;
-        }
         let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
-        let (in_flight, is_copy) = (eliciting, copy_of.is_some());
         self.entries.push_back(Entry {
             sent: now,
             ip_size,
-            in_flight,
+            in_flight: eliciting,
             eliciting,
             missing_since: None,
-            copy: None,
-            is_copy,
             frames,
         });
         self.forget_settled();
@@ -147,6 +133,7 @@ impl Ledger {
             return Err(NeverSent);
         }
         let newest = self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.sent));
+        self.largest_acked = self.largest_acked.max(Some(ack.largest));
         for range in ack.ranges() {
             for number in range.start.max(self.first)..range.end {
                 self.settle(number, true, settled);
@@ -194,11 +181,9 @@ impl Ledger {
     fn settle(&mut self, number: u64, delivered: bool, settled: &mut Vec<Settled>) {
         let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
         entry.in_flight = false;
-        let (frames, ip_size, copy) = (std::mem::take(&mut entry.frames), entry.ip_size, entry.copy);
+        let (frames, ip_size) = (std::mem::take(&mut entry.frames), entry.ip_size);
         self.eliciting -= usize::from(self.entries[(number - self.first) as usize].eliciting);
-        let copy = copy.and_then(|copy| self.entry_mut(copy)).filter(|copy| copy.in_flight);
-        let copied = copy.map(|copy| copy.frames.clone()).unwrap_or_default();
-        settled.push(Settled { frames, ip_size, delivered, copied });
+        settled.push(Settled { frames, ip_size, delivered });
     }
 
     /// A datagram taken for lost that arrived after all was only late: wait that much longer from now on.
@@ -223,19 +208,15 @@ impl Ledger {
         }
     }
 
-    /// The newest datagram with stream data that was not repeated yet and may still be repeated, with its frames.
-    /// Each is offered once until new data is sent.
-    pub(crate) fn next_to_copy(&mut self) -> Option<(u64, SentFrames)> {
-        while self.copy_below > self.first {
-            self.copy_below -= 1;
-            let number = self.copy_below;
-            let Some(entry) = self.entry_mut(number) else { continue };
-            let carries_data = entry.frames.iter().any(|frame| matches!(frame, SentFrame::Stream { .. }));
-            if entry.in_flight && !entry.is_copy && entry.copy.is_none() && carries_data {
-                return Some((number, entry.frames.clone()));
-            }
-        }
-        None
+    /// The newest datagram known to have arrived.
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    /// The datagrams from number `from` on, with what they carried (nothing for those settled already).
+    pub(crate) fn frames_from(&self, from: u64) -> impl Iterator<Item = (u64, &SentFrames)> {
+        let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
+        self.entries.range(skipped..).zip(self.first + skipped as u64..).map(|(entry, number)| (number, &entry.frames))
     }
 }
 
@@ -252,7 +233,7 @@ mod tests {
         for number in 0..count {
             let frame =
                 SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset: number, length: 1, fin: false };
-            ledger.record(at(number), 1500, SmallVec::from_slice(&[frame]), None);
+            ledger.record(at(number), 1500, SmallVec::from_slice(&[frame]));
         }
         ledger
     }
@@ -329,29 +310,5 @@ mod tests {
         assert_eq!(acknowledge_from(&mut ledger, at(500), &[5..6], unknown_below), Ok((vec![5], vec![])));
         let settled = acknowledge_from(&mut ledger, at(850), &[5..7], unknown_below);
         assert_eq!(settled, Ok((vec![6], vec![0, 1, 2, 3, 4])));
-    }
-
-    #[test]
-    fn copies_go_newest_first_and_answer_for_their_originals() {
-        let mut ledger = ledger_with(3);
-        let (number, frames) = ledger.next_to_copy().expect("a candidate");
-        assert_eq!(number, 2);
-        ledger.record(at(10), 1500, frames.clone(), Some(number));
-        assert_eq!(ledger.next_to_copy().map(|(number, _)| number), Some(1));
-        let mut settled = Vec::new();
-        ledger.settle(2, false, &mut settled);
-        assert_eq!(settled[0].copied, frames, "the copy's feedback is not due yet");
-    }
-
-    #[test]
-    fn a_copy_answers_only_for_what_it_carries() {
-        let mut ledger = Ledger::new(Duration::ZERO);
-        let frame = |offset| SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset, length: 1, fin: false };
-        ledger.record(at(0), 1500, SmallVec::from_slice(&[frame(0), frame(1)]), None);
-        let (number, _) = ledger.next_to_copy().expect("a candidate");
-        ledger.record(at(10), 1500, SmallVec::from_slice(&[frame(1)]), Some(number));
-        let mut settled = Vec::new();
-        ledger.settle(0, false, &mut settled);
-        assert_eq!(settled[0].copied.as_slice(), [frame(1)]);
     }
 }

@@ -22,6 +22,7 @@
 //! | `stream` | the two halves of a stream and their pages of memory |
 //! | `ledger` | datagrams under way and their fate |
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
+//! | `repair` | erasure-coded repair in idle capacity |
 //! | `pacer`, `scheduler` | when to send, and who |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
@@ -38,6 +39,7 @@ mod pacer;
 mod random;
 mod ranges;
 mod received;
+mod repair;
 mod rtt;
 mod scheduler;
 mod seal;

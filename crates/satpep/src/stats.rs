@@ -69,8 +69,10 @@ pub struct PeerStats {
     pub sent_bytes: u64,
     /// Stream bytes sent again because they were lost.
     pub retransmitted_bytes: u64,
-    /// Stream bytes repeated ahead of any feedback, in capacity that would have idled.
+    /// Bytes of recovery symbols sent ahead of any feedback, in capacity that would have idled.
     pub repair_bytes: u64,
+    /// Stream bytes restored from the peer's recovery symbols.
+    pub restored_bytes: u64,
     /// Stream bytes received, each counted once.
     pub received_bytes: u64,
     /// Stream bytes held for readers.

@@ -3,6 +3,7 @@
 use super::{Broken, Session};
 use crate::event::Event;
 use crate::ledger::{SentFrame, Settled, StreamKey};
+use crate::repair::RepairSymbol;
 use crate::stream::{Sent, Stream};
 use crate::wire::frame::{AckFrame, Frame, Reader};
 use units::{Duration, Instant};
@@ -14,7 +15,10 @@ impl Session {
         let mut eliciting = false;
         while let Some(frame) = reader.next().map_err(|_| Broken)? {
             eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close);
-            self.on_frame(now, frame)?;
+            self.on_frame(now, number, frame)?;
+        }
+        if self.repairs() {
+            self.restorer.remember(number, frames);
         }
         self.received.record(now, number, eliciting, self.ack_delay());
         if self.round_ends <= now {
@@ -24,7 +28,7 @@ impl Session {
         Ok(())
     }
 
-    fn on_frame(&mut self, now: Instant, frame: Frame<'_>) -> Result<(), Broken> {
+    fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Broken> {
         match frame {
             Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
@@ -37,7 +41,30 @@ impl Session {
                 }
             }
             Frame::Close => self.closed = true,
+            Frame::Repair { back, count, recovery, index, symbol } => {
+                self.on_repair(number.checked_sub(back).ok_or(Broken)?, [count, recovery, index], symbol)?;
+            }
             Frame::Stream { stream, offset, data, fin } => {
+                if let Some(key) = self.find_or_accept(stream, true)? {
+                    self.on_data(key, offset, data, fin)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores what a recovery symbol allows to.
+    fn on_repair(&mut self, first: u64, block: [u64; 3], data: &[u8]) -> Result<(), Broken> {
+        let [count, recovery, index] = block.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
+        let symbol = RepairSymbol { first, count, recovery, index, data: data.to_vec() };
+        if !symbol.is_sound() {
+            return Err(Broken);
+        }
+        for restored in self.restorer.on_repair(symbol) {
+            let mut reader = Reader::new(&restored);
+            while let Some(frame) = reader.next().map_err(|_| Broken)? {
+                let Frame::Stream { stream, offset, data, fin } = frame else { return Err(Broken) };
+                self.stats.restored_bytes += data.len() as u64;
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, fin)?;
                 }
@@ -153,6 +180,7 @@ impl Session {
     pub(super) fn settle(&mut self, now: Instant, settled: &mut Vec<Settled>) {
         for datagram in settled.drain(..) {
             self.stats.lost_packets += u64::from(!datagram.delivered);
+            self.loss.settle(datagram.delivered);
             let mut probe = false;
             for frame in &datagram.frames {
                 match *frame {
@@ -165,7 +193,7 @@ impl Session {
                         }
                     }
                     _ if datagram.delivered => self.on_frame_delivered(frame),
-                    _ => self.on_frame_lost(frame, datagram.copied.contains(frame)),
+                    _ => self.on_frame_lost(frame),
                 }
             }
             if !probe {
@@ -198,12 +226,9 @@ impl Session {
         }
     }
 
-    fn on_frame_lost(&mut self, frame: &SentFrame, copied: bool) {
+    fn on_frame_lost(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin } => {
-                if copied {
-                    return;
-                }
                 let Some(stream) = self.stream_mut(key).filter(|stream| !stream.is_aborted()) else { return };
                 stream.send.on_lost(offset..offset + u64::from(length), fin);
                 self.activate(key);

@@ -26,6 +26,7 @@ use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::MtuSearch;
 use crate::ranges::RangeSet;
 use crate::received::Received;
+use crate::repair::{LossEstimate, RepairSymbol, Restorer};
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Flow, Flows, Scheduler};
 use crate::stats::PeerStats;
@@ -87,8 +88,13 @@ pub(crate) struct Session {
     floor_told: u64,
     /// When the current round trip ends, by which active streams are counted.
     round_ends: Instant,
-    /// When idle capacity may begin to repeat what is under way.
+    /// When idle capacity is used to repair what is under way.
     repair_at: Option<Instant>,
+    /// Recovery symbols to send, and the number up to which datagrams are covered by some.
+    repair_queue: VecDeque<RepairSymbol>,
+    repaired_to: u64,
+    loss: LossEstimate,
+    restorer: Restorer,
 
     events: VecDeque<Event>,
     stats: PeerStats,
@@ -109,9 +115,9 @@ impl Flows<StreamKey> for StreamFlows<'_> {
 }
 
 impl Session {
-    /// Idle time after which the last datagrams are repeated: long enough not to double a stream that merely pauses.
-    const REPAIR_AFTER: Duration = Duration::from_millis(15);
-    /// Below this round-trip time waiting for feedback costs less than repeating.
+    /// Idle time after which the last datagrams get repair: long enough not to add some at every pause of a stream.
+    const REPAIR_AFTER: Duration = Duration::from_millis(4);
+    /// Below this round-trip time waiting for feedback costs less than repair.
     const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
 
     /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers.
@@ -159,6 +165,10 @@ impl Session {
             floor_told: 0,
             round_ends: now,
             repair_at: None,
+            repair_queue: VecDeque::new(),
+            repaired_to: 0,
+            loss: LossEstimate::new(),
+            restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
             events: VecDeque::new(),
             stats: PeerStats::default(),
         }
@@ -170,6 +180,11 @@ impl Session {
 
     pub(crate) fn is_silent(&self) -> bool {
         self.silent
+    }
+
+    /// Whether repair ahead of loss is worth its capacity and memory here.
+    fn repairs(&self) -> bool {
+        self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT
     }
 
     fn id(&self, key: StreamKey) -> StreamId {

@@ -2,6 +2,7 @@
 
 use super::{Session, StreamFlows};
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
+use crate::repair::{HEADROOM, MAX_BLOCK, encode, symbol};
 use crate::stream::Sent;
 use crate::wire::frame::Writer;
 use units::Instant;
@@ -13,7 +14,7 @@ pub(crate) enum Urgency {
     Now,
     /// Stream data, at the link's pace.
     Paced,
-    /// Copies of what is under way, where the link would idle.
+    /// Repair ahead of loss, where the link would idle.
     Idle,
 }
 
@@ -46,9 +47,9 @@ impl Session {
         self.mtu.next_probe_at().is_some_and(|at| at <= now)
     }
 
-    /// Whether idle capacity may repeat something.
+    /// Whether idle capacity can be used for repair.
     pub(crate) fn has_idle(&self, now: Instant) -> bool {
-        self.repair_at.is_some_and(|at| at <= now)
+        !self.repair_queue.is_empty() || self.repair_at.is_some_and(|at| at <= now)
     }
 
     /// Takes the size of an IP packet to probe the path with, if it is time to.
@@ -63,7 +64,7 @@ impl Session {
         writer.pad();
         let length = writer.len();
         let frames = SentFrames::from_slice(&[SentFrame::MtuProbe(ip_size)]);
-        self.record(now, length, usize::from(ip_size) - length, frames, None)
+        self.record(now, length, usize::from(ip_size) - length, frames)
     }
 
     /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
@@ -73,30 +74,22 @@ impl Session {
         let mut frames = SentFrames::new();
         self.put_ack(now, &mut writer);
         self.put_control(&mut writer, &mut frames);
-        let mut copy_of = None;
         match urgency {
             Urgency::Now => {}
             Urgency::Paced => self.put_stream_data(now, &mut writer, &mut frames),
-            Urgency::Idle => copy_of = self.put_copy(&mut writer, &mut frames),
+            Urgency::Idle => self.put_repair(now, &mut writer, &mut frames),
         }
         if writer.is_empty() {
             return None;
         }
         let length = writer.len();
-        Some(self.record(now, length, overhead, frames, copy_of))
+        Some(self.record(now, length, overhead, frames))
     }
 
-    fn record(
-        &mut self,
-        now: Instant,
-        length: usize,
-        overhead: usize,
-        frames: SentFrames,
-        copy_of: Option<u64>,
-    ) -> Filled {
+    fn record(&mut self, now: Instant, length: usize, overhead: usize, frames: SentFrames) -> Filled {
         let number = self.ledger.next_number();
         let eliciting = !frames.is_empty();
-        self.ledger.record(now, length + overhead, frames, copy_of);
+        self.ledger.record(now, length + overhead, frames);
         self.stats.sent_packets += 1;
         if eliciting {
             self.unanswered_since.get_or_insert(now);
@@ -165,6 +158,8 @@ impl Session {
     /// Stream data in turn, until the datagram is full or nothing is left.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
         let mut any = false;
+        // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its datagram.
+        writer.reserve(if self.repairs() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
             let session_credit = self.credit.available();
             let mut flows = StreamFlows { streams: &mut self.streams, session_credit };
@@ -183,30 +178,61 @@ impl Session {
         }
         if any {
             self.wake_waiting_writers();
-            let worthwhile = self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT;
-            self.repair_at = worthwhile.then(|| now + Self::REPAIR_AFTER);
+            self.repair_at = self.repairs().then(|| now + Self::REPAIR_AFTER);
         }
     }
 
-    /// The newest datagram's stream data again, where it may still be missing.
-    fn put_copy(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<u64> {
-        while let Some((number, originals)) = self.ledger.next_to_copy() {
-            for frame in originals {
-                let SentFrame::Stream { key, offset, length, fin } = frame else { continue };
-                let Some(stream) = self.stream(key).filter(|stream| !stream.is_aborted()) else { continue };
-                let end = offset + u64::from(length);
-                let fits = writer.stream_room(key.number, offset).is_some_and(|room| room >= usize::from(length));
-                if fits && stream.send.is_outstanding(&(offset..end), fin) {
-                    stream.send.copy(offset, writer.stream(key.number, offset, usize::from(length), fin));
-                    self.stats.repair_bytes += u64::from(length);
-                    frames.push(frame);
-                }
-            }
-            if !frames.is_empty() {
-                return Some(number);
+    /// The next recovery symbol of the datagrams under way.
+    fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.repair_at.is_some_and(|at| at <= now) {
+            self.repair_at = None;
+            self.make_repair();
+        }
+        while let Some(symbol) = self.repair_queue.pop_front() {
+            let still_under_way = symbol.first + symbol.count as u64 > self.ledger.floor();
+            let back = self.ledger.next_number() - symbol.first;
+            let [count, recovery, index] = [symbol.count, symbol.recovery, symbol.index].map(|field| field as u64);
+            if still_under_way && writer.repair(back, count, recovery, index, &symbol.data) {
+                self.stats.repair_bytes += symbol.data.len() as u64;
+                frames.push(SentFrame::Ping);
+                return;
             }
         }
-        self.repair_at = None;
-        None
+    }
+
+    /// Makes blocks of the datagrams under way that no block covers yet.
+    fn make_repair(&mut self) {
+        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
+        let mut symbols = Vec::new();
+        for (number, frames) in self.ledger.frames_from(self.repaired_to.max(acked_to)) {
+            match self.symbol(frames) {
+                Some(symbol) => symbols.push((number, symbol)),
+                // What it carried is gone, because its stream was given up: the block begins after it.
+                None => symbols.clear(),
+            }
+        }
+        self.repaired_to = self.ledger.next_number();
+        for block in symbols.chunks(MAX_BLOCK) {
+            let carry_data: Vec<Vec<u8>> = block.iter().map(|(_, symbol)| symbol.clone()).collect();
+            self.repair_queue.extend(encode(block[0].0, &carry_data, self.loss.recovery_for(block.len())));
+        }
+    }
+
+    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
+    fn symbol(&self, frames: &SentFrames) -> Option<Vec<u8>> {
+        let mut complete = true;
+        let symbol = symbol(usize::from(self.mtu.current()), |writer| {
+            for frame in frames {
+                let SentFrame::Stream { key, offset, length, fin } = *frame else { continue };
+                let stream =
+                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
+                let space = writer.stream_with_length(key.number, offset, usize::from(length), fin);
+                match (stream, space) {
+                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
+                    _ => complete = false,
+                }
+            }
+        });
+        complete.then_some(symbol)
     }
 }

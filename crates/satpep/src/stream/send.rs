@@ -209,10 +209,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether the whole of a piece is still kept and awaits its acknowledgement, so that a copy of it could help.
-    pub(crate) fn is_outstanding(&self, range: &Range<u64>, fin: bool) -> bool {
-        let kept = range.start >= self.acked_to;
-        kept && (self.acked.gaps(range.clone()).next().is_some() || (fin && self.fin == Fin::Sent))
+    /// Whether the bytes of a piece are still kept.
+    pub(crate) fn keeps(&self, offset: u64, length: u16) -> bool {
+        length == 0 || offset >= self.acked_to
     }
 
     /// Forgets all data; returns how many bytes that freed.

@@ -16,6 +16,8 @@ const CLOSE: u8 = 0x07;
 const STREAM: u8 = 0x08;
 const STREAM_FIN: u8 = 0x01;
 const STREAM_LENGTH: u8 = 0x02;
+/// A recovery symbol, which fills the rest of the datagram.
+const REPAIR: u8 = 0x0c;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
@@ -37,6 +39,8 @@ pub(crate) enum Frame<'a> {
     Reset { stream: u64, reason: ResetReason, final_offset: u64 },
     /// The sender's gateway goes away in good order.
     Close,
+    /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's.
+    Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8] },
     /// Bytes of a stream.
     Stream { stream: u64, offset: u64, data: &'a [u8], fin: bool },
 }
@@ -110,6 +114,13 @@ impl<'a> Reader<'a> {
                 final_offset: self.integer()?,
             },
             CLOSE => Frame::Close,
+            REPAIR => Frame::Repair {
+                back: self.integer()?,
+                count: self.integer()?,
+                recovery: self.integer()?,
+                index: self.integer()?,
+                symbol: std::mem::take(&mut self.input),
+            },
             _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
             _ => return Err(Malformed),
         })
@@ -174,6 +185,13 @@ impl<'a> Writer<'a> {
         self.out.len() - self.at
     }
 
+    /// Leaves `bytes` at the end free.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        let kept = self.out.len().saturating_sub(bytes).max(self.at);
+        let out = std::mem::take(&mut self.out);
+        self.out = &mut out[..kept];
+    }
+
     /// Writes a frame without stream data; `false`, and nothing written, if it does not fit.
     fn put(&mut self, kind: u8, fields: &[u64]) -> bool {
         let length = 1 + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
@@ -210,6 +228,38 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn close(&mut self) -> bool {
         self.put(CLOSE, &[])
+    }
+
+    /// Writes a recovery symbol, which ends the datagram.
+    pub(crate) fn repair(&mut self, back: u64, count: u64, recovery: u64, index: u64, symbol: &[u8]) -> bool {
+        if self.room() < symbol.len() || !self.put_within(symbol.len(), REPAIR, &[back, count, recovery, index]) {
+            return false;
+        }
+        self.out[self.at..self.at + symbol.len()].copy_from_slice(symbol);
+        self.at += symbol.len();
+        true
+    }
+
+    /// Writes a frame's head if it and `body` bytes after it fit.
+    fn put_within(&mut self, body: usize, kind: u8, fields: &[u64]) -> bool {
+        let head = 1 + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
+        head + body <= self.room() && self.put(kind, fields)
+    }
+
+    /// Begins a stream frame with its length spelt out and lends the space for its data; `None` if it does not fit.
+    pub(crate) fn stream_with_length(
+        &mut self,
+        stream: u64,
+        offset: u64,
+        length: usize,
+        fin: bool,
+    ) -> Option<&mut [u8]> {
+        let kind = STREAM | STREAM_LENGTH | if fin { STREAM_FIN } else { 0 };
+        if !self.put_within(length, kind, &[stream, offset, length as u64]) {
+            return None;
+        }
+        self.at += length;
+        Some(&mut self.out[self.at - length..self.at])
     }
 
     /// Fills what is left with padding.
