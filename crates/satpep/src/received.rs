@@ -44,10 +44,10 @@ impl Received {
             self.largest_at = now;
             self.raise_floor(number.saturating_sub(Self::REPLAY_WINDOW));
         }
-        if self.numbers.len() > Self::MAX_RANGES {
-            if let Some(oldest) = self.numbers.first() {
-                self.raise_floor(oldest.end);
-            }
+        if self.numbers.len() > Self::MAX_RANGES
+            && let Some(oldest) = self.numbers.first()
+        {
+            self.raise_floor(oldest.end);
         }
         if eliciting {
             let due = if gap { now } else { now + ack_delay };

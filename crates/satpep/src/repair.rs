@@ -39,7 +39,7 @@ impl RepairSymbol {
     pub(crate) fn is_sound(&self) -> bool {
         let length = self.data.len();
         let block = (1..=MAX_BLOCK).contains(&self.count) && (1..=MAX_RECOVERY).contains(&self.recovery);
-        block && self.index < self.recovery && length > CHECKSUM && length % 2 == 0
+        block && self.index < self.recovery && length > CHECKSUM && length.is_multiple_of(2)
     }
 }
 
@@ -255,10 +255,10 @@ fn canonical(frames: &[u8]) -> Vec<u8> {
     symbol(frames.len() + HEADROOM, |writer| {
         let mut reader = Reader::new(frames);
         while let Ok(Some(frame)) = reader.next() {
-            if let Frame::Stream { stream, offset, data, fin } = frame {
-                if let Some(space) = writer.stream_with_length(stream, offset, data.len(), fin) {
-                    space.copy_from_slice(data);
-                }
+            if let Frame::Stream { stream, offset, data, fin } = frame
+                && let Some(space) = writer.stream_with_length(stream, offset, data.len(), fin)
+            {
+                space.copy_from_slice(data);
             }
         }
     })

@@ -293,7 +293,7 @@ impl Endpoint {
         let peer = &mut self.peers[id.index()];
         let cookie = peer.cookie.filter(|(_, at)| now.since(*at) < COOKIE_LIFE).map(|(cookie, _)| cookie);
         // A peer that fell silent may be found where it was last heard, or where it is configured to be.
-        let to = if peer.attempts % 2 == 0 { peer.config.address.or(peer.address) } else { peer.address };
+        let to = if peer.attempts.is_multiple_of(2) { peer.config.address.or(peer.address) } else { peer.address };
         let key = peer.config.public_key;
         let init = self.identity.initiate(&key, &hello, local_index, cookie.as_ref(), &mut self.random);
         if let (Some((datagram, pending)), Some(to)) = (init, to) {

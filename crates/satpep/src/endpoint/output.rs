@@ -55,10 +55,8 @@ impl Endpoint {
             let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent(now));
             // Where the pace allows data as well, the two share a datagram.
             let urgency = if self.pacer.is_ready(now) { Urgency::Paced } else { Urgency::Now };
-            if urgent {
-                if let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX) {
-                    return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
-                }
+            if urgent && let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX) {
+                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
             }
             self.peers[id.index()].urgent_queued = false;
             self.urgent.pop_front();

@@ -240,10 +240,10 @@ impl Session {
                 self.queue_control(key);
             }
             SentFrame::Reset(key) => {
-                if let Some((_, sent)) = self.stream_mut(key).and_then(|stream| stream.abort.ours.as_mut()) {
-                    if *sent == Sent::InFlight {
-                        *sent = Sent::Queued;
-                    }
+                if let Some((_, sent)) = self.stream_mut(key).and_then(|stream| stream.abort.ours.as_mut())
+                    && *sent == Sent::InFlight
+                {
+                    *sent = Sent::Queued;
                 }
                 self.queue_control(key);
             }

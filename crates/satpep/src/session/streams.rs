@@ -71,10 +71,10 @@ impl Session {
     }
 
     fn wait_for_space(&mut self, key: StreamKey) {
-        if let Some(stream) = self.stream_mut(key) {
-            if !std::mem::replace(&mut stream.send.writer_waits, true) {
-                self.waiting_writers.push_back(key);
-            }
+        if let Some(stream) = self.stream_mut(key)
+            && !std::mem::replace(&mut stream.send.writer_waits, true)
+        {
+            self.waiting_writers.push_back(key);
         }
     }
 
@@ -167,19 +167,19 @@ impl Session {
     /// Puts a stream with something to send into the schedule.
     pub(super) fn activate(&mut self, key: StreamKey) {
         let available = self.credit.available();
-        if let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) {
-            if stream.has_data(available) {
-                self.scheduler.activate(key, &mut stream.place);
-                self.repair_at = None;
-            }
+        if let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
+            && stream.has_data(available)
+        {
+            self.scheduler.activate(key, &mut stream.place);
+            self.repair_at = None;
         }
     }
 
     pub(super) fn queue_control(&mut self, key: StreamKey) {
-        if let Some(stream) = self.stream_mut(key) {
-            if !std::mem::replace(&mut stream.control_queued, true) {
-                self.control.push_back(key);
-            }
+        if let Some(stream) = self.stream_mut(key)
+            && !std::mem::replace(&mut stream.control_queued, true)
+        {
+            self.control.push_back(key);
         }
     }
 

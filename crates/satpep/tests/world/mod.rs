@@ -101,7 +101,7 @@ pub fn fill_pattern(stream: u64, from: u64, out: &mut [u8]) {
     let mut word = 0;
     for (index, byte) in out.iter_mut().enumerate() {
         let at = from + index as u64;
-        if index == 0 || at % 8 == 0 {
+        if index == 0 || at.is_multiple_of(8) {
             word = units::mix(units::mix(stream) ^ (at / 8));
         }
         *byte = (word >> (at % 8 * 8)) as u8;
