@@ -10,7 +10,47 @@ use emulator::Config;
 use hosts::{Hosts, RIGHT_IPV4, payload, transfer};
 use kernel::network::set_sysctls;
 use link::{LinkConfig, QueueLimit};
+use std::net::UdpSocket;
+use std::time;
 use units::{Bytes, Duration, Rate};
+
+/// Offers a little more than the link's rate for some seconds, and compares the rate of what arrives.
+fn saturate(rate: Rate) {
+    const PAYLOAD: usize = 1472;
+    let wire = Bytes::new(PAYLOAD as u64 + 28);
+    let link = LinkConfig { queue: QueueLimit::Packets(100), ..LinkConfig::new(rate, Duration::from_millis(5)) };
+    let Some(hosts) = Hosts::start(Config::new(link.clone(), link), false) else { return };
+    let receiver = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 7))).expect("a namespace").expect("bind");
+    receiver.set_read_timeout(Some(time::Duration::from_millis(500))).expect("timeout");
+    let counter = std::thread::spawn(move || {
+        let (mut arrivals, mut first, mut last) = (0u64, None, time::Instant::now());
+        while receiver.recv_from(&mut [0; PAYLOAD]).is_ok() || arrivals == 0 {
+            // The first hundred come from an empty queue.
+            arrivals += 1;
+            last = time::Instant::now();
+            if arrivals == 100 {
+                first = Some(last);
+            }
+        }
+        (arrivals - 100, last - first.expect("more than a hundred packets"))
+    });
+    let sender = hosts.left.run(|| UdpSocket::bind("198.18.0.1:0")).expect("a namespace").expect("bind");
+    let (start, interval) = (time::Instant::now(), time::Duration::from(rate.mul_f64(1.2).time_to_send(wire)));
+    let mut sent = 0;
+    while start.elapsed() < time::Duration::from_secs(10) {
+        while interval * sent < start.elapsed() {
+            sender.send_to(&[0; PAYLOAD], (RIGHT_IPV4, 7)).expect("send");
+            sent += 1;
+        }
+        std::thread::sleep(time::Duration::from_micros(500));
+    }
+    let (packets, time) = counter.join().expect("no panic");
+    let measured = Rate::from_transfer(wire * packets, time.into());
+    let report = hosts.finish();
+    let share = measured.as_bps() as f64 / rate.as_bps() as f64;
+    println!("{rate}, saturated for 10 s by UDP: {measured}, {share:.5} of it");
+    println!("  lateness, us: {:?}", report.up.lateness_us);
+}
 
 struct Case {
     name: &'static str,
@@ -21,6 +61,9 @@ struct Case {
 }
 
 fn main() {
+    for mbit in [6, 50, 300] {
+        saturate(Rate::from_bps(mbit * 1_000_000));
+    }
     let spin = Duration::from_micros(80);
     let mbit = |mbit: u64| Some(Rate::from_bps(mbit * 1_000_000));
     let (short, long) = (Duration::from_millis(5), Duration::from_millis(275));
