@@ -19,6 +19,8 @@ struct Pair {
     directory: tempfile::TempDir,
     /// The hub's gateway and the terminal's.
     running: [Option<Child>; 2],
+    /// Added to `[gateway]` of the terminal.
+    terminal_settings: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,7 +39,7 @@ impl Pair {
             }
             other => other.unwrap(),
         };
-        Some(Self { topology, directory: tempfile::tempdir().unwrap(), running: [None, None] })
+        Some(Self { topology, directory: tempfile::tempdir().unwrap(), running: [None, None], terminal_settings: "" })
     }
 
     /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
@@ -69,12 +71,15 @@ impl Pair {
     fn start(&mut self, end: End, peer_settings: &str) {
         let keys = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
         let (own, other) = if end == End::Hub { (0, 1) } else { (1, 0) };
-        let call = match end {
-            End::Hub => String::new(),
-            End::Terminal => format!("address = \"{}:4500\"", self.server().satellite_address(Family::V4)),
+        let (settings, call) = match end {
+            End::Hub => ("", String::new()),
+            End::Terminal => {
+                let hub = self.server().satellite_address(Family::V4);
+                (self.terminal_settings, format!("address = \"{hub}:4500\""))
+            }
         };
         let text = format!(
-            "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:4500\"\nconnect_timeout = \"3s\"\n\
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:4500\"\nconnect_timeout = \"3s\"\n{settings}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [control]\nsocket = \"{}\"\n\
@@ -94,6 +99,21 @@ impl Pair {
             .stdin(Stdio::null())
             .spawn();
         self.running[end as usize] = Some(child.unwrap());
+    }
+
+    /// Whether the gateway at `end` has ended because the machine lacks something, rather than come up.
+    fn lacks_something(&mut self, end: End) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while self.status(end).is_null() {
+            assert!(Instant::now() < deadline);
+            if let Some(status) = self.running[end as usize].as_mut().unwrap().try_wait().unwrap() {
+                assert_eq!(status.code(), Some(3));
+                eprintln!("skipped: see the gateway's last words");
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
     }
 
     /// SIGTERM, and wait for the end.
@@ -255,6 +275,32 @@ fn a_denied_destination_is_reset_and_counted() {
     pair.assert_reset_at(server);
     assert_eq!(pair.count(End::Hub, "denied"), 1);
     assert_eq!(pair.count(End::Hub, "connected"), 0);
+}
+
+#[test]
+fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_settings = "accept = \"confirmed\"";
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    if pair.lacks_something(End::Terminal) {
+        return;
+    }
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    for family in [Family::V4, Family::V6] {
+        let closed = SocketAddr::new(pair.server().host_address(family), 9);
+        assert_eq!(pair.try_connect(closed).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let server = pair.serve(family, 7, echo_all);
+        let mut client = pair.connect(server);
+        echoes(&mut client, b"confirmed");
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    }
+    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "refused")), (2, 2));
+    pair.kill(End::Terminal);
+    let server = pair.serve(Family::V4, 8, echo_all);
+    echoes(&mut pair.connect(server), b"nothing is held when nobody decides");
 }
 
 #[test]

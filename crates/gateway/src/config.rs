@@ -2,7 +2,7 @@
 
 mod document;
 
-use crate::rules::Rules;
+use crate::rules::{Hold, Rules};
 use document::{Document, Section};
 use ipnet::IpNet;
 use relay::routes::Routes;
@@ -188,6 +188,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         mark: mark.unwrap_or(0x6270_0000) as u32,
         routing_table: routing_table.unwrap_or(25_200) as u32,
         priority: priority.unwrap_or(25_200) as u32,
+        hold: (accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     };
     Some(Settings {
         private_key: private_key?,

@@ -6,6 +6,7 @@
 
 use crate::config::{Accept, Settings};
 use crate::control;
+use crate::hold::HeldSyns;
 use crate::metrics;
 use crate::outside::{self, OutsideTraffic};
 use crate::relays::Relays;
@@ -28,7 +29,8 @@ const UDP: Token = Token(0);
 const TIMER: Token = Token(1);
 const WAKER: Token = Token(2);
 const LISTENERS: Token = Token(3);
-const CONNECTIONS: usize = 4;
+const HELD_SYNS: Token = Token(4);
+const CONNECTIONS: usize = 5;
 
 /// What one wake does at most: batches received, connections accepted, turns given, batches sent.
 const RECEIVE_BATCHES: usize = 4;
@@ -56,6 +58,8 @@ pub struct Gateway {
     send_errors: u64,
     listeners: Vec<Socket>,
     accepting: bool,
+    /// Whether SYNs may wait in the queue.
+    syns_wait: bool,
     relays: Relays,
     steering: Option<Steering>,
     outside: Option<OutsideTraffic>,
@@ -165,12 +169,15 @@ impl Gateway {
         let public_key = endpoint.public_key().to_string();
         let own = routes::own_addresses()?;
         let registry = poll.registry().try_clone().map_err(while_doing("creating a poll"))?;
-        let relays = Relays::new(endpoint, peers, &settings, &own, registry, CONNECTIONS);
+        let mut relays = Relays::new(endpoint, peers, &settings, &own, registry, CONNECTIONS);
         let outside = match &settings.link.interface {
             None => None,
             Some(name) => Some(OutsideTraffic::new(name).map_err(while_doing(format!("[link] interface {name}")))?),
         };
         let listeners = listeners(&settings)?;
+        if settings.accept == Accept::Confirmed && !listeners.is_empty() {
+            relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
+        }
         let steering = Some(Steering::new(settings.rules.clone())?);
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         services.push(Box::new(control::serve(&settings.control, handle.clone())?));
@@ -192,6 +199,7 @@ impl Gateway {
             send_errors: 0,
             listeners,
             accepting: false,
+            syns_wait: false,
             relays,
             steering,
             outside,
@@ -211,6 +219,9 @@ impl Gateway {
         let watch = |fd: RawFd, token, interest| registry.register(&mut SourceFd(&fd), token, interest);
         watch(self.udp.as_raw_fd(), UDP, Interest::READABLE | Interest::WRITABLE)?;
         watch(self.timer.as_raw_fd(), TIMER, Interest::READABLE)?;
+        if let Some(syns) = &self.relays.held_syns {
+            watch(syns.as_raw_fd(), HELD_SYNS, Interest::READABLE)?;
+        }
         self.listeners.iter().try_for_each(|listener| watch(listener.as_raw_fd(), LISTENERS, Interest::READABLE))
     }
 
@@ -247,7 +258,7 @@ impl Gateway {
 
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool {
-        self.udp_readable || self.accepting || self.relays.has_work()
+        self.udp_readable || self.accepting || self.syns_wait || self.relays.has_work()
     }
 
     fn on_event(&mut self, now: Instant, event: &mio::event::Event) {
@@ -257,6 +268,7 @@ impl Gateway {
                 self.udp_writable |= event.is_writable();
             }
             LISTENERS => self.accepting = true,
+            HELD_SYNS => self.syns_wait = true,
             TIMER => {
                 self.timer_set_to = None;
                 // Whatever it says, `step` looks at the clock.
@@ -276,6 +288,7 @@ impl Gateway {
             self.tick(now);
         }
         self.receive(now);
+        self.hold(now);
         self.accept(now);
         self.take_events(now);
         self.relays.run(now, TURNS);
@@ -329,6 +342,18 @@ impl Gateway {
                     Err(error) => tracing::debug!(%error, "accept"),
                 }
                 self.accepting = true;
+            }
+        }
+    }
+
+    fn hold(&mut self, now: Instant) {
+        for _ in 0..ACCEPTS {
+            let (true, Some(syns)) = (self.syns_wait, self.relays.held_syns.as_mut()) else { return };
+            match syns.receive() {
+                Ok(Some((held, open))) => self.relays.hold(now, held, open),
+                Ok(None) => self.syns_wait = false,
+                // Some SYNs did not fit into the socket; their clients send others.
+                Err(error) => tracing::warn!(%error, "the queue of SYNs overflowed"),
             }
         }
     }

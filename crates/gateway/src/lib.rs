@@ -7,6 +7,7 @@
 pub mod config;
 mod control;
 mod daemon;
+mod hold;
 mod metrics;
 mod outside;
 mod relays;

@@ -7,6 +7,8 @@
 mod pump;
 
 use crate::config::{Peer, Settings};
+use crate::hold::HeldSyns;
+use kernel::nfqueue::Held;
 use kernel::transparent;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -26,6 +28,9 @@ use units::{Duration, Instant};
 /// How long the far side waits for the rest of a preamble: its bytes leave together, so what is lost is repaired soon.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a client has to complete the handshake after its held SYN has been let go.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// All relayed connections, and the transport that carries them.
 pub(crate) struct Relays {
     pub(crate) endpoint: Endpoint,
@@ -42,6 +47,9 @@ pub(crate) struct Relays {
     routes: Routes<usize>,
     mark: u32,
     connect_timeout: Duration,
+    /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
+    pub(crate) held_syns: Option<HeldSyns>,
+    unaccepted: HashMap<Open, usize>,
     pub(crate) counters: Counters,
 }
 
@@ -67,6 +75,7 @@ pub(crate) struct Connection {
     /// Bytes read from the stream and taken by TCP.
     pub(crate) to_tcp: u64,
     socket: Option<Socket>,
+    syn: Option<Held>,
     parser: Parser,
     deadline: Option<Instant>,
     readable: bool,
@@ -131,6 +140,8 @@ impl Relays {
             routes: settings.routes.clone(),
             mark: settings.rules.made(),
             connect_timeout: settings.connect_timeout,
+            held_syns: None,
+            unaccepted: HashMap::new(),
             counters: Counters::default(),
         }
     }
@@ -183,6 +194,9 @@ impl Relays {
     /// A client has connected: its data go to the far side at once.
     pub(crate) fn accept(&mut self, now: Instant, socket: Socket, client: SocketAddr, called: SocketAddr) {
         let open = Open { source: client, destination: called };
+        if self.held_syns.is_some() {
+            return self.accept_released(now, socket, &open);
+        }
         let Some((stream, peer)) = self.open_stream(now, &open) else {
             // Dropping the socket resets the client.
             self.counters.turned_away += 1;
@@ -196,6 +210,45 @@ impl Relays {
         self.counters.accepted += 1;
         tracing::debug!(%client, destination = %called, peer = self.peers[peer].settings.name, "accepted");
         self.attach(now, key, socket);
+    }
+
+    /// A client wants to connect; its SYN is held until the server has answered.
+    pub(crate) fn hold(&mut self, now: Instant, held: Held, open: Open) {
+        let is_repeated = self.unaccepted.contains_key(&open);
+        let Some(syns) = self.held_syns.as_mut() else { return };
+        if is_repeated {
+            return syns.forget(&held);
+        }
+        let Some((stream, peer)) = self.open_stream(now, &open) else {
+            self.counters.turned_away += 1;
+            if let Some(syns) = self.held_syns.as_mut() {
+                syns.refuse(&held);
+            }
+            return;
+        };
+        let mut connection = Connection::new(State::Confirming, stream, peer, true, now);
+        connection.open = Some(open);
+        connection.syn = Some(held);
+        let key = self.insert(connection);
+        self.unaccepted.insert(open, key);
+        // The far side gives up first, and says why.
+        self.set_deadline(key, Some(now + self.connect_timeout + OPEN_TIMEOUT));
+    }
+
+    /// A client has connected after its SYN was let go.
+    fn accept_released(&mut self, now: Instant, socket: Socket, open: &Open) {
+        match self.unaccepted.get(open) {
+            Some(&key) if self.connections[key].state == State::Released => {
+                self.unaccepted.remove(open);
+                self.set_deadline(key, None);
+                self.counters.accepted += 1;
+                self.connections[key].readable = true;
+                self.apply(now, key, Event::Accepted);
+                self.attach(now, key, socket);
+            }
+            // Its server's answer has come to nothing meanwhile; dropping the socket resets the client.
+            _ => self.counters.turned_away += 1,
+        }
     }
 
     /// What the transport has to say about streams.
@@ -348,7 +401,17 @@ impl Relays {
                 self.close_socket(key);
             }
             Action::Connect => self.connect(now, key),
-            Action::ReleaseSyn | Action::RefuseSyn => {}
+            Action::ReleaseSyn => {
+                if let (Some(syns), Some(held)) = (self.held_syns.as_mut(), connection.syn.take()) {
+                    syns.release(&held);
+                }
+                self.set_deadline(key, Some(now + HANDSHAKE_TIMEOUT));
+            }
+            Action::RefuseSyn => {
+                if let (Some(syns), Some(held)) = (self.held_syns.as_mut(), connection.syn.take()) {
+                    syns.refuse(&held);
+                }
+            }
         }
     }
 
@@ -402,6 +465,10 @@ impl Relays {
             self.counters.reset += 1;
         }
         if let Some(open) = connection.open {
+            // The same addresses may ask for another connection by now.
+            if self.unaccepted.get(&open) == Some(&key) {
+                self.unaccepted.remove(&open);
+            }
             tracing::debug!(
                 client = %open.source,
                 destination = %open.destination,
@@ -442,6 +509,7 @@ impl Connection {
             from_tcp: 0,
             to_tcp: 0,
             socket: None,
+            syn: None,
             parser: Parser::new(),
             deadline: None,
             readable: false,

@@ -10,6 +10,7 @@
 //! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
 //! | `bypass` | connections | seen first while the peer was down, or not ours: end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
+//! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
@@ -17,6 +18,9 @@
 use ipnet::IpNet;
 use kernel::{Error, nftables, routes};
 use std::fmt::Write;
+
+/// Matches the packet that asks for a connection.
+const SYN: &str = "tcp flags & (fin|syn|rst|ack) == syn";
 
 /// What the rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,17 @@ pub struct Rules {
     pub routing_table: u32,
     /// Priority of the routing rule.
     pub priority: u32,
+    /// Whether SYNs are held, in the queue with the number of `port`, until the server has answered.
+    pub hold: Option<Hold>,
+}
+
+/// How SYNs are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// By nftables' own `queue`.
+    Nftables,
+    /// By the target NFQUEUE of iptables, for kernels without the former.
+    Iptables,
 }
 
 impl Rules {
@@ -60,26 +75,38 @@ impl Rules {
         self.mark + 5
     }
 
+    /// Mark of held SYNs that are to be answered with a reset.
+    pub fn refused(&self) -> u32 {
+        self.mark + 6
+    }
+
     /// The script that sets up the table, in place of one that a killed predecessor may have left. Nothing is
     /// intercepted until [`Rules::intercept_script`] names destinations.
     pub fn setup_script(&self) -> String {
         let Self { table, port, .. } = self;
         let (deliver, near, far) = (self.deliver(), self.near(), self.far());
         let (bypass, made) = (self.bypass(), self.made());
-        let near_rules = if self.interfaces.is_empty() {
-            String::new()
-        } else {
-            let lan = quoted_list(&self.interfaces);
-            format!(
-                "    iifname {lan} tcp flags & (fin|syn|rst|ack) == syn ct mark 0 fib daddr type != local jump decide
-    ct mark {near:#x} ct direction original socket transparent 1 meta mark set {deliver:#x} accept
+        let lan = quoted_list(&self.interfaces);
+        let (mut arrival_rules, mut near_rules) = (String::new(), String::new());
+        if !self.interfaces.is_empty() {
+            arrival_rules = format!("    iifname {lan} {SYN} ct mark 0 fib daddr type != local jump decide\n");
+            if self.hold == Some(Hold::Nftables) {
+                let _ =
+                    writeln!(arrival_rules, "    iifname {lan} {SYN} ct mark {near:#x} queue flags bypass to {port}");
+            }
+            if self.hold.is_some() {
+                near_rules = format!("    meta mark {:#x} meta l4proto tcp reject with tcp reset\n", self.refused());
+            }
+            let _ = write!(
+                near_rules,
+                "    ct mark {near:#x} ct direction original socket transparent 1 meta mark set {deliver:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept
-    iifname {lan} ct mark {near:#x} tcp flags & (fin|syn|rst|ack) == syn ct mark set {bypass:#x} accept
+    iifname {lan} ct mark {near:#x} {SYN} ct mark set {bypass:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp reject with tcp reset
 "
-            )
-        };
+            );
+        }
         let forward_rules = self.satellite.as_ref().map_or(String::new(), |sat| {
             format!(
                 "    oifname \"{sat}\" tcp flags & (syn|rst) == syn tcp option maxseg size set rt mtu
@@ -98,8 +125,11 @@ table inet {table} {{
     ip6 daddr @near6 ct mark set {near:#x} return
     ct mark set {bypass:#x}
   }}
+  chain arrival {{
+    type filter hook prerouting priority mangle - 10; policy accept;
+{arrival_rules}  }}
   chain prerouting {{
-    type filter hook prerouting priority mangle; policy accept;
+    type filter hook prerouting priority mangle + 10; policy accept;
 {near_rules}    ct mark {far:#x} ct direction reply meta l4proto tcp socket transparent 1 meta mark set {deliver:#x} accept
     ct mark {far:#x} ct direction reply meta l4proto tcp fib daddr type != local reject with tcp reset
   }}
@@ -168,6 +198,23 @@ table inet {table} {{
             .collect()
     }
 
+    /// The commands that put SYNs to be held into the queue where nftables cannot: between the chain that decides and
+    /// the one that delivers. Program and arguments.
+    pub fn hold_commands(&self, remove: bool) -> Vec<(&'static str, String)> {
+        if self.hold != Some(Hold::Iptables) {
+            return Vec::new();
+        }
+        let (verb, near, port) = (if remove { "-D" } else { "-I" }, self.near(), self.port);
+        let command = |interface: &String| {
+            format!(
+                "-w -t mangle {verb} PREROUTING -i {interface} -p tcp --syn -m connmark --mark {near:#x} \
+                 -j NFQUEUE --queue-num {port} --queue-bypass"
+            )
+        };
+        let each = |program| self.interfaces.iter().map(move |interface| (program, command(interface)));
+        each("iptables").chain(each("ip6tables")).collect()
+    }
+
     /// Everything that a start runs, as an operator would type it.
     pub fn dry_run(&self, prefixes: &[IpNet]) -> String {
         let mut text = String::new();
@@ -176,6 +223,9 @@ table inet {table} {{
         }
         for command in self.setup_commands() {
             let _ = writeln!(text, "ip {command}");
+        }
+        for (program, arguments) in self.hold_commands(false) {
+            let _ = writeln!(text, "{program} {arguments}");
         }
         let _ = write!(text, "nft -f - <<'EOF'\n{}EOF\n", self.setup_script());
         let _ = write!(text, "# once every peer answers:\nnft -f - <<'EOF'\n{}EOF\n", self.intercept_script(prefixes));
@@ -196,16 +246,42 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let installed = Self { rules, prefixes: Vec::new() };
-        for command in installed.rules.removal_commands() {
-            // A leftover may or may not exist.
-            let _ = routes::ip(&command);
-        }
+        let mut installed = Self { rules, prefixes: Vec::new() };
+        installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
         }
-        nftables::run_script(&installed.rules.setup_script())?;
+        match nftables::run_script(&installed.rules.setup_script()) {
+            Err(_) if installed.rules.hold.is_some() => installed.hold_by_iptables()?,
+            result => result?,
+        }
         Ok(installed)
+    }
+
+    /// Sets up rules for a kernel whose nftables cannot hold packets.
+    fn hold_by_iptables(&mut self) -> Result<(), Error> {
+        self.rules.hold = Some(Hold::Iptables);
+        nftables::run_script(&self.rules.setup_script())?;
+        for (program, arguments) in self.rules.hold_commands(true) {
+            // A leftover may or may not exist.
+            let _ = routes::run(program, &arguments);
+        }
+        for (program, arguments) in self.rules.hold_commands(false) {
+            routes::run(program, &arguments).map_err(|error| {
+                Error::Missing(format!("accept = \"confirmed\" needs nftables' queue or iptables' NFQUEUE: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn remove_commands(&self) {
+        for command in self.rules.removal_commands() {
+            // What does not exist need not be removed; `ip route flush` of an empty table fails, too.
+            let _ = routes::ip(&command);
+        }
+        for (program, arguments) in self.rules.hold_commands(true) {
+            let _ = routes::run(program, &arguments);
+        }
     }
 
     /// Intercepts new connections to `prefixes`, and to nothing else. Connections that exist stay on their way.
@@ -226,10 +302,7 @@ impl Drop for Installed {
         if let Err(error) = nftables::run_script(&self.rules.removal_script()) {
             tracing::warn!(%error, "the nftables table could not be removed");
         }
-        for command in self.rules.removal_commands() {
-            // `ip route flush` of an empty table fails, and so does removing what somebody else has removed.
-            let _ = routes::ip(&command);
-        }
+        self.remove_commands();
     }
 }
 
@@ -251,6 +324,7 @@ mod tests {
             mark: 0x6270_0000,
             routing_table: 25_200,
             priority: 25_200,
+            hold: None,
         }
     }
 
@@ -267,6 +341,20 @@ mod tests {
         let script = Rules { interfaces: Vec::new(), ..rules() }.setup_script();
         assert!(!script.contains("tproxy") && !script.contains("iifname {"), "{script}");
         assert!(script.contains("socket transparent 1"), "servers' answers still reach its sockets: {script}");
+    }
+
+    #[test]
+    fn syns_are_held_between_the_decision_and_the_delivery() {
+        let nftables = Rules { hold: Some(Hold::Nftables), ..rules() };
+        assert!(nftables.setup_script().contains("queue flags bypass to 4501"));
+        assert!(nftables.hold_commands(false).is_empty());
+        let iptables = Rules { hold: Some(Hold::Iptables), ..rules() };
+        assert!(!iptables.setup_script().contains("queue"));
+        assert_eq!(iptables.hold_commands(false).len(), 4, "two interfaces, two families");
+        for rules in [nftables, iptables] {
+            assert!(rules.setup_script().contains("meta mark 0x62700006 meta l4proto tcp reject with tcp reset"));
+        }
+        assert!(!rules().setup_script().contains("0x62700006"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod clock;
 mod error;
 pub mod namespace;
 pub mod network;
+pub mod nfqueue;
 pub mod nftables;
 pub mod packet;
 pub mod poll;

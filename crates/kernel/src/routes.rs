@@ -9,12 +9,21 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// If `ip` is not installed, the process may not change routes, or `ip` refuses (with what it says).
 pub fn ip(arguments: &str) -> Result<(), Error> {
-    let output = Command::new("ip")
+    run("ip", arguments)
+}
+
+/// As [`ip`], for another program that changes the network.
+///
+/// # Errors
+/// If the program is not installed, the process may not change the network, or the program refuses (with what it says).
+pub fn run(program: &str, arguments: &str) -> Result<(), Error> {
+    let package = if program == "ip" { "iproute2" } else { "iptables" };
+    let output = Command::new(program)
         .args(arguments.split_whitespace())
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| not_started("ip", "iproute2", error))?;
-    if output.status.success() { Ok(()) } else { Err(refused(&format!("ip {arguments}"), &output.stderr)) }
+        .map_err(|error| not_started(program, package, error))?;
+    if output.status.success() { Ok(()) } else { Err(refused(&format!("{program} {arguments}"), &output.stderr)) }
 }
 
 /// The addresses of all interfaces in the network namespace of the calling thread.
