@@ -31,6 +31,9 @@
 mod config;
 mod endpoint;
 mod event;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod key;
 mod ledger;

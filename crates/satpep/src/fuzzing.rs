@@ -1,0 +1,46 @@
+//! A way in for the fuzzer, past the cipher.
+
+use crate::config::EndpointConfig;
+use crate::event::{Event, PeerId, ResetReason};
+use crate::handshake::Hello;
+use crate::session::{Session, Urgency};
+use crate::{Cipher, PrivateKey};
+use units::{Bytes, Duration, Instant, Rate};
+
+/// Hands the pieces of `input` (each after a byte with its length) to a session as the frames of one datagram after the
+/// other, with a reader that takes what comes, and sends what the session has to say to nobody.
+pub fn session(mut input: &[u8]) {
+    let rate = Rate::from_bps(6_000_000);
+    let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
+    config.pool = Some(Bytes::new(1 << 20));
+    config.max_streams = 20;
+    let (credit, cipher) = (1 << 20, Cipher::Aes128Gcm);
+    let hello =
+        Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 };
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut session = Session::new(&config, PeerId(0), 1, &hello, false, now);
+    let own = session.open().expect("the first stream");
+    session.write(own, &[7; 3000]);
+    let mut buffer = [0; 1400];
+    for number in 0.. {
+        let Some((&length, rest)) = input.split_first() else { return };
+        let (frames, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        input = rest;
+        if session.on_frames(now, number, frames).is_err() {
+            session.abandon(ResetReason::Protocol).for_each(drop);
+            return;
+        }
+        while let Some(event) = session.poll_event() {
+            if let Event::Readable(id) = event {
+                session.consume(id, 1000);
+                session.finish(id);
+            }
+        }
+        assert!(session.stats(now).receive_buffered <= 1 << 20, "more than the pool is held");
+        now += Duration::from_millis(u64::from(length));
+        session.on_timeout(now);
+        for urgency in [Urgency::Now, Urgency::Paced, Urgency::Idle] {
+            session.fill(now, &mut buffer, 60, urgency);
+        }
+    }
+}
