@@ -17,8 +17,9 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	.ci/sans-io
 
-bench:
+bench: build
 	$(CARGO) bench --workspace
+	$(CARGO) run --release --bin bentpipe -- bench peers hub stalled echo throughput connections
 
 demo: build
 	$(CARGO) run --release --bin bentpipe -- demo

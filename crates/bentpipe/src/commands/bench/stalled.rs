@@ -94,7 +94,9 @@ impl Stalled {
         let options = SocketOptions::default();
         let address = SocketAddr::new(server.host_address(experiment.workload.family), PORT);
         let listener: TcpListener = server.host.run(|| listen(address, &options))??;
-        let (mut reader, _) = client.run(|| connect(address, &options))??;
+        // Without a buffer of fixed size the client's kernel would go on reading for it, tens of megabytes.
+        let reader_options = SocketOptions { receive_buffer: Some(Bytes::new(64 * 1024)), ..options.clone() };
+        let (mut reader, _) = client.run(|| connect(address, &reader_options))??;
         request(&mut reader)?;
         let (mut writer, ..) = accept(&listener, &options)?;
         writer.set_write_timeout(Some(STANDSTILL)).map_err(Failure::failed)?;

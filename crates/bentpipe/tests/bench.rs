@@ -1,0 +1,51 @@
+//! The experiments of `bentpipe bench` that are quick enough to be tests, too. Where the machine allows neither root nor
+//! user namespaces, the tests say so and pass.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// The rows of one experiment, or `None` where the machine lacks what it needs.
+fn rows(name: &str) -> Option<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let output = command
+        .args(["bench", name, "--repeats", "1", "--json"])
+        .env("BENTPIPE_LOG", "warn")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {told}");
+        return None;
+    }
+    assert!(output.status.success(), "{told}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["benches"][0]["name"], name);
+    Some(result["benches"][0]["rows"].clone())
+}
+
+#[test]
+fn a_new_connection_costs_one_round_trip_where_end_to_end_it_costs_two() {
+    let Some(rows) = rows("echo") else { return };
+    let round_trips = |row: usize| rows[row]["time_ms"].as_f64().unwrap() / rows[row]["rtt_ms"].as_f64().unwrap();
+    assert!((1.0..1.5).contains(&round_trips(0)), "{rows}");
+    assert!(round_trips(1) > 1.95, "{rows}");
+}
+
+#[test]
+fn five_thousand_connections_are_open_at_once_and_each_is_verified() {
+    let Some(rows) = rows("connections") else { return };
+    assert_eq!(rows[0]["verified"], 5_000);
+    for gateway in ["hub_bytes_per_idle_stream", "terminal_bytes_per_idle_stream"] {
+        assert!(rows[0][gateway].as_f64().unwrap() < 64.0 * 1024.0, "{rows}");
+    }
+}
+
+#[test]
+fn an_unknown_experiment_is_named_with_exit_code_2() {
+    let output = Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(["bench", "everything"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("everything") && told.lines().count() == 1, "{told}");
+}

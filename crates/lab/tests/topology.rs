@@ -1,0 +1,75 @@
+//! Private networks on the machine that runs the tests. Where it may not create any, the tests say so and pass.
+#![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
+
+use lab::transfer::Checksum;
+use lab::{Direction, Ends, Error, Family, LinkParameters, Satellite, Topology, Workload, flows};
+use units::{Bytes, Duration, Probability, Rate};
+
+const LINK: LinkParameters = LinkParameters {
+    rate: Rate::from_bps(20_000_000),
+    rtt: Duration::from_millis(60),
+    loss: Probability::ZERO,
+    seed: 1,
+};
+
+/// A network, or `None` where the machine does not allow one.
+fn topology(terminals: usize, satellite: Option<Satellite>) -> Option<Topology> {
+    match Topology::new(terminals, satellite) {
+        Ok(topology) => Some(topology),
+        Err(Error::Missing(what)) => {
+            eprintln!("skipped: {what}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn workload(direction: Direction, family: Family) -> Workload {
+    Workload {
+        direction,
+        size: Bytes::new(100_000),
+        checksum: Checksum::Sha256,
+        family,
+        congestion_control: Some("cubic".into()),
+        timeout: Duration::from_secs(20),
+        seed: 1,
+    }
+}
+
+#[test]
+fn terminals_share_the_satellite_in_both_directions_and_families() {
+    let Some(topology) = topology(3, Some(LINK.satellite())) else { return };
+    let ends: Vec<_> = topology.terminals.iter().map(|client| Ends { client, server: &topology.hub }).collect();
+    for (direction, family) in [(Direction::Down, Family::V4), (Direction::Up, Family::V6)] {
+        let flows = flows::run(&ends, &workload(direction, family)).expect("the flows end");
+        assert_eq!(flows.len(), 3);
+        for flow in &flows {
+            assert!(flow.verified);
+            assert_eq!(flow.bytes, Bytes::new(100_000));
+            assert!(flow.time() > LINK.rtt, "a handshake and data take more than one round trip");
+            assert_eq!(flow.trace.bytes_at(flow.time()), 100_000.0);
+        }
+    }
+    let report = topology.stop().expect("it ran to the end").expect("there is a satellite");
+    for direction in [report.up, report.down] {
+        assert!(direction.delivered.bytes > 300_000, "one of the directions carried all the data: {direction:?}");
+        assert_eq!(direction.dropped.loss.packets, 0);
+        assert_eq!(direction.dropped.receive_overrun, 0);
+    }
+}
+
+#[test]
+fn a_wired_pair_needs_no_satellite() {
+    let Some(topology) = topology(1, None) else { return };
+    let ends = [Ends { client: &topology.terminals[0], server: &topology.hub }];
+    let flows = flows::run(&ends, &workload(Direction::Up, Family::V4)).expect("the flow ends");
+    assert!(flows[0].verified && flows[0].time() < LINK.rtt);
+    assert!(topology.stop().expect("nothing ran").is_none());
+}
+
+#[test]
+fn networks_that_make_no_sense_are_refused() {
+    for (terminals, satellite) in [(0, None), (2, None), (Topology::MAX_TERMINALS + 1, Some(LINK.satellite()))] {
+        assert!(matches!(Topology::new(terminals, satellite), Err(Error::Input(_))), "{terminals}");
+    }
+}
