@@ -399,6 +399,37 @@ fn connections_bypass_a_silent_peer_and_acceleration_comes_back() {
 }
 
 #[test]
+fn a_client_that_vanishes_frees_its_stream() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_settings = "tcp_timeout = \"1s\"";
+    pair.start(End::Hub, "connect_from = \"own\"");
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    let (report, seen) = std::sync::mpsc::channel();
+    let server = pair.serve(Family::V4, 7, move |mut stream| {
+        report.send(Ok(stream.peer_addr().unwrap().ip())).unwrap();
+        let error = loop {
+            if let Err(error) = stream.write_all(&[0; 100_000]) {
+                break error.kind();
+            }
+        };
+        report.send(Err(error)).unwrap();
+    });
+    let client = pair.connect(server);
+    let hub: std::net::IpAddr = "198.18.1.1".parse().unwrap();
+    assert_eq!(seen.recv_timeout(PATIENCE), Ok(Ok(hub)), "with connect_from = \"own\" the gateway's address is seen");
+    let cut = pair.client().host.command("ip").args(["link", "set", "eth0", "down"]).status().unwrap();
+    assert!(cut.success());
+    let end = seen.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(end, Err(ErrorKind::ConnectionReset), "the server learns that its client has gone");
+    for end in [End::Hub, End::Terminal] {
+        assert_eq!(pair.status(end)["streams"].as_array().map(Vec::len), Some(0));
+    }
+    drop(client);
+}
+
+#[test]
 fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
     const LENGTH: usize = 200_000_000;
     let Some(pair) = Pair::up("") else { return };

@@ -28,6 +28,8 @@ pub struct Settings {
     pub accept: Accept,
     /// How long to try to reach a server.
     pub connect_timeout: Duration,
+    /// How long TCP may leave data unacknowledged before its host counts as gone.
+    pub tcp_timeout: Duration,
     /// The satellite link.
     pub link: Link,
     /// Interception.
@@ -150,6 +152,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let accepts = [("immediate", Accept::Immediate), ("confirmed", Accept::Confirmed)];
     let accept = gateway.choice("accept", &accepts);
     let connect_timeout = gateway.parsed("connect_timeout", "a duration such as \"20s\"");
+    let tcp_timeout = gateway.parsed("tcp_timeout", "a duration such as \"180s\"");
     gateway.end(document);
 
     let link = read_link(document);
@@ -197,6 +200,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
         accept: accept.unwrap_or(Accept::Immediate),
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
+        tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(180)),
         link,
         rules,
         peers,

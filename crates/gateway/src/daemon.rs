@@ -300,6 +300,7 @@ impl Gateway {
 
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + outside::PERIOD;
+        self.relays.sweep(now);
         // A listener that ran out of descriptors tries again.
         self.accepting |= !self.listeners.is_empty();
         if let Some(outside) = &mut self.outside {
@@ -388,7 +389,10 @@ impl Gateway {
             if !self.udp_writable {
                 return;
             }
-            let next = self.unsent.take().or_else(|| self.relays.endpoint.poll_transmit(now, &mut self.send_buffer));
+            // The system may turn out not to take batches.
+            let size = self.udp.batch_size(self.settings.link.mtu).min(self.send_buffer.len());
+            let buffer = &mut self.send_buffer[..size];
+            let next = self.unsent.take().or_else(|| self.relays.endpoint.poll_transmit(now, buffer));
             let Some(transmit) = next else { return };
             match self.udp.send(transmit.to, &self.send_buffer[..transmit.size], transmit.segment_size) {
                 Ok(()) => {}

@@ -47,6 +47,8 @@ pub(crate) struct Relays {
     routes: Routes<usize>,
     mark: u32,
     connect_timeout: Duration,
+    tcp_timeout: Duration,
+    next_sweep: Instant,
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
     unaccepted: HashMap<Open, usize>,
@@ -76,6 +78,8 @@ pub(crate) struct Connection {
     pub(crate) to_tcp: u64,
     socket: Option<Socket>,
     syn: Option<Held>,
+    /// When a sweep first found data under way and no acknowledgement coming.
+    unacknowledged_since: Option<Instant>,
     parser: Parser,
     deadline: Option<Instant>,
     readable: bool,
@@ -140,6 +144,8 @@ impl Relays {
             routes: settings.routes.clone(),
             mark: settings.rules.made(),
             connect_timeout: settings.connect_timeout,
+            tcp_timeout: settings.tcp_timeout,
+            next_sweep: Instant::ZERO,
             held_syns: None,
             unaccepted: HashMap::new(),
             counters: Counters::default(),
@@ -349,6 +355,28 @@ impl Relays {
         }
     }
 
+    /// From time to time, ends connections whose host has vanished with data under way. Keepalive notices those that
+    /// vanish while idle, but the kernel itself sends data again for a quarter of an hour.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        let period = (self.tcp_timeout / 4).min(Duration::from_secs(10));
+        self.next_sweep = now + period;
+        let mut vanished = Vec::new();
+        for (key, connection) in &mut self.connections {
+            if connection.state == State::Connecting || !connection.is_unacknowledged(period) {
+                connection.unacknowledged_since = None;
+            } else if now.since(*connection.unacknowledged_since.get_or_insert(now)) > self.tcp_timeout {
+                vanished.push(key);
+            }
+        }
+        for key in vanished {
+            tracing::debug!(open = ?self.connections[key].open, "the host has vanished");
+            self.apply(now, key, Event::TcpReset);
+        }
+    }
+
     /// Resets every connection: this gateway stops.
     pub(crate) fn shut_down(&mut self, now: Instant) {
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
@@ -510,6 +538,7 @@ impl Connection {
             to_tcp: 0,
             socket: None,
             syn: None,
+            unacknowledged_since: None,
             parser: Parser::new(),
             deadline: None,
             readable: false,
@@ -517,5 +546,11 @@ impl Connection {
             read_closed: false,
             queued: false,
         }
+    }
+
+    /// Whether data is under way on TCP, and nothing has been acknowledged for `period`.
+    fn is_unacknowledged(&self, period: Duration) -> bool {
+        let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        info.is_some_and(|info| info.unacknowledged_segments > 0 && Duration::from(info.since_last_ack) >= period)
     }
 }

@@ -14,6 +14,10 @@ pub struct TcpInfo {
     pub cwnd: u32,
     /// Segments that were sent again.
     pub retransmitted_segments: u32,
+    /// Segments that are sent and not acknowledged.
+    pub unacknowledged_segments: u32,
+    /// Time since the other end last acknowledged anything, a probe of its closed window included.
+    pub since_last_ack: Duration,
 }
 
 /// Asks the kernel about the TCP connection `socket`.
@@ -41,5 +45,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         srtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
         cwnd: info.tcpi_snd_cwnd,
         retransmitted_segments: info.tcpi_total_retrans,
+        unacknowledged_segments: info.tcpi_unacked,
+        since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
     })
 }

@@ -1,0 +1,102 @@
+//! `bentpipe gateway` and `bentpipe keygen` without a network: keys, settings and their faults.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts processes")]
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn bentpipe(arguments: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing may have ended already.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Settings that are complete, in a file.
+fn settings(directory: &Path, extra: &str) -> String {
+    let key = stdout(&bentpipe(&["keygen"], ""));
+    let peer = stdout(&bentpipe(&["keygen", "--public"], &stdout(&bentpipe(&["keygen"], ""))));
+    let path = directory.join("gateway.toml");
+    let text = format!(
+        "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\ninterface = \"sat0\"\n\
+         [intercept]\ninterfaces = [\"lan0\"]\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n{extra}",
+        key.trim(),
+        peer.trim()
+    );
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_key_file_is_private_and_never_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("private.key");
+    let file = path.to_str().unwrap();
+    let made = bentpipe(&["keygen", "--out", file], "");
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let private = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(stdout(&bentpipe(&["keygen", "--public"], &private)), stdout(&made));
+    let again = bentpipe(&["keygen", "--out", file], "");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains(file));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), private);
+}
+
+#[test]
+fn what_is_no_key_is_refused() {
+    for input in ["", "short", &"A".repeat(5000)] {
+        let output = bentpipe(&["keygen", "--public"], input);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(stderr(&output).lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = bentpipe(&["gateway", "--config", &settings(directory.path(), ""), "--check"], "");
+    assert!(good.status.success(), "{}", stderr(&good));
+    let bad =
+        bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
+    assert_eq!(bad.status.code(), Some(2));
+    let faults = stderr(&bad);
+    assert!(faults.contains("gateway.toml:12: [[peer]] wieght: unknown key; did you mean weight?"), "{faults}");
+    assert!(faults.contains("gateway.toml:13: [[peer]] cap = \"fast\": expected a rate"), "{faults}");
+    let missing = bentpipe(&["gateway", "--config", "/nowhere/gateway.toml"], "");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("/nowhere/gateway.toml"));
+}
+
+#[test]
+fn a_dry_run_prints_the_commands_and_runs_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bentpipe(&["gateway", "--config", &settings(directory.path(), ""), "--dry-run"], "");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let script = stdout(&output);
+    for part in ["ip -4 rule add fwmark 0x62700001 lookup 25200", "table inet bentpipe {", "tproxy ip6 to [::1]:4501"] {
+        assert!(script.contains(part), "{part}: {script}");
+    }
+}
+
+#[test]
+fn the_status_of_no_gateway_is_a_failure_that_names_the_socket() {
+    let output = bentpipe(&["gateway", "status", "--socket", "/nowhere/x.sock"], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/nowhere/x.sock"));
+}
