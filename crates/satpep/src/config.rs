@@ -75,6 +75,12 @@ impl EndpointConfig {
         (4 * self.capacity.bytes_in(self.rtt).as_u64()).max(32 << 20)
     }
 
+    /// Bytes that a flow sends in its turn: a packet on slow links; on fast ones what leaves in a quarter of a
+    /// millisecond, so that batches of one stream go through system calls and copies together.
+    pub(crate) fn quantum(&self) -> usize {
+        self.capacity.bytes_in(Duration::from_micros(250)).as_usize().clamp(usize::from(self.mtu), 64 * 1024)
+    }
+
     /// What a peer may send on a new stream before any credit: two BDP, so that the first round trip is never idle
     /// and one repair fits.
     pub(crate) fn stream_credit(&self) -> u64 {

@@ -121,7 +121,7 @@ impl Endpoint {
             pacer: Pacer::new(config.capacity),
             capacity: config.capacity,
             outside: Rate::ZERO,
-            scheduler: Scheduler::new(usize::from(config.mtu)),
+            scheduler: Scheduler::new(config.quantum()),
             urgent: VecDeque::new(),
             idle: VecDeque::new(),
             outbox: VecDeque::new(),

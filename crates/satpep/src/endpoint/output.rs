@@ -76,7 +76,7 @@ impl Endpoint {
                 return Some(transmit);
             }
             // Only what credits do not allow yet is left: it comes back with the next credit.
-            self.peers[id.index()].place.charge(usize::from(self.config.mtu));
+            self.peers[id.index()].place.charge(self.config.quantum());
         }
         self.transmit_idle(now, buffer)
     }

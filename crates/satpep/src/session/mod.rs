@@ -150,7 +150,7 @@ impl Session {
             peer_open: 0,
             max_streams: config.max_streams,
             pages: PagePool::default(),
-            scheduler: Scheduler::new(usize::from(config.mtu)),
+            scheduler: Scheduler::new(config.quantum()),
             control: VecDeque::new(),
             credit: credit::Credit::new(config, hello),
             waiting_writers: VecDeque::new(),
