@@ -221,6 +221,7 @@ impl Ledger {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "acknowledgements are lists of ranges, often of one")]
 mod tests {
     use super::*;
     use crate::wire::frame::{Frame, Reader, Writer};

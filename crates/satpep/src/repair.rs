@@ -272,7 +272,7 @@ mod tests {
     fn datagram(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
         symbol(1400, |writer| {
-            writer.stream(number % 3, number * 1000, data.len(), number % 5 == 0).copy_from_slice(&data)
+            writer.stream(number % 3, number * 1000, data.len(), number.is_multiple_of(5)).copy_from_slice(&data)
         })
     }
 

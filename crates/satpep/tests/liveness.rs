@@ -334,6 +334,20 @@ fn a_handshake_is_accepted_once_and_an_older_one_never() {
 }
 
 #[test]
+fn a_peer_whose_clock_went_back_is_refused_and_comes_back_when_it_is_called() {
+    let mut world = connected(0.0, 1);
+    // Runs are an age of the clock apart; run 0 lies before the one that is under way.
+    world.restart(1, 0);
+    world.run_for(seconds(3));
+    assert_eq!(world.gateways[1].state(0), PeerState::Connecting);
+    assert!(world.gateways[0].endpoint.stats().dropped.replayed > 1, "its handshakes look like replays");
+    // The other side misses it, and its own handshake proves what a timestamp cannot.
+    assert!(world.run_until(seconds(10), |world| world.gateways[1].state(0) == PeerState::Up));
+    let id = world.send(1, 0, 1000);
+    assert!(world.run_until(seconds(3), |world| world.is_finished(0, id)));
+}
+
+#[test]
 fn a_new_peer_is_called_until_it_answers() {
     let mut world = World::new(Hop::geo(0.0, 1), 1);
     world.unreachable.push(0);
