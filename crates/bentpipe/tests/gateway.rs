@@ -21,6 +21,10 @@ struct Pair {
     running: [Option<Child>; 2],
     /// Added to `[gateway]` of the terminal.
     terminal_settings: &'static str,
+    /// Added to `[gateway]` of both.
+    settings: &'static str,
+    /// What the satellite session runs over.
+    outside: Family,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -39,17 +43,27 @@ impl Pair {
             }
             other => other.unwrap(),
         };
-        Some(Self { topology, directory: tempfile::tempdir().unwrap(), running: [None, None], terminal_settings: "" })
+        Some(Self {
+            topology,
+            directory: tempfile::tempdir().unwrap(),
+            running: [None, None],
+            terminal_settings: "",
+            settings: "",
+            outside: Family::V4,
+        })
     }
 
     /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
     fn up(hub_settings: &str) -> Option<Self> {
-        let mut pair = Self::new()?;
-        pair.start(End::Hub, hub_settings);
-        pair.start(End::Terminal, "");
-        pair.wait_until(End::Hub, true);
-        pair.wait_until(End::Terminal, true);
-        Some(pair)
+        Some(Self::new()?.start_both(hub_settings))
+    }
+
+    fn start_both(mut self, hub_settings: &str) -> Self {
+        self.start(End::Hub, hub_settings);
+        self.start(End::Terminal, "");
+        self.wait_until(End::Hub, true);
+        self.wait_until(End::Terminal, true);
+        self
     }
 
     fn client(&self) -> &Site {
@@ -74,17 +88,18 @@ impl Pair {
         let (settings, call) = match end {
             End::Hub => ("", String::new()),
             End::Terminal => {
-                let hub = self.server().satellite_address(Family::V4);
-                (self.terminal_settings, format!("address = \"{hub}:4500\""))
+                let hub = SocketAddr::new(self.server().satellite_address(self.outside), 4500);
+                (self.terminal_settings, format!("address = \"{hub}\""))
             }
         };
         let text = format!(
-            "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:4500\"\nconnect_timeout = \"3s\"\n{settings}\n\
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [control]\nsocket = \"{}\"\n\
              [[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{call}\n{peer_settings}\n",
             keys[own].to_base64(),
+            self.settings,
             self.socket(end).display(),
             keys[other].public_key(),
         );
@@ -233,7 +248,39 @@ fn assert_reset(stream: &mut TcpStream) {
 
 #[test]
 fn both_directions_carry_their_bytes_and_end_each_alone() {
+    if let Some(pair) = Pair::up("") {
+        carries_both_directions(&pair);
+    }
+}
+
+#[test]
+fn the_session_may_run_in_clear_and_over_ipv6() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.settings = "mode = \"clear\"";
+    pair.outside = Family::V6;
+    let pair = pair.start_both("");
+    carries_both_directions(&pair);
+    let peer = pair.status(End::Hub)["peers"][0]["address"].as_str().unwrap().to_owned();
+    assert!(peer.parse::<SocketAddr>().unwrap().is_ipv6(), "{peer}");
+}
+
+#[test]
+fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
     let Some(pair) = Pair::up("") else { return };
+    let config = std::fs::read_to_string(pair.directory.path().join("1.toml")).unwrap();
+    let second = pair.directory.path().join("second.toml");
+    let text = config.replace("[::]:4500", "[::]:4600").replace("interfaces", "port = 4600\ninterfaces");
+    std::fs::write(&second, text).unwrap();
+    let mut command = pair.client().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
+    let output = command.args(["gateway", "--config"]).arg(&second).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("a gateway of this name is running"));
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), b"still accelerated");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+fn carries_both_directions(pair: &Pair) {
     for family in [Family::V4, Family::V6] {
         let (up, down) = (pattern(1, 3_000_000), pattern(2, 2_000_000));
         let (sent, answer) = (up.clone(), down.clone());

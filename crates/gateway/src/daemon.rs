@@ -37,6 +37,8 @@ const RECEIVE_BATCHES: usize = 4;
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
 const SEND_BATCHES: usize = 64;
+/// How often the transport's timers are served while the system takes no datagrams.
+const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -178,12 +180,13 @@ impl Gateway {
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
-        let steering = Some(Steering::new(settings.rules.clone())?);
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         services.push(Box::new(control::serve(&settings.control, handle.clone())?));
         if let Some(address) = settings.metrics {
             services.push(Box::new(metrics::serve(address, handle)?));
         }
+        // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
+        let steering = Some(Steering::new(settings.rules.clone())?);
         let mut gateway = Self {
             poll,
             waker,
@@ -295,7 +298,7 @@ impl Gateway {
         self.transmit(now);
         // What the relays did may have ended streams.
         self.take_events(now);
-        self.set_timer();
+        self.set_timer(now);
     }
 
     fn tick(&mut self, now: Instant) {
@@ -409,8 +412,13 @@ impl Gateway {
         }
     }
 
-    fn set_timer(&mut self) {
-        let deadlines = [self.relays.endpoint.next_timeout(), self.relays.next_timeout(), Some(self.next_tick)];
+    fn set_timer(&mut self, now: Instant) {
+        let mut transport = self.relays.endpoint.next_timeout();
+        if !self.udp_writable {
+            // What is overdue cannot be sent before the socket says so: no spinning until then.
+            transport = transport.map(|at| at.max(now + BLOCKED_PERIOD));
+        }
+        let deadlines = [transport, self.relays.next_timeout(), Some(self.next_tick)];
         let deadline = deadlines.into_iter().flatten().min();
         if deadline != self.timer_set_to {
             if let Err(error) = self.timer.set(deadline) {
