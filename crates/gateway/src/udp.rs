@@ -6,8 +6,10 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Bytes that the kernel may hold for us in either direction: 10 ms at 3 Gbit/s.
-const SOCKET_BUFFER: usize = 4 << 20;
+/// Bytes that may wait for us: 40 ms at 3 Gbit/s, longer than a busy host keeps us from the processor.
+const RECEIVE_BUFFER: usize = 16 << 20;
+/// Bytes that may wait to be sent: 10 ms at 3 Gbit/s. The transport paces; no queue should form here.
+const SEND_BUFFER: usize = 4 << 20;
 /// The longest batch of datagrams that one system call carries.
 const LONGEST_BATCH: usize = 65_000;
 /// Bytes of IPv4 and UDP headers.
@@ -37,7 +39,7 @@ impl Udp {
         }
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
-        kernel::transparent::set_buffers(&socket, SOCKET_BUFFER)?;
+        kernel::transparent::set_buffers(&socket, RECEIVE_BUFFER, SEND_BUFFER)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let size = if state.gro_segments() > 1 { 65_535 } else { 9_000 };
         Ok(Self {

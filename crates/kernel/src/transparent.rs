@@ -124,18 +124,18 @@ fn set_bind_address_no_port(socket: &Socket) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
 }
 
-/// Gives `socket` send and receive buffers of `bytes`, beyond the host's limits where the process may (`CAP_NET_ADMIN`
-/// on the host), else as large as they allow.
+/// Gives `socket` buffers of these sizes in bytes, beyond the host's limits where the process may (`CAP_NET_ADMIN` on the
+/// host), else as large as they allow.
 ///
 /// # Errors
 /// None is expected.
-pub fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    if set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value).is_err() {
-        socket.set_recv_buffer_size(bytes)?;
+pub fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<()> {
+    let value = |bytes| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, value(receive)).is_err() {
+        socket.set_recv_buffer_size(receive)?;
     }
-    if set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, value).is_err() {
-        socket.set_send_buffer_size(bytes)?;
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, value(send)).is_err() {
+        socket.set_send_buffer_size(send)?;
     }
     Ok(())
 }
