@@ -131,7 +131,8 @@ fuzz_target!(|input: &[u8]| {
         provoked += if from == stranger { datagram.len() } else { 0 };
         let before = hub.stats().clone();
         hub.handle_datagram(now, from, &mut datagram);
-        let drops = |stats: &satpep::EndpointStats| stats.dropped.by_reason().iter().map(|(_, count)| count).sum::<u64>();
+        let drops =
+            |stats: &satpep::EndpointStats| stats.dropped.by_reason().iter().map(|(_, count)| count).sum::<u64>();
         let after = hub.stats();
         let fates = after.received_packets + drops(after) - before.received_packets - drops(&before);
         assert!(fates <= 1, "a datagram counts at most once");
