@@ -7,11 +7,10 @@ mod peers;
 mod stalled;
 mod throughput;
 
-use super::demo::{family, gateway_options, this_program};
+use super::demo::{family, gateway_options, start_in_private, this_program};
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{Table, presets};
-use kernel::namespace::enter_private;
 use lab::transfer::Checksum;
 use lab::{Direction, Experiment, LinkParameters, Workload};
 use serde::Serialize;
@@ -26,7 +25,8 @@ Examples:
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
   bentpipe bench connections --json         5,000 open connections, and the memory of an idle one
 
-Figures are medians. Use a release build. Everything happens in private namespaces and ends with the command.";
+Figures are medians. Use a release build on a quiet machine; where it is allowed to (nice), the measurement runs before
+other load. Everything happens in private namespaces and ends with the command.";
 
 /// Measure what the documentation claims
 #[derive(ClapArgs)]
@@ -87,7 +87,7 @@ struct Findings {
 /// # Errors
 /// If the machine lacks something or a transfer fails or does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
-    enter_private()?;
+    start_in_private()?;
     kernel::process::raise_open_files()?;
     let mut report = Report { machine: Machine::this(), repeats: args.repeats, seed: args.seed, benches: Vec::new() };
     for name in &args.names {

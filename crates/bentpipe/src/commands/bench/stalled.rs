@@ -3,7 +3,7 @@
 use super::{Args, Findings, json, median, table};
 use crate::output::Failure;
 use lab::transfer::{Content, SocketOptions, TransferError, accept, connect, listen, request};
-use lab::{Experiment, Flow, Path, Stage, Workload};
+use lab::{Experiment, Flow, Gateways, Path, Stage, Workload};
 use serde::Serialize;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,15 +28,15 @@ struct Measured {
     beside_s: f64,
     /// How much longer they took, in percent.
     cost_percent: f64,
-    /// Bytes that the stalled reader's server could write before it had to wait.
-    stalled_bytes: u64,
+    /// Bytes that both gateways hold for the stalled reader, in its stream's buffers.
+    held_bytes: u64,
 }
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
     let base = args.experiment()?;
     let workload = Workload { size: Bytes::new(100_000), ..base.workload.clone() };
     let experiment = Experiment { flows: STREAMS, workload, ..base };
-    let (mut alone, mut beside, mut stuck) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut alone, mut beside, mut held_bytes) = (Vec::new(), Vec::new(), Vec::new());
     for seed in args.seeds() {
         let mut experiment = experiment.clone();
         experiment.link.seed = seed;
@@ -44,9 +44,10 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         alone.push(time(&experiment.run_flows(&stage, &Path::Bentpipe)?)?);
         drop(stage);
         let stage = experiment.start(&Path::Bentpipe)?;
-        let stalled = Stalled::new(&stage, &experiment)?;
+        let _stalled = Stalled::new(&stage, &experiment)?;
+        let held = held_by_gateways(&stage)?;
         beside.push(time(&experiment.run_flows(&stage, &Path::Bentpipe)?)?);
-        stuck.push(stalled.written.as_u64() as f64);
+        held_bytes.push(held);
         tracing::info!(seed, alone_s = alone.last(), beside_s = beside.last(), "measured");
     }
     let (alone_s, beside_s) = (median(&alone), median(&beside));
@@ -56,15 +57,15 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         alone_s,
         beside_s,
         cost_percent: (beside_s / alone_s - 1.0) * 100.0,
-        stalled_bytes: median(&stuck) as u64,
+        held_bytes: median(&held_bytes) as u64,
     };
-    let mut table = table(&["streams", "alone", "beside a stalled reader", "cost", "it holds"]);
+    let mut table = table(&["streams", "alone", "beside a stalled reader", "cost", "gateways hold for it"]);
     table.add_row([
         measured.streams.to_string(),
         format!("{alone_s:.2} s"),
         format!("{beside_s:.2} s"),
         format!("{:.1} %", measured.cost_percent),
-        Bytes::new(measured.stalled_bytes).to_string(),
+        Bytes::new(measured.held_bytes).to_string(),
     ]);
     let claim = "one reader that has stopped reading costs 100 others (6 Mbit/s, 550 ms, 1e-3) less than 5 %";
     Ok(Findings { claim, table, rows: json(&[measured])? })
@@ -81,10 +82,19 @@ fn time(flows: &[Flow]) -> Result<f64, Failure> {
     Ok(time.as_secs_f64())
 }
 
+/// Bytes in the buffers of all streams, in all gateways.
+fn held_by_gateways(stage: &Stage) -> Result<f64, Failure> {
+    let status = stage.gateways.as_ref().map_or(Ok(Vec::new()), Gateways::status)?;
+    let peers = status.iter().filter_map(|gateway| gateway["peers"].as_array()).flatten();
+    let of = |peer: &serde_json::Value| {
+        ["receive_buffered_bytes", "send_buffered_bytes"].iter().filter_map(|key| peer[key].as_f64()).sum::<f64>()
+    };
+    Ok(peers.map(of).sum())
+}
+
 /// A connection whose client asked and does not read, held open while this lives.
 struct Stalled {
     _ends: (TcpStream, TcpStream),
-    written: Bytes,
 }
 
 impl Stalled {
@@ -100,12 +110,12 @@ impl Stalled {
         request(&mut reader)?;
         let (mut writer, ..) = accept(&listener, &options)?;
         writer.set_write_timeout(Some(STANDSTILL)).map_err(Failure::failed)?;
-        let written = write_until_stuck(&mut writer, &mut Content::random(MORE_THAN_FITS, 1))?;
-        Ok(Self { _ends: (reader, writer), written })
+        write_until_stuck(&mut writer, &mut Content::random(MORE_THAN_FITS, 1))?;
+        Ok(Self { _ends: (reader, writer) })
     }
 }
 
-fn write_until_stuck(writer: &mut TcpStream, content: &mut Content) -> Result<Bytes, TransferError> {
+fn write_until_stuck(writer: &mut TcpStream, content: &mut Content) -> Result<(), TransferError> {
     let mut chunk = [0; 16 * 1024];
     let mut written = Bytes::ZERO;
     let deadline = Instant::now() + std::time::Duration::from_secs(300);
@@ -114,7 +124,7 @@ fn write_until_stuck(writer: &mut TcpStream, content: &mut Content) -> Result<By
         match writer.write(&chunk[..read]) {
             Ok(wrote) => written += Bytes::from(wrote),
             // SO_SNDTIMEO ran out: every buffer on the way is full.
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(written),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
             Err(source) => return Err(TransferError::Broken { moment: "before it stalled", bytes: written, source }),
         }
     }
