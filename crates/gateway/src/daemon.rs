@@ -420,7 +420,9 @@ impl Gateway {
         }
         let deadlines = [transport, self.relays.next_timeout(), Some(self.next_tick)];
         let deadline = deadlines.into_iter().flatten().min();
-        if deadline != self.timer_set_to {
+        // A timer that is set too early costs a wake; setting it anew each time costs more.
+        let is_later = |set_to: Instant| deadline.is_none_or(|deadline| set_to <= deadline);
+        if !self.timer_set_to.is_some_and(is_later) {
             if let Err(error) = self.timer.set(deadline) {
                 tracing::error!(%error, "the timer could not be set");
             }

@@ -60,13 +60,18 @@ impl Content {
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TransferError> {
         match &mut self.source {
             Source::Random { random, draw, left } => {
-                for byte in buffer.iter_mut() {
-                    if *left == 0 {
-                        *draw = random.next_u64().to_le_bytes();
-                        *left = draw.len();
-                    }
-                    *byte = draw[draw.len() - *left];
-                    *left -= 1;
+                let (begun, rest) = buffer.split_at_mut(buffer.len().min(*left));
+                begun.copy_from_slice(&draw[draw.len() - *left..][..begun.len()]);
+                *left -= begun.len();
+                let mut words = rest.chunks_exact_mut(draw.len());
+                for word in &mut words {
+                    word.copy_from_slice(&random.next_u64().to_le_bytes());
+                }
+                let last = words.into_remainder();
+                if !last.is_empty() {
+                    *draw = random.next_u64().to_le_bytes();
+                    *left = draw.len() - last.len();
+                    last.copy_from_slice(&draw[..last.len()]);
                 }
                 Ok(buffer.len())
             }

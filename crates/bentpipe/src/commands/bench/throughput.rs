@@ -9,7 +9,7 @@ use std::time::Instant;
 use units::{Bytes, Duration, Rate};
 
 /// More than the machine can carry: the gateways must be the limit.
-const RATE: Rate = Rate::from_bps(10_000_000_000);
+const RATE: Rate = Rate::from_bps(3_200_000_000);
 const RTT: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 2] = [1, 16];
 const TOTAL: Bytes = Bytes::new(2_000_000_000);
