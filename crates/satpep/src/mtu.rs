@@ -44,7 +44,7 @@ impl MtuSearch {
 
     /// A search up to packets of `max` bytes, to begin at once.
     pub(crate) fn new(max: u16, now: Instant) -> Self {
-        let max = max.max(BASE);
+        let max = max.clamp(BASE, u16::MAX - 1);
         Self { max, current: BASE, too_big: max + 1, probe: Probe::At(now), lost_in_a_row: 0 }
     }
 

@@ -334,6 +334,7 @@ impl Endpoint {
     /// Takes a peer's news, and puts it where what it has to send and its next timer say.
     fn refresh(&mut self, now: Instant, id: PeerId) {
         let peer = &mut self.peers[id.index()];
+        let within_cap = peer.is_within_cap(now);
         if let Some(session) = &mut peer.session {
             while let Some(event) = session.poll_event() {
                 self.events.push_back(event);
@@ -341,10 +342,10 @@ impl Endpoint {
             if session.has_urgent(now) && !std::mem::replace(&mut peer.urgent_queued, true) {
                 self.urgent.push_back(id);
             }
-            if session.has_paced(now) && peer.cap.as_ref().is_none_or(|cap| cap.is_ready(now)) {
+            if session.has_paced(now) && within_cap {
                 self.scheduler.activate(id, &mut peer.place);
             }
-            if session.has_idle(now) && !std::mem::replace(&mut peer.idle_queued, true) {
+            if session.has_idle(now) && within_cap && !std::mem::replace(&mut peer.idle_queued, true) {
                 self.idle.push_back(id);
             }
         }

@@ -19,7 +19,7 @@ impl Flows<PeerId> for PeerFlows<'_> {
     fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
         let peer = self.peers.get_mut(id.index())?;
         let has_paced = peer.session.as_ref().is_some_and(|session| session.has_paced(self.now));
-        let busy = has_paced && peer.can_seal() && peer.cap.as_ref().is_none_or(|cap| cap.is_ready(self.now));
+        let busy = has_paced && peer.can_seal() && peer.is_within_cap(self.now);
         Some(Flow { place: &mut peer.place, busy, weight: peer.config.weight })
     }
 }
@@ -34,6 +34,13 @@ impl Peer {
     fn can_seal(&self) -> bool {
         let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
         self.address.is_some() && self.keys.current.as_ref().is_some_and(|keys| !keys.is_spent(next))
+    }
+}
+
+impl Peer {
+    /// Whether the peer's own cap, if it has one, lets data go now.
+    pub(super) fn is_within_cap(&self, now: Instant) -> bool {
+        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
     }
 }
 
@@ -54,7 +61,8 @@ impl Endpoint {
             let peer = &mut self.peers[id.index()];
             let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent(now));
             // Where the pace allows data as well, the two share a datagram.
-            let urgency = if self.pacer.is_ready(now) { Urgency::Paced } else { Urgency::Now };
+            let data_too = self.pacer.is_ready(now) && peer.is_within_cap(now);
+            let urgency = if data_too { Urgency::Paced } else { Urgency::Now };
             if urgent && let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX) {
                 return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
             }
@@ -118,7 +126,9 @@ impl Endpoint {
     fn transmit_idle(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         while let Some(id) = self.idle.pop_front() {
             let peer = &mut self.peers[id.index()];
-            let wanted = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
+            let wanted = peer.can_seal()
+                && peer.is_within_cap(now)
+                && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
             let filled = if wanted { fill_datagram(peer, now, buffer, Urgency::Idle, usize::MAX) } else { None };
             match filled {
                 Some((to, size)) => {

@@ -129,8 +129,9 @@ impl Peer {
     pub(super) fn next_timeout(&self, now: Instant) -> Instant {
         let session = self.session.as_ref();
         let timers = session.map_or(Instant::FAR_FUTURE, |session| session.next_timeout(now));
+        let waits = |session: &Session| session.has_paced(now) || session.has_idle(now);
         let capped = match (&self.cap, session) {
-            (Some(cap), Some(session)) if session.has_paced(now) && !cap.is_ready(now) => cap.next(),
+            (Some(cap), Some(session)) if waits(session) && !cap.is_ready(now) => cap.next(),
             _ => Instant::FAR_FUTURE,
         };
         timers.min(capped).min(self.handshake_at())
