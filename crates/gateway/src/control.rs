@@ -2,7 +2,7 @@
 
 use crate::daemon::{Handle, StartError, while_doing};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// A client that does not read for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to leave a listener alone that cannot accept, for want of descriptors.
+const RESPITE: Duration = Duration::from_millis(100);
 
 /// Serves until it is dropped; then the socket file is removed, too.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> 
         let error = std::io::Error::new(std::io::ErrorKind::AddrInUse, "a gateway of this name is running");
         return Err(while_doing(doing())(error));
     }
-    let _ = std::fs::remove_file(path);
+    remove_leftover(path).map_err(while_doing(doing()))?;
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(while_doing(doing()))?;
     }
@@ -51,14 +53,24 @@ pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> 
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let Ok(stream) = stream else { continue };
-                if let Err(error) = answer(stream, &handle) {
+                let answered = stream.inspect_err(|_| std::thread::sleep(RESPITE)).and_then(|s| answer(s, &handle));
+                if let Err(error) = answered {
                     tracing::debug!(%error, "control socket");
                 }
             }
         })
         .map_err(while_doing(doing()))?;
     Ok(control)
+}
+
+/// Removes the socket `path`; whatever else has that name stays, and is an error.
+fn remove_leftover(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.file_type().is_socket() => std::fs::remove_file(path),
+        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "exists and is not a socket")),
+    }
 }
 
 fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
@@ -79,4 +91,25 @@ pub fn status(path: &Path) -> std::io::Result<serde_json::Value> {
     let mut document = Vec::new();
     stream.read_to_end(&mut document)?;
     serde_json::from_slice(&document).map_err(std::io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_is_taken_for_a_leftover() {
+        let directory = std::env::temp_dir().join(format!("bentpipe-control-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (file, socket) = (directory.join("file"), directory.join("socket"));
+        std::fs::write(&file, "precious").unwrap();
+        drop(UnixListener::bind(&socket).unwrap());
+
+        assert!(remove_leftover(&file).unwrap_err().to_string().contains("not a socket"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        remove_leftover(&socket).unwrap();
+        assert!(!socket.exists());
+        remove_leftover(&socket).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }
