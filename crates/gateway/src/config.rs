@@ -137,6 +137,14 @@ pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
     }
 }
 
+/// Seconds.
+const HOUR: u64 = 3600;
+
+/// Whether a duration lies between so many seconds.
+fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
+    move |duration| (Duration::from_secs(least)..=Duration::from_secs(most)).contains(duration)
+}
+
 const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
@@ -151,8 +159,10 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let cipher = gateway.choice("cipher", &ciphers);
     let accepts = [("immediate", Accept::Immediate), ("confirmed", Accept::Confirmed)];
     let accept = gateway.choice("accept", &accepts);
-    let connect_timeout = gateway.parsed("connect_timeout", "a duration such as \"20s\"");
-    let tcp_timeout = gateway.parsed("tcp_timeout", "a duration such as \"180s\"");
+    let connect_timeout =
+        gateway.checked("connect_timeout", "a duration from 1s to 1h, such as \"20s\"", within(1, HOUR));
+    let tcp_timeout =
+        gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     gateway.end(document);
 
     let link = read_link(document);
@@ -165,7 +175,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let priority = intercept.integer("rule_priority", 1..=32_765);
     intercept.end(document);
 
-    let peers = read_peers(document);
+    let (peers, lines) = read_peers(document);
 
     let mut metrics = document.section("metrics");
     let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
@@ -178,7 +188,9 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let routes = match Routes::new(routes) {
         Ok(routes) => routes,
         Err(duplicate) => {
-            document.fault(0, format!("[[peer]] routes: {duplicate}; each prefix leads to one peer"));
+            let claims = |peer: &Peer| peer.routes.iter().any(|prefix| prefix.trunc() == duplicate.prefix);
+            let line = peers.iter().rposition(claims).map_or(0, |last| lines[last]);
+            document.fault(line, format!("[[peer]] routes: {duplicate}; each prefix leads to one peer"));
             return None;
         }
     };
@@ -224,22 +236,29 @@ fn read_link(document: &mut Document<'_>) -> Option<Link> {
         rate: rate.unwrap_or_default(),
         receive_rate: receive_rate.or(rate).unwrap_or_default(),
         rtt: rtt.unwrap_or_default(),
-        mtu: section.integer("mtu", 1280..=65_535).unwrap_or(1500) as u16,
-        pool: section
-            .checked("pool", "a size of at least 64KiB, such as \"4MB\"", |pool: &Bytes| pool.as_u64() >= 65_536),
-        outage_limit: section.parsed("outage_limit", "a duration such as \"60s\""),
+        mtu: section.integer("mtu", 1280..=65_534).unwrap_or(1500) as u16,
+        pool: section.checked("pool", "a size from 64KiB to 64GiB, such as \"4MB\"", |pool: &Bytes| {
+            (64 << 10..=64 << 30).contains(&pool.as_u64())
+        }),
+        outage_limit: section.checked(
+            "outage_limit",
+            "a duration from 2s to 24h, such as \"60s\"",
+            within(2, 24 * HOUR),
+        ),
         max_streams: section.integer("max_streams", 1..=1_000_000).map(|n| n as u32),
     };
     section.end(document);
     rate.and(rtt).map(|_| link)
 }
 
-fn read_peers(document: &mut Document<'_>) -> Vec<Peer> {
+/// The peers, and for each the line of its routes.
+fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
     let sections = document.sections("peer");
     if sections.is_empty() {
         document.fault(0, "[[peer]] is missing: a gateway needs at least one peer".into());
     }
     let mut peers: Vec<Peer> = Vec::new();
+    let mut lines = Vec::new();
     for mut section in sections {
         let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
         let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
@@ -255,13 +274,14 @@ fn read_peers(document: &mut Document<'_>) -> Vec<Peer> {
         let weight = section.integer("weight", 1..=1000).unwrap_or(1) as u32;
         let cap =
             section.checked("cap", "a rate of at least 1kbit/s, such as \"2Mbit/s\"", |r: &Rate| r.as_bps() >= 1000);
-        let line = section.line();
+        let (line, routes_line) = (section.line(), section.line_of_key("routes"));
         section.end(document);
         let (Some(name), Some(public_key)) = (name, public_key) else { continue };
         if peers.iter().any(|peer| peer.name == name || peer.public_key == public_key) {
             document.fault(line, format!("[[peer]] {name}: another peer has the same name or public_key"));
         }
         let weight = weight.max(1);
+        lines.push(routes_line);
         peers.push(Peer {
             name,
             public_key,
@@ -274,12 +294,12 @@ fn read_peers(document: &mut Document<'_>) -> Vec<Peer> {
             cap,
         });
     }
-    peers
+    (peers, lines)
 }
 
 fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
     let allowed = "a private key in base64, as `bentpipe keygen` prints it";
-    let inline: Option<PrivateKey> = gateway.parsed("private_key", allowed);
+    let inline: Option<PrivateKey> = gateway.secret("private_key", allowed);
     let file: Option<String> = gateway.text("private_key_file", "a path", |path| !path.is_empty());
     match (inline, file) {
         (Some(_), Some(_)) => gateway.refuse("private_key_file", "is given beside private_key: one of them is enough"),
@@ -287,7 +307,10 @@ fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
         (None, Some(path)) => match std::fs::read_to_string(&path) {
             Err(error) => gateway.refuse("private_key_file", &format!("{path}: {error}")),
             Ok(text) => match text.trim().parse() {
-                Ok(key) => return Some(key),
+                Ok(key) => {
+                    warn_if_others_read(&path);
+                    return Some(key);
+                }
                 Err(_) => gateway.refuse("private_key_file", &format!("{path} does not hold {allowed}")),
             },
         },
@@ -295,6 +318,16 @@ fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
         (None, None) => gateway.missing("private_key_file", "a path to a key that `bentpipe keygen` has made"),
     }
     None
+}
+
+fn warn_if_others_read(key_file: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(key_file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        tracing::warn!(
+            "{key_file}: its mode {mode:o} lets others at the private key; chmod 600 is enough for the gateway"
+        );
+    }
 }
 
 /// The name of the nftables table of gateway `name`.
@@ -371,7 +404,7 @@ mod tests {
         let faults = faults(&text);
         for expected in [
             "gateway.toml:4: [link] rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
-            "gateway.toml:5: [link] mtu = 100: expected an integer from 1280 to 65535",
+            "gateway.toml:5: [link] mtu = 100: expected an integer from 1280 to 65534",
             "gateway.toml:6: [link] rtts: unknown key; did you mean rtt?",
             "gateway.toml:11: [[peer]] weigth: unknown key; did you mean weight?",
             "gateway.toml:12: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",
@@ -397,12 +430,41 @@ mod tests {
         let twice = minimal() + &format!("[[peer]]\nname = \"other\"\npublic_key = \"{public}\"\nroutes = []\n");
         assert!(faults(&twice)[0].contains("same name or public_key"));
         let both = minimal().replace("[link]", "private_key_file = \"/nowhere\"\n[link]");
-        assert!(faults(&both)[0].contains("one of them is enough"), "{private}");
+        assert!(
+            faults(&both)[0].starts_with("gateway.toml:3: [gateway] private_key_file is given beside"),
+            "{private}"
+        );
         let routes = minimal()
             + "routes = [\"10.0.0.0/8\"]\n[[peer]]\nname = \"b\"\npublic_key = \""
             + &PrivateKey::from_random([8; 32]).public_key().to_string()
             + "\"\nroutes = [\"10.0.0.0/8\"]\n";
-        assert!(faults(&routes)[0].contains("10.0.0.0/8 is claimed twice"));
+        assert!(faults(&routes)[0].starts_with("gateway.toml:13: [[peer]] routes: 10.0.0.0/8 is claimed twice"));
+    }
+
+    #[test]
+    fn times_and_sizes_beyond_use_are_refused() {
+        for (section, line) in [
+            ("[gateway]", "connect_timeout = \"999ms\""),
+            ("[gateway]", "connect_timeout = \"2h\""),
+            ("[gateway]", "tcp_timeout = \"0s\""),
+            ("[link]", "outage_limit = \"1s\""),
+            ("[link]", "pool = \"65GiB\""),
+            ("[link]", "pool = \"1kB\""),
+            ("[link]", "mtu = 65535"),
+        ] {
+            let faults = faults(&minimal().replace(section, &format!("{section}\n{line}")));
+            assert!(faults[0].contains(line) && faults[0].contains(" from "), "{faults:?}");
+            assert_eq!(faults.len(), 1, "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_private_key_is_not_shown() {
+        let (private, _) = keys();
+        let mistyped = format!("{}!", &private[..40]);
+        let faults = faults(&minimal().replace(&private, &mistyped));
+        assert!(faults[0].starts_with("gateway.toml:2: [gateway] private_key is malformed"), "{faults:?}");
+        assert!(faults.iter().all(|fault| !fault.contains(&mistyped[..8])), "{faults:?}");
     }
 
     #[test]

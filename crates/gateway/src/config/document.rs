@@ -27,7 +27,8 @@ pub(super) struct Section<'a> {
     table: DeTable<'a>,
     /// Every key that was asked for.
     known: Vec<&'static str>,
-    present: Vec<String>,
+    /// Every key that the file sets, with its line.
+    present: Vec<(String, usize)>,
     faults: Vec<(usize, String)>,
 }
 
@@ -117,7 +118,7 @@ impl<'a> Document<'a> {
 
 impl<'a> Section<'a> {
     fn new(title: String, line: usize, text: &'a str, table: DeTable<'a>) -> Self {
-        let present = table.keys().map(|key| key.get_ref().to_string()).collect();
+        let present = table.keys().map(|key| (key.get_ref().to_string(), line_of(text, key.span().start))).collect();
         Self { title, line, text, table, known: Vec::new(), present, faults: Vec::new() }
     }
 
@@ -128,7 +129,12 @@ impl<'a> Section<'a> {
 
     /// Whether the file sets `key`.
     pub(super) fn has(&self, key: &str) -> bool {
-        self.present.iter().any(|present| present == key)
+        self.present.iter().any(|(present, _)| present == key)
+    }
+
+    /// The line on which the file sets `key`, or else on which the section begins.
+    pub(super) fn line_of_key(&self, key: &str) -> usize {
+        self.present.iter().find(|(present, _)| present == key).map_or(self.line, |(_, line)| *line)
     }
 
     /// A value written as text, read by its type.
@@ -146,6 +152,16 @@ impl<'a> Section<'a> {
         let value = self.take(key)?;
         let parsed = value.get_ref().as_str().and_then(|text| text.parse().ok()).filter(valid);
         self.or_fault(parsed, key, &value, allowed)
+    }
+
+    /// As [`Section::parsed`], for a value that no fault may show.
+    pub(super) fn secret<T: FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<T> {
+        let value = self.take(key)?;
+        let parsed = value.get_ref().as_str().and_then(|text| text.parse().ok());
+        if parsed.is_none() {
+            self.refuse(key, &format!("is malformed: expected {allowed}"));
+        }
+        parsed
     }
 
     /// As [`Section::checked`], and it must be there.
@@ -212,7 +228,7 @@ impl<'a> Section<'a> {
 
     /// Reports that `key` is not acceptable for the reason given.
     pub(super) fn refuse(&mut self, key: &'static str, reason: &str) {
-        self.faults.push((self.line, format!("{} {key} {reason}", self.title)));
+        self.faults.push((self.line_of_key(key), format!("{} {key} {reason}", self.title)));
     }
 
     /// Reports that `key` is missing.
