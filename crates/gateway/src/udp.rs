@@ -10,6 +10,8 @@ use std::os::fd::{AsRawFd, RawFd};
 const RECEIVE_BUFFER: usize = 16 << 20;
 /// Bytes that may wait to be sent: 10 ms at 3 Gbit/s. The transport paces; no queue should form here.
 const SEND_BUFFER: usize = 4 << 20;
+/// No datagram, nor what the system joins from several, is longer.
+const LONGEST_DATAGRAM: usize = 65_535;
 /// The longest batch of datagrams that one system call carries.
 const LONGEST_BATCH: usize = 65_000;
 /// Bytes of IPv4 and UDP headers.
@@ -41,11 +43,10 @@ impl Udp {
         socket.bind(&address.into())?;
         kernel::transparent::set_buffers(&socket, RECEIVE_BUFFER, SEND_BUFFER)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        let size = if state.gro_segments() > 1 { 65_535 } else { 9_000 };
         Ok(Self {
             state,
             is_v6: address.is_ipv6(),
-            buffers: (0..BATCH_SIZE).map(|_| vec![0; size]).collect(),
+            buffers: (0..BATCH_SIZE).map(|_| vec![0; LONGEST_DATAGRAM]).collect(),
             metas: vec![RecvMeta::default(); BATCH_SIZE],
             socket,
         })
