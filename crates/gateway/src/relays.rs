@@ -220,10 +220,13 @@ impl Relays {
 
     /// A client wants to connect; its SYN is held until the server has answered.
     pub(crate) fn hold(&mut self, now: Instant, held: Held, open: Open) {
-        let is_repeated = self.unaccepted.contains_key(&open);
         let Some(syns) = self.held_syns.as_mut() else { return };
-        if is_repeated {
-            return syns.forget(&held);
+        if let Some(&key) = self.unaccepted.get(&open) {
+            return match self.connections[key].state {
+                // The first was lost on its way to the listener, or the listener's answer was.
+                State::Released => syns.release(&held),
+                _ => syns.forget(&held),
+            };
         }
         let Some((stream, peer)) = self.open_stream(now, &open) else {
             self.counters.turned_away += 1;
