@@ -105,10 +105,17 @@ impl Queue {
     /// # Errors
     /// Those of `recv(2)`; packets may have been lost, the queue goes on.
     pub fn receive(&mut self) -> io::Result<Option<Held>> {
-        match (&self.socket).read(&mut self.buffer) {
-            Ok(length) => Ok(parse_packet(&self.buffer[..length])),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+        loop {
+            match (&self.socket).read(&mut self.buffer) {
+                // Other messages, such as the answer to a failed verdict, do not say that the socket is empty.
+                Ok(length) => {
+                    if let Some(held) = parse_packet(&self.buffer[..length]) {
+                        return Ok(Some(held));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
         }
     }
 
