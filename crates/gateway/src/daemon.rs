@@ -511,11 +511,18 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let addresses: [SocketAddr; 2] = [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
-    addresses
-        .into_iter()
-        .map(|address| transparent::listen(address).map_err(while_doing(format!("listening at {address}"))))
-        .collect()
+    let listen =
+        |address: SocketAddr| transparent::listen(address).map_err(while_doing(format!("listening at {address}")));
+    let mut listeners = vec![listen((Ipv4Addr::LOCALHOST, port).into())?];
+    if settings.rules.ipv6 {
+        match listen((Ipv6Addr::LOCALHOST, port).into()) {
+            Err(StartError::Io { source, .. }) if source.kind() == io::ErrorKind::AddrNotAvailable => {
+                tracing::warn!("lo has no address ::1: IPv6 connections go end to end");
+            }
+            listener => listeners.push(listener?),
+        }
+    }
+    Ok(listeners)
 }
 
 /// Nanoseconds since 1970: peers tell a repeated handshake from a new one by it.

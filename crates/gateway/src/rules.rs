@@ -39,6 +39,8 @@ pub struct Rules {
     pub routing_table: u32,
     /// Priority of the routing rule.
     pub priority: u32,
+    /// Whether the host speaks IPv6.
+    pub ipv6: bool,
     /// Whether SYNs are held, in the queue with the number of `port`, until the server has answered.
     pub hold: Option<Hold>,
 }
@@ -56,6 +58,11 @@ impl Rules {
     /// Mark of packets to be delivered to this host.
     pub fn deliver(&self) -> u32 {
         self.mark + 1
+    }
+
+    /// The option of `ip` for each family that the host speaks, and all of its addresses.
+    fn families(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        [("-4", "0.0.0.0/0"), ("-6", "::/0")].into_iter().take(if self.ipv6 { 2 } else { 1 })
     }
 
     fn near(&self) -> u32 {
@@ -97,12 +104,18 @@ impl Rules {
             if self.hold.is_some() {
                 near_rules = format!("    meta mark {:#x} meta l4proto tcp reject with tcp reset\n", self.refused());
             }
+            let mut tproxy6 = String::new();
+            if self.ipv6 {
+                let _ = writeln!(
+                    tproxy6,
+                    "    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept"
+                );
+            }
             let _ = write!(
                 near_rules,
                 "    ct mark {near:#x} ct direction original socket transparent 1 meta mark set {deliver:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv4 tproxy ip to 127.0.0.1:{port} meta mark set {deliver:#x} accept
-    iifname {lan} ct mark {near:#x} meta l4proto tcp meta nfproto ipv6 tproxy ip6 to [::1]:{port} meta mark set {deliver:#x} accept
-    iifname {lan} ct mark {near:#x} {SYN} ct mark set {bypass:#x} accept
+{tproxy6}    iifname {lan} ct mark {near:#x} {SYN} ct mark set {bypass:#x} accept
     iifname {lan} ct mark {near:#x} meta l4proto tcp reject with tcp reset
 "
             );
@@ -172,8 +185,7 @@ table inet {table} {{
     pub fn setup_commands(&self) -> Vec<String> {
         let Self { routing_table, priority, .. } = self;
         let deliver = self.deliver();
-        [("-4", "0.0.0.0/0"), ("-6", "::/0")]
-            .iter()
+        self.families()
             .flat_map(|(family, everything)| {
                 [
                     format!("{family} route replace local {everything} dev lo table {routing_table}"),
@@ -187,9 +199,8 @@ table inet {table} {{
     pub fn removal_commands(&self) -> Vec<String> {
         let Self { routing_table, priority, .. } = self;
         let deliver = self.deliver();
-        ["-4", "-6"]
-            .iter()
-            .flat_map(|family| {
+        self.families()
+            .flat_map(|(family, _)| {
                 [
                     format!("{family} rule del fwmark {deliver:#x} lookup {routing_table} priority {priority}"),
                     format!("{family} route flush table {routing_table}"),
@@ -212,7 +223,8 @@ table inet {table} {{
             )
         };
         let each = |program| self.interfaces.iter().map(move |interface| (program, command(interface)));
-        each("iptables").chain(each("ip6tables")).collect()
+        let programs: &[_] = if self.ipv6 { &["iptables", "ip6tables"] } else { &["iptables"] };
+        programs.iter().copied().flat_map(each).collect()
     }
 
     /// Everything that a start runs, as an operator would type it.
@@ -324,6 +336,7 @@ mod tests {
             mark: 0x6270_0000,
             routing_table: 25_200,
             priority: 25_200,
+            ipv6: true,
             hold: None,
         }
     }
@@ -355,6 +368,16 @@ mod tests {
             assert!(rules.setup_script().contains("meta mark 0x62700006 meta l4proto tcp reject with tcp reset"));
         }
         assert!(!rules().setup_script().contains("0x62700006"));
+    }
+
+    #[test]
+    fn a_host_without_ipv6_is_asked_for_none() {
+        let rules = Rules { ipv6: false, hold: Some(Hold::Iptables), ..rules() };
+        let script = rules.setup_script();
+        assert!(script.contains("tproxy ip to 127.0.0.1:4501") && !script.contains("::1"), "{script}");
+        let commands = [rules.setup_commands(), rules.removal_commands()].concat();
+        assert!(commands.iter().all(|command| command.starts_with("-4")), "{commands:?}");
+        assert!(rules.hold_commands(false).iter().all(|(program, _)| *program == "iptables"));
     }
 
     #[test]

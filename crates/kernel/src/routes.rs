@@ -26,6 +26,11 @@ pub fn run(program: &str, arguments: &str) -> Result<(), Error> {
     if output.status.success() { Ok(()) } else { Err(refused(&format!("{program} {arguments}"), &output.stderr)) }
 }
 
+/// Whether the kernel speaks IPv6 at all.
+pub fn has_ipv6() -> bool {
+    std::path::Path::new("/proc/thread-self/net/if_inet6").exists()
+}
+
 /// The addresses of all interfaces in the network namespace of the calling thread.
 ///
 /// # Errors
