@@ -325,6 +325,27 @@ fn a_denied_destination_is_reset_and_counted() {
 }
 
 #[test]
+fn an_address_that_the_gateway_gains_later_is_denied_too() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    let deadline = Instant::now() + PATIENCE;
+    while pair.status(End::Hub).is_null() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let gained = SocketAddr::from(([198, 19, 200, 1], 9));
+    let arguments = ["address", "add", "198.19.200.1/32", "dev", "lo"];
+    assert!(pair.server().gateway.command("ip").args(arguments).status().unwrap().success());
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    while pair.count(End::Hub, "denied") == 0 {
+        assert!(Instant::now() < deadline, "{}", pair.status(End::Hub));
+        pair.assert_reset_at(gained);
+    }
+}
+
+#[test]
 fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
     let Some(mut pair) = Pair::new() else { return };
     pair.terminal_settings = "accept = \"confirmed\"";

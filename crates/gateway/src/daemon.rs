@@ -20,7 +20,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use satpep::{Endpoint, EndpointConfig, PeerConfig, Transmit};
 use socket2::Socket;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, mpsc};
 use units::{Duration, Instant};
@@ -120,6 +120,8 @@ pub(crate) fn while_doing(doing: impl Into<String>) -> impl FnOnce(io::Error) ->
 /// What other threads ask of the loop.
 enum Request {
     Snapshot(mpsc::SyncSender<Snapshot>),
+    /// The host's addresses have changed.
+    OwnAddresses(Vec<IpAddr>),
     Stop,
 }
 
@@ -183,10 +185,12 @@ impl Gateway {
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         services.push(Box::new(control::serve(&settings.control, handle.clone())?));
         if let Some(address) = settings.metrics {
-            services.push(Box::new(metrics::serve(address, handle)?));
+            services.push(Box::new(metrics::serve(address, handle.clone())?));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
-        let steering = Some(Steering::new(settings.rules.clone())?);
+        let steering = Some(Steering::new(settings.rules.clone(), own, move |addresses| {
+            handle.send(Request::OwnAddresses(addresses));
+        })?);
         let mut gateway = Self {
             poll,
             waker,
@@ -382,8 +386,10 @@ impl Gateway {
                 event => self.relays.on_stream_event(now, event),
             }
         }
-        if let (true, Some(steering)) = (peers_changed && !self.listeners.is_empty(), &self.steering) {
-            steering.intercept(self.relays.intercepted());
+        match &self.steering {
+            Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
+            Some(steering) if peers_changed => steering.intercept(self.relays.intercepted()),
+            _ => {}
         }
     }
 
@@ -435,6 +441,7 @@ impl Gateway {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Stop => return true,
+                Request::OwnAddresses(own) => self.relays.set_own_addresses(&own),
                 Request::Snapshot(answer) => {
                     let facts = Facts {
                         name: &self.settings.name,

@@ -128,7 +128,7 @@ impl Relays {
     ) -> Self {
         let by_peer = peers.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
         let entry = |(id, settings): (PeerId, Peer)| {
-            let policy = Policy::new(&settings.allow_sources, &settings.allow_destinations, own);
+            let policy = policy(&settings, own);
             PeerEntry { id, settings, policy }
         };
         Self {
@@ -158,6 +158,13 @@ impl Relays {
 
     pub(crate) fn peers(&self) -> &[PeerEntry] {
         &self.peers
+    }
+
+    /// The gateway's own addresses have become `own`.
+    pub(crate) fn set_own_addresses(&mut self, own: &[IpAddr]) {
+        for peer in &mut self.peers {
+            peer.policy = policy(&peer.settings, own);
+        }
     }
 
     pub(crate) fn peer_name(&self, id: PeerId) -> &str {
@@ -526,6 +533,10 @@ impl Relays {
             self.work.push_back(key);
         }
     }
+}
+
+fn policy(peer: &Peer, own: &[IpAddr]) -> Policy {
+    Policy::new(&peer.allow_sources, &peer.allow_destinations, own)
 }
 
 impl Connection {
