@@ -163,7 +163,7 @@ fn run_client(
         }
         Direction::Down => {
             request(&mut stream)?;
-            Some(receive(&mut stream, start, &mut io::sink(), &mut |_, _| {})?)
+            Some(receive(&mut stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?)
         }
     };
     Ok(End { start, received })
@@ -172,7 +172,7 @@ fn run_client(
 fn run_server(listener: &TcpListener, workload: &Workload, options: &SocketOptions) -> Result<End, Error> {
     let (mut stream, _, start) = accept(listener, options)?;
     let received = match workload.direction {
-        Direction::Up => Some(receive(&mut stream, start, &mut io::sink(), &mut |_, _| {})?),
+        Direction::Up => Some(receive(&mut stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?),
         Direction::Down => {
             await_request(&mut stream)?;
             send_all(&mut stream, workload)?;

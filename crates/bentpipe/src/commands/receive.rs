@@ -3,7 +3,7 @@
 use super::connection::{INITIAL_WINDOW_HELP, SocketArgs, Transfer, Transfers, progress_bar, resolve, serve};
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use lab::transfer::{Received, Sample, Trace, connect, listen, receive, request};
+use lab::transfer::{Checksum, Received, Sample, Trace, connect, listen, receive, request};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -94,7 +94,7 @@ impl Args {
     ) -> Result<Transfer, Failure> {
         let mut sink = Sink::create(self.out.as_deref())?;
         let bar = progress_bar(output, Bytes::ZERO);
-        let received = receive(stream, start, &mut sink, &mut |bytes, total| {
+        let received = receive(stream, start, Checksum::Sha256, &mut sink, &mut |bytes, total| {
             bar.set_length(total.as_u64());
             bar.set_position(bytes.as_u64());
         });

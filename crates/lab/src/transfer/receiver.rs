@@ -32,7 +32,7 @@ pub fn request(stream: &mut TcpStream) -> Result<(), TransferError> {
 }
 
 /// Receives data into `sink`, verifies it and reports to the sender. Time counts from `start` (connect or accept).
-/// `progress` is told how many bytes of data arrived, and of how many.
+/// A sender that offers less than `require` is refused. `progress` is told how many bytes of data arrived, and of how many.
 ///
 /// # Errors
 /// If the connection fails or ends early, the other end is no sender, or `sink` fails. Data that does not verify is no
@@ -40,10 +40,14 @@ pub fn request(stream: &mut TcpStream) -> Result<(), TransferError> {
 pub fn receive(
     stream: &mut TcpStream,
     start: Instant,
+    require: Checksum,
     sink: &mut dyn Write,
     progress: &mut dyn FnMut(Bytes, Bytes),
 ) -> Result<Received, TransferError> {
     let header = read_header(stream)?;
+    if require == Checksum::Sha256 && header.checksum != require {
+        return Err(TransferError::Protocol("sends no SHA-256 to verify the data with"));
+    }
     let mut trace = Trace::new(start);
     let mut digest = digest::Context::new(&digest::SHA256);
     let mut buffer = vec![0; CHUNK];
@@ -125,5 +129,36 @@ impl Received {
     /// Time from `start` to the last byte.
     pub fn time_since(&self, start: Instant) -> Duration {
         self.last_byte.duration_since(start).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Content, send};
+    use std::net::TcpListener;
+
+    /// What a receiver that requires `require` makes of a sender that offers `offer`.
+    fn transfer(offer: Checksum, require: Checksum) -> Result<Received, TransferError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let sending = std::thread::spawn(move || {
+            // Refused or not, the receiver says what came of it.
+            let _ = send(&mut sender, &mut Content::random(Bytes::new(1000), 1), offer, &mut |_| {});
+        });
+        let received = receive(&mut stream, Instant::now(), require, &mut io::sink(), &mut |_, _| {});
+        drop(stream);
+        sending.join().unwrap();
+        received
+    }
+
+    #[test]
+    fn a_sender_cannot_choose_to_go_unverified() {
+        use Checksum::{LengthOnly, Sha256};
+        assert!(matches!(transfer(LengthOnly, Sha256), Err(TransferError::Protocol(_))));
+        for (offer, require) in [(Sha256, Sha256), (Sha256, LengthOnly), (LengthOnly, LengthOnly)] {
+            assert!(transfer(offer, require).unwrap().verified);
+        }
     }
 }
