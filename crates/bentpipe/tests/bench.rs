@@ -16,6 +16,7 @@ fn rows(name: &str) -> Option<Value> {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
+        assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{told}");
         eprintln!("skipped: {told}");
         return None;
     }

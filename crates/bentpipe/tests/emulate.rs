@@ -67,6 +67,7 @@ fn hosts() -> Option<[Namespace; 3]> {
     let spaces: [Namespace; 3] = match spaces {
         Ok(spaces) => spaces.try_into().unwrap(),
         Err(error) if error.is_missing() => {
+            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
             eprintln!("SKIPPED: {error}");
             return None;
         }

@@ -38,6 +38,7 @@ impl Pair {
     fn new() -> Option<Self> {
         let topology = match Topology::new(1, None) {
             Err(lab::Error::Missing(what)) => {
+                assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{what}");
                 eprintln!("skipped: {what}");
                 return None;
             }

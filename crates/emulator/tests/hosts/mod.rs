@@ -31,6 +31,7 @@ impl Hosts {
         let spaces = match spaces {
             Ok(spaces) => spaces,
             Err(error) if error.is_missing() => {
+                assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
                 eprintln!("SKIPPED: {error}");
                 return None;
             }
