@@ -10,9 +10,10 @@ use clap::Parser;
 use output::{Failure, Output};
 use std::process::ExitCode;
 
-/// TCP over satellite links at the link's own speed.
+/// bentpipe makes TCP run at a satellite link's own speed: a gateway at each end of the link takes the connections of
+/// ordinary programs and carries them over a transport made for long and lossy paths
 #[derive(Parser)]
-#[command(name = "bentpipe", version, about, max_term_width = 120, after_help = commands::EXAMPLES)]
+#[command(name = "bentpipe", version, max_term_width = 120, after_help = commands::EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
