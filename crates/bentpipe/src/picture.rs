@@ -14,7 +14,7 @@ const COLOURS: [RGBColor; 5] =
 /// # Errors
 /// If the picture cannot be drawn.
 pub fn page(title: &str, command: &str, table: &str, curves: &[Curve]) -> Result<String, Failure> {
-    let picture = draw(curves).map_err(|error| Failure::failed(format!("cannot draw the picture: {error}")))?;
+    let picture = svg(curves)?;
     let (title, command, table) = (escape(title), escape(command), escape(table));
     Ok(format!(
         r#"<!DOCTYPE html>
@@ -38,6 +38,13 @@ fn escape(text: &str) -> String {
 }
 
 /// The curves as SVG.
+///
+/// # Errors
+/// If the picture cannot be drawn.
+pub fn svg(curves: &[Curve]) -> Result<String, Failure> {
+    draw(curves).map_err(|error| Failure::failed(format!("cannot draw the picture: {error}")))
+}
+
 fn draw(curves: &[Curve]) -> Result<String, Box<dyn std::error::Error>> {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let end = points().map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);

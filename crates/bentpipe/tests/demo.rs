@@ -16,11 +16,17 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Says that a test did not run, or fails it where all must.
+fn skip(why: &str) {
+    assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{why}");
+    eprintln!("skipped: {why}");
+}
+
 /// The result of a demo, or `None` where the machine lacks what it needs.
 fn result(args: &[&str]) -> Option<Value> {
     let output = demo(args).arg("--json").output().unwrap();
     if output.status.code() == Some(3) {
-        eprintln!("skipped: {}", stderr(&output));
+        skip(&stderr(&output));
         return None;
     }
     assert!(output.status.success(), "{}", stderr(&output));
@@ -63,13 +69,44 @@ fn several_flows_go_down_over_ipv6_and_share_the_link() {
 }
 
 #[test]
+fn data_verifies_through_loss_reordering_and_duplication() {
+    let harm = ["--loss", "1e-2", "--reorder", "1e-2", "--duplicate", "1e-2", "--paths", "bentpipe"];
+    let Some(result) = result(&[&["--rate", "20Mbit/s", "--rtt", "100ms", "--size", "1MB"][..], &harm].concat()) else {
+        return;
+    };
+    assert_eq!(result["paths"][0]["verified"], true);
+    assert!(number(&result["paths"][0]["dropped"]["loss"]["packets"]) > 0.0, "{result}");
+    let command = result["command"].as_str().unwrap();
+    assert!(command.contains("--reorder 0.01 --duplicate 0.01"), "{command}");
+}
+
+#[test]
+fn a_failed_demo_leaves_the_page_of_an_earlier_one_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (directory.path().join("old.html"), directory.path().join("new.html"));
+    std::fs::write(&old, "earlier").unwrap();
+    for page in [&old, &new] {
+        let args = ["--rtt", "500ms", "--timeout", "50ms", "--paths", "cubic", "--out"];
+        let output = demo(&args).arg(page).output().unwrap();
+        if output.status.code() == Some(3) {
+            skip(&stderr(&output));
+            return;
+        }
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cubic: "), "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(old).unwrap(), "earlier");
+    assert!(!new.exists());
+}
+
+#[test]
 fn the_curves_are_drawn_and_written_as_a_page() {
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("demo.html");
     let args = ["--rate", "20Mbit/s", "--rtt", "20ms", "--size", "100kB", "--loss", "0", "--paths", "cubic", "--out"];
     let output = demo(&args).arg(&page).output().unwrap();
     if output.status.code() == Some(3) {
-        eprintln!("skipped: {}", stderr(&output));
+        skip(&stderr(&output));
         return;
     }
     let text = String::from_utf8(output.stdout).unwrap();
@@ -94,7 +131,7 @@ fn nothing_outlives_a_demo_that_is_killed() {
         let name = |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         gateways = children().into_iter().filter(|pid| name(pid).trim() == "bentpipe").collect();
         if gateways.is_empty() && demo.try_wait().unwrap().is_some_and(|status| status.code() == Some(3)) {
-            eprintln!("skipped: the machine lacks something");
+            skip("the machine lacks something");
             return;
         }
     }
@@ -119,6 +156,8 @@ fn wrong_arguments_are_one_line_that_names_the_culprit_with_exit_code_2() {
         (&["--size", "0B"], "--size"),
         (&["--flows", "0"], "--flows"),
         (&["--direction", "sideways"], "--direction"),
+        (&["--reorder", "0.6"], "--reorder"),
+        (&["--paths", "cubic,nosuch"], "--paths nosuch"),
         (&["--out", "/no/such/directory/demo.html"], "--out"),
     ] {
         let output = demo(args).output().unwrap();

@@ -3,7 +3,7 @@
 use crate::gateways::{GatewayOptions, Gateways};
 use crate::{Direction, Ends, Error, Flow, Satellite, Topology, Workload, flows, measure};
 use emulator::{DirectionReport, Report};
-use link::{LinkConfig, LossModel};
+use link::{LinkConfig, LossModel, Reorder};
 use serde::Serialize;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Probability, Rate};
@@ -17,15 +17,25 @@ pub struct LinkParameters {
     pub rtt: Duration,
     /// Probability that a packet is lost, each way.
     pub loss: Probability,
+    /// Probability that a packet is held back for [`REORDER_DELAY`], so that others overtake it, each way.
+    pub reorder: Probability,
+    /// Probability that a packet arrives twice, each way.
+    pub duplicate: Probability,
     /// Seed of the losses: the same seed, the same fate for packet k of each direction.
     pub seed: u64,
 }
 
+/// How long a reordered packet is held back.
+pub const REORDER_DELAY: Duration = Duration::from_millis(20);
+
 impl LinkParameters {
     /// The link's two directions, each with a queue of one bandwidth-delay product.
     pub fn satellite(&self) -> Satellite {
+        let reorder = Reorder { probability: self.reorder, extra_delay: REORDER_DELAY };
         let direction = |stream| LinkConfig {
             loss: LossModel::Bernoulli(self.loss),
+            reorder: (self.reorder > Probability::ZERO).then_some(reorder),
+            duplicate: self.duplicate,
             seed: self.seed,
             stream,
             ..LinkConfig::new(self.rate, self.rtt / 2)

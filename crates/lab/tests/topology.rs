@@ -9,6 +9,8 @@ const LINK: LinkParameters = LinkParameters {
     rate: Rate::from_bps(20_000_000),
     rtt: Duration::from_millis(60),
     loss: Probability::ZERO,
+    reorder: Probability::ZERO,
+    duplicate: Probability::ZERO,
     seed: 1,
 };
 

@@ -7,12 +7,13 @@ use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
-use lab::transfer::Checksum;
+use lab::transfer::{Checksum, has_congestion_control};
 use lab::{Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Workload};
 use serde::Serialize;
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -41,6 +42,12 @@ pub struct Args {
     /// Probability that a packet is lost, each way
     #[arg(long, value_name = "PROBABILITY", default_value = "1e-3")]
     loss: Probability,
+    /// Probability that a packet is held back for 20ms, so that others overtake it, each way
+    #[arg(long, value_name = "PROBABILITY", default_value = "0")]
+    reorder: Probability,
+    /// Probability that a packet arrives twice, each way
+    #[arg(long, value_name = "PROBABILITY", default_value = "0")]
+    duplicate: Probability,
     /// How much each flow transfers
     #[arg(long, default_value = "1MB")]
     size: Bytes,
@@ -53,13 +60,14 @@ pub struct Args {
     /// Seed of the losses: the same seed, the same fate for each packet of every path
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Which paths to compare: bentpipe, or a congestion control of the kernel from end to end
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bentpipe,cubic,bbr")]
-    paths: Vec<String>,
+    /// Which paths to compare: bentpipe, or a congestion control of the kernel from end to end [default: bentpipe, and
+    /// of cubic and bbr what the kernel has]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    paths: Option<Vec<String>>,
     /// Use IPv6 instead of IPv4
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Write the curves and the table as an HTML page to this file
+    /// Write the curves and the table to this file as an HTML page, or the curves alone if it is called *.svg
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// A flow that stands still for so long has failed
@@ -104,34 +112,75 @@ impl From<kernel::Error> for Failure {
     }
 }
 
+/// What is compared if nothing else is asked for.
+const DEFAULT_PATHS: [&str; 3] = ["bentpipe", "cubic", "bbr"];
+
 /// Runs the transfers and shows what they came to.
 ///
 /// # Errors
 /// If the input is wrong, the machine lacks something, or a transfer fails or does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let experiment = args.experiment()?;
-    // Opened before the process moves into a mount namespace of its own, where the path may mean something else.
-    let picture = args
-        .out
-        .as_ref()
-        .map(|path| File::create(path).map_err(|error| Failure::usage(format!("--out {}: {error}", path.display()))));
-    let picture = picture.transpose()?;
+    let paths = args.paths()?;
+    let out = args.out.as_deref().map(Destination::new).transpose()?;
     start_in_private()?;
-    let mut report = Report::new(args, &experiment);
-    for name in &args.paths {
+    let mut report = Report::new(args, &experiment, &paths);
+    let mut failures = Vec::new();
+    for name in &paths {
         let progress = spinner(output, name);
-        let outcome = experiment.run(&path(name))?;
+        let outcome = experiment.run(&path(name));
         progress.finish_and_clear();
-        report.paths.push(PathReport::new(name, &experiment, &outcome));
+        match outcome {
+            Ok(outcome) => report.paths.push(PathReport::new(name, &experiment, &outcome)),
+            Err(error @ lab::Error::Failed(_)) => failures.push(format!("{name}: {error}")),
+            Err(error) => return Err(error.into()),
+        }
     }
-    if let (Some(mut file), Some(path)) = (picture, &args.out) {
-        let page = picture::page(&report.title(), &report.command, &report.table().to_string(), &report.curves())?;
-        file.write_all(page.as_bytes()).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    if !report.paths.is_empty() {
+        if let Some(out) = out {
+            let drawn = if out.is_svg() { picture::svg(&report.curves())? } else { report.page()? };
+            out.write(&drawn)?;
+        }
+        output.result(&report, || &report)?;
     }
-    output.result(&report, || &report)?;
-    match report.paths.iter().find(|path| !path.verified) {
-        Some(path) => Err(Failure::failed(format!("{}: the data did not verify", path.path))),
-        None => Ok(()),
+    let unverified = report.paths.iter().filter(|path| !path.verified);
+    failures.extend(unverified.map(|path| format!("{}: the data did not verify", path.path)));
+    if failures.is_empty() { Ok(()) } else { Err(Failure::failed(failures.join("; "))) }
+}
+
+/// A file that is written when there is a result, and not touched before.
+struct Destination<'a> {
+    path: &'a std::path::Path,
+    /// Opened before the process moves into a mount namespace of its own, where the path may mean something else.
+    directory: File,
+}
+
+impl<'a> Destination<'a> {
+    /// Tells at once if `path` cannot be written.
+    fn new(path: &'a std::path::Path) -> Result<Self, Failure> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let open = || -> io::Result<File> {
+            match File::options().append(true).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    File::create_new(path)?;
+                    fs::remove_file(path)?;
+                }
+                other => drop(other?),
+            }
+            File::open(directory.unwrap_or(".".as_ref()))
+        };
+        let directory = open().map_err(|error| Failure::usage(format!("--out {}: {error}", path.display())))?;
+        Ok(Self { path, directory })
+    }
+
+    fn is_svg(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "svg")
+    }
+
+    fn write(&self, text: &str) -> Result<(), Failure> {
+        let directory = PathBuf::from(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));
+        fs::write(directory.join(self.path.file_name().unwrap_or_default()), text)
+            .map_err(|error| Failure::failed(format!("{}: {error}", self.path.display())))
     }
 }
 
@@ -149,6 +198,33 @@ fn spinner(output: &Output, name: &str) -> ProgressBar {
 }
 
 impl Args {
+    /// The paths to compare: of those that nobody asked for, the ones that the kernel has.
+    fn paths(&self) -> Result<Vec<String>, Failure> {
+        let known = |name: &str| {
+            let answer = if name == "bentpipe" { Ok(true) } else { has_congestion_control(name) };
+            answer.map_err(|error| Failure::missing(format!("cannot ask for the congestion control {name}: {error}")))
+        };
+        if let Some(paths) = &self.paths {
+            for name in paths {
+                if !known(name)? {
+                    return Err(Failure::usage(format!(
+                        "--paths {name}: neither bentpipe nor a congestion control that this kernel has"
+                    )));
+                }
+            }
+            return Ok(paths.clone());
+        }
+        let mut paths = Vec::new();
+        for name in DEFAULT_PATHS {
+            if known(name)? {
+                paths.push(name.to_owned());
+            } else {
+                tracing::warn!("this kernel has no congestion control {name}: left out");
+            }
+        }
+        Ok(paths)
+    }
+
     /// What is asked for, checked as far as types do not.
     fn experiment(&self) -> Result<Experiment, Failure> {
         let longest = Duration::from_secs(60);
@@ -157,6 +233,8 @@ impl Args {
             (self.rtt > longest, "--rtt must not be above 60s"),
             (self.size == Bytes::ZERO, "--size must be above 0B"),
             (self.loss.as_f64() > 0.5, "--loss must not be above 0.5"),
+            (self.reorder.as_f64() > 0.5, "--reorder must not be above 0.5"),
+            (self.duplicate.as_f64() > 0.5, "--duplicate must not be above 0.5"),
             (self.timeout.is_zero(), "--timeout must be longer than 0s"),
         ] {
             if wrong {
@@ -164,7 +242,14 @@ impl Args {
             }
         }
         Ok(Experiment {
-            link: LinkParameters { rate: self.rate, rtt: self.rtt, loss: self.loss, seed: self.seed },
+            link: LinkParameters {
+                rate: self.rate,
+                rtt: self.rtt,
+                loss: self.loss,
+                reorder: self.reorder,
+                duplicate: self.duplicate,
+                seed: self.seed,
+            },
             terminals: 1,
             flows: self.flows.into(),
             workload: Workload {
@@ -227,6 +312,8 @@ struct LinkReport {
     rate_bps: u64,
     rtt_s: f64,
     loss: Probability,
+    reorder: Probability,
+    duplicate: Probability,
     queue_bytes: u64,
     seed: u64,
 }
@@ -273,15 +360,20 @@ struct Point {
 const CURVE_STEPS: u64 = 120;
 
 impl Report {
-    fn new(args: &Args, experiment: &Experiment) -> Self {
-        let LinkParameters { rate, rtt, loss, seed } = experiment.link;
+    fn new(args: &Args, experiment: &Experiment, paths: &[String]) -> Self {
+        let LinkParameters { rate, rtt, loss, reorder, duplicate, seed } = experiment.link;
         let direction = args.direction.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let mut command = format!(
             "bentpipe demo --rate {rate} --rtt {rtt} --loss {loss} --size {} --flows {} --direction {direction} --seed {seed} --paths {}",
             args.size,
             args.flows,
-            args.paths.join(",")
+            paths.join(",")
         );
+        for (option, probability) in [("reorder", reorder), ("duplicate", duplicate)] {
+            if probability > Probability::ZERO {
+                command.push_str(&format!(" --{option} {probability}"));
+            }
+        }
         if args.ipv6 {
             command.push_str(" --ipv6");
         }
@@ -291,6 +383,8 @@ impl Report {
                 rate_bps: rate.as_bps(),
                 rtt_s: rtt.as_secs_f64(),
                 loss,
+                reorder,
+                duplicate,
                 queue_bytes: rate.bytes_in(rtt).as_u64(),
                 seed,
             },
@@ -312,13 +406,22 @@ impl Report {
             lab::Direction::Up => "from the client to the server",
             lab::Direction::Down => "from the server to the client",
         };
+        let mut harm = format!("{} of the packets lost", self.link.loss);
+        for (what, probability) in [("reordered", self.link.reorder), ("duplicated", self.link.duplicate)] {
+            if probability > Probability::ZERO {
+                harm.push_str(&format!(", {probability} {what}"));
+            }
+        }
         format!(
-            "{flows}{} {way}, {} and {} round-trip time, {} of the packets lost",
+            "{flows}{} {way}, {} and {} round-trip time, {harm}",
             Bytes::new(self.transfer.size_bytes),
             Rate::from_bps(self.link.rate_bps),
             Duration::from_secs_f64(self.link.rtt_s),
-            self.link.loss,
         )
+    }
+
+    fn page(&self) -> Result<String, Failure> {
+        picture::page(&self.title(), &self.command, &self.table().to_string(), &self.curves())
     }
 
     fn table(&self) -> Table {

@@ -60,6 +60,17 @@ fn refused(option: &'static str, value: impl ToString) -> impl FnOnce(io::Error)
     move |source| TransferError::Option { option, value, source }
 }
 
+/// Whether the kernel has the congestion control `name`, or can load it.
+///
+/// # Errors
+/// If the kernel gives out no socket to ask with.
+pub fn has_congestion_control(name: &str) -> io::Result<bool> {
+    let scratch = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    // Any other answer than "not found" (or "no name") is about privileges, which a private namespace will have.
+    let answer = scratch.set_tcp_congestion(name.as_bytes()).map_err(|error| error.kind());
+    Ok(!matches!(answer, Err(io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)))
+}
+
 /// Connects to `address`; returns the connection and the time just before connect().
 ///
 /// # Errors

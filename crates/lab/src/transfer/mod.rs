@@ -20,7 +20,7 @@ mod trace;
 mod wire;
 
 pub use content::Content;
-pub use endpoint::{SocketOptions, accept, connect, listen};
+pub use endpoint::{SocketOptions, accept, connect, has_congestion_control, listen};
 pub use receiver::{Received, receive, request};
 pub use sender::{Sent, await_request, send};
 pub use trace::{Sample, Trace};

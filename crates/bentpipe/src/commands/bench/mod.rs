@@ -114,6 +114,8 @@ impl Args {
                 rate: Rate::from_bps(6_000_000),
                 rtt: Duration::from_millis(550),
                 loss: loss(1e-3)?,
+                reorder: Probability::ZERO,
+                duplicate: Probability::ZERO,
                 seed: self.seed,
             },
             terminals: 1,
