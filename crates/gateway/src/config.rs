@@ -203,12 +203,12 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         mark: mark.unwrap_or(0x6270_0000) as u32,
         routing_table: routing_table.unwrap_or(25_200) as u32,
         priority: priority.unwrap_or(25_200) as u32,
-        ipv6: kernel::routes::has_ipv6(),
+        ipv6: kernel::routes::has_ipv6_loopback(),
         hold: (accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     };
     Some(Settings {
         private_key: private_key?,
-        listen: listen.unwrap_or_else(|| (unspecified(rules.ipv6), 4500).into()),
+        listen: listen.unwrap_or_else(|| (unspecified_address(), 4500).into()),
         mode: mode.unwrap_or(Mode::Encrypted),
         cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
         accept: accept.unwrap_or(Accept::Immediate),
@@ -224,8 +224,8 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     })
 }
 
-fn unspecified(ipv6: bool) -> IpAddr {
-    if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+fn unspecified_address() -> IpAddr {
+    if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 fn read_link(document: &mut Document<'_>) -> Option<Link> {

@@ -522,12 +522,7 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         |address: SocketAddr| transparent::listen(address).map_err(while_doing(format!("listening at {address}")));
     let mut listeners = vec![listen((Ipv4Addr::LOCALHOST, port).into())?];
     if settings.rules.ipv6 {
-        match listen((Ipv6Addr::LOCALHOST, port).into()) {
-            Err(StartError::Io { source, .. }) if source.kind() == io::ErrorKind::AddrNotAvailable => {
-                tracing::warn!("lo has no address ::1: IPv6 connections go end to end");
-            }
-            listener => listeners.push(listener?),
-        }
+        listeners.push(listen((Ipv6Addr::LOCALHOST, port).into())?);
     }
     Ok(listeners)
 }
@@ -564,6 +559,9 @@ fn warn_about_host(settings: &Settings) {
     }
     if settings.accept == Accept::Confirmed && settings.rules.interfaces.is_empty() {
         tracing::warn!("accept = \"confirmed\" has no effect without [intercept] interfaces");
+    }
+    if routes::has_ipv6() && !settings.rules.ipv6 {
+        tracing::warn!("this host has no address ::1: IPv6 connections are not relayed");
     }
     for interface in settings.rules.interfaces.iter().map(String::as_str).chain(["all"]) {
         let conf = format!("/proc/sys/net/ipv4/conf/{interface}");

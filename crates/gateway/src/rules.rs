@@ -39,7 +39,7 @@ pub struct Rules {
     pub routing_table: u32,
     /// Priority of the routing rule.
     pub priority: u32,
-    /// Whether the host speaks IPv6.
+    /// Whether IPv6 connections can be delivered to this host; they go end to end if not.
     pub ipv6: bool,
     /// Whether SYNs are held, in the queue with the number of `port`, until the server has answered.
     pub hold: Option<Hold>,
@@ -127,6 +127,8 @@ impl Rules {
 "
             )
         });
+        let decide6 =
+            if self.ipv6 { format!("    ip6 daddr @near6 ct mark set {near:#x} return\n") } else { String::new() };
         format!(
             "table inet {table} {{}}
 delete table inet {table}
@@ -135,8 +137,7 @@ table inet {table} {{
   set near6 {{ type ipv6_addr; flags interval; }}
   chain decide {{
     ip daddr @near4 ct mark set {near:#x} return
-    ip6 daddr @near6 ct mark set {near:#x} return
-    ct mark set {bypass:#x}
+{decide6}    ct mark set {bypass:#x}
   }}
   chain arrival {{
     type filter hook prerouting priority mangle - 10; policy accept;
@@ -375,6 +376,7 @@ mod tests {
         let rules = Rules { ipv6: false, hold: Some(Hold::Iptables), ..rules() };
         let script = rules.setup_script();
         assert!(script.contains("tproxy ip to 127.0.0.1:4501") && !script.contains("::1"), "{script}");
+        assert!(script.contains("@near4") && !script.contains("@near6"), "{script}");
         let commands = [rules.setup_commands(), rules.removal_commands()].concat();
         assert!(commands.iter().all(|command| command.starts_with("-4")), "{commands:?}");
         assert!(rules.hold_commands(false).iter().all(|(program, _)| *program == "iptables"));

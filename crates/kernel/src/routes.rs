@@ -26,9 +26,18 @@ pub fn run(program: &str, arguments: &str) -> Result<(), Error> {
     if output.status.success() { Ok(()) } else { Err(refused(&format!("{program} {arguments}"), &output.stderr)) }
 }
 
+/// The IPv6 addresses in the network namespace of the calling thread, as a kernel without IPv6 does not list them.
+const IPV6_ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
+
 /// Whether the kernel speaks IPv6 at all.
 pub fn has_ipv6() -> bool {
-    std::path::Path::new("/proc/thread-self/net/if_inet6").exists()
+    std::path::Path::new(IPV6_ADDRESSES).exists()
+}
+
+/// Whether some interface has the address `::1`: not where IPv6 has been disabled.
+pub fn has_ipv6_loopback() -> bool {
+    let loopback = format!("{:032x} ", 1);
+    std::fs::read_to_string(IPV6_ADDRESSES).is_ok_and(|text| text.lines().any(|line| line.starts_with(&loopback)))
 }
 
 /// The addresses of all interfaces in the network namespace of the calling thread.
