@@ -11,8 +11,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// How much missed time may be made up for at once: a timer's lateness, and no more. On slow links, where a packet
-    /// takes longer, that of one full packet.
+    /// The longest burst, and how much missed time may be made up for at once: a timer's lateness, and no more. On slow
+    /// links, where a packet takes longer, that of one full packet.
     const BURST: Duration = Duration::from_micros(250);
     const PACKET: Bytes = Bytes::new(1500);
 
@@ -42,6 +42,12 @@ impl Pacer {
 
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
         self.next <= now
+    }
+
+    /// Whether a batch that began at `now` may go on: datagrams due a little later may leave with it, so that on fast
+    /// links one system call carries many.
+    pub(crate) fn may_go_on(&self, now: Instant) -> bool {
+        self.next <= now + Self::BURST
     }
 
     /// A datagram left. One that could not wait its turn pushes the next further out.

@@ -93,7 +93,7 @@ impl Endpoint {
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
         let (to, segment_size) = fill_datagram(&mut self.peers[id.index()], now, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), Transmit { to, size: segment_size, segment_size });
-        while self.pacer.is_ready(now) && buffer.len() - transmit.size >= segment_size {
+        while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
             if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
                 break;
             }
