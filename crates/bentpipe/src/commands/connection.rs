@@ -1,5 +1,6 @@
 //! What `send` and `receive` share: their sockets, addresses, progress bars and results.
 
+use super::initial_window::InitialWindow;
 use crate::output::{Failure, Output};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,6 +23,10 @@ pub struct SocketArgs {
     /// Size of the receive buffer (SO_RCVBUF), instead of the kernel's automatic tuning; it bounds the window
     #[arg(long, value_name = "SIZE", help_heading = "Connection")]
     receive_buffer: Option<Bytes>,
+    /// Segments that the connection begins with (1 to 1000), by a route of its own to the other end while it lasts;
+    /// needs CAP_NET_ADMIN
+    #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Connection")]
+    initial_window: Option<u32>,
     /// Give up when nothing moves for so long
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Connection")]
     timeout: Duration,
@@ -29,7 +34,8 @@ pub struct SocketArgs {
 
 /// The end of the help of `send` and `receive`.
 pub const INITIAL_WINDOW_HELP: &str = "\
-The initial window is no option of a socket: Linux takes it from the route (ip route change ROUTE initcwnd N initrwnd N).
+The initial window is no option of a socket: Linux takes it from the route. --initial-window adds a host route with
+initcwnd and initrwnd where this end connects; where it listens, change the route by hand (ip route change).
 Buffers are limited by net.core.wmem_max and net.core.rmem_max, automatic tuning by net.ipv4.tcp_wmem and tcp_rmem.";
 
 impl SocketArgs {
@@ -47,6 +53,27 @@ impl SocketArgs {
             receive_buffer: self.receive_buffer,
             timeout: self.timeout,
         })
+    }
+}
+
+impl SocketArgs {
+    /// Gives the connection to `peer` its initial window, if one is asked for, as long as the result lives.
+    ///
+    /// # Errors
+    /// If the route cannot be changed.
+    pub fn initial_window(&self, peer: SocketAddr) -> Result<Option<InitialWindow>, Failure> {
+        self.initial_window.map(|segments| InitialWindow::set(peer.ip(), segments)).transpose()
+    }
+
+    /// Refuses an initial window where this end listens: the other end's address is not known before its connection.
+    ///
+    /// # Errors
+    /// If one is asked for.
+    pub fn refuse_initial_window(&self) -> Result<(), Failure> {
+        match self.initial_window {
+            None => Ok(()),
+            Some(_) => Err(Failure::usage("--initial-window goes with the end that connects (--to, --from)")),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod connection;
 mod demo;
 mod emulate;
 mod gateway;
+mod initial_window;
 mod keygen;
 mod receive;
 mod send;

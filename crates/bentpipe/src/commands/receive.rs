@@ -56,11 +56,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let transfers = match (&args.from, &args.listen) {
         (Some(from), _) => {
             let peer = resolve("--from", from)?;
+            let _window = args.socket.initial_window(peer)?;
             let (mut stream, start) = connect(peer, &options)?;
             request(&mut stream)?;
             Transfers { transfers: vec![args.receive(&mut stream, peer, start, output)?] }
         }
         (None, Some(address)) => {
+            args.socket.refuse_initial_window()?;
             let listener = listen(resolve("--listen", address)?, &options)?;
             announce(&listener);
             serve(&listener, &options, args.count, |mut stream, peer, start| {

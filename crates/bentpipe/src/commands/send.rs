@@ -52,10 +52,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let transfers = match (&args.to, &args.listen) {
         (Some(to), _) => {
             let peer = resolve("--to", to)?;
+            let _window = args.socket.initial_window(peer)?;
             let (mut stream, _) = connect(peer, &options)?;
             Transfers { transfers: vec![args.send(&mut stream, peer, output)?] }
         }
         (None, Some(address)) => {
+            args.socket.refuse_initial_window()?;
             let listener = listen(resolve("--listen", address)?, &options)?;
             super::receive::announce(&listener);
             serve(&listener, &options, args.count, |mut stream, peer, _| {
