@@ -8,7 +8,8 @@ use serde::Serialize;
 use std::time::Instant;
 use units::{Bytes, Duration, Rate};
 
-/// More than the machine can carry: the gateways must be the limit.
+/// A little more than two processors carry beside the traffic's ends: told much more, the sender would overflow the
+/// receiver's socket and measure its own losses.
 const RATE: Rate = Rate::from_bps(3_200_000_000);
 const RTT: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 2] = [1, 16];
