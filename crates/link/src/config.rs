@@ -95,6 +95,16 @@ impl QueueLimit {
     pub fn bandwidth_delay_product(rate: Rate, rtt: Duration) -> Self {
         QueueLimit::Bytes(rate.bytes_in(rtt).max(Bytes::new(1500)))
     }
+
+    /// Whether a packet of `size` may join a queue that holds `packets` of `bytes` together.
+    #[inline]
+    pub(crate) fn allows(self, packets: u64, bytes: Bytes, size: Bytes) -> bool {
+        match self {
+            QueueLimit::Packets(limit) => packets < limit,
+            QueueLimit::Bytes(limit) => bytes + size <= limit,
+            QueueLimit::Unlimited => true,
+        }
+    }
 }
 
 /// Which packets are lost on the way. Written `{ bernoulli = 1e-3 }`, `{ bit_error_rate = 1e-6 }` or `"none"`.

@@ -1,5 +1,6 @@
 //! What became of every packet.
 
+use crate::DropReason;
 use serde::Serialize;
 use std::ops::{Add, AddAssign, Sub};
 use units::Bytes;
@@ -55,6 +56,14 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The tally of the packets dropped for `reason`.
+    pub(crate) fn dropped_mut(&mut self, reason: DropReason) -> &mut Tally {
+        match reason {
+            DropReason::QueueFull => &mut self.dropped_queue_full,
+            DropReason::Loss => &mut self.dropped_loss,
+        }
+    }
+
     /// What is in the link: in its queue, on the way, or dropped but not yet reported.
     pub fn in_transit(&self) -> Tally {
         self.offered + self.duplicated - self.delivered - self.dropped_queue_full - self.dropped_loss

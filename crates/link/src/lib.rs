@@ -38,10 +38,12 @@
 
 mod config;
 mod counters;
+mod drop_tail;
 mod link;
 mod loss;
 mod preset;
 mod transmitter;
+mod way;
 
 pub use config::{ConfigError, LinkConfig, LossModel, QueueLimit, Reorder};
 pub use counters::{Counters, Tally};

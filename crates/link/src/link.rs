@@ -1,10 +1,10 @@
 //! The link itself.
 
+use crate::drop_tail::DropTail;
 use crate::loss::LossProcess;
 use crate::transmitter::Transmitter;
-use crate::{ConfigError, Counters, LinkConfig, QueueLimit};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use crate::way::Way;
+use crate::{ConfigError, Counters, LinkConfig};
 use units::{Bytes, CounterRandom, Duration, Instant, Probability};
 
 /// What a link carries: the caller's packet, of which only the size matters. It is cloned only to duplicate it.
@@ -50,21 +50,13 @@ pub enum DropReason {
 /// [`Link::next_timeout`]. Time must not run backwards; where it does, the latest time seen counts.
 #[derive(Debug)]
 pub struct Link<P> {
-    limit: QueueLimit,
-    delay: Duration,
+    queue: DropTail,
     transmitter: Transmitter,
+    delay: Duration,
     loss: LossProcess,
     reorder: Option<(Chance, Duration)>,
     duplicate: Chance,
-    /// Packets that waited for the transmitter, and their bytes.
-    queue: VecDeque<P>,
-    queued_bytes: Bytes,
-    /// Packets that found the queue full.
-    refused: VecDeque<(Instant, P)>,
-    /// Packets on the way, in order of arrival, and whether each is lost.
-    propagating: VecDeque<(Instant, bool, P)>,
-    /// Packets on the way with an extra delay.
-    held_back: BinaryHeap<Reverse<HeldBack<P>>>,
+    way: Way<P>,
     /// How many packets were sent: the number of the next one in each random process.
     sent: u64,
     now: Instant,
@@ -80,19 +72,15 @@ impl<P: Packet> Link<P> {
         config.validate()?;
         let draws = |process: RandomProcess| CounterRandom::new(config.seed, config.stream << 8 | process as u64);
         Ok(Self {
-            limit: config.queue,
-            delay: config.delay,
+            queue: DropTail::new(config.queue),
             transmitter: Transmitter::new(config.rate),
+            delay: config.delay,
             loss: LossProcess::new(config.loss, draws(RandomProcess::Loss)),
             reorder: config
                 .reorder
                 .map(|reorder| (Chance::new(reorder.probability, draws(RandomProcess::Reorder)), reorder.extra_delay)),
             duplicate: Chance::new(config.duplicate, draws(RandomProcess::Duplicate)),
-            queue: VecDeque::new(),
-            queued_bytes: Bytes::ZERO,
-            refused: VecDeque::new(),
-            propagating: VecDeque::new(),
-            held_back: BinaryHeap::new(),
+            way: Way::new(),
             sent: 0,
             now: Instant::ZERO,
             counters: Counters::default(),
@@ -100,56 +88,42 @@ impl<P: Packet> Link<P> {
     }
 
     /// Gives the link a packet. Changes [`Link::next_timeout`].
+    #[inline]
     pub fn enqueue(&mut self, now: Instant, packet: P) {
-        self.advance(now);
+        self.now = self.now.max(now);
         let size = packet.size();
         self.counters.offered += size;
-        if self.transmitter.free_at() <= self.now {
-            self.transmit(self.now, packet, size);
-        } else if self.has_room_for(size) {
-            self.queued_bytes += size;
-            self.queue.push_back(packet);
-        } else {
-            self.refused.push_back((self.now, packet));
+        self.queue.advance(self.now);
+        let free_at = self.transmitter.free_at();
+        if free_at > self.now {
+            if !self.queue.has_room_for(size) {
+                self.way.discard(self.now, DropReason::QueueFull, packet);
+                return;
+            }
+            self.queue.push(free_at, size);
         }
+        self.transmit(packet, size);
     }
 
     /// The next departure or drop that is due by `now`, in order of time; `None` when there is no more.
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Outcome<P>> {
-        self.advance(now);
-        let refused = self.refused.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
-        let in_order = self.propagating.front().map_or(Instant::FAR_FUTURE, |(at, ..)| *at);
-        let held_back = self.held_back.peek().map_or(Instant::FAR_FUTURE, |Reverse(held)| held.at);
-        if refused.min(in_order).min(held_back) > self.now {
+        self.now = self.now.max(now);
+        if self.way.next() > self.now {
             return None;
         }
-        if refused <= in_order && refused <= held_back {
-            let (at, packet) = self.refused.pop_front()?;
-            self.counters.dropped_queue_full += packet.size();
-            return Some(Outcome::Drop { packet, reason: DropReason::QueueFull, at });
+        let outcome = self.way.pop()?;
+        match &outcome {
+            Outcome::Departure { packet, .. } => self.counters.delivered += packet.size(),
+            Outcome::Drop { packet, reason, .. } => *self.counters.dropped_mut(*reason) += packet.size(),
         }
-        if held_back < in_order {
-            let Reverse(held) = self.held_back.pop()?;
-            return Some(self.deliver(held.packet, held.at));
-        }
-        let (at, is_lost, packet) = self.propagating.pop_front()?;
-        if is_lost {
-            self.counters.dropped_loss += packet.size();
-            return Some(Outcome::Drop { packet, reason: DropReason::Loss, at });
-        }
-        Some(self.deliver(packet, at))
+        Some(outcome)
     }
 
-    /// When [`Link::poll`] has something next (or, seldom, must be called to find out); `None` while the link is empty.
+    /// When [`Link::poll`] has something next; `None` while the link is empty.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let refused = self.refused.front().map(|(at, _)| *at);
-        let held_back = self.held_back.peek().map(|Reverse(held)| held.at);
-        // What waits in the queue arrives after what is on the way. If nothing is, its time is known when it is sent.
-        let in_order = match self.propagating.front() {
-            Some((at, ..)) => Some(*at),
-            None => (!self.queue.is_empty()).then_some(self.transmitter.free_at()),
-        };
-        [refused, held_back, in_order].into_iter().flatten().min()
+        Some(self.way.next()).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
     /// What became of every packet so far.
@@ -157,31 +131,40 @@ impl<P: Packet> Link<P> {
         &self.counters
     }
 
-    /// The bytes that wait for the transmitter, as of the latest time seen.
-    pub fn queued_bytes(&self) -> Bytes {
-        self.queued_bytes
+    /// How many packets wait for the transmitter at `now`. The one being sent has left the queue.
+    pub fn queued_packets(&mut self, now: Instant) -> u64 {
+        self.advance(now);
+        self.queue.packets()
     }
 
-    /// Sends what waited and whose turn came by `now`.
+    /// The bytes that wait for the transmitter at `now`.
+    pub fn queued_bytes(&mut self, now: Instant) -> Bytes {
+        self.advance(now);
+        self.queue.bytes()
+    }
+
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        while self.transmitter.free_at() <= self.now {
-            let Some(packet) = self.queue.pop_front() else { break };
-            let size = packet.size();
-            self.queued_bytes = self.queued_bytes - size;
-            self.transmit(self.transmitter.free_at(), packet, size);
+        self.queue.advance(self.now);
+    }
+
+    /// Sends a packet that is there now, and decides what happens to it on the way.
+    #[inline]
+    fn transmit(&mut self, packet: P, size: Bytes) {
+        let k = self.sent;
+        self.sent += 1;
+        let arrival = self.transmitter.send(self.now, size) + self.delay;
+        if self.loss.loses(k, size) {
+            self.way.push(arrival, Some(DropReason::Loss), packet);
+        } else if self.reorder.is_none() && self.duplicate.is_never() {
+            self.way.push(arrival, None, packet);
+        } else {
+            self.deviate(k, arrival, packet, size);
         }
     }
 
-    /// Sends a packet whose transmission starts at `start`, and decides what happens to it on the way.
-    fn transmit(&mut self, start: Instant, packet: P, size: Bytes) {
-        let k = self.sent;
-        self.sent += 1;
-        let arrival = self.transmitter.send(start, size) + self.delay;
-        if self.loss.loses(k, size) {
-            self.propagating.push_back((arrival, true, packet));
-            return;
-        }
+    /// Duplicates and holds back a packet that would arrive at `arrival`, if it is its turn.
+    fn deviate(&mut self, k: u64, arrival: Instant, packet: P, size: Bytes) {
         let copy = self.duplicate.happens(k).then(|| packet.clone());
         if copy.is_some() {
             self.counters.duplicated += size;
@@ -189,27 +172,13 @@ impl<P: Packet> Link<P> {
         let extra_delay = self.reorder.as_ref().filter(|(chance, _)| chance.happens(k)).map(|(_, extra)| *extra);
         for (copy_number, packet) in std::iter::once(packet).chain(copy).enumerate() {
             match extra_delay {
-                None => self.propagating.push_back((arrival, false, packet)),
+                None => self.way.push(arrival, None, packet),
                 Some(extra) => {
                     self.counters.reordered += size;
-                    let number = 2 * k + copy_number as u64;
-                    self.held_back.push(Reverse(HeldBack { at: arrival + extra, number, packet }));
+                    self.way.push_out_of_order(arrival + extra, 2 * k + copy_number as u64, None, packet);
                 }
             }
         }
-    }
-
-    fn has_room_for(&self, size: Bytes) -> bool {
-        match self.limit {
-            QueueLimit::Packets(limit) => (self.queue.len() as u64) < limit,
-            QueueLimit::Bytes(limit) => self.queued_bytes + size <= limit,
-            QueueLimit::Unlimited => true,
-        }
-    }
-
-    fn deliver(&mut self, packet: P, at: Instant) -> Outcome<P> {
-        self.counters.delivered += packet.size();
-        Outcome::Departure { packet, at }
     }
 }
 
@@ -233,41 +202,11 @@ impl Chance {
         Self { probability, draws }
     }
 
+    fn is_never(&self) -> bool {
+        self.probability == Probability::ZERO
+    }
+
     fn happens(&self, k: u64) -> bool {
-        self.probability > Probability::ZERO && self.draws.unit_at(k) < self.probability.as_f64()
-    }
-}
-
-/// A packet with an extra delay, ordered by arrival and then by when it was sent.
-#[derive(Debug)]
-struct HeldBack<P> {
-    at: Instant,
-    number: u64,
-    packet: P,
-}
-
-impl<P> HeldBack<P> {
-    fn key(&self) -> (Instant, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl<P> PartialEq for HeldBack<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<P> Eq for HeldBack<P> {}
-
-impl<P> PartialOrd for HeldBack<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> Ord for HeldBack<P> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
+        !self.is_never() && self.draws.unit_at(k) < self.probability.as_f64()
     }
 }

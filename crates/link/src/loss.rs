@@ -16,6 +16,7 @@ impl LossProcess {
     }
 
     /// Whether the `k`-th packet sent, of `size`, is lost.
+    #[inline]
     pub(crate) fn loses(&self, k: u64, size: Bytes) -> bool {
         match self.model {
             LossModel::None => false,

@@ -2,6 +2,9 @@
 
 use units::{Bytes, Instant, Rate};
 
+/// A bit sent at one bit per second takes so many nanoseconds, a byte eight times as long.
+const NANOS_OF_A_BYTE: u64 = 8_000_000_000;
+
 /// Sends one packet after the other at a constant rate, exactly over the long run: the part of a nanosecond that an
 /// instant cannot hold is carried to the next packet.
 #[derive(Debug)]
@@ -9,12 +12,31 @@ pub(crate) struct Transmitter {
     rate: Option<Rate>,
     free_at: Instant,
     /// By how much `free_at` is too early, in units of 1/rate nanoseconds (below one nanosecond).
-    remainder: u128,
+    remainder: u64,
+    /// What the latest size takes: packets of a direction have few sizes, and a division costs as much as all the rest.
+    latest: Cost,
+}
+
+/// The time that a packet of some size takes: whole nanoseconds, and a rest in units of 1/rate nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    size: Bytes,
+    nanos: u64,
+    rest: u64,
+}
+
+impl Cost {
+    fn of(size: Bytes, rate: Rate) -> Self {
+        let work = u128::from(size.as_u64()) * u128::from(NANOS_OF_A_BYTE);
+        let rate = u128::from(rate.as_bps());
+        let nanos = u64::try_from(work / rate).unwrap_or(u64::MAX);
+        Self { size, nanos, rest: (work % rate) as u64 }
+    }
 }
 
 impl Transmitter {
     pub(crate) fn new(rate: Option<Rate>) -> Self {
-        Self { rate, free_at: Instant::ZERO, remainder: 0 }
+        Self { rate, free_at: Instant::ZERO, remainder: 0, latest: Cost::default() }
     }
 
     /// When it has sent all that it was given.
@@ -29,10 +51,19 @@ impl Transmitter {
             self.remainder = 0;
         }
         if let Some(rate) = self.rate {
-            let rate = u128::from(rate.as_bps());
-            let work = u128::from(size.as_u64()) * 8_000_000_000 + self.remainder;
-            self.remainder = work % rate;
-            self.free_at += units::Duration::from_nanos(u64::try_from(work / rate).unwrap_or(u64::MAX));
+            if self.latest.size != size {
+                self.latest = Cost::of(size, rate);
+            }
+            let Cost { mut nanos, rest, .. } = self.latest;
+            // Both are below the rate, so that their sum reaches it at most once.
+            match self.remainder.checked_add(rest) {
+                Some(sum) if sum < rate.as_bps() => self.remainder = sum,
+                _ => {
+                    self.remainder = self.remainder.wrapping_add(rest).wrapping_sub(rate.as_bps());
+                    nanos = nanos.saturating_add(1);
+                }
+            }
+            self.free_at += units::Duration::from_nanos(nanos);
         }
         self.free_at
     }

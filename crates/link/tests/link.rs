@@ -95,14 +95,16 @@ fn the_queue_holds_its_limit_besides_the_packet_being_sent() {
     for queue in [QueueLimit::Packets(2), QueueLimit::Bytes(Bytes::new(3_000)), QueueLimit::Bytes(Bytes::new(4_499))] {
         let mut link = Link::new(LinkConfig { queue, ..geo() }).expect("valid");
         (0..5).for_each(|number| link.enqueue(Instant::ZERO, full(number)));
-        assert_eq!(link.queued_bytes(), Bytes::new(3_000));
+        assert_eq!(link.queued_bytes(Instant::ZERO), Bytes::new(3_000));
+        assert_eq!(link.queued_packets(Instant::ZERO), 2);
+        assert_eq!(link.queued_packets(Instant::from_nanos(1_999_999)), 2);
         // Two milliseconds later one has moved on from the queue to the transmitter, and there is room for one.
         (5..7).for_each(|number| link.enqueue(at_ms(2), full(number)));
         let outcomes = drain(&mut link);
         assert_eq!(dropped(&outcomes, DropReason::QueueFull), [3, 4, 6]);
         assert_eq!(delivered(&outcomes).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 5]);
         assert_eq!(link.counters().dropped_queue_full.bytes, 4_500);
-        assert_eq!(link.queued_bytes(), Bytes::ZERO);
+        assert_eq!(link.queued_bytes(at_ms(1_000)), Bytes::ZERO);
     }
 }
 
