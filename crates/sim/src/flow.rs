@@ -1,0 +1,159 @@
+//! Who sends what to whom: the flows of a simulation, as data.
+
+use crate::{Distribution, NodeId};
+use units::{Bytes, Duration, Instant, Rate};
+
+/// A flow: two hosts, and what passes between them.
+#[derive(Debug, Clone)]
+pub struct FlowConfig {
+    /// What reports call it; unique.
+    pub name: String,
+    /// Where the client is: the end that connects, sends or asks.
+    pub from: NodeId,
+    /// Where the server is.
+    pub to: NodeId,
+    /// When it starts.
+    pub start: Start,
+    /// When its application sends no more; `None` is never.
+    pub stop: Option<Instant>,
+    /// What it sends.
+    pub traffic: Traffic,
+    /// Whether [`crate::Record`] applies to it.
+    pub record: bool,
+}
+
+/// When a flow starts: at `at` plus, if `spread` is not zero, a time drawn uniformly from [0, `spread`) with the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    /// The earliest start.
+    pub at: Instant,
+    /// By how much it may be later.
+    pub spread: Duration,
+}
+
+/// What a flow sends.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Traffic {
+    /// UDP at a constant rate, from the client to the server.
+    Udp {
+        /// IP bytes, headers included, each second.
+        rate: Rate,
+        /// The IP size of each packet, at least 28 bytes (the headers).
+        packet_size: Bytes,
+        /// Sends only in bursts, if given.
+        on_off: Option<OnOff>,
+    },
+    /// ICMP echo requests from the client, each answered by the server.
+    Ping {
+        /// Between two requests.
+        interval: Duration,
+        /// The IP size of each packet, at least 28 bytes (the headers).
+        packet_size: Bytes,
+        /// How many requests; `None` is without end.
+        count: Option<u64>,
+    },
+}
+
+/// Bursts and pauses, in turn; a burst comes first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OnOff {
+    /// How long it sends.
+    pub on: Distribution<Duration>,
+    /// How long it is silent.
+    pub off: Distribution<Duration>,
+}
+
+/// What an application does over a TCP connection.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Application {
+    /// One file, after which the sender closes; complete when its last byte is at the receiver.
+    Bulk {
+        /// Its size; `None` is without end.
+        size: Option<Bytes>,
+        /// Who sends it.
+        transfer: Transfer,
+    },
+    /// The client sends in bursts: at `rate`, or as fast as the connection takes it.
+    OnOff {
+        /// How fast the application writes while it is on.
+        rate: Option<Rate>,
+        /// For how long it is on and off.
+        on_off: OnOff,
+    },
+    /// The client asks, the server answers, the client reads the whole answer and thinks, on one connection.
+    Web {
+        /// How many times; `None` is without end.
+        requests: Option<u64>,
+        /// The size of each request.
+        request: Distribution<Bytes>,
+        /// The size of each response.
+        response: Distribution<Bytes>,
+        /// Between a response's last byte and the next request.
+        think: Distribution<Duration>,
+    },
+}
+
+/// The direction of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// From the client, which sends once it is connected.
+    Upload,
+    /// From the server, which sends once it has the client's request of so many bytes.
+    Download {
+        /// The size of the request, above 0.
+        request: Bytes,
+    },
+}
+
+/// When a simulation ends, at the latest when nothing is left to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stop {
+    /// At this time.
+    pub at: Option<Instant>,
+    /// Once every flow that has an end is complete or failed (if at least one has).
+    pub when_complete: bool,
+}
+
+/// What a simulation may use. A run that reaches one stops there and says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Events: arrivals of packets and timers.
+    pub events: u64,
+    /// Memory for packets, connections and records, as estimated every few thousand events.
+    pub memory: Bytes,
+}
+
+impl Default for Limits {
+    /// 10^10 events (some minutes) and 2 GB.
+    fn default() -> Self {
+        Self { events: 10_000_000_000, memory: Bytes::new(2_000_000_000) }
+    }
+}
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// A [`crate::FlowSample`] of each flow in such intervals. Goodput in windows is the difference of two samples.
+    pub flow_interval: Option<Duration>,
+    /// A [`crate::FlowSample`] whenever a sender's congestion window or slow-start threshold changes.
+    pub window_changes: bool,
+    /// A [`crate::QueueSample`] of each direction of each link in such intervals.
+    pub queue_interval: Option<Duration>,
+    /// A packet record of each packet that these nodes send or receive for an endpoint of theirs.
+    pub packets_at: Vec<NodeId>,
+}
+
+/// All that a simulation needs beside its network and flows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Seeds what is random in applications and starts. Links have seeds of their own ([`link::LinkConfig::seed`]).
+    pub seed: u64,
+    /// When to end.
+    pub stop: Stop,
+    /// When to give up.
+    pub limits: Limits,
+    /// What to record.
+    pub record: Record,
+}

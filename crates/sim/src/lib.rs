@@ -1,0 +1,14 @@
+//! A packet-level discrete-event simulator of TCP over satellite links, sans-IO: it runs the very links and endpoints
+//! that the emulator and the gateway run, in virtual time.
+//!
+//! A [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends what to whom.
+
+mod distribution;
+mod flow;
+mod network;
+mod report;
+
+pub use distribution::{Distribution, Quantity};
+pub use flow::{Application, FlowConfig, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
+pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
+pub use report::{FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped};

@@ -1,0 +1,275 @@
+//! Nodes and the duplex links between them.
+
+use link::LinkConfig;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use units::Duration;
+
+/// A node of a [`Network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+/// One direction of a link of a [`Network`]: link `n` in the order of their making has the directions `2 n` (from its
+/// first node to its second) and `2 n + 1` (back).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectionId(pub(crate) u32);
+
+impl NodeId {
+    /// Its number, in the order in which the nodes were added, from 0.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl DirectionId {
+    /// Its number, from 0.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The other direction of the same link.
+    #[must_use]
+    pub const fn reverse(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
+/// What cannot be part of a network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// Two nodes of one name.
+    #[error("node `{0}` is defined twice: names must differ")]
+    DuplicateNode(String),
+    /// Two links of one name.
+    #[error("link `{0}` is defined twice: names must differ")]
+    DuplicateLink(String),
+    /// A link from a node to itself.
+    #[error("link `{link}` joins node `{node}` to itself: a link needs two nodes")]
+    Loop {
+        /// The link.
+        link: String,
+        /// The node at both its ends.
+        node: String,
+    },
+    /// A direction of a link that is no link.
+    #[error("link `{link}`, from `{from}` to `{to}`: {source}")]
+    Direction {
+        /// The link.
+        link: String,
+        /// Where the direction starts.
+        from: String,
+        /// Where it ends.
+        to: String,
+        /// What is wrong.
+        source: link::ConfigError,
+    },
+}
+
+/// One direction of a link, as it was configured.
+#[derive(Debug, Clone)]
+pub struct Direction {
+    /// The link's name.
+    pub link: String,
+    /// Where it starts.
+    pub from: NodeId,
+    /// Where it ends.
+    pub to: NodeId,
+    /// Rate, delay, queue, losses.
+    pub config: LinkConfig,
+}
+
+/// Nodes joined by duplex links, each made of two [`link::Link`]s, one for each direction.
+///
+/// ```
+/// use link::LinkConfig;
+/// use sim::Network;
+/// use units::{Duration, Rate};
+///
+/// let mut network = Network::new();
+/// let earth = network.add_node("earth")?;
+/// let moon = network.add_node("moon")?;
+/// let there = LinkConfig::new(Rate::from_bps(10_000_000), Duration::from_millis(1282));
+/// network.add_link("laser", earth, moon, there.clone(), LinkConfig { stream: 1, ..there })?;
+/// assert_eq!(network.path(earth, moon).map(|path| path.len()), Some(1));
+/// # Ok::<(), sim::NetworkError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Network {
+    nodes: Vec<String>,
+    directions: Vec<Direction>,
+    nodes_by_name: BTreeMap<String, NodeId>,
+    links_by_name: BTreeMap<String, DirectionId>,
+    /// The directions that start at each node.
+    outgoing: Vec<Vec<DirectionId>>,
+}
+
+impl Network {
+    /// Without nodes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    /// If there is one of that name.
+    pub fn add_node(&mut self, name: &str) -> Result<NodeId, NetworkError> {
+        let id = NodeId(self.nodes.len() as u32);
+        if self.nodes_by_name.contains_key(name) {
+            return Err(NetworkError::DuplicateNode(name.to_owned()));
+        }
+        self.nodes_by_name.insert(name.to_owned(), id);
+        self.nodes.push(name.to_owned());
+        self.outgoing.push(Vec::new());
+        Ok(id)
+    }
+
+    /// Adds a duplex link between `a` and `b`: `ab` is the direction from `a` to `b`, `ba` the one back. Give the two
+    /// different streams, or they meet the same random losses. Returns the direction from `a` to `b`.
+    ///
+    /// # Errors
+    /// If there is a link of that name, if both ends are one node, or if a configuration makes no link.
+    ///
+    /// # Panics
+    /// If a node is of another network.
+    pub fn add_link(
+        &mut self,
+        name: &str,
+        a: NodeId,
+        b: NodeId,
+        ab: LinkConfig,
+        ba: LinkConfig,
+    ) -> Result<DirectionId, NetworkError> {
+        let id = DirectionId(self.directions.len() as u32);
+        if self.links_by_name.contains_key(name) {
+            return Err(NetworkError::DuplicateLink(name.to_owned()));
+        }
+        if a == b {
+            return Err(NetworkError::Loop { link: name.to_owned(), node: self.node_name(a).to_owned() });
+        }
+        for (from, to, config) in [(a, b, &ab), (b, a, &ba)] {
+            config.validate().map_err(|source| NetworkError::Direction {
+                link: name.to_owned(),
+                from: self.node_name(from).to_owned(),
+                to: self.node_name(to).to_owned(),
+                source,
+            })?;
+        }
+        self.links_by_name.insert(name.to_owned(), id);
+        self.directions.push(Direction { link: name.to_owned(), from: a, to: b, config: ab });
+        self.directions.push(Direction { link: name.to_owned(), from: b, to: a, config: ba });
+        self.outgoing[a.index()].push(id);
+        self.outgoing[b.index()].push(id.reverse());
+        Ok(id)
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.nodes_by_name.get(name).copied()
+    }
+
+    /// The link of that name: its direction from the first node that it was given to the second.
+    pub fn link(&self, name: &str) -> Option<DirectionId> {
+        self.links_by_name.get(name).copied()
+    }
+
+    /// A node's name.
+    pub fn node_name(&self, node: NodeId) -> &str {
+        &self.nodes[node.index()]
+    }
+
+    /// The names of all nodes, in the order of their numbers.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// Both directions of all links, in the order of their numbers.
+    pub fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
+
+    /// The way that packets take from one node to another: the one with the least propagation delay, among those the one
+    /// with the fewest links, among those the one that reaches its nodes over the links added first. `None` if there is none.
+    pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<DirectionId>> {
+        let (start, none) = ((Duration::ZERO, 0u32), (Duration::MAX, u32::MAX));
+        let mut best = vec![none; self.nodes.len()];
+        let mut reached_by: Vec<Option<DirectionId>> = vec![None; self.nodes.len()];
+        let mut frontier = BinaryHeap::from([Reverse((start, from))]);
+        best[from.index()] = start;
+        while let Some(Reverse((cost, node))) = frontier.pop() {
+            if cost > best[node.index()] {
+                continue;
+            }
+            for &direction in &self.outgoing[node.index()] {
+                let Direction { to, config, .. } = &self.directions[direction.index()];
+                let farther = (cost.0 + config.delay, cost.1 + 1);
+                if farther < best[to.index()] {
+                    best[to.index()] = farther;
+                    reached_by[to.index()] = Some(direction);
+                    frontier.push(Reverse((farther, *to)));
+                }
+            }
+        }
+        let mut path = Vec::new();
+        let mut node = to;
+        while node != from {
+            let direction = reached_by[node.index()]?;
+            path.push(direction);
+            node = self.directions[direction.index()].from;
+        }
+        path.reverse();
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Rate;
+
+    fn link(delay_ms: u64) -> LinkConfig {
+        LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_millis(delay_ms))
+    }
+
+    fn named_path(network: &Network, from: &str, to: &str) -> Option<Vec<String>> {
+        let id = |name| network.node(name).expect("a node");
+        let path = network.path(id(from), id(to))?;
+        Some(path.iter().map(|direction| network.directions()[direction.index()].link.clone()).collect())
+    }
+
+    #[test]
+    fn packets_take_the_way_of_least_delay_then_of_fewest_links_then_the_first_link() {
+        let mut network = Network::new();
+        let ids: Vec<_> =
+            ["a", "b", "c", "island"].into_iter().map(|name| network.add_node(name).expect("new")).collect();
+        for (name, from, to, delay) in
+            [("ab", 0, 1, 10), ("bc", 1, 2, 10), ("ac-slow", 0, 2, 21), ("ac", 0, 2, 20), ("ac-twin", 0, 2, 20)]
+        {
+            network.add_link(name, ids[from], ids[to], link(delay), link(delay)).expect("valid");
+        }
+        assert_eq!(named_path(&network, "a", "c"), Some(vec!["ac".to_owned()]));
+        assert_eq!(named_path(&network, "c", "a"), Some(vec!["ac".to_owned()]));
+        assert_eq!(named_path(&network, "a", "a"), Some(vec![]));
+        assert_eq!(named_path(&network, "a", "island"), None);
+        let d = network.add_node("d").expect("new");
+        network.add_link("cd", ids[2], d, link(1), link(1)).expect("valid");
+        assert_eq!(named_path(&network, "b", "d"), Some(vec!["bc".to_owned(), "cd".to_owned()]));
+    }
+
+    #[test]
+    fn faults_name_the_culprit() {
+        let mut network = Network::new();
+        let a = network.add_node("alpha").expect("new");
+        let b = network.add_node("beta").expect("new");
+        assert!(network.add_node("alpha").expect_err("twice").to_string().contains("`alpha`"));
+        network.add_link("sat", a, b, link(1), link(1)).expect("valid");
+        let error = |result: Result<_, NetworkError>| result.map(|_: DirectionId| ()).expect_err("a fault").to_string();
+        assert!(error(network.add_link("sat", a, b, link(1), link(1))).contains("`sat`"));
+        assert!(error(network.add_link("loop", a, a, link(1), link(1))).contains("`alpha`"));
+        let dead = LinkConfig { rate: Some(Rate::ZERO), ..link(1) };
+        let message = error(network.add_link("dead", a, b, link(1), dead));
+        assert!(["`dead`", "from `beta` to `alpha`", "`rate`"].iter().all(|part| message.contains(part)), "{message}");
+        assert_eq!(network.directions().len(), 2, "what was refused is not there");
+    }
+}

@@ -1,0 +1,128 @@
+//! What a simulation found.
+
+use crate::DirectionId;
+use serde::Serialize;
+use units::{Bytes, Duration, Instant};
+
+/// The results of a run. Times are in seconds since its start, sizes in bytes, rates in bits per second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Why it ended.
+    pub stopped: Stopped,
+    /// When it ended.
+    pub end_s: f64,
+    /// Each flow, in the order in which they were added.
+    pub flows: Vec<FlowReport>,
+    /// Each direction of each link, in the order of their numbers.
+    pub links: Vec<LinkReport>,
+    /// Events: arrivals of packets and timers.
+    pub events: u64,
+    /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.
+    pub data_packets: u64,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// At the time that [`crate::Stop::at`] names.
+    Time,
+    /// All flows that have an end are complete or failed.
+    Complete,
+    /// Nothing was left to happen.
+    Idle,
+    /// At the limit of events.
+    EventLimit,
+    /// At the limit of memory.
+    MemoryLimit,
+    /// The caller stopped stepping.
+    Unfinished,
+}
+
+/// One flow's results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowReport {
+    /// Its name.
+    pub name: String,
+    /// Payload delivered in order to the receiver (TCP: of a download or of web traffic, the client); of pings, the bytes answered.
+    pub bytes: u64,
+    /// When the client connected, or sent its first packet; null if it never started.
+    pub start_s: Option<f64>,
+    /// When the receiver got the last of `bytes`; null if it got none.
+    pub end_s: Option<f64>,
+    /// `bytes` over the time from start to end.
+    pub goodput_bps: Option<f64>,
+    /// Whether all that it was to deliver was delivered; false for flows without an end.
+    pub complete: bool,
+    /// Why the connection failed, by name.
+    pub failure: Option<String>,
+    /// Data packets sent, retransmissions included.
+    pub data_packets: u64,
+    /// Data packets that were sent again.
+    pub retransmissions: u64,
+    /// Expiries of the retransmission timer.
+    pub rtos: u64,
+    /// Packets that reached the other end (UDP, pings answered).
+    pub received_packets: u64,
+    /// Completed exchanges of request and response.
+    pub responses: u64,
+    /// Round-trip times: of pings, or from request to the response's last byte.
+    pub rtt: Option<RttReport>,
+}
+
+/// A summary of times.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RttReport {
+    /// The shortest.
+    pub min_s: f64,
+    /// The mean.
+    pub mean_s: f64,
+    /// The longest.
+    pub max_s: f64,
+    /// Standard deviation.
+    pub stddev_s: f64,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkReport {
+    /// The link's name.
+    pub name: String,
+    /// The node where it starts.
+    pub from: String,
+    /// The node where it ends.
+    pub to: String,
+    /// What became of every packet.
+    #[serde(flatten)]
+    pub counters: link::Counters,
+}
+
+/// A flow's state at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSample {
+    /// The flow's number.
+    pub flow: u32,
+    /// When.
+    pub at: Instant,
+    /// Payload delivered in order so far.
+    pub delivered: Bytes,
+    /// The sender's congestion window.
+    pub cwnd: Bytes,
+    /// The sender's slow-start threshold; `None` while it is unlimited.
+    pub ssthresh: Option<Bytes>,
+    /// The sender's smoothed round-trip time.
+    pub srtt: Option<Duration>,
+    /// Sent and not yet acknowledged.
+    pub in_flight: Bytes,
+}
+
+/// What waits for a link at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueSample {
+    /// The direction of the link.
+    pub direction: DirectionId,
+    /// When.
+    pub at: Instant,
+    /// Bytes of IP packets that wait for the transmitter.
+    pub bytes: Bytes,
+}
