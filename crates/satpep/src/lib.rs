@@ -40,7 +40,6 @@ mod ledger;
 mod mtu;
 mod pacer;
 mod random;
-mod ranges;
 mod received;
 mod repair;
 mod rtt;

@@ -1,7 +1,7 @@
 //! What has arrived: protection against replay, and acknowledgements to send.
 
-use crate::ranges::RangeSet;
 use std::ops::Range;
+use units::RangeSet;
 use units::{Duration, Instant};
 
 /// The receiver's record of datagram numbers.

@@ -16,6 +16,7 @@ mod bytes;
 mod parse;
 mod probability;
 mod random;
+mod ranges;
 mod rate;
 mod time;
 
@@ -23,5 +24,6 @@ pub use bytes::Bytes;
 pub use parse::QuantityError;
 pub use probability::Probability;
 pub use random::{CounterRandom, mix};
+pub use ranges::RangeSet;
 pub use rate::Rate;
 pub use time::{Duration, Instant};

@@ -24,7 +24,6 @@ use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
 use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::MtuSearch;
-use crate::ranges::RangeSet;
 use crate::received::Received;
 use crate::repair::{LossEstimate, RepairSymbol, Restorer};
 use crate::rtt::RttEstimator;
@@ -34,6 +33,7 @@ use crate::stream::Stream;
 use crate::stream::pages::PagePool;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
+use units::RangeSet;
 use units::{Duration, Instant};
 
 pub(crate) use output::Urgency;

@@ -1,8 +1,8 @@
 //! The receiving half of a stream: reassembly, and what the reader has taken.
 
 use super::pages::{PagePool, Pages};
-use crate::ranges::RangeSet;
 use std::io::IoSlice;
+use units::RangeSet;
 
 /// Bytes from the peer, put in order.
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! The sending half of a stream: what was written, sent, acknowledged and lost.
 
 use super::pages::{PagePool, Pages};
-use crate::ranges::RangeSet;
 use std::ops::Range;
+use units::RangeSet;
 
 /// Bytes from the application to the peer, with the end that follows them.
 #[derive(Default)]

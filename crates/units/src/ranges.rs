@@ -4,34 +4,55 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Sorted ranges, cheapest where most work is: at the ends.
+/// Used for bytes of a stream, or numbers of packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RangeSet {
+pub struct RangeSet {
     ranges: VecDeque<Range<u64>>,
 }
 
 impl RangeSet {
-    pub(crate) fn new() -> Self {
+    /// The empty set.
+    pub fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// The number of separate ranges.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    pub(crate) fn first(&self) -> Option<Range<u64>> {
+    /// The lowest range.
+    pub fn first(&self) -> Option<Range<u64>> {
         self.ranges.front().cloned()
     }
 
-    pub(crate) fn pop_first(&mut self) -> Option<Range<u64>> {
+    /// The highest range.
+    pub fn last(&self) -> Option<Range<u64>> {
+        self.ranges.back().cloned()
+    }
+
+    /// The range that holds `value`.
+    pub fn range_of(&self, value: u64) -> Option<Range<u64>> {
+        self.ranges.get(self.search(value)).filter(|range| range.contains(&value)).cloned()
+    }
+
+    /// Whether every member of `range` is in the set.
+    pub fn covers(&self, range: &Range<u64>) -> bool {
+        self.range_of(range.start).is_some_and(|known| known.end >= range.end)
+    }
+
+    /// Takes the lowest range out.
+    pub fn pop_first(&mut self) -> Option<Range<u64>> {
         self.ranges.pop_front()
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
+    /// The ranges, ascending.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
         self.ranges.iter()
     }
 
@@ -49,12 +70,13 @@ impl RangeSet {
         }
     }
 
-    pub(crate) fn contains(&self, value: u64) -> bool {
+    /// Whether `value` is in the set.
+    pub fn contains(&self, value: u64) -> bool {
         self.ranges.get(self.search(value)).is_some_and(|range| range.contains(&value))
     }
 
     /// Adds `new`; returns how many of its members were not there before.
-    pub(crate) fn insert(&mut self, new: Range<u64>) -> u64 {
+    pub fn insert(&mut self, new: Range<u64>) -> u64 {
         if new.is_empty() {
             return 0;
         }
@@ -83,7 +105,7 @@ impl RangeSet {
     }
 
     /// Takes `gone` out.
-    pub(crate) fn remove(&mut self, gone: Range<u64>) {
+    pub fn remove(&mut self, gone: Range<u64>) {
         if gone.is_empty() {
             return;
         }
@@ -112,7 +134,7 @@ impl RangeSet {
     }
 
     /// The parts of `within` that are not in the set, ascending.
-    pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = within.start;
         let mut index = self.search(within.start);
         std::iter::from_fn(move || {

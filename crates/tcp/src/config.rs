@@ -1,0 +1,273 @@
+//! How one end of a connection behaves, as data.
+
+use crate::control::ControlKind;
+use crate::recovery::RecoveryKind;
+use crate::rtt::RttRules;
+use crate::segment::{BARE_HEADER, TIMESTAMPS_OPTION};
+use units::{Bytes, Duration, Rate};
+
+/// Where a set of constants comes from. A profile fills a [`Config`]; each constant can then be changed by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// The standards track: RFC 5681, 6298, 6582, 6675, 6928, 7323.
+    Rfc,
+    /// Linux 6.x.
+    Linux,
+    /// The one-way TCP agents of ns-2 2.35: no options on the wire, no third segment of the handshake, no FIN, timers in
+    /// ticks of 10 ms.
+    Ns2,
+}
+
+/// One end of a connection. Shared by the connections that behave alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the constants come from.
+    pub profile: Profile,
+    /// Payload of a full segment, in bytes: the MSS less the options that every segment carries.
+    pub mss: u32,
+    /// What finds losses and repairs them.
+    pub recovery: &'static RecoveryKind,
+    /// What sizes the window.
+    pub control: &'static ControlKind,
+    /// The window at the start, in segments.
+    pub initial_window: f64,
+    /// Slow-start threshold at the start, in segments; infinite by default.
+    pub initial_ssthresh: f64,
+    /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465.
+    pub slow_start_limit: f64,
+    /// The window grows by acknowledgements rather than by bytes acknowledged (ns-2).
+    pub growth_counts_acks: bool,
+    /// The window grows also while it is not what limits the sender (ns-2).
+    pub grow_when_not_limited: bool,
+    /// Up to two segments of new data leave on the first two duplicates (RFC 3042).
+    pub limited_transmit: bool,
+    /// The window falls in proportion during a recovery (RFC 6937) rather than at once.
+    pub proportional_rate_reduction: bool,
+    /// After an idle time longer than the RTO the window falls back to the initial one (RFC 5681, section 4.1).
+    pub restart_after_idle: bool,
+    /// Options offered.
+    pub options: Options,
+    /// Ranges that a SACK option reports at most: 4, or 3 beside timestamps (RFC 2018, section 3).
+    pub sack_blocks: usize,
+    /// When data are acknowledged.
+    pub acks: AckPolicy,
+    /// Round-trip times and the retransmission timer.
+    pub rtt: RttRules,
+    /// Bytes that may wait in the send buffer, unacknowledged ones included.
+    pub send_buffer: Bytes,
+    /// The receive buffer, and how much of it is advertised.
+    pub receive_buffer: ReceiveBuffer,
+    /// Whether the FIN and the handshake's last segment exist (ns-2's one-way agents have neither).
+    pub bare: bool,
+    /// Expiries of the retransmission timer in a row after which the connection fails.
+    pub max_expiries: u32,
+    /// The network's capacity and the connections that share it, where a layer below tells (cross-layer window, assigned
+    /// window).
+    pub capacity: Option<Capacity>,
+    /// A window and round-trip time of an earlier connection over the same path (Careful Resume, RFC 9959).
+    pub resume: Option<SavedPath>,
+    /// The seed of what the control draws at random (BBR's probing).
+    pub seed: u64,
+    /// Constants of single algorithms.
+    pub tuning: Tuning,
+}
+
+/// TCP options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Timestamps (RFC 7323), 12 bytes in every segment.
+    pub timestamps: bool,
+    /// Window scaling (RFC 7323); without it no more than 65,535 bytes are advertised.
+    pub window_scaling: bool,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Duplicate arrivals are reported in the first block (RFC 2883).
+    pub dsack: bool,
+}
+
+/// When the receiver acknowledges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckPolicy {
+    /// At the latest after so many full segments: 1 acknowledges each.
+    pub every: u32,
+    /// At the latest after this time.
+    pub delay: Duration,
+    /// So many segments at the start of a connection are acknowledged at once (Linux's quick acknowledgements).
+    pub quick: u32,
+}
+
+/// The receive buffer and the window made of it: `share` of what is free of `size`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceiveBuffer {
+    /// Bytes at the start.
+    pub size: Bytes,
+    /// The part that is advertised: 1/2 in Linux 2.2, 3/4 in 2.4 to 3.x, 1 for a plain window.
+    pub share: f64,
+    /// With autotuning it grows up to this (dynamic right-sizing: Fisk and Feng 2001, Linux's `tcp_rmem[2]`); without,
+    /// equal to `size`.
+    pub most: Bytes,
+}
+
+/// What a layer below knows of the link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// The capacity that the connections share.
+    pub rate: Rate,
+    /// The round-trip time of propagation.
+    pub rtt: Duration,
+    /// How many connections share it.
+    pub connections: u32,
+}
+
+/// What an earlier connection learnt of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SavedPath {
+    /// Bytes delivered in a round trip.
+    pub cwnd: Bytes,
+    /// The smallest round-trip time.
+    pub rtt: Duration,
+}
+
+/// Constants of single algorithms, where a paper leaves them open or implementations differ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tuning {
+    /// Vegas: packets that a connection keeps queued, at least (alpha) and at most (beta), and the limit of slow start
+    /// (gamma).
+    pub vegas: [f64; 3],
+    /// Westwood: time constant of the bandwidth filter.
+    pub westwood_tau: Duration,
+    /// TIBET: the pole of the averages and the time constant of the filter.
+    pub tibet: (f64, Duration),
+    /// Hybla: the reference round-trip time.
+    pub hybla_rtt0: Duration,
+    /// Cross-layer window: bytes of headers for each byte of payload (K of the equation).
+    pub header_share: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            vegas: [1.0, 3.0, 1.0],
+            westwood_tau: Duration::from_millis(500),
+            tibet: (0.99, Duration::from_secs(1)),
+            hybla_rtt0: Duration::from_millis(25),
+            header_share: 0.0505,
+        }
+    }
+}
+
+impl Config {
+    /// The constants of a profile, with SACK recovery and Reno's window over 1460-byte segments (1448 where timestamps take
+    /// their 12 bytes).
+    pub fn new(profile: Profile) -> Self {
+        match profile {
+            Profile::Rfc => Self::rfc(),
+            Profile::Linux => Self::linux(),
+            Profile::Ns2 => Self::ns2(),
+        }
+    }
+
+    fn rfc() -> Self {
+        let mss = 1448;
+        Self {
+            profile: Profile::Rfc,
+            mss,
+            recovery: &crate::recovery::sack::KIND,
+            control: &crate::control::reno::KIND,
+            initial_window: initial_window_rfc6928(mss),
+            initial_ssthresh: f64::INFINITY,
+            slow_start_limit: 2.0,
+            growth_counts_acks: false,
+            grow_when_not_limited: false,
+            limited_transmit: true,
+            proportional_rate_reduction: false,
+            restart_after_idle: true,
+            options: Options { timestamps: true, window_scaling: true, sack: true, dsack: true },
+            sack_blocks: 4,
+            acks: AckPolicy { every: 2, delay: Duration::from_millis(200), quick: 0 },
+            rtt: RttRules::rfc(),
+            send_buffer: Bytes::new(u64::MAX / 4),
+            receive_buffer: ReceiveBuffer::plain(Bytes::new(1 << 30)),
+            bare: false,
+            max_expiries: 15,
+            capacity: None,
+            resume: None,
+            seed: 0,
+            tuning: Tuning::default(),
+        }
+    }
+
+    fn linux() -> Self {
+        Self {
+            profile: Profile::Linux,
+            recovery: &crate::recovery::rack::KIND,
+            slow_start_limit: f64::INFINITY,
+            initial_window: 10.0,
+            proportional_rate_reduction: true,
+            acks: AckPolicy { every: 2, delay: Duration::from_millis(40), quick: 16 },
+            rtt: RttRules::linux(),
+            tuning: Tuning { vegas: [2.0, 4.0, 1.0], ..Tuning::default() },
+            ..Self::rfc()
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            profile: Profile::Ns2,
+            mss: 1460,
+            initial_window: 2.0,
+            initial_ssthresh: 20.0,
+            slow_start_limit: 1.0,
+            growth_counts_acks: true,
+            grow_when_not_limited: true,
+            restart_after_idle: false,
+            options: Options { timestamps: false, window_scaling: true, sack: true, dsack: false },
+            sack_blocks: 3,
+            acks: AckPolicy { every: 1, delay: Duration::from_millis(100), quick: 0 },
+            rtt: RttRules::ns2(),
+            bare: true,
+            ..Self::rfc()
+        }
+    }
+
+    /// Bytes of headers and options of a data segment.
+    pub(crate) fn data_header(&self) -> u8 {
+        BARE_HEADER + if self.options.timestamps && !self.bare { TIMESTAMPS_OPTION } else { 0 }
+    }
+
+    /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
+    pub(crate) fn window_shift(&self) -> u8 {
+        let most = (self.receive_buffer.most.as_u64() as f64 * self.receive_buffer.share) as u64;
+        (0..14).find(|shift| most >> shift <= 65_535).unwrap_or(14)
+    }
+}
+
+impl ReceiveBuffer {
+    /// A buffer that is advertised whole and stays as it is.
+    pub const fn plain(size: Bytes) -> Self {
+        Self { size, share: 1.0, most: size }
+    }
+}
+
+/// The initial window of RFC 6928, in segments: ten, but at most 14,600 bytes or two segments.
+pub fn initial_window_rfc6928(mss: u32) -> f64 {
+    f64::from((10 * mss).min((2 * mss).max(14_600))) / f64::from(mss)
+}
+
+/// The initial window of RFC 3390, in segments: four, but at most 4,380 bytes or two segments.
+pub fn initial_window_rfc3390(mss: u32) -> f64 {
+    f64::from((4 * mss).min((2 * mss).max(4_380))) / f64::from(mss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initial_windows_are_those_of_the_rfcs() {
+        for (mss, rfc3390, rfc6928) in [(1460, 4_380, 14_600), (536, 2_144, 5_360), (9_000, 18_000, 18_000)] {
+            assert_eq!((initial_window_rfc3390(mss) * f64::from(mss)).round() as u64, rfc3390);
+            assert_eq!((initial_window_rfc6928(mss) * f64::from(mss)).round() as u64, rfc6928);
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! A connection: handshake, transfer both ways, close.
+
+use crate::config::Config;
+use crate::control::{LossState, Window};
+use crate::receiver::Receiver;
+use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
+use crate::sender::{Counters, Outgoing, Sender};
+use std::sync::Arc;
+use units::{Duration, Instant};
+
+/// One end of a TCP connection, sans-IO.
+///
+/// A driver hands segments to [`Connection::handle_segment`], calls [`Connection::handle_timeout`] at
+/// [`Connection::next_timeout`], and after each of these, and after each command of the application, sends what
+/// [`Connection::poll_transmit`] gives until it gives nothing, and looks at [`Connection::poll_event`]. Payloads are
+/// lengths. Time must not run backwards.
+#[derive(Debug)]
+pub struct Connection {
+    config: Arc<Config>,
+    state: State,
+    handshake: Handshake,
+    sender: Sender,
+    receiver: Receiver,
+    /// Options that both ends agreed on.
+    agreed: Agreed,
+    events: Events,
+}
+
+/// States of RFC 9293, those of closing folded into what each direction has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    /// Both directions have ended, or the connection has failed. Late segments are still answered.
+    Closed,
+    Failed,
+}
+
+/// The SYN of this end.
+#[derive(Debug, Default)]
+struct Handshake {
+    is_due: bool,
+    sent_at: Instant,
+    timeout: Option<Instant>,
+    expiries: u32,
+    reset_is_due: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Agreed {
+    timestamps: bool,
+    sack: bool,
+    /// Shift of the windows that this end advertises; zero without window scaling.
+    shift: u8,
+}
+
+/// Something that the application should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// There is data to read.
+    Readable,
+    /// The send buffer has room again.
+    Writable,
+    /// The peer has sent its last byte, and it has arrived.
+    PeerFinished,
+    /// Both directions have ended and are acknowledged.
+    Closed,
+    /// The connection is over before its time.
+    Failed(Failure),
+}
+
+/// Why a connection failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No answer to the SYN.
+    #[error("connection timed out: no answer to the SYN")]
+    ConnectTimedOut,
+    /// No acknowledgement for too many retransmissions.
+    #[error("connection timed out: no acknowledgement of data")]
+    RetransmissionTimedOut,
+    /// The peer reset the connection.
+    #[error("reset by the peer")]
+    Reset,
+    /// This end gave it up.
+    #[error("aborted")]
+    Aborted,
+}
+
+#[derive(Debug, Default)]
+struct Events {
+    connected: bool,
+    readable: bool,
+    writable: bool,
+    peer_finished: bool,
+    closed: bool,
+    failed: Option<Failure>,
+    /// The application was told that the peer has finished.
+    told_finished: bool,
+    /// A write found the buffer full.
+    writer_waits: bool,
+}
+
+/// SYNs sent before a connection fails.
+const SYN_EXPIRIES: u32 = 6;
+
+impl Connection {
+    /// Opens a connection: the SYN is the first segment to leave.
+    pub fn connect(config: Arc<Config>, now: Instant) -> Self {
+        let mut connection = Self::new(config, State::SynSent);
+        connection.handshake.is_due = true;
+        connection.handshake.sent_at = now;
+        connection
+    }
+
+    /// Waits for a SYN.
+    pub fn listen(config: Arc<Config>) -> Self {
+        Self::new(config, State::Listen)
+    }
+
+    fn new(config: Arc<Config>, state: State) -> Self {
+        Self {
+            sender: Sender::new(&config),
+            receiver: Receiver::new(&config),
+            state,
+            handshake: Handshake::default(),
+            agreed: Agreed::default(),
+            events: Events::default(),
+            config,
+        }
+    }
+
+    /// A segment of the peer has arrived.
+    pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
+        if segment.has(Flags::RST) {
+            return self.on_reset(segment);
+        }
+        match self.state {
+            State::Listen | State::SynSent if segment.has(Flags::SYN) => self.on_syn(now, segment),
+            State::Listen | State::SynSent | State::Failed => {}
+            State::SynReceived if segment.has(Flags::SYN) => self.handshake.is_due = true,
+            State::SynReceived | State::Established | State::Closed => self.on_data_or_ack(now, segment),
+        }
+    }
+
+    fn on_reset(&mut self, segment: &Segment) {
+        let answers_syn = self.state == State::SynSent && segment.ack == 1;
+        let in_window =
+            matches!(self.state, State::SynReceived | State::Established) && segment.seq >= self.receiver.rcv_nxt();
+        if answers_syn || in_window {
+            self.fail(Failure::Reset);
+        }
+    }
+
+    fn on_syn(&mut self, now: Instant, segment: &Segment) {
+        self.agreed = Agreed {
+            timestamps: self.config.options.timestamps && segment.has(Flags::TIMESTAMPS),
+            sack: self.config.options.sack && segment.has(Flags::SACK_PERMITTED),
+            shift: if self.config.options.window_scaling && segment.has(Flags::WINDOW_SCALE) {
+                self.config.window_shift()
+            } else {
+                0
+            },
+        };
+        self.receiver.on_syn(segment, self.agreed.sack);
+        if self.state == State::Listen {
+            self.state = State::SynReceived;
+            self.handshake.is_due = true;
+            self.sender.start(now, segment.window, None, false);
+            if self.config.bare {
+                self.establish();
+            }
+        } else {
+            self.handshake.timeout = None;
+            let was_lost = self.handshake.expiries > 0;
+            let rtt = (!was_lost).then(|| now.since(self.handshake.sent_at));
+            self.sender.start(now, segment.window, rtt, was_lost);
+            self.establish();
+            if !self.config.bare {
+                self.receiver.acknowledge_now();
+            }
+        }
+    }
+
+    fn establish(&mut self) {
+        self.state = State::Established;
+        self.handshake.timeout = None;
+        self.events.connected = true;
+        self.events.writable = true;
+    }
+
+    fn on_data_or_ack(&mut self, now: Instant, segment: &Segment) {
+        if self.state == State::SynReceived && segment.has(Flags::ACK) && segment.ack >= 1 {
+            let was_lost = self.handshake.expiries > 0;
+            let rtt = (!was_lost).then(|| now.since(self.handshake.sent_at));
+            self.sender.start(now, segment.window, rtt, was_lost);
+            self.establish();
+        }
+        if segment.has(Flags::SYN) {
+            // The peer did not see the handshake's last segment.
+            self.handshake.is_due = self.config.bare && !segment.has(Flags::ACK);
+            if segment.has(Flags::ACK) {
+                self.receiver.acknowledge_now();
+            }
+            return;
+        }
+        if segment.has(Flags::ACK) {
+            self.sender.on_ack(now, segment);
+            self.events.writable |= self.events.writer_waits && self.sender.write_space() > 0;
+        }
+        let had = self.receiver.readable();
+        self.receiver.on_segment(now, segment, &self.config);
+        self.events.readable |= self.receiver.readable() > had;
+        if self.receiver.is_finished() && !self.events.told_finished {
+            (self.events.told_finished, self.events.peer_finished) = (true, true);
+        }
+        self.close_if_done();
+    }
+
+    fn close_if_done(&mut self) {
+        let peer_is_done = self.receiver.is_finished() || self.config.bare;
+        if self.state == State::Established && self.sender.is_done() && peer_is_done {
+            self.state = State::Closed;
+            self.events.closed = true;
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.state = State::Failed;
+        self.events.failed = Some(failure);
+    }
+
+    /// Time has come to [`Connection::next_timeout`]. Harmless at any other time.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.state {
+            State::SynSent | State::SynReceived => self.on_handshake_timeout(now),
+            State::Established if !self.sender.on_timers(now) => self.fail(Failure::RetransmissionTimedOut),
+            _ => {}
+        }
+    }
+
+    fn on_handshake_timeout(&mut self, now: Instant) {
+        if self.handshake.timeout.is_none_or(|at| at > now) {
+            return;
+        }
+        self.handshake.expiries += 1;
+        if self.handshake.expiries > SYN_EXPIRIES {
+            return self.fail(Failure::ConnectTimedOut);
+        }
+        self.handshake.is_due = true;
+        self.handshake.timeout = None;
+    }
+
+    /// When [`Connection::handle_timeout`] and then [`Connection::poll_transmit`] are to be called; `None` while only a
+    /// segment or the application can change anything.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match self.state {
+            State::SynSent | State::SynReceived => self.handshake.timeout,
+            State::Established => [self.sender.next_timeout(), self.receiver.ack_at()].into_iter().flatten().min(),
+            State::Closed => self.receiver.ack_at(),
+            State::Listen | State::Failed => None,
+        }
+    }
+
+    /// The next segment to send at `now`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        if std::mem::take(&mut self.handshake.reset_is_due) {
+            let seq = self.sender.out.board.nxt();
+            return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK)));
+        }
+        if std::mem::take(&mut self.handshake.is_due) {
+            return Some(self.syn(now));
+        }
+        if self.state == State::Established {
+            match self.sender.poll(now) {
+                Some(Outgoing::Data { seq, len, fin }) => {
+                    let flags = if fin { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
+                    return Some(self.segment(now, seq, len, flags));
+                }
+                Some(Outgoing::WindowProbe { seq }) => return Some(self.segment(now, seq, 0, Flags::ACK)),
+                None => {}
+            }
+        }
+        let may_acknowledge = matches!(self.state, State::Established | State::Closed);
+        (may_acknowledge && self.receiver.is_ack_due(now)).then(|| {
+            let seq = self.sender.out.board.nxt();
+            self.segment(now, seq, 0, Flags::ACK)
+        })
+    }
+
+    fn syn(&mut self, now: Instant) -> Segment {
+        let rtt = &self.config.rtt;
+        if self.state != State::Established {
+            let wait = (rtt.initial_rto * (1 << self.handshake.expiries)).min(rtt.max_rto);
+            self.handshake.timeout = Some(now + wait);
+            self.handshake.sent_at = now;
+        }
+        let is_answer = self.state != State::SynSent;
+        let options = self.config.options;
+        let (timestamps, sack, scale) = if is_answer {
+            (self.agreed.timestamps, self.agreed.sack, self.agreed.shift > 0)
+        } else {
+            (options.timestamps, options.sack, options.window_scaling)
+        };
+        let mut flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        for (has, flag) in
+            [(timestamps, Flags::TIMESTAMPS), (sack, Flags::SACK_PERMITTED), (scale, Flags::WINDOW_SCALE)]
+        {
+            flags = if has { flags.with(flag) } else { flags };
+        }
+        let ack = self.receiver.rcv_nxt();
+        Segment {
+            seq: 0,
+            ack,
+            len: 0,
+            window: self.receiver.window(0),
+            timestamps: self.timestamps(now),
+            sack: SackBlocks::default(),
+            flags,
+            header: if self.config.bare { BARE_HEADER } else { BARE_HEADER + syn_options(timestamps, sack, scale) },
+        }
+    }
+
+    fn timestamps(&self, now: Instant) -> Timestamps {
+        let value = (now.as_nanos() / 1_000_000) as u32;
+        Timestamps { value, echo: self.receiver.echo() }
+    }
+
+    /// A segment with the current acknowledgement.
+    fn segment(&mut self, now: Instant, seq: u64, len: u32, flags: Flags) -> Segment {
+        let (sack, reported) = self.receiver.blocks(&self.config);
+        let mut flags = flags.with(reported);
+        let mut header = BARE_HEADER;
+        if self.agreed.timestamps {
+            flags = flags.with(Flags::TIMESTAMPS);
+            header += TIMESTAMPS_OPTION;
+        }
+        if !self.config.bare {
+            header += sack_option(sack.len());
+        }
+        self.receiver.on_acknowledged();
+        Segment {
+            seq,
+            ack: self.receiver.rcv_nxt(),
+            len,
+            window: self.receiver.window(self.agreed.shift),
+            timestamps: if self.agreed.timestamps { self.timestamps(now) } else { Timestamps::default() },
+            sack,
+            flags,
+            header,
+        }
+    }
+
+    /// The next thing that the application should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let events = &mut self.events;
+        for (flag, event) in [
+            (&mut events.connected, Event::Connected),
+            (&mut events.readable, Event::Readable),
+            (&mut events.peer_finished, Event::PeerFinished),
+            (&mut events.writable, Event::Writable),
+            (&mut events.closed, Event::Closed),
+        ] {
+            if std::mem::take(flag) {
+                return Some(event);
+            }
+        }
+        events.failed.take().map(Event::Failed)
+    }
+
+    /// The application writes `bytes`; returns how many the send buffer took. Where it took fewer, [`Event::Writable`]
+    /// follows.
+    pub fn write(&mut self, bytes: u64) -> u64 {
+        if matches!(self.state, State::Closed | State::Failed) {
+            return 0;
+        }
+        let taken = self.sender.write(bytes);
+        self.events.writer_waits = taken < bytes;
+        taken
+    }
+
+    /// Bytes that [`Connection::write`] would take.
+    pub fn write_space(&self) -> u64 {
+        self.sender.write_space()
+    }
+
+    /// Bytes in order that wait to be read.
+    pub fn readable(&self) -> u64 {
+        self.receiver.readable()
+    }
+
+    /// The application reads up to `most` bytes; returns how many there were. May make a window update due.
+    pub fn read(&mut self, now: Instant, most: u64) -> u64 {
+        let bytes = self.receiver.read(now, most);
+        if self.state == State::Established && self.receiver.has_window_update(self.config.mss) && !self.config.bare {
+            self.receiver.acknowledge_now();
+        }
+        bytes
+    }
+
+    /// The application has written its last byte: a FIN follows it.
+    pub fn finish(&mut self) {
+        self.sender.finish();
+        self.close_if_done();
+    }
+
+    /// Gives the connection up at once, with a reset.
+    pub fn abort(&mut self) {
+        if matches!(self.state, State::SynReceived | State::Established) {
+            self.handshake.reset_is_due = true;
+        }
+        if !matches!(self.state, State::Closed | State::Failed) {
+            self.fail(Failure::Aborted);
+        }
+    }
+
+    /// What the network layer says of the link's capacity, for controls that follow it.
+    pub fn set_capacity(&mut self, now: Instant, capacity: units::Rate, connections: u32) {
+        let out = &mut self.sender.out;
+        out.control.on_cross_layer(now, capacity, connections, &mut out.window);
+    }
+
+    /// Where the connection stands.
+    pub fn metrics(&self) -> Metrics {
+        let out = &self.sender.out;
+        Metrics {
+            window: out.window,
+            in_flight: self.sender.recovery.in_flight(out),
+            flight: out.board.flight(),
+            srtt: out.rtt.srtt(),
+            min_rtt: out.rtt.min_rtt(),
+            rto: out.rtt.rto(),
+            state: self.sender.recovery.state(),
+            phase: out.control.phase(&out.window),
+            acknowledged: self.sender.acknowledged(),
+            received: self.receiver.received(),
+            duplicate_bytes: self.receiver.duplicate_bytes(),
+            counters: self.sender.counters,
+        }
+    }
+
+    /// Bytes in order that have arrived.
+    pub fn received(&self) -> u64 {
+        self.receiver.received()
+    }
+
+    /// Whether the connection is over, one way or the other.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed | State::Failed)
+    }
+}
+
+/// Where a connection stands, for traces and results.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metrics {
+    /// The congestion window and slow-start threshold, in segments.
+    pub window: Window,
+    /// Bytes in flight as the recovery counts them.
+    pub in_flight: u64,
+    /// Bytes sent and not acknowledged cumulatively.
+    pub flight: u64,
+    /// The smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+    /// The smallest round-trip time; zero before the first sample.
+    pub min_rtt: Duration,
+    /// The retransmission timeout.
+    pub rto: Duration,
+    /// What the recovery is doing.
+    pub state: LossState,
+    /// What the congestion control is doing.
+    pub phase: &'static str,
+    /// Bytes of this end's data that are acknowledged.
+    pub acknowledged: u64,
+    /// Bytes of the peer's data that have arrived in order.
+    pub received: u64,
+    /// Bytes of the peer's data that arrived more than once.
+    pub duplicate_bytes: u64,
+    /// What the sender has done.
+    pub counters: Counters,
+}
+
+/// Bytes of a SYN's options: MSS, and those that are there, padded as a whole.
+fn syn_options(timestamps: bool, sack: bool, scale: bool) -> u8 {
+    let bytes = 4 + if timestamps { 10 } else { 0 } + if sack { 2 } else { 0 } + if scale { 3 } else { 0 };
+    (bytes as u8).div_ceil(4) * 4
+}

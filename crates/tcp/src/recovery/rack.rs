@@ -1,0 +1,266 @@
+//! Loss detection by time, with probes of the tail (RACK-TLP, RFC 8985).
+
+use super::fast::DUPLICATES;
+use super::prr::RateReduction;
+use super::{Recovery, RecoveryKind};
+use crate::config::Profile;
+use crate::control::{Ack, LossState};
+use crate::outstanding::Outstanding;
+use crate::scoreboard::Change;
+use units::{Duration, Instant};
+
+/// A segment is lost when one sent sufficiently later has arrived.
+pub const KIND: RecoveryKind = RecoveryKind {
+    name: "rack",
+    about: "a segment is lost when one sent later has arrived; probes the tail (RFC 8985)",
+    needs_sack: true,
+    by_time: true,
+    new: |config| Box::new(Rack::new(config.profile, config.proportional_rate_reduction)),
+};
+
+#[derive(Debug)]
+struct Rack {
+    profile: Profile,
+    state: LossState,
+    recovery_point: u64,
+    is_due: bool,
+    wants_proportional: bool,
+    proportional: Option<RateReduction>,
+    /// The segment sent last among those that have arrived: when it was sent, and its end.
+    newest: Option<(Instant, u64)>,
+    /// The round-trip time of that segment.
+    rtt: Duration,
+    reordering: Reordering,
+    /// When the next segment counts as lost.
+    reorder_timer: Option<Instant>,
+    probe: Probe,
+}
+
+/// How much reordering the path shows.
+#[derive(Debug)]
+struct Reordering {
+    was_seen: bool,
+    /// Quarters of the minimal round-trip time by which a segment may be late (`reo_wnd_mult`).
+    factor: u32,
+    /// Recoveries for which the factor is kept.
+    persistence: u32,
+    /// Duplicates reported before this byte was acknowledged count once.
+    round_end: u64,
+}
+
+/// The tail loss probe.
+#[derive(Debug, Default)]
+struct Probe {
+    at: Option<Instant>,
+    /// The probe has fired and leaves next.
+    is_due: bool,
+    /// The end of what was sent when the probe left (`TLP.end_seq`), and whether it was a retransmission.
+    outstanding: Option<(u64, bool)>,
+}
+
+impl Rack {
+    fn new(profile: Profile, wants_proportional: bool) -> Self {
+        Self {
+            profile,
+            state: LossState::Open,
+            recovery_point: 0,
+            is_due: false,
+            wants_proportional,
+            proportional: None,
+            newest: None,
+            rtt: Duration::ZERO,
+            reordering: Reordering { was_seen: false, factor: 1, persistence: 0, round_end: 0 },
+            reorder_timer: None,
+            probe: Probe::default(),
+        }
+    }
+
+    /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
+    fn update(&mut self, ack: &Ack, change: &Change) {
+        let Some(delivered) = change.newest else { return };
+        let rtt = ack.now.since(delivered.sent_at);
+        if delivered.is_retransmitted && rtt < ack.min_rtt {
+            return;
+        }
+        if self.newest.is_none_or(|newest| newest < (delivered.sent_at, delivered.end)) {
+            self.newest = Some((delivered.sent_at, delivered.end));
+            self.rtt = rtt;
+        }
+    }
+
+    /// Step 4: how late a segment may be.
+    fn reordering_window(&self, out: &Outstanding) -> Duration {
+        let is_certain = self.state != LossState::Open || out.board.sacked() >= u64::from(DUPLICATES) * out.mss();
+        if !self.reordering.was_seen && is_certain {
+            return Duration::ZERO;
+        }
+        (out.rtt.min_rtt() / 4 * u64::from(self.reordering.factor)).min(out.rtt.srtt())
+    }
+
+    /// Step 5: marks what is lost, and sets the timer for what may be.
+    fn detect(&mut self, now: Instant, out: &mut Outstanding) -> u64 {
+        let Some(newest) = self.newest else { return 0 };
+        let wait = self.rtt + self.reordering_window(out);
+        let (found, due) = out.board.mark_lost_by_time(now, newest, wait);
+        self.reorder_timer = due;
+        found
+    }
+
+    fn begin(&mut self, now: Instant, out: &mut Outstanding) {
+        let flight = out.board.flight();
+        out.reduce(now, flight);
+        self.state = LossState::Recovery;
+        self.recovery_point = out.board.nxt();
+        self.is_due = true;
+        self.probe.at = None;
+        if self.wants_proportional {
+            self.proportional = Some(RateReduction::new(flight));
+        } else {
+            out.set_cwnd(out.window.ssthresh);
+        }
+    }
+
+    fn end(&mut self, ack: &Ack, out: &mut Outstanding) {
+        if self.state == LossState::Recovery {
+            out.set_cwnd(out.window.ssthresh);
+            out.control.on_recovered(ack, &mut out.window);
+            self.reordering.persistence = self.reordering.persistence.saturating_sub(1);
+            if self.reordering.persistence == 0 {
+                self.reordering.factor = 1;
+            }
+        }
+        self.state = LossState::Open;
+        self.proportional = None;
+        self.is_due = false;
+    }
+
+    /// A duplicate arrival was reported: the window was too short.
+    fn on_dsack(&mut self, ack: &Ack) {
+        if ack.una >= self.reordering.round_end {
+            self.reordering.round_end = ack.nxt;
+            self.reordering.factor += 1;
+            self.reordering.persistence = 16;
+        }
+    }
+
+    /// Section 7.4: an acknowledged probe that repaired a loss is a loss.
+    fn judge_probe(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
+        let Some((end, was_retransmission)) = self.probe.outstanding else { return };
+        if change.dsack {
+            self.probe.outstanding = None;
+        } else if ack.una >= end {
+            self.probe.outstanding = None;
+            if was_retransmission && self.state == LossState::Open {
+                let flight = out.board.flight().max(out.cwnd_bytes());
+                out.reduce(ack.now, flight);
+                out.set_cwnd(out.window.ssthresh);
+                out.control.on_recovered(ack, &mut out.window);
+            }
+        }
+    }
+
+    /// Section 7.2: when to probe, if at all.
+    fn schedule_probe(&mut self, now: Instant, out: &Outstanding) {
+        let may = self.state == LossState::Open
+            && self.probe.outstanding.is_none()
+            && !out.board.is_empty()
+            && out.board.sacked() == 0;
+        self.probe.at = may.then(|| {
+            let srtt = out.rtt.srtt();
+            let is_single = out.board.flight() <= out.mss();
+            let wait = match (srtt.is_zero(), self.profile) {
+                (true, _) => Duration::from_secs(1),
+                (false, _) if is_single => srtt * 2 + Duration::from_millis(200),
+                (false, Profile::Linux) => srtt * 2 + Duration::from_millis(2),
+                (false, _) => srtt * 2,
+            };
+            now + wait.min(out.rtt.rto())
+        });
+    }
+}
+
+impl Recovery for Rack {
+    fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
+        self.update(ack, change);
+        self.reordering.was_seen |= change.is_reordered;
+        if change.dsack {
+            self.on_dsack(ack);
+        }
+        self.judge_probe(ack, change, out);
+        if self.state != LossState::Open && ack.una >= self.recovery_point {
+            self.end(ack, out);
+        }
+        let found = if out.board.is_empty() { 0 } else { self.detect(ack.now, out) };
+        match self.state {
+            LossState::Open if found > 0 => self.begin(ack.now, out),
+            LossState::Open | LossState::Timeout => out.grow(ack),
+            LossState::Recovery => {}
+        }
+        if let Some(proportional) = &mut self.proportional {
+            proportional.on_ack(ack, out);
+        }
+        if change.delivered > 0 || out.board.is_empty() {
+            self.schedule_probe(ack.now, out);
+        }
+        ack.acked > 0
+    }
+
+    fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
+        out.collapse(now);
+        self.state = LossState::Timeout;
+        self.recovery_point = out.board.nxt();
+        self.proportional = None;
+        self.is_due = false;
+        self.reorder_timer = None;
+        self.probe = Probe::default();
+    }
+
+    fn retransmission(&mut self, _: Instant, out: &Outstanding) -> Option<(u64, u32)> {
+        if self.probe.is_due && !out.has_new_data {
+            self.probe.is_due = false;
+            let (seq, span) = out.board.last_outstanding()?;
+            self.probe.outstanding = Some((out.board.nxt(), true));
+            return Some((seq, span));
+        }
+        let (seq, span) = out.board.first_lost()?;
+        let fits = out.board.pipe() + u64::from(span) <= out.cwnd_bytes();
+        (std::mem::take(&mut self.is_due) || fits).then_some((seq, span))
+    }
+
+    fn may_send_new(&self, bytes: u64, out: &Outstanding) -> bool {
+        self.probe.is_due || out.board.pipe() + bytes <= out.cwnd_bytes()
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, is_retransmission: bool, out: &Outstanding) {
+        if std::mem::take(&mut self.probe.is_due) {
+            self.probe.outstanding = Some((out.board.nxt(), false));
+        }
+        if let Some(proportional) = &mut self.proportional {
+            proportional.on_sent(bytes);
+        }
+        if !is_retransmission {
+            self.schedule_probe(now, out);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        [self.reorder_timer, self.probe.at].into_iter().flatten().min()
+    }
+
+    fn on_timer(&mut self, now: Instant, out: &mut Outstanding) {
+        if self.reorder_timer.is_some_and(|at| at <= now) {
+            self.reorder_timer = None;
+            if self.detect(now, out) > 0 && self.state == LossState::Open {
+                self.begin(now, out);
+            }
+        }
+        if self.probe.at.is_some_and(|at| at <= now) {
+            self.probe.at = None;
+            self.probe.is_due = true;
+        }
+    }
+
+    fn state(&self) -> LossState {
+        self.state
+    }
+}

@@ -1,0 +1,237 @@
+//! Round-trip times and the retransmission timeout (RFC 6298).
+
+use units::Duration;
+
+/// The constants of the estimator and of the timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RttRules {
+    /// The timeout before the first sample.
+    pub initial_rto: Duration,
+    /// The least timeout.
+    pub min_rto: MinRto,
+    /// The longest timeout, backed off or not.
+    pub max_rto: Duration,
+    /// The clock's granularity: samples are rounded up to it where it is not zero, and the variance term is at least it.
+    pub granularity: Duration,
+    /// Where samples come from.
+    pub sampling: Sampling,
+}
+
+/// What the lower bound of the timeout applies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MinRto {
+    /// The timeout as a whole (RFC 6298, ns-2).
+    Total(Duration),
+    /// The variance term, so that the timeout is at least the smoothed round-trip time and this (Linux).
+    VarianceTerm(Duration),
+}
+
+/// Which segments are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// Every acknowledgement of a segment that was sent once.
+    EverySegment,
+    /// One segment at a time, in ticks (ns-2 without timestamps).
+    OneAtATime,
+}
+
+impl RttRules {
+    /// RFC 6298.
+    pub fn rfc() -> Self {
+        Self {
+            initial_rto: Duration::from_secs(1),
+            min_rto: MinRto::Total(Duration::from_secs(1)),
+            max_rto: Duration::from_secs(60),
+            granularity: Duration::ZERO,
+            sampling: Sampling::EverySegment,
+        }
+    }
+
+    /// Linux 6.x: 200 ms at least on the variance term.
+    pub fn linux() -> Self {
+        Self {
+            min_rto: MinRto::VarianceTerm(Duration::from_millis(200)),
+            max_rto: Duration::from_secs(120),
+            ..Self::rfc()
+        }
+    }
+
+    /// ns-2 2.35: ticks of 10 ms, 3 s before the first sample, 200 ms at least.
+    pub fn ns2() -> Self {
+        Self {
+            initial_rto: Duration::from_secs(3),
+            min_rto: MinRto::Total(Duration::from_millis(200)),
+            max_rto: Duration::from_secs(60),
+            granularity: Duration::from_millis(10),
+            sampling: Sampling::OneAtATime,
+        }
+    }
+}
+
+/// The smoothed round-trip time, its variance and the timeout that follows.
+#[derive(Debug, Clone)]
+pub struct RttEstimator {
+    rules: RttRules,
+    /// In seconds; `None` before the first sample.
+    smoothed: Option<f64>,
+    variance: f64,
+    min: Option<Duration>,
+    latest: Duration,
+    backoff: u32,
+    /// The variance that Linux uses: the largest of the current round trip.
+    rto: Duration,
+}
+
+impl RttEstimator {
+    /// No sample yet.
+    pub fn new(rules: RttRules) -> Self {
+        Self {
+            rules,
+            smoothed: None,
+            variance: 0.0,
+            min: None,
+            latest: Duration::ZERO,
+            backoff: 0,
+            rto: rules.initial_rto,
+        }
+    }
+
+    /// A segment's round trip took `rtt`: updates the estimate (section 2 of RFC 6298) and ends any backoff.
+    pub fn sample(&mut self, rtt: Duration) {
+        self.latest = rtt;
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+        let rtt = self.in_ticks(rtt);
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(rtt);
+                self.variance = rtt / 2.0;
+            }
+            Some(smoothed) => {
+                self.variance += ((smoothed - rtt).abs() - self.variance) / 4.0;
+                self.smoothed = Some(smoothed + (rtt - smoothed) / 8.0);
+            }
+        }
+        self.backoff = 0;
+        self.update_rto();
+    }
+
+    fn in_ticks(&self, rtt: Duration) -> f64 {
+        let tick = self.rules.granularity.as_nanos();
+        if tick == 0 { rtt.as_secs_f64() } else { (rtt.as_nanos().div_ceil(tick) * tick) as f64 / 1e9 }
+    }
+
+    fn update_rto(&mut self) {
+        let Some(smoothed) = self.smoothed else { return };
+        let term = Duration::from_secs_f64(4.0 * self.variance).max(self.rules.granularity);
+        let smoothed = Duration::from_secs_f64(smoothed);
+        self.rto = match self.rules.min_rto {
+            MinRto::Total(least) => (smoothed + term).max(least),
+            MinRto::VarianceTerm(least) => smoothed + term.max(least),
+        }
+        .min(self.rules.max_rto);
+    }
+
+    /// The timer expired: twice the timeout from now on.
+    pub fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(30);
+    }
+
+    /// New data were acknowledged: the timeout is no longer backed off (RFC 6298 leaves it to the next sample; Linux and
+    /// section 5 of RFC 5682 do it at once).
+    pub fn end_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The handshake's segment was lost: data start from a longer timeout (RFC 6298, 5.7).
+    pub fn restart_after_handshake_loss(&mut self, rto: Duration) {
+        self.backoff = 0;
+        if self.smoothed.is_none() {
+            self.rto = rto;
+        }
+    }
+
+    /// How often in a row the timer has expired.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The timeout, backed off.
+    pub fn rto(&self) -> Duration {
+        (self.rto * (1 << self.backoff)).min(self.rules.max_rto)
+    }
+
+    /// The smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        Duration::from_secs_f64(self.smoothed.unwrap_or(0.0))
+    }
+
+    /// The variance; zero before the first sample.
+    pub fn rttvar(&self) -> Duration {
+        Duration::from_secs_f64(self.variance)
+    }
+
+    /// The smallest sample; zero before the first.
+    pub fn min_rtt(&self) -> Duration {
+        self.min.unwrap_or(Duration::ZERO)
+    }
+
+    /// The newest sample; zero before the first.
+    pub fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// The constants.
+    pub fn rules(&self) -> &RttRules {
+        &self.rules
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rtos(rules: RttRules, samples: usize) -> Vec<f64> {
+        let mut rtt = RttEstimator::new(rules);
+        (0..samples)
+            .map(|_| {
+                rtt.sample(Duration::from_millis(550));
+                rtt.rto().as_secs_f64()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_constant_round_trip_time_gives_the_timeouts_of_rfc_6298() {
+        for (found, expected) in rtos(RttRules::rfc(), 4).into_iter().zip([1.650, 1.375, 1.168_75, 1.014_062_5]) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+        assert_eq!(rtos(RttRules::rfc(), 12)[11], 1.0);
+    }
+
+    #[test]
+    fn linux_keeps_200_ms_above_the_smoothed_round_trip_time() {
+        let rtos = rtos(RttRules::linux(), 12);
+        assert!(rtos[5] > 0.75, "{rtos:?}");
+        assert_eq!(rtos[6..], [0.75; 6]);
+    }
+
+    #[test]
+    fn ns2_comes_close_to_the_round_trip_time() {
+        assert!((rtos(RttRules::ns2(), 12)[11] - 0.5965).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_timeout_doubles_up_to_its_limit_and_a_sample_ends_that() {
+        let mut rtt = RttEstimator::new(RttRules::rfc());
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_secs(2));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_secs(4));
+        for _ in 0..40 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), Duration::from_secs(60));
+        rtt.sample(Duration::from_millis(550));
+        assert_eq!(rtt.rto(), Duration::from_millis(1650));
+    }
+}

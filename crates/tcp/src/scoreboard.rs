@@ -1,0 +1,561 @@
+//! What is outstanding, segment by segment: sent, selectively acknowledged, lost.
+//!
+//! Every segment is touched a bounded number of times: when it is sent, when it is found to have arrived or to be lost,
+//! and when it is acknowledged. An acknowledgement's cost does not depend on how much is in flight, and only
+//! logarithmically on the number of holes.
+
+use crate::control::RateSample;
+use std::collections::VecDeque;
+use std::ops::Range;
+use units::{Duration, Instant, RangeSet};
+
+/// One segment outstanding.
+#[derive(Debug, Clone)]
+struct Record {
+    seq: u64,
+    /// Sequence numbers: payload, and one for a FIN.
+    span: u32,
+    fate: Fate,
+    is_retransmitted: bool,
+    is_app_limited: bool,
+    /// The number of its latest transmission.
+    transmission: u64,
+    sent_at: Instant,
+    /// The connection's totals when it was sent, for the delivery rate.
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    lost_before: u64,
+    in_flight_after: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    InFlight,
+    Sacked,
+    Lost,
+}
+
+impl Record {
+    fn end(&self) -> u64 {
+        self.seq + u64::from(self.span)
+    }
+}
+
+/// The segments between the first unacknowledged byte and the last one sent.
+#[derive(Debug)]
+pub struct Scoreboard {
+    records: VecDeque<Record>,
+    una: u64,
+    nxt: u64,
+    sacked: RangeSet,
+    sacked_bytes: u64,
+    /// Found lost and not sent again yet.
+    lost: RangeSet,
+    lost_bytes: u64,
+    /// Everything below was looked at for loss by position.
+    searched_to: u64,
+    /// Retransmissions in flight, in bytes.
+    retransmitted: u64,
+    /// Transmissions in order of time, of which stale ones are skipped; kept for detection by time only.
+    by_time: Option<VecDeque<(u64, u64)>>,
+    transmissions: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    total_lost: u64,
+    /// The sender ran out of data when so much had been delivered or was in flight.
+    app_limited_until: u64,
+}
+
+/// What an acknowledgement changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Change {
+    /// Bytes newly acknowledged cumulatively.
+    pub acked: u64,
+    /// Bytes newly known to have arrived.
+    pub delivered: u64,
+    /// Bytes newly reported by SACK.
+    pub sacked: u64,
+    /// The newest segment newly delivered.
+    pub newest: Option<Delivered>,
+    /// Round-trip time of the oldest newly delivered segment that was sent once.
+    pub oldest_rtt: Option<Duration>,
+    /// A duplicate arrival was reported (RFC 2883).
+    pub dsack: bool,
+    /// It delivered a segment below the highest delivered so far that was never sent again: reordering.
+    pub is_reordered: bool,
+}
+
+/// A segment that was newly delivered.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivered {
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// Its end.
+    pub end: u64,
+    /// It was sent more than once.
+    pub is_retransmitted: bool,
+    /// The number of its latest transmission.
+    pub transmission: u64,
+    record: Snapshot,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Snapshot {
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    lost_before: u64,
+    in_flight_after: u64,
+    is_app_limited: bool,
+}
+
+impl Scoreboard {
+    /// Nothing sent; the first byte will be `seq`. `by_time` keeps what detection by time needs (RACK).
+    pub fn new(seq: u64, by_time: bool) -> Self {
+        Self {
+            records: VecDeque::new(),
+            una: seq,
+            nxt: seq,
+            sacked: RangeSet::new(),
+            sacked_bytes: 0,
+            lost: RangeSet::new(),
+            lost_bytes: 0,
+            searched_to: seq,
+            retransmitted: 0,
+            by_time: by_time.then(VecDeque::new),
+            transmissions: 0,
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            total_lost: 0,
+            app_limited_until: 0,
+        }
+    }
+
+    /// The first byte not acknowledged cumulatively.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// The end of what was sent.
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Bytes between them: FlightSize of RFC 5681.
+    pub fn flight(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// Bytes thought to be in the network: neither acknowledged in any way nor lost (the pipe of RFC 6675).
+    pub fn pipe(&self) -> u64 {
+        self.flight() - self.sacked_bytes - self.lost_bytes
+    }
+
+    /// Bytes selectively acknowledged.
+    pub fn sacked(&self) -> u64 {
+        self.sacked_bytes
+    }
+
+    /// Bytes found lost and not sent again yet.
+    pub fn lost(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    /// Bytes of retransmissions in flight.
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted
+    }
+
+    /// Bytes delivered in all.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Bytes found lost in all.
+    pub fn total_lost(&self) -> u64 {
+        self.total_lost
+    }
+
+    /// The end of the highest selectively acknowledged range.
+    pub fn highest_sacked(&self) -> u64 {
+        self.sacked.last().map_or(self.una, |range| range.end)
+    }
+
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    /// When the first outstanding segment was last sent.
+    pub fn first_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|record| record.sent_at)
+    }
+
+    /// New data leave.
+    pub fn on_sent(&mut self, now: Instant, span: u32) {
+        if self.is_empty() {
+            (self.first_sent_at, self.delivered_at) = (now, now);
+        }
+        let seq = self.nxt;
+        self.nxt += u64::from(span);
+        let in_flight_after = self.pipe();
+        let record = Record {
+            seq,
+            span,
+            fate: Fate::InFlight,
+            is_retransmitted: false,
+            is_app_limited: self.app_limited_until > 0,
+            transmission: self.transmissions,
+            sent_at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            lost_before: self.total_lost,
+            in_flight_after,
+        };
+        self.remember_time(seq);
+        self.records.push_back(record);
+    }
+
+    fn remember_time(&mut self, seq: u64) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.push_back((seq, self.transmissions));
+        }
+        self.transmissions += 1;
+    }
+
+    /// The lowest segment that is lost and not sent again yet: its first byte and span.
+    pub fn first_lost(&self) -> Option<(u64, u32)> {
+        let lost = self.lost.first()?;
+        let record = &self.records[self.locate(lost.start)];
+        Some((record.seq, record.span))
+    }
+
+    /// The segment that starts at `seq` leaves again.
+    pub fn on_retransmitted(&mut self, now: Instant, seq: u64) {
+        let index = self.locate(seq);
+        let (delivered, delivered_at, first_sent_at) = (self.delivered, self.delivered_at, self.first_sent_at);
+        let (transmission, total_lost) = (self.transmissions, self.total_lost);
+        let is_app_limited = self.app_limited_until > 0;
+        let record = &mut self.records[index];
+        let (range, span) = (record.seq..record.end(), u64::from(record.span));
+        let was_counted = record.fate == Fate::InFlight && record.is_retransmitted;
+        let was_lost = std::mem::replace(&mut record.fate, Fate::InFlight) == Fate::Lost;
+        record.is_retransmitted = true;
+        record.is_app_limited = is_app_limited;
+        record.transmission = transmission;
+        record.sent_at = now;
+        (record.delivered, record.delivered_at, record.first_sent_at) = (delivered, delivered_at, first_sent_at);
+        record.lost_before = total_lost;
+        if was_lost {
+            self.lost.remove(range);
+            self.lost_bytes -= span;
+        }
+        if !was_counted {
+            self.retransmitted += span;
+        }
+        let in_flight_after = self.pipe();
+        self.records[index].in_flight_after = in_flight_after;
+        self.remember_time(seq);
+    }
+
+    /// Everything before `ack` has arrived.
+    pub fn on_cumulative(&mut self, now: Instant, ack: u64, change: &mut Change) {
+        if ack <= self.una {
+            return;
+        }
+        change.acked = ack - self.una;
+        while let Some(record) = self.records.front_mut() {
+            if record.seq >= ack {
+                break;
+            }
+            let part = (ack.min(record.end()) - record.seq) as u32;
+            let whole = part == record.span;
+            let taken = Record { span: part, ..record.clone() };
+            if whole {
+                self.records.pop_front();
+            } else {
+                record.seq += u64::from(part);
+                record.span -= part;
+            }
+            self.take_out(now, &taken, change);
+        }
+        self.sacked.remove(self.una..ack);
+        self.una = ack;
+        self.searched_to = self.searched_to.max(ack);
+        self.after_delivery(now, change);
+    }
+
+    /// A record, or its first part, leaves the scoreboard: it was acknowledged cumulatively.
+    fn take_out(&mut self, now: Instant, record: &Record, change: &mut Change) {
+        let span = u64::from(record.span);
+        match record.fate {
+            Fate::Sacked => {
+                self.sacked_bytes -= span;
+                return;
+            }
+            Fate::Lost => {
+                self.lost.remove(record.seq..record.end());
+                self.lost_bytes -= span;
+            }
+            Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
+            Fate::InFlight => {}
+        }
+        self.deliver(now, record, change);
+    }
+
+    /// `range` has arrived, says a SACK block. What lies outside of what is outstanding is ignored.
+    pub fn on_sack(&mut self, now: Instant, range: Range<u64>, change: &mut Change) {
+        let range = range.start.max(self.una)..range.end.min(self.nxt);
+        if range.is_empty() || self.sacked.covers(&range) {
+            return;
+        }
+        let highest = self.highest_sacked();
+        let mut index = self.locate(range.start);
+        while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < range.end) {
+            index += 1;
+            if record.seq < range.start || record.end() > range.end {
+                continue;
+            }
+            if record.fate == Fate::Sacked {
+                // Known already: go on behind the known range.
+                let seq = record.seq;
+                index = self.sacked.range_of(seq).map_or(index, |known| self.locate(known.end)).max(index);
+                continue;
+            }
+            let was = std::mem::replace(&mut record.fate, Fate::Sacked);
+            let record = record.clone();
+            self.sack_record(now, &record, was, highest, change);
+        }
+        self.after_delivery(now, change);
+    }
+
+    fn sack_record(&mut self, now: Instant, record: &Record, was: Fate, highest: u64, change: &mut Change) {
+        let span = u64::from(record.span);
+        match was {
+            Fate::Lost => {
+                self.lost.remove(record.seq..record.end());
+                self.lost_bytes -= span;
+            }
+            Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
+            _ => {}
+        }
+        change.is_reordered |= record.end() < highest && !record.is_retransmitted;
+        self.sacked.insert(record.seq..record.end());
+        self.sacked_bytes += span;
+        change.sacked += span;
+        self.deliver(now, record, change);
+    }
+
+    fn deliver(&mut self, now: Instant, record: &Record, change: &mut Change) {
+        change.delivered += u64::from(record.span);
+        if !record.is_retransmitted {
+            let rtt = now.since(record.sent_at);
+            change.oldest_rtt = Some(change.oldest_rtt.map_or(rtt, |oldest| oldest.max(rtt)));
+        }
+        if change.newest.is_none_or(|newest| newest.transmission < record.transmission) {
+            change.newest = Some(Delivered {
+                sent_at: record.sent_at,
+                end: record.end(),
+                is_retransmitted: record.is_retransmitted,
+                transmission: record.transmission,
+                record: Snapshot {
+                    delivered: record.delivered,
+                    delivered_at: record.delivered_at,
+                    first_sent_at: record.first_sent_at,
+                    lost_before: record.lost_before,
+                    in_flight_after: record.in_flight_after,
+                    is_app_limited: record.is_app_limited,
+                },
+            });
+        }
+    }
+
+    fn after_delivery(&mut self, now: Instant, change: &Change) {
+        if let Some(newest) = &change.newest {
+            self.first_sent_at = newest.sent_at;
+            self.delivered_at = now;
+        }
+    }
+
+    /// Counts what `change` delivered, and gives the delivery rate that follows (draft-cheng-iccrg-delivery-rate-
+    /// estimation, section 3.3). `min_rtt` guards against samples that are too short to mean anything.
+    pub fn rate_sample(&mut self, now: Instant, change: &Change, min_rtt: Duration) -> Option<RateSample> {
+        self.delivered += change.delivered;
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let newest = change.newest?;
+        let snapshot = newest.record;
+        let send_elapsed = newest.sent_at.since(snapshot.first_sent_at);
+        let ack_elapsed = now.since(snapshot.delivered_at);
+        let interval = send_elapsed.max(ack_elapsed);
+        (interval >= min_rtt && !interval.is_zero()).then(|| RateSample {
+            delivered: self.delivered - snapshot.delivered,
+            interval,
+            prior_delivered: snapshot.delivered,
+            total_delivered: self.delivered,
+            total_lost: self.total_lost,
+            lost: self.total_lost - snapshot.lost_before,
+            in_flight_at_send: snapshot.in_flight_after,
+            is_app_limited: snapshot.is_app_limited,
+        })
+    }
+
+    /// The sender has nothing more to send for now: rates sampled from here on may be too low.
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = (self.delivered + self.pipe()).max(1);
+    }
+
+    /// Marks lost what RFC 6675 calls so: unacknowledged segments below three separate SACKed ranges, or below more than
+    /// two segments' worth of SACKed bytes. Returns how many bytes that found.
+    pub fn mark_lost_by_position(&mut self, mss: u32, threshold: u32) -> u64 {
+        let (mut ranges, mut bytes, mut edge) = (0, 0, None);
+        for range in self.sacked.iter().rev() {
+            ranges += 1;
+            bytes += range.end - range.start;
+            if ranges >= threshold || bytes > u64::from(threshold - 1) * u64::from(mss) {
+                edge = Some(range.start);
+                break;
+            }
+        }
+        let Some(edge) = edge.filter(|edge| *edge > self.searched_to) else { return 0 };
+        let from = std::mem::replace(&mut self.searched_to, edge);
+        self.mark_lost_between(from, edge, false)
+    }
+
+    /// Marks the first outstanding segment lost, if it is thought to be in flight.
+    pub fn mark_first_lost(&mut self) -> u64 {
+        match self.records.front() {
+            Some(first) => self.mark_lost_between(first.seq, first.end(), true),
+            None => 0,
+        }
+    }
+
+    /// Marks everything lost that is not known to have arrived: after a timeout.
+    pub fn mark_all_lost(&mut self) -> u64 {
+        self.searched_to = self.nxt;
+        self.mark_lost_between(self.una, self.nxt, true)
+    }
+
+    /// Forgets what SACK said: after a timeout, where the receiver may have dropped it.
+    pub fn forget_sacks(&mut self) {
+        for record in self.records.iter_mut().filter(|record| record.fate == Fate::Sacked) {
+            record.fate = Fate::InFlight;
+        }
+        self.sacked = RangeSet::new();
+        self.sacked_bytes = 0;
+    }
+
+    fn mark_lost_between(&mut self, from: u64, to: u64, retransmitted_too: bool) -> u64 {
+        let mut found = 0;
+        let mut gaps = from;
+        while let Some(gap) = self.sacked.gaps(gaps..to).next() {
+            gaps = gap.end;
+            let mut index = self.locate(gap.start);
+            while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < gap.end) {
+                index += 1;
+                if record.fate == Fate::InFlight && (retransmitted_too || !record.is_retransmitted) {
+                    found += Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
+                }
+            }
+        }
+        self.total_lost += found;
+        found
+    }
+
+    fn lose(record: &mut Record, lost: &mut RangeSet, lost_bytes: &mut u64, retransmitted: &mut u64) -> u64 {
+        let span = u64::from(record.span);
+        record.fate = Fate::Lost;
+        lost.insert(record.seq..record.end());
+        *lost_bytes += span;
+        if record.is_retransmitted {
+            *retransmitted -= span;
+        }
+        span
+    }
+
+    /// Marks lost what was sent before `newest` (RACK, RFC 8985 section 6.2 step 5) and for which the time until
+    /// `deadline_of` its sending has passed. Returns how many bytes that found, and when the next segment is due.
+    pub fn mark_lost_by_time(
+        &mut self,
+        now: Instant,
+        newest: (Instant, u64),
+        wait: Duration,
+    ) -> (u64, Option<Instant>) {
+        let mut found = 0;
+        while let Some((seq, transmission)) = self.by_time.as_ref().and_then(|by_time| by_time.front().copied()) {
+            let index = (seq >= self.una).then(|| self.locate(seq));
+            let record = index.and_then(|index| self.records.get_mut(index));
+            let is_current =
+                |record: &&mut Record| record.fate == Fate::InFlight && record.transmission == transmission;
+            if let Some(record) = record.filter(is_current) {
+                if (record.sent_at, record.end()) >= newest {
+                    return (found, None);
+                }
+                let deadline = record.sent_at + wait;
+                if deadline > now {
+                    return (found, Some(deadline));
+                }
+                let span = Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
+                self.total_lost += span;
+                found += span;
+            }
+            if let Some(by_time) = &mut self.by_time {
+                by_time.pop_front();
+            }
+        }
+        (found, None)
+    }
+
+    /// The last outstanding segment that has not arrived, for a probe: its first byte and span.
+    pub fn last_outstanding(&self) -> Option<(u64, u32)> {
+        let record = self.records.iter().rev().find(|record| record.fate != Fate::Sacked)?;
+        Some((record.seq, record.span))
+    }
+
+    /// The segment that starts at or holds `seq`: its first byte, span, and whether it was sent more than once.
+    pub fn segment_at(&self, seq: u64) -> Option<(u64, u32, bool)> {
+        let record = self.records.get(self.locate(seq)).filter(|record| record.seq <= seq && seq < record.end())?;
+        Some((record.seq, record.span, record.is_retransmitted))
+    }
+
+    /// When the segment that holds `seq` was last sent.
+    pub fn sent_at(&self, seq: u64) -> Option<Instant> {
+        let record = self.records.get(self.locate(seq)).filter(|record| record.seq <= seq && seq < record.end())?;
+        Some(record.sent_at)
+    }
+
+    /// Whether SACK says that the byte `seq` has arrived.
+    pub fn is_sacked(&self, seq: u64) -> bool {
+        self.sacked.contains(seq)
+    }
+
+    /// The unsacked parts of `within`, ascending.
+    pub fn holes(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.sacked.gaps(within)
+    }
+
+    /// Marks the segment that holds `seq` lost, whatever else is known.
+    pub fn mark_lost_at(&mut self, seq: u64) -> u64 {
+        match self.segment_at(seq) {
+            Some((seq, span, _)) => self.mark_lost_between(seq, seq + u64::from(span), true),
+            None => 0,
+        }
+    }
+
+    /// Index of the record that holds `seq`. Segments are mostly of one size, which makes the first guess right.
+    fn locate(&self, seq: u64) -> usize {
+        let Some(first) = self.records.front() else { return 0 };
+        let guess = (seq.saturating_sub(first.seq) / u64::from(first.span.max(1))) as usize;
+        if let Some(record) = self.records.get(guess) {
+            if record.seq <= seq && seq < record.end() {
+                return guess;
+            }
+        }
+        self.records.partition_point(|record| record.end() <= seq)
+    }
+}

@@ -1,0 +1,395 @@
+//! The sending half of a connection: from the application's bytes to segments, through the window, the pacer and the
+//! timers.
+
+use crate::config::Config;
+use crate::control::{Ack, LossState, Sent};
+use crate::outstanding::Outstanding;
+use crate::recovery::Recovery;
+use crate::rtt::Sampling;
+use crate::scoreboard::Change;
+use crate::segment::{Flags, Segment};
+use std::sync::Arc;
+use units::{Duration, Instant};
+
+/// Data on their way out.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) out: Outstanding,
+    pub(crate) recovery: Box<dyn Recovery>,
+    /// The end of what the application wrote, and whether a FIN follows it.
+    end: u64,
+    is_finished: bool,
+    /// The peer takes bytes below this.
+    edge: u64,
+    /// The window of the latest acknowledgement, which tells a duplicate from a window update.
+    peer_window: u32,
+    /// When the retransmission timer expires.
+    timeout: Option<Instant>,
+    persist: Option<Persist>,
+    /// The next segment may leave at this time (pacing).
+    pace_at: Instant,
+    /// The window, rather than the data or the peer, kept the latest segment from leaving.
+    is_window_limited: bool,
+    last_sent_at: Instant,
+    /// The segment being timed and when it left (one at a time).
+    timed: Option<(u64, Instant)>,
+    pub(crate) counters: Counters,
+}
+
+/// What a sender has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Data segments sent, retransmissions included.
+    pub data_segments: u64,
+    /// Data segments sent again.
+    pub retransmissions: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// Recoveries begun by fast retransmit.
+    pub recoveries: u64,
+    /// Probes of a closed window.
+    pub window_probes: u64,
+}
+
+/// The timer of a closed window (RFC 9293, section 3.8.6.1).
+#[derive(Debug, Clone, Copy)]
+struct Persist {
+    at: Instant,
+    wait: Duration,
+    is_due: bool,
+}
+
+/// What is to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outgoing {
+    /// Payload from `seq`, and a FIN behind it.
+    Data { seq: u64, len: u32, fin: bool },
+    /// A segment below the window, for the peer to tell its window.
+    WindowProbe { seq: u64 },
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Arc<Config>) -> Self {
+        Self {
+            out: Outstanding::new(config.clone(), 1),
+            recovery: (config.recovery.new)(config),
+            end: 1,
+            is_finished: false,
+            edge: 1,
+            peer_window: 0,
+            timeout: None,
+            persist: None,
+            pace_at: Instant::ZERO,
+            is_window_limited: false,
+            last_sent_at: Instant::ZERO,
+            timed: None,
+            counters: Counters::default(),
+        }
+    }
+
+    fn config(&self) -> &Config {
+        &self.out.config
+    }
+
+    /// Bytes that the application may write.
+    pub(crate) fn write_space(&self) -> u64 {
+        let held = self.end - self.out.board.una().min(self.end);
+        if self.is_finished { 0 } else { self.config().send_buffer.as_u64().saturating_sub(held) }
+    }
+
+    /// Takes up to `bytes` of the application's data.
+    pub(crate) fn write(&mut self, bytes: u64) -> u64 {
+        let taken = bytes.min(self.write_space());
+        self.end += taken;
+        taken
+    }
+
+    /// No more data: a FIN follows the last byte.
+    pub(crate) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    /// The end of everything, the FIN included.
+    fn last(&self) -> u64 {
+        self.end + u64::from(self.is_finished && !self.config().bare)
+    }
+
+    /// Whether everything, the FIN included, is acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_finished && self.out.board.una() >= self.last()
+    }
+
+    /// Bytes of data acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.out.board.una().min(self.end) - 1
+    }
+
+    /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
+    pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
+        self.edge = 1 + u64::from(window);
+        self.peer_window = window;
+        self.last_sent_at = now;
+        if let Some(rtt) = rtt {
+            self.out.rtt.sample(rtt);
+        }
+        if syn_was_lost && !self.config().bare {
+            self.out.window.cwnd = 1.0;
+            self.out.rtt.restart_after_handshake_loss(Duration::from_secs(3));
+        }
+    }
+
+    /// An acknowledgement of the peer. Ignores one that acknowledges what was never sent.
+    pub(crate) fn on_ack(&mut self, now: Instant, segment: &Segment) {
+        let (una, nxt) = (self.out.board.una(), self.out.board.nxt());
+        if segment.ack > nxt || segment.ack < una {
+            return;
+        }
+        self.edge = self.edge.max(segment.ack + u64::from(segment.window));
+        let is_duplicate = segment.ack == una
+            && una < nxt
+            && segment.len == 0
+            && !segment.has(Flags::FIN)
+            && (segment.window == self.peer_window || !segment.sack.is_empty());
+        self.peer_window = segment.window;
+        if self.edge > nxt {
+            self.persist = None;
+        }
+        if segment.ack > una || is_duplicate {
+            self.digest(now, segment, is_duplicate);
+        }
+    }
+
+    fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
+        let prior_in_flight = self.recovery.in_flight(&self.out);
+        let lost_before = self.out.board.total_lost();
+        let mut change = Change { dsack: segment.has(Flags::DSACK), ..Change::default() };
+        self.out.board.on_cumulative(now, segment.ack, &mut change);
+        if !segment.sack.is_empty() && !segment.has(Flags::NACK) {
+            for block in segment.sack_blocks() {
+                self.out.board.on_sack(now, block, &mut change);
+            }
+        }
+        self.out.duplicates = if change.acked > 0 { 0 } else { self.out.duplicates + u32::from(is_duplicate) };
+        let rtt = self.sample_rtt(now, segment, &change);
+        let rate = self.out.board.rate_sample(now, &change, self.out.rtt.min_rtt());
+        let ack = Ack {
+            now,
+            mss: self.config().mss,
+            acked: change.acked,
+            delivered: change.delivered,
+            is_duplicate,
+            rtt,
+            srtt: self.out.rtt.srtt(),
+            min_rtt: self.out.rtt.min_rtt(),
+            rate,
+            prior_in_flight,
+            in_flight: self.recovery.in_flight(&self.out),
+            lost: self.out.board.total_lost() - lost_before,
+            una: self.out.board.una(),
+            nxt: self.out.board.nxt(),
+            is_window_limited: self.is_window_limited,
+            state: self.recovery.state(),
+        };
+        self.apply(&ack, &change);
+    }
+
+    fn apply(&mut self, ack: &Ack, change: &Change) {
+        let was_recovering = ack.state == LossState::Recovery;
+        let out = &mut self.out;
+        out.control.on_ack(ack, &mut out.window);
+        let restarts = self.recovery.on_ack(ack, change, out);
+        if !was_recovering && self.recovery.state() == LossState::Recovery {
+            self.counters.recoveries += 1;
+        }
+        if restarts || out.board.is_empty() {
+            self.set_timeout(ack.now);
+        }
+    }
+
+    fn sample_rtt(&mut self, now: Instant, segment: &Segment, change: &Change) -> Option<Duration> {
+        let sample = match self.config().rtt.sampling {
+            Sampling::OneAtATime => {
+                let (timed, sent_at) = self.timed?;
+                if segment.ack <= timed {
+                    return None;
+                }
+                self.timed = None;
+                now.since(sent_at)
+            }
+            Sampling::EverySegment => match (change.oldest_rtt, change.newest) {
+                (Some(rtt), _) => rtt,
+                (None, Some(_)) if segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
+                    let sent_at = u64::from(segment.timestamps.echo) * 1_000_000;
+                    Duration::from_nanos(now.as_nanos().saturating_sub(sent_at))
+                }
+                _ => return None,
+            },
+        };
+        self.out.rtt.sample(sample);
+        let newest = change.newest.filter(|newest| !newest.is_retransmitted);
+        Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
+    }
+
+    /// Starts the retransmission timer anew, or stops it while nothing is outstanding.
+    fn set_timeout(&mut self, now: Instant) {
+        self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rtt.rto());
+    }
+
+    /// When something is to be done though no segment comes.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let pace = (self.pace_at > self.last_sent_at && self.has_work()).then_some(self.pace_at);
+        let persist = self.persist.map(|persist| persist.at);
+        [self.timeout, persist, self.recovery.next_timeout(), pace].into_iter().flatten().min()
+    }
+
+    fn has_work(&self) -> bool {
+        self.out.board.lost() > 0 || self.out.board.nxt() < self.last()
+    }
+
+    /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
+    pub(crate) fn on_timers(&mut self, now: Instant) -> bool {
+        if self.recovery.next_timeout().is_some_and(|at| at <= now) {
+            let before = self.recovery.state();
+            self.recovery.on_timer(now, &mut self.out);
+            if before != LossState::Recovery && self.recovery.state() == LossState::Recovery {
+                self.counters.recoveries += 1;
+            }
+        }
+        if let Some(persist) = self.persist.as_mut().filter(|persist| persist.at <= now) {
+            persist.is_due = true;
+            persist.wait = (persist.wait * 2).min(Duration::from_secs(60));
+            persist.at = now + persist.wait;
+        }
+        if self.timeout.is_some_and(|at| at <= now) {
+            if self.out.rtt.backoff() >= self.config().max_expiries {
+                return false;
+            }
+            self.counters.timeouts += 1;
+            self.timed = None;
+            self.recovery.on_timeout(now, &mut self.out);
+            self.pace_at = now;
+            self.set_timeout(now);
+        }
+        true
+    }
+
+    /// The next segment to leave, if one may.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        if let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due) {
+            persist.is_due = false;
+            self.counters.window_probes += 1;
+            return Some(Outgoing::WindowProbe { seq: self.out.board.una() - 1 });
+        }
+        if now < self.pace_at {
+            return None;
+        }
+        let fresh = self.fresh();
+        self.out.has_new_data = fresh > 0;
+        if let Some((seq, span)) = self.recovery.retransmission(now, &self.out) {
+            return Some(self.send_again(now, seq, span));
+        }
+        if fresh > 0 {
+            self.is_window_limited = !self.may_send(now, fresh);
+            return if self.is_window_limited { None } else { Some(self.send_new(now, fresh)) };
+        }
+        if let Some((seq, span)) = self.recovery.last_resort(&self.out) {
+            return Some(self.send_again(now, seq, span));
+        }
+        self.on_nothing_to_send(now);
+        None
+    }
+
+    /// Sequence numbers that could be sent next if the window allowed: a full segment, or the rest.
+    fn fresh(&self) -> u64 {
+        let nxt = self.out.board.nxt();
+        let data = self.end.min(self.edge).saturating_sub(nxt).min(self.out.mss());
+        let is_all = nxt + data == self.end;
+        // Part of a segment leaves only as the last one, not because the peer's window ends in it.
+        if !is_all && data < self.out.mss() && !self.out.board.is_empty() {
+            return 0;
+        }
+        let fin = is_all && self.last() > self.end && nxt + data < self.last();
+        data + u64::from(fin)
+    }
+
+    fn may_send(&mut self, now: Instant, bytes: u64) -> bool {
+        if self.out.board.is_empty() {
+            self.restart_after_idle(now);
+        }
+        self.recovery.may_send_new(bytes.min(self.out.mss()), &self.out)
+    }
+
+    /// After an idle time longer than the timeout, what the window knew of the path is old (RFC 5681, section 4.1).
+    fn restart_after_idle(&mut self, now: Instant) {
+        let idle = now.since(self.last_sent_at);
+        if idle <= self.out.rtt.rto() || self.counters.data_segments == 0 {
+            return;
+        }
+        self.out.control.on_idle(now, idle);
+        if self.config().restart_after_idle && !self.out.control.governs_window() {
+            self.out.window.cwnd = self.out.window.cwnd.min(self.config().initial_window);
+        }
+        self.last_sent_at = now;
+    }
+
+    fn send_new(&mut self, now: Instant, span: u64) -> Outgoing {
+        let seq = self.out.board.nxt();
+        let fin = seq + span > self.end;
+        let was_empty = self.out.board.is_empty();
+        self.out.board.on_sent(now, span as u32);
+        if self.timed.is_none() && self.config().rtt.sampling == Sampling::OneAtATime {
+            self.timed = Some((seq, now));
+        }
+        if was_empty || self.timeout.is_none() {
+            self.set_timeout(now);
+        }
+        self.after_sending(now, span, false);
+        Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin }
+    }
+
+    fn send_again(&mut self, now: Instant, seq: u64, span: u32) -> Outgoing {
+        self.out.board.on_retransmitted(now, seq);
+        if self.timed.is_some_and(|(timed, _)| timed >= seq) {
+            self.timed = None;
+        }
+        if self.timeout.is_none() {
+            self.set_timeout(now);
+        }
+        self.counters.retransmissions += 1;
+        self.after_sending(now, u64::from(span), true);
+        let fin = seq + u64::from(span) > self.end;
+        Outgoing::Data { seq, len: span - u32::from(fin), fin }
+    }
+
+    fn after_sending(&mut self, now: Instant, bytes: u64, is_retransmission: bool) {
+        self.counters.data_segments += 1;
+        self.last_sent_at = now;
+        let size = bytes + u64::from(self.config().data_header());
+        let out = &mut self.out;
+        out.control.on_sent(&Sent {
+            now,
+            bytes,
+            size,
+            in_flight: self.recovery.in_flight(out),
+            is_retransmission,
+            nxt: out.board.nxt(),
+        });
+        self.recovery.on_sent(now, bytes, is_retransmission, out);
+        if let Some(rate) = out.control.pacing_rate(&out.window) {
+            self.pace_at = self.pace_at.max(now) + rate.time_to_send(units::Bytes::new(size));
+        }
+    }
+
+    /// Either the application has nothing more, or the peer's window is closed.
+    fn on_nothing_to_send(&mut self, now: Instant) {
+        let nxt = self.out.board.nxt();
+        if nxt < self.last() && self.out.board.is_empty() && self.persist.is_none() {
+            let wait = self.out.rtt.rto();
+            self.persist = Some(Persist { at: now + wait, wait, is_due: false });
+        }
+        self.is_window_limited = false;
+        if nxt >= self.end && self.out.board.pipe() < self.out.cwnd_bytes() {
+            self.out.board.on_app_limited();
+        }
+    }
+}
