@@ -1,6 +1,6 @@
 //! Who sends what to whom: the flows of a simulation, as data.
 
-use crate::{Distribution, NodeId};
+use crate::{Distribution, Network, NodeId};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// A flow: two hosts, and what passes between them.
@@ -20,6 +20,81 @@ pub struct FlowConfig {
     pub traffic: Traffic,
     /// Whether [`crate::Record`] applies to it.
     pub record: bool,
+}
+
+/// Why a flow cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("flow `{flow}`: {problem}")]
+pub struct FlowError {
+    /// The flow's name.
+    pub flow: String,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl FlowConfig {
+    /// Checks what can be said of a flow by itself.
+    ///
+    /// # Errors
+    /// Says what is wrong.
+    pub fn validate(&self) -> Result<(), FlowError> {
+        self.traffic.validate().map_err(|problem| self.error(problem))
+    }
+
+    /// Whether it comes to an end by itself.
+    pub(crate) fn has_end(&self) -> bool {
+        matches!(self.traffic, Traffic::Ping { count: Some(_), .. })
+    }
+
+    pub(crate) fn error(&self, problem: impl Into<String>) -> FlowError {
+        FlowError { flow: self.name.clone(), problem: problem.into() }
+    }
+
+    /// There is no way from `from` to `to`.
+    pub(crate) fn unreachable(&self, network: &Network, from: NodeId, to: NodeId) -> FlowError {
+        let (from_name, to_name) = (network.node_name(from), network.node_name(to));
+        if from == to {
+            return self.error(format!("it begins and ends at node `{to_name}`: it needs two nodes"));
+        }
+        self.error(format!("node `{to_name}` cannot be reached from node `{from_name}`: no links lead there"))
+    }
+}
+
+impl Traffic {
+    fn validate(&self) -> Result<(), String> {
+        match self {
+            Traffic::Udp { rate, packet_size, on_off } => {
+                if *rate == Rate::ZERO {
+                    return Err("`rate` 0bit/s never sends: it must be above zero".to_owned());
+                }
+                on_off.as_ref().map_or(Ok(()), OnOff::validate)?;
+                validate_packet_size(*packet_size)
+            }
+            Traffic::Ping { interval, packet_size, count } => {
+                if interval.is_zero() {
+                    return Err("`interval` must be above 0s".to_owned());
+                }
+                if *count == Some(0) {
+                    return Err("`count` must be above 0".to_owned());
+                }
+                validate_packet_size(*packet_size)
+            }
+        }
+    }
+}
+
+impl OnOff {
+    fn validate(&self) -> Result<(), String> {
+        self.on.validate().map_err(|problem| format!("`on`: {problem}"))?;
+        self.off.validate().map_err(|problem| format!("`off`: {problem}"))
+    }
+}
+
+fn validate_packet_size(size: Bytes) -> Result<(), String> {
+    if (28..=65_535).contains(&size.as_u64()) {
+        return Ok(());
+    }
+    Err(format!("`packet_size` {size} is not between 28B, the headers, and 65535B"))
 }
 
 /// When a flow starts: at `at` plus, if `spread` is not zero, a time drawn uniformly from [0, `spread`) with the seed.
@@ -141,7 +216,7 @@ pub struct Record {
     pub window_changes: bool,
     /// A [`crate::QueueSample`] of each direction of each link in such intervals.
     pub queue_interval: Option<Duration>,
-    /// A packet record of each packet that these nodes send or receive for an endpoint of theirs.
+    /// A [`crate::PacketRecord`] of each packet that leaves an endpoint at these nodes, or reaches them over a link.
     pub packets_at: Vec<NodeId>,
 }
 

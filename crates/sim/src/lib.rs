@@ -3,12 +3,19 @@
 //!
 //! A [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends what to whom.
 
+mod agent;
 mod distribution;
 mod flow;
 mod network;
+mod packet;
 mod report;
+mod simulation;
+mod tournament;
+mod wire;
 
 pub use distribution::{Distribution, Quantity};
-pub use flow::{Application, FlowConfig, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
+pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
+pub use packet::{Body, PacketRecord};
 pub use report::{FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped};
+pub use simulation::Simulation;

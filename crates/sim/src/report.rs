@@ -98,7 +98,7 @@ pub struct LinkReport {
 }
 
 /// A flow's state at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowSample {
     /// The flow's number.
     pub flow: u32,
@@ -123,6 +123,8 @@ pub struct QueueSample {
     pub direction: DirectionId,
     /// When.
     pub at: Instant,
+    /// Packets that wait for the transmitter.
+    pub packets: u64,
     /// Bytes of IP packets that wait for the transmitter.
     pub bytes: Bytes,
 }

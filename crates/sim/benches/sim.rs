@@ -1,0 +1,45 @@
+//! How fast the simulator is.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use link::LinkConfig;
+use sim::{FlowConfig, Network, Settings, Simulation, Start, Stop, Traffic};
+use units::{Bytes, Duration, Instant, Rate};
+
+fn main() {
+    for (flows, delay_ms) in [(1u64, 1), (1, 100), (30, 250), (1000, 250), (10_000, 250)] {
+        let mut network = Network::new();
+        let nodes: Vec<_> = (0..4).map(|i| network.add_node(&format!("n{i}")).expect("new")).collect();
+        for i in 0..3 {
+            let config = LinkConfig::new(Rate::from_bps(10_000_000_000), Duration::from_millis(delay_ms));
+            network.add_link(&format!("l{i}"), nodes[i], nodes[i + 1], config.clone(), config).expect("valid");
+        }
+        let flows = (0..flows).map(|i| FlowConfig {
+            name: format!("f{i}"),
+            from: nodes[0],
+            to: nodes[3],
+            start: Start { at: Instant::ZERO, spread: Duration::from_millis(100) },
+            stop: None,
+            traffic: Traffic::Ping {
+                interval: Duration::from_micros(10) * flows,
+                packet_size: Bytes::new(1000),
+                count: None,
+            },
+            record: false,
+        });
+        let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(20)), when_complete: false };
+        let mut simulation =
+            Simulation::new(network, flows.collect(), Settings { stop, ..Settings::default() }).expect("valid");
+        let start = std::time::Instant::now();
+        simulation.run();
+        let s = start.elapsed().as_secs_f64();
+        let report = simulation.report();
+        println!(
+            "{} flows {delay_ms} ms: {} events {} packets {:.1} ns/event {:.1} ns/packet",
+            report.flows.len(),
+            report.events,
+            report.data_packets,
+            s * 1e9 / report.events as f64,
+            s * 1e9 / report.data_packets as f64
+        );
+    }
+}

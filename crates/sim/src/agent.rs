@@ -1,0 +1,170 @@
+//! What sits at the ends of flows.
+
+pub(crate) mod ping;
+pub(crate) mod udp;
+
+use crate::packet::Packet;
+use crate::wire::{Path, Wire};
+use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
+use ping::Ping;
+use udp::Udp;
+use units::{Bytes, CounterRandom, Duration, Instant};
+
+/// Both ends of a flow, with their application.
+#[derive(Debug)]
+pub(crate) enum Agent {
+    Udp(Udp),
+    Ping(Ping),
+}
+
+/// Whether a flow has just come to its end, complete or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Progress {
+    GoesOn,
+    Ended,
+}
+
+impl Agent {
+    pub(crate) fn new(flow: &FlowConfig, place: Place, random: CounterRandom) -> Self {
+        let stop = flow.stop.unwrap_or(Instant::FAR_FUTURE);
+        match &flow.traffic {
+            Traffic::Udp { rate, packet_size, on_off } => {
+                Agent::Udp(Udp::new(place, *rate, *packet_size, *on_off, random, stop))
+            }
+            Traffic::Ping { interval, packet_size, count } => {
+                Agent::Ping(Ping::new(place, *interval, *packet_size, *count, stop))
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, packet: &Packet) -> Progress {
+        match self {
+            Agent::Udp(udp) => udp.handle_packet(wire),
+            Agent::Ping(ping) => ping.handle_packet(wire, packet.body),
+        }
+    }
+
+    /// One of its timers was due; perhaps its deadline has moved into the future since.
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
+        match self {
+            Agent::Udp(udp) => udp.handle_timeout(wire),
+            Agent::Ping(ping) => ping.handle_timeout(wire),
+        }
+    }
+
+    /// Its state now.
+    pub(crate) fn sample(&self, flow: u32, at: Instant) -> FlowSample {
+        FlowSample { flow, at, delivered: Bytes::new(self.outcome().bytes), ..FlowSample::default() }
+    }
+
+    /// Bytes that it occupies, roughly.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Agent::Udp(udp) => udp.outcome(),
+            Agent::Ping(ping) => ping.outcome(),
+        }
+    }
+}
+
+/// Where an agent's ends are, and which timers are its own: `timer` to `timer + TIMERS - 1`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) agent: u32,
+    pub(crate) timer: u32,
+    /// The nodes of client and server.
+    pub(crate) nodes: [NodeId; 2],
+    /// The paths that start at each.
+    pub(crate) paths: [Path; 2],
+}
+
+/// Timers of an agent: one for each end, by its port, and one for the application.
+pub(crate) const TIMERS: u32 = 3;
+/// The application's timer.
+pub(crate) const APPLICATION: u32 = 2;
+
+impl Place {
+    /// Sends a packet from the end `port`.
+    #[inline]
+    pub(crate) fn send(&self, wire: &mut Wire, port: u32, packet: Packet) {
+        wire.send(self.nodes[port as usize], self.paths[port as usize], packet);
+    }
+
+    /// Wakes the application at `at`.
+    pub(crate) fn wake_application(&self, wire: &mut Wire, at: Instant) {
+        wire.arm(self.timer + APPLICATION, at);
+    }
+}
+
+/// What an agent reports of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcome {
+    pub(crate) start: Option<Instant>,
+    pub(crate) end: Option<Instant>,
+    pub(crate) bytes: u64,
+    pub(crate) complete: bool,
+    pub(crate) failure: Option<String>,
+    pub(crate) data_packets: u64,
+    pub(crate) retransmissions: u64,
+    pub(crate) rtos: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) responses: u64,
+    pub(crate) rtt: RttStatistics,
+}
+
+impl Outcome {
+    pub(crate) fn report(self, name: String) -> FlowReport {
+        let seconds = self.start.zip(self.end).map(|(start, end)| end.since(start).as_secs_f64());
+        FlowReport {
+            name,
+            bytes: self.bytes,
+            start_s: self.start.map(Instant::as_secs_f64),
+            end_s: self.end.map(Instant::as_secs_f64),
+            goodput_bps: seconds.filter(|&seconds| seconds > 0.0).map(|seconds| self.bytes as f64 * 8.0 / seconds),
+            complete: self.complete,
+            failure: self.failure,
+            data_packets: self.data_packets,
+            retransmissions: self.retransmissions,
+            rtos: self.rtos,
+            received_packets: self.received_packets,
+            responses: self.responses,
+            rtt: self.rtt.report(),
+        }
+    }
+}
+
+/// Mean and spread of times as they come (Welford 1962).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RttStatistics {
+    n: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl RttStatistics {
+    pub(crate) fn add(&mut self, rtt: Duration) {
+        let rtt = rtt.as_secs_f64();
+        self.n += 1;
+        self.min = if self.n == 1 { rtt } else { self.min.min(rtt) };
+        self.max = self.max.max(rtt);
+        let deviation = rtt - self.mean;
+        self.mean += deviation / self.n as f64;
+        self.squares += deviation * (rtt - self.mean);
+    }
+
+    pub(crate) fn report(&self) -> Option<RttReport> {
+        (self.n > 0).then(|| RttReport {
+            min_s: self.min,
+            mean_s: self.mean,
+            max_s: self.max,
+            stddev_s: (self.squares / self.n as f64).sqrt(),
+        })
+    }
+}

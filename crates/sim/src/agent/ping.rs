@@ -1,0 +1,101 @@
+//! ICMP echo: requests at an interval, and what their answers say of the round trip.
+
+use super::{Outcome, Place, Progress, RttStatistics};
+use crate::packet::{Body, Packet};
+use crate::wire::{CLIENT, SERVER, Wire};
+use units::{Bytes, Duration, Instant};
+
+/// How long the last answer is awaited.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// Client and server of a flow.
+#[derive(Debug)]
+pub(crate) struct Ping {
+    place: Place,
+    interval: Duration,
+    size: Bytes,
+    count: u64,
+    stop: Instant,
+    start: Option<Instant>,
+    sent: u64,
+    answered: u64,
+    last: Option<Instant>,
+    rtt: RttStatistics,
+    has_ended: bool,
+}
+
+impl Ping {
+    pub(crate) fn new(place: Place, interval: Duration, size: Bytes, count: Option<u64>, stop: Instant) -> Self {
+        Self {
+            place,
+            interval,
+            size,
+            count: count.unwrap_or(u64::MAX),
+            stop,
+            start: None,
+            sent: 0,
+            answered: 0,
+            last: None,
+            rtt: RttStatistics::default(),
+            has_ended: false,
+        }
+    }
+
+    /// Sends the next request, or waits for answers no longer.
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
+        let now = wire.now;
+        if self.sent == self.count {
+            return self.end();
+        }
+        if now >= self.stop {
+            return Progress::GoesOn;
+        }
+        let start = *self.start.get_or_insert(now);
+        self.send(wire, CLIENT, Body::EchoRequest { number: self.sent, sent: now });
+        self.sent += 1;
+        wire.data_packets += 1;
+        let next = if self.sent < self.count { start + self.interval * self.sent } else { now + LINGER };
+        self.place.wake_application(wire, next);
+        Progress::GoesOn
+    }
+
+    /// Answers a request, or counts an answer.
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, body: Body) -> Progress {
+        match body {
+            Body::EchoRequest { number, sent } => self.send(wire, SERVER, Body::EchoReply { number, sent }),
+            Body::EchoReply { sent, .. } => {
+                self.answered += 1;
+                self.last = Some(wire.now);
+                self.rtt.add(wire.now.since(sent));
+                if self.answered == self.count {
+                    return self.end();
+                }
+            }
+            Body::Udp { .. } => {}
+        }
+        Progress::GoesOn
+    }
+
+    fn end(&mut self) -> Progress {
+        if std::mem::replace(&mut self.has_ended, true) { Progress::GoesOn } else { Progress::Ended }
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome {
+            start: self.start,
+            end: self.last,
+            bytes: self.answered * (self.size.as_u64() - super::udp::HEADERS),
+            complete: self.answered >= self.count,
+            data_packets: self.sent,
+            received_packets: self.answered,
+            rtt: self.rtt,
+            ..Outcome::default()
+        }
+    }
+
+    fn send(&self, wire: &mut Wire, from: u32, body: Body) {
+        let size = self.size.as_u64() as u32;
+        let packet = Packet { agent: self.place.agent, port: from ^ 1, hop: 0, size, body };
+        self.place.send(wire, from, packet);
+    }
+}

@@ -1,0 +1,254 @@
+//! A run: from a network and flows to a report.
+
+use crate::agent::{Agent, Place, Progress, TIMERS};
+use crate::wire::{Event, PathTable, Wire};
+use crate::{
+    FlowConfig, FlowError, FlowSample, LinkReport, Network, NodeId, PacketRecord, QueueSample, Report, Settings,
+    Stopped,
+};
+use units::{Bytes, CounterRandom, Duration, Instant};
+
+/// A simulation, made step by step with [`Simulation::run_for`] or at once with [`Simulation::run`].
+#[derive(Debug)]
+pub struct Simulation {
+    network: Network,
+    flows: Vec<FlowConfig>,
+    settings: Settings,
+    wire: Wire,
+    agents: Vec<Agent>,
+    /// Flows that have an end and have not come to it.
+    unfinished: usize,
+    events: u64,
+    stopped: Option<Stopped>,
+    /// Events after this wait until what is due before them is done: a sample to be taken, or the end.
+    pause_at: Instant,
+    flow_samples: Samples<FlowSample>,
+    queue_samples: Samples<QueueSample>,
+}
+
+/// Samples taken at an interval.
+#[derive(Debug)]
+struct Samples<T> {
+    interval: Option<Duration>,
+    next: Instant,
+    taken: Vec<T>,
+}
+
+/// How often memory is estimated.
+const EVENTS_BETWEEN_MEMORY_CHECKS: u64 = 1 << 16;
+
+/// What a stream of random draws is for.
+#[derive(Debug, Clone, Copy)]
+enum Draws {
+    Start = 0,
+    Application = 1,
+}
+
+impl Draws {
+    /// Flows use streams from 2^63, links those below.
+    fn of(self, seed: u64, flow: usize) -> CounterRandom {
+        CounterRandom::new(seed, 1 << 63 | (flow as u64) << 8 | self as u64)
+    }
+}
+
+impl Simulation {
+    /// Ready to run.
+    ///
+    /// # Errors
+    /// Names the first flow that cannot be and says why: see [`FlowConfig::validate`]; also where two flows have one name.
+    pub fn new(network: Network, flows: Vec<FlowConfig>, settings: Settings) -> Result<Self, FlowError> {
+        let mut wire = Wire::new(&network, flows.len() * TIMERS as usize, &settings.record.packets_at);
+        let mut paths = PathTable::default();
+        let mut names = std::collections::BTreeSet::new();
+        let mut agents = Vec::with_capacity(flows.len());
+        for (number, flow) in flows.iter().enumerate() {
+            if !names.insert(flow.name.as_str()) {
+                return Err(flow.error("there are two flows of this name: names must differ"));
+            }
+            flow.validate()?;
+            let mut path = |from, to| {
+                paths.find(&mut wire, &network, from, to).ok_or_else(|| flow.unreachable(&network, from, to))
+            };
+            let place = Place {
+                agent: number as u32,
+                timer: number as u32 * TIMERS,
+                nodes: [flow.from, flow.to],
+                paths: [path(flow.from, flow.to)?, path(flow.to, flow.from)?],
+            };
+            let later = flow.start.spread.mul_f64(Draws::Start.of(settings.seed, number).unit_at(0));
+            place.wake_application(&mut wire, flow.start.at + later);
+            agents.push(Agent::new(flow, place, Draws::Application.of(settings.seed, number)));
+        }
+        let mut simulation = Self {
+            unfinished: flows.iter().filter(|flow| flow.has_end()).count(),
+            flow_samples: Samples::new(settings.record.flow_interval),
+            queue_samples: Samples::new(settings.record.queue_interval),
+            network,
+            flows,
+            settings,
+            wire,
+            agents,
+            events: 0,
+            stopped: None,
+            pause_at: Instant::ZERO,
+        };
+        simulation.set_pause();
+        Ok(simulation)
+    }
+
+    /// Runs to the end.
+    pub fn run(&mut self) -> Stopped {
+        loop {
+            if let Some(stopped) = self.run_for(u64::MAX) {
+                return stopped;
+            }
+        }
+    }
+
+    /// Runs for at most so many events; returns why the run ended, or `None` if there is more to do.
+    pub fn run_for(&mut self, events: u64) -> Option<Stopped> {
+        let last = self.events.saturating_add(events);
+        while self.stopped.is_none() && self.events < last {
+            self.stopped = self.check_memory();
+            let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last).min(self.settings.limits.events);
+            while self.stopped.is_none() && self.events < pause {
+                self.stopped = self.step();
+            }
+            if self.stopped.is_none() && self.events >= self.settings.limits.events {
+                self.stopped = Some(Stopped::EventLimit);
+            }
+        }
+        self.stopped
+    }
+
+    /// The time of the run.
+    pub fn now(&self) -> Instant {
+        self.wire.now
+    }
+
+    /// How many events were handled.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The flows, in the order of their numbers.
+    pub fn flows(&self) -> &[FlowConfig] {
+        &self.flows
+    }
+
+    /// Takes the samples of flows since it was last called.
+    pub fn take_flow_samples(&mut self) -> Vec<FlowSample> {
+        std::mem::take(&mut self.flow_samples.taken)
+    }
+
+    /// Takes the samples of queues since it was last called.
+    pub fn take_queue_samples(&mut self) -> Vec<QueueSample> {
+        std::mem::take(&mut self.queue_samples.taken)
+    }
+
+    /// Takes the packets recorded since it was last called.
+    pub fn take_packets(&mut self) -> Vec<PacketRecord> {
+        self.wire.take_records()
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> Report {
+        let name = |node: NodeId| self.network.node_name(node).to_owned();
+        let links = self.network.directions().iter().zip(self.wire.links()).map(|(direction, link)| LinkReport {
+            name: direction.link.clone(),
+            from: name(direction.from),
+            to: name(direction.to),
+            counters: *link.counters(),
+        });
+        let flows = self.flows.iter().zip(&self.agents);
+        Report {
+            stopped: self.stopped.unwrap_or(Stopped::Unfinished),
+            end_s: self.wire.now.as_secs_f64(),
+            flows: flows.map(|(flow, agent)| agent.outcome().report(flow.name.clone())).collect(),
+            links: links.collect(),
+            events: self.events,
+            data_packets: self.wire.data_packets,
+        }
+    }
+
+    /// Handles the next event, or finds that there is none to handle.
+    #[inline]
+    fn step(&mut self) -> Option<Stopped> {
+        let next = self.wire.next();
+        if next > self.pause_at {
+            return self.pause(next);
+        }
+        self.events += 1;
+        let progress = match self.wire.advance() {
+            Event::Passage => return None,
+            Event::Delivery(packet) => self.agents[packet.agent as usize].handle_packet(&mut self.wire, &packet),
+            Event::Timer(timer) => self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire),
+        };
+        if progress == Progress::Ended {
+            self.unfinished -= 1;
+            return (self.unfinished == 0 && self.settings.stop.when_complete).then_some(Stopped::Complete);
+        }
+        None
+    }
+
+    /// Takes the samples that are due before the event at `next`, or ends.
+    #[cold]
+    fn pause(&mut self, next: Instant) -> Option<Stopped> {
+        if next == Instant::FAR_FUTURE {
+            return Some(Stopped::Idle);
+        }
+        let at = self.pause_at;
+        self.wire.now = at;
+        if self.flow_samples.is_due(at) {
+            let flows = self.flows.iter().zip(&self.agents).enumerate().filter(|(_, (flow, _))| flow.record);
+            self.flow_samples.taken.extend(flows.map(|(number, (_, agent))| agent.sample(number as u32, at)));
+        }
+        if self.queue_samples.is_due(at) {
+            self.queue_samples.taken.extend(self.wire.queues());
+        }
+        self.set_pause();
+        (self.settings.stop.at == Some(at)).then_some(Stopped::Time)
+    }
+
+    fn set_pause(&mut self) {
+        let end = self.settings.stop.at.unwrap_or(LAST).min(LAST);
+        self.pause_at = end.min(self.flow_samples.next).min(self.queue_samples.next);
+    }
+
+    fn check_memory(&self) -> Option<Stopped> {
+        (self.memory() > self.settings.limits.memory).then_some(Stopped::MemoryLimit)
+    }
+
+    /// What packets, flows and records occupy, roughly.
+    fn memory(&self) -> Bytes {
+        let bytes = self.wire.memory()
+            + self.agents.iter().map(Agent::memory).sum::<usize>()
+            + size_of::<FlowSample>() * self.flow_samples.taken.capacity()
+            + size_of::<QueueSample>() * self.queue_samples.taken.capacity();
+        Bytes::from(bytes)
+    }
+}
+
+/// The latest time that a run can reach.
+const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
+
+impl<T> Samples<T> {
+    fn new(interval: Option<Duration>) -> Self {
+        let next = interval.map_or(Instant::FAR_FUTURE, |interval| Instant::ZERO + interval);
+        Self { interval, next, taken: Vec::new() }
+    }
+
+    /// Whether one is due at `at`; then the next is due an interval later.
+    fn is_due(&mut self, at: Instant) -> bool {
+        let is_due = self.next == at;
+        if let Some(interval) = self.interval.filter(|_| is_due) {
+            self.next = at + interval;
+        }
+        is_due
+    }
+}

@@ -1,0 +1,211 @@
+//! What all agents share: the links, the paths, the pending events and the records.
+
+use crate::packet::Packet;
+use crate::tournament::Tournament;
+use crate::{DirectionId, Network, NodeId, PacketRecord, QueueSample};
+use link::{Link, Outcome};
+use std::collections::BTreeMap;
+use units::Instant;
+
+/// Ends a path in the table of paths.
+const END: u32 = u32::MAX;
+
+/// Where a path starts in the table of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Path(u32);
+
+/// The network at work.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) now: Instant,
+    links: Vec<Link<Packet>>,
+    /// When each link has something to say: one pending event for each, however much is on the way.
+    arrivals: Tournament,
+    /// One deadline for each timer; see [`Wire::arm`].
+    timers: Tournament,
+    /// The directions of links that packets take, path after path, each ended by `END`.
+    paths: Vec<u32>,
+    /// The node in which each direction ends.
+    ends: Vec<NodeId>,
+    pub(crate) data_packets: u64,
+    tap: Tap,
+}
+
+/// Records packets at chosen nodes.
+#[derive(Debug, Default)]
+struct Tap {
+    on: bool,
+    /// Whether each node is watched.
+    nodes: Vec<bool>,
+    records: Vec<PacketRecord>,
+}
+
+/// What happens next.
+pub(crate) enum Event {
+    /// A packet is where it was sent.
+    Delivery(Packet),
+    /// A packet was dropped, or sent on by a router.
+    Passage,
+    /// A timer, by number, is due.
+    Timer(u32),
+}
+
+impl Wire {
+    /// An idle network with `timers` timers; packets at the nodes `watched` are recorded.
+    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId]) -> Self {
+        let directions = network.directions();
+        let links = directions
+            .iter()
+            .map(|direction| Link::new(direction.config.clone()).expect("the network has validated it"))
+            .collect();
+        let mut nodes = vec![false; network.nodes().len()];
+        for node in watched {
+            nodes[node.index()] = true;
+        }
+        Self {
+            now: Instant::ZERO,
+            links,
+            arrivals: Tournament::new(directions.len()),
+            timers: Tournament::new(timers),
+            paths: Vec::new(),
+            ends: directions.iter().map(|direction| direction.to).collect(),
+            data_packets: 0,
+            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new() },
+        }
+    }
+
+    /// The links, by direction.
+    pub(crate) fn links(&self) -> &[Link<Packet>] {
+        &self.links
+    }
+
+    /// What waits for each direction now.
+    pub(crate) fn queues(&mut self) -> impl Iterator<Item = QueueSample> {
+        let at = self.now;
+        self.links.iter_mut().enumerate().map(move |(direction, link)| QueueSample {
+            direction: DirectionId(direction as u32),
+            at,
+            packets: link.queued_packets(at),
+            bytes: link.queued_bytes(at),
+        })
+    }
+
+    /// Takes the packets recorded.
+    pub(crate) fn take_records(&mut self) -> Vec<PacketRecord> {
+        std::mem::take(&mut self.tap.records)
+    }
+
+    /// Bytes that packets under way and records occupy, roughly.
+    pub(crate) fn memory(&self) -> usize {
+        let packets: u64 = self.links.iter().map(|link| link.counters().in_transit().packets).sum();
+        size_of::<(Instant, Packet)>() * packets as usize + size_of::<PacketRecord>() * self.tap.records.capacity()
+    }
+
+    /// When the next event is due; the far future if there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> Instant {
+        self.arrivals.first().at.min(self.timers.first().at)
+    }
+
+    /// Moves to the next event. Of those at one instant arrivals come before timers, and lower numbers before higher ones.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Event {
+        let (arrival, timer) = (self.arrivals.first(), self.timers.first());
+        debug_assert!(arrival.at.min(timer.at) >= self.now, "an event in the past");
+        if arrival.at <= timer.at {
+            self.now = arrival.at;
+            self.arrive(arrival.slot)
+        } else {
+            self.now = timer.at;
+            self.timers.set(timer.slot, Instant::FAR_FUTURE);
+            Event::Timer(timer.slot)
+        }
+    }
+
+    /// Takes what a link has to say, and sends it on.
+    #[inline]
+    fn arrive(&mut self, direction: u32) -> Event {
+        let link = &mut self.links[direction as usize];
+        let outcome = link.poll(self.now);
+        self.arrivals.set(direction, link.next_timeout().unwrap_or(Instant::FAR_FUTURE));
+        let Some(Outcome::Departure { mut packet, .. }) = outcome else { return Event::Passage };
+        if self.tap.on {
+            self.record(self.ends[direction as usize], &packet);
+        }
+        let next = self.paths[packet.hop as usize];
+        if next == END {
+            return Event::Delivery(packet);
+        }
+        packet.hop += 1;
+        self.enqueue(next, packet);
+        Event::Passage
+    }
+
+    /// Sends a packet from `node`, where `path` starts.
+    #[inline]
+    pub(crate) fn send(&mut self, node: NodeId, path: Path, mut packet: Packet) {
+        if self.tap.on {
+            self.record(node, &packet);
+        }
+        packet.hop = path.0 + 1;
+        self.enqueue(self.paths[path.0 as usize], packet);
+    }
+
+    #[inline]
+    fn enqueue(&mut self, direction: u32, packet: Packet) {
+        let link = &mut self.links[direction as usize];
+        link.enqueue(self.now, packet);
+        let next = link.next_timeout().unwrap_or(Instant::FAR_FUTURE);
+        if next != self.arrivals.at(direction) {
+            self.arrivals.set(direction, next);
+        }
+    }
+
+    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: whoever owns it
+    /// sees then that it is not due and arms it again, so that a deadline that keeps moving into the future (as that of
+    /// a retransmission) costs nothing.
+    #[inline]
+    pub(crate) fn arm(&mut self, timer: u32, deadline: Instant) {
+        if deadline < self.timers.at(timer) {
+            self.timers.set(timer, deadline.max(self.now));
+        }
+    }
+
+    #[cold]
+    fn record(&mut self, node: NodeId, packet: &Packet) {
+        if self.tap.nodes[node.index()] {
+            self.tap.records.push(PacketRecord {
+                at: self.now,
+                node,
+                flow: packet.agent,
+                to_server: packet.port == SERVER,
+                size: link::Packet::size(packet),
+                body: packet.body,
+            });
+        }
+    }
+}
+
+/// The port of a flow's client.
+pub(crate) const CLIENT: u32 = 0;
+/// The port of a flow's server.
+pub(crate) const SERVER: u32 = 1;
+
+/// Makes paths: one table entry for all flows between the same nodes.
+#[derive(Debug, Default)]
+pub(crate) struct PathTable {
+    known: BTreeMap<(NodeId, NodeId), Option<Path>>,
+}
+
+impl PathTable {
+    /// The path from one node to another; `None` if there is none, or if they are the same.
+    pub(crate) fn find(&mut self, wire: &mut Wire, network: &Network, from: NodeId, to: NodeId) -> Option<Path> {
+        *self.known.entry((from, to)).or_insert_with(|| {
+            let directions = network.path(from, to).filter(|directions| !directions.is_empty())?;
+            let path = Path(wire.paths.len() as u32);
+            wire.paths.extend(directions.iter().map(|direction| direction.index() as u32));
+            wire.paths.push(END);
+            Some(path)
+        })
+    }
+}
