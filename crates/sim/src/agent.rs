@@ -95,9 +95,9 @@ impl Place {
         wire.send(self.nodes[port as usize], self.paths[port as usize], packet);
     }
 
-    /// Wakes the application at `at`.
+    /// The application's timer goes off next at `at`.
     pub(crate) fn wake_application(&self, wire: &mut Wire, at: Instant) {
-        wire.arm(self.timer + APPLICATION, at);
+        wire.reset(self.timer + APPLICATION, at);
     }
 }
 

@@ -2,14 +2,16 @@
 
 use units::Instant;
 
-/// A tournament over slots 0..n: each inner node holds the earlier of its two children, so that the root is the earliest
-/// of all. Changing one slot replays its matches up to the first whose winner stays the same: at most log2(n) of them, each
-/// over two neighbours in memory. Ties go to the lower slot.
+/// A tournament over slots 0..n in matches of four: the winner of each plays in the match above, so that the last one gives
+/// the earliest of all. Changing one slot replays its matches up to the first whose winner stays the same: at most log4(n)
+/// of them, one cache line each. Ties go to the lower slot.
 #[derive(Debug)]
 pub(crate) struct Tournament {
-    /// Node 1 is the root, node `i` has children `2 i` and `2 i + 1`; the second half are the slots.
-    nodes: Vec<Entry>,
-    leaves: usize,
+    /// The final first, then round before round; the last round has all slots.
+    matches: Vec<Match>,
+    /// The number of the first match of the last round.
+    last_round: usize,
+    first: Entry,
 }
 
 /// A slot and its time.
@@ -19,46 +21,66 @@ pub(crate) struct Entry {
     pub(crate) slot: u32,
 }
 
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Match([Entry; 4]);
+
+impl Match {
+    #[inline]
+    fn winner(&self) -> Entry {
+        let earlier = |a: Entry, b: Entry| if b.at < a.at { b } else { a };
+        let [a, b, c, d] = self.0;
+        earlier(earlier(a, b), earlier(c, d))
+    }
+}
+
 impl Tournament {
     /// With `slots` slots at which nothing ever happens.
     pub(crate) fn new(slots: usize) -> Self {
-        let leaves = slots.max(1).next_power_of_two();
-        let mut nodes = vec![Entry { at: Instant::FAR_FUTURE, slot: 0 }; 2 * leaves];
-        for (slot, node) in nodes[leaves..].iter_mut().enumerate() {
-            node.slot = slot as u32;
+        let (mut rounds, mut last_round) = (1, 0);
+        while rounds * 4 < slots {
+            last_round += rounds;
+            rounds *= 4;
         }
-        for i in (1..leaves).rev() {
-            nodes[i] = nodes[2 * i];
+        let never = |slot| Entry { at: Instant::FAR_FUTURE, slot };
+        let mut matches = vec![Match([never(0); 4]); last_round + rounds];
+        for (number, entries) in matches[last_round..].iter_mut().enumerate() {
+            entries.0 = [0, 1, 2, 3].map(|k| never((4 * number + k) as u32));
         }
-        Self { nodes, leaves }
+        for i in (1..matches.len()).rev() {
+            let winner = matches[i].winner();
+            matches[(i - 1) / 4].0[(i - 1) % 4] = winner;
+        }
+        Self { first: matches[0].winner(), matches, last_round }
     }
 
     /// The earliest time, and the lowest slot that has it.
     #[inline]
     pub(crate) fn first(&self) -> Entry {
-        self.nodes[1]
+        self.first
     }
 
     /// A slot's time.
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> Instant {
-        self.nodes[self.leaves + slot as usize].at
+        self.matches[self.last_round + slot as usize / 4].0[slot as usize % 4].at
     }
 
     /// Gives a slot a new time.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
-        let mut i = self.leaves + slot as usize;
-        self.nodes[i].at = at;
-        while i > 1 {
-            let (left, right) = (self.nodes[i & !1], self.nodes[i | 1]);
-            let winner = if right.at < left.at { right } else { left };
-            i /= 2;
-            if self.nodes[i] == winner {
+        let mut i = self.last_round + slot as usize / 4;
+        self.matches[i].0[slot as usize % 4].at = at;
+        while i > 0 {
+            let winner = self.matches[i].winner();
+            let above = &mut self.matches[(i - 1) / 4].0[(i - 1) % 4];
+            if *above == winner {
                 return;
             }
-            self.nodes[i] = winner;
+            *above = winner;
+            i = (i - 1) / 4;
         }
+        self.first = self.matches[0].winner();
     }
 }
 

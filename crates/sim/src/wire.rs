@@ -46,7 +46,7 @@ pub(crate) enum Event {
     Delivery(Packet),
     /// A packet was dropped, or sent on by a router.
     Passage,
-    /// A timer, by number, is due.
+    /// A timer, by number, is due: it stays so until it is [reset](Wire::reset).
     Timer(u32),
 }
 
@@ -117,7 +117,6 @@ impl Wire {
             self.arrive(arrival.slot)
         } else {
             self.now = timer.at;
-            self.timers.set(timer.slot, Instant::FAR_FUTURE);
             Event::Timer(timer.slot)
         }
     }
@@ -169,6 +168,12 @@ impl Wire {
         if deadline < self.timers.at(timer) {
             self.timers.set(timer, deadline.max(self.now));
         }
+    }
+
+    /// Sets a timer that was due.
+    #[inline]
+    pub(crate) fn reset(&mut self, timer: u32, deadline: Instant) {
+        self.timers.set(timer, deadline.max(self.now));
     }
 
     #[cold]

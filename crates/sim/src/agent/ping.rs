@@ -45,9 +45,11 @@ impl Ping {
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
         let now = wire.now;
         if self.sent == self.count {
+            self.place.wake_application(wire, Instant::FAR_FUTURE);
             return self.end();
         }
         if now >= self.stop {
+            self.place.wake_application(wire, Instant::FAR_FUTURE);
             return Progress::GoesOn;
         }
         let start = *self.start.get_or_insert(now);

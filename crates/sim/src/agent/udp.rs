@@ -59,6 +59,7 @@ impl Udp {
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
         let now = wire.now;
         if now >= self.stop {
+            self.place.wake_application(wire, Instant::FAR_FUTURE);
             return Progress::GoesOn;
         }
         if self.start.is_none() {
