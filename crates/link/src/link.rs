@@ -35,6 +35,16 @@ pub enum Outcome<P> {
     },
 }
 
+impl<P> Outcome<P> {
+    /// When it arrived, was refused, or would have arrived.
+    #[inline]
+    pub fn at(&self) -> Instant {
+        match self {
+            Outcome::Departure { at, .. } | Outcome::Drop { at, .. } => *at,
+        }
+    }
+}
+
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
@@ -155,9 +165,9 @@ impl<P: Packet> Link<P> {
         self.sent += 1;
         let arrival = self.transmitter.send(self.now, size) + self.delay;
         if self.loss.loses(k, size) {
-            self.way.push(arrival, Some(DropReason::Loss), packet);
+            self.way.push(Outcome::Drop { packet, reason: DropReason::Loss, at: arrival });
         } else if self.reorder.is_none() && self.duplicate.is_never() {
-            self.way.push(arrival, None, packet);
+            self.way.push(Outcome::Departure { packet, at: arrival });
         } else {
             self.deviate(k, arrival, packet, size);
         }
@@ -172,10 +182,11 @@ impl<P: Packet> Link<P> {
         let extra_delay = self.reorder.as_ref().filter(|(chance, _)| chance.happens(k)).map(|(_, extra)| *extra);
         for (copy_number, packet) in std::iter::once(packet).chain(copy).enumerate() {
             match extra_delay {
-                None => self.way.push(arrival, None, packet),
+                None => self.way.push(Outcome::Departure { packet, at: arrival }),
                 Some(extra) => {
                     self.counters.reordered += size;
-                    self.way.push_out_of_order(arrival + extra, 2 * k + copy_number as u64, None, packet);
+                    let held_back = Outcome::Departure { packet, at: arrival + extra };
+                    self.way.push_out_of_order(2 * k + copy_number as u64, held_back);
                 }
             }
         }

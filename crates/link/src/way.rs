@@ -9,21 +9,13 @@ use units::Instant;
 #[derive(Debug)]
 pub(crate) struct Way<P> {
     /// In order of arrival.
-    in_order: VecDeque<Decided<P>>,
+    in_order: VecDeque<Outcome<P>>,
     /// Those that may be overtaken, or overtake.
     out_of_order: BinaryHeap<Reverse<Numbered<P>>>,
     /// Those that went no further than the queue, in order of time.
-    discarded: VecDeque<Decided<P>>,
+    discarded: VecDeque<Outcome<P>>,
     /// The earliest of the three; [`Instant::FAR_FUTURE`] when there is none.
     next: Instant,
-}
-
-/// What happens to a packet, and when.
-#[derive(Debug)]
-struct Decided<P> {
-    at: Instant,
-    dropped: Option<DropReason>,
-    packet: P,
 }
 
 impl<P> Way<P> {
@@ -44,45 +36,40 @@ impl<P> Way<P> {
 
     /// A packet that arrives, or would have, not before those pushed in order until now.
     #[inline]
-    pub(crate) fn push(&mut self, at: Instant, dropped: Option<DropReason>, packet: P) {
-        self.next = self.next.min(at);
-        self.in_order.push_back(Decided { at, dropped, packet });
+    pub(crate) fn push(&mut self, outcome: Outcome<P>) {
+        self.next = self.next.min(outcome.at());
+        self.in_order.push_back(outcome);
     }
 
     /// The `number`-th packet, which arrives, or would have, at any time.
-    pub(crate) fn push_out_of_order(&mut self, at: Instant, number: u64, dropped: Option<DropReason>, packet: P) {
-        self.next = self.next.min(at);
-        self.out_of_order.push(Reverse(Numbered { number, decided: Decided { at, dropped, packet } }));
+    pub(crate) fn push_out_of_order(&mut self, number: u64, outcome: Outcome<P>) {
+        self.next = self.next.min(outcome.at());
+        self.out_of_order.push(Reverse(Numbered { number, outcome }));
     }
 
     /// A packet that was dropped at `at`, not before those dropped until now.
     pub(crate) fn discard(&mut self, at: Instant, reason: DropReason, packet: P) {
         self.next = self.next.min(at);
-        self.discarded.push_back(Decided { at, dropped: Some(reason), packet });
+        self.discarded.push_back(Outcome::Drop { packet, reason, at });
     }
 
     /// The packet whose time comes first.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Outcome<P>> {
-        let Decided { at, dropped, packet } = if self.discarded.is_empty() && self.out_of_order.is_empty() {
-            let first = self.in_order.pop_front()?;
-            self.next = self.in_order.front().map_or(Instant::FAR_FUTURE, |decided| decided.at);
-            first
-        } else {
-            self.pop_of_three()?
-        };
-        Some(match dropped {
-            None => Outcome::Departure { packet, at },
-            Some(reason) => Outcome::Drop { packet, reason, at },
-        })
+        if !self.discarded.is_empty() || !self.out_of_order.is_empty() {
+            return self.pop_of_three();
+        }
+        let first = self.in_order.pop_front();
+        self.next = self.in_order.front().map_or(Instant::FAR_FUTURE, Outcome::at);
+        first
     }
 
-    fn pop_of_three(&mut self) -> Option<Decided<P>> {
+    fn pop_of_three(&mut self) -> Option<Outcome<P>> {
         let [discarded, in_order, out_of_order] = self.fronts();
         let first = if discarded <= in_order && discarded <= out_of_order {
             self.discarded.pop_front()
         } else if out_of_order < in_order {
-            self.out_of_order.pop().map(|Reverse(numbered)| numbered.decided)
+            self.out_of_order.pop().map(|Reverse(numbered)| numbered.outcome)
         } else {
             self.in_order.pop_front()
         };
@@ -92,9 +79,9 @@ impl<P> Way<P> {
 
     fn fronts(&self) -> [Instant; 3] {
         [
-            self.discarded.front().map(|decided| decided.at),
-            self.in_order.front().map(|decided| decided.at),
-            self.out_of_order.peek().map(|Reverse(numbered)| numbered.decided.at),
+            self.discarded.front().map(Outcome::at),
+            self.in_order.front().map(Outcome::at),
+            self.out_of_order.peek().map(|Reverse(numbered)| numbered.outcome.at()),
         ]
         .map(|at| at.unwrap_or(Instant::FAR_FUTURE))
     }
@@ -104,12 +91,12 @@ impl<P> Way<P> {
 #[derive(Debug)]
 struct Numbered<P> {
     number: u64,
-    decided: Decided<P>,
+    outcome: Outcome<P>,
 }
 
 impl<P> Numbered<P> {
     fn key(&self) -> (Instant, u64) {
-        (self.decided.at, self.number)
+        (self.outcome.at(), self.number)
     }
 }
 
