@@ -7,7 +7,7 @@ use crate::segment::{Unsupported, segment};
 use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
-use link::{ConfigError, Counters, DropReason, Link, LinkConfig, Outcome, Packet, Tally};
+use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet, Tally};
 use units::{Bytes, Instant};
 
 /// The longest lateness that is told apart from longer ones.
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
 impl Direction {
     pub(crate) fn new(config: LinkConfig, memory_limit: Bytes) -> Result<Self, ConfigError> {
         Ok(Self {
-            link: Link::new(config)?,
+            link: Link::starting_at(clock::now(), config)?,
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
@@ -98,7 +98,7 @@ impl Direction {
                         self.flush(to, pool);
                     }
                 }
-                Outcome::Drop { packet, reason: DropReason::QueueFull | DropReason::Loss, .. } => {
+                Outcome::Drop { packet, .. } => {
                     pool.give(packet.bytes);
                 }
             }
@@ -162,6 +162,7 @@ impl Facts {
             delivered: self.link.delivered - self.send_failed,
             dropped: Dropped {
                 queue_full: self.link.dropped_queue_full,
+                queue_delay: self.link.dropped_queue_delay,
                 loss: self.link.dropped_loss,
                 memory_limit: self.memory_limit,
                 send_failed: self.send_failed,

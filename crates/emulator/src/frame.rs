@@ -24,6 +24,10 @@ impl link::Packet for Frame {
     fn size(&self) -> Bytes {
         self.packet_size
     }
+
+    fn flow_hash(&self) -> u64 {
+        headers::flow_hash(&self.bytes)
+    }
 }
 
 impl Outgoing for Frame {

@@ -83,6 +83,28 @@ pub(crate) fn transport(frame: &[u8], layer: NetworkLayer) -> Option<(u8, usize)
     }
 }
 
+/// A number that the packets of one flow have in common: that of addresses, protocol and ports. Fragments, which have no
+/// ports, go by addresses and protocol.
+pub(crate) fn flow_hash(frame: &[u8]) -> u64 {
+    let Some(layer) = network_layer(frame) else { return 0 };
+    let Some(ip) = frame.get(layer.offset..) else { return 0 };
+    let (addresses, protocol) = match layer.protocol {
+        IPV4 => (ip.get(12..20), ip.get(9)),
+        IPV6 => (ip.get(8..40), ip.get(6)),
+        _ => (None, None),
+    };
+    let ports = transport(frame, layer)
+        .filter(|(protocol, _)| matches!(*protocol, TCP | UDP))
+        .and_then(|(_, offset)| frame.get(offset..offset + 4));
+    [addresses, protocol.map(std::slice::from_ref), ports].into_iter().flatten().flat_map(|field| field.chunks(4)).fold(
+        u64::from(layer.protocol),
+        |hash, chunk| {
+            let word = chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            units::mix(hash ^ word)
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

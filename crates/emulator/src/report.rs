@@ -50,6 +50,8 @@ pub struct DirectionReport {
 pub struct Dropped {
     /// The link's queue was full.
     pub queue_full: Tally,
+    /// Packets had waited too long, as the queue's management found (CoDel).
+    pub queue_delay: Tally,
     /// The link lost it.
     pub loss: Tally,
     /// The emulator's bound on memory was reached.

@@ -1,6 +1,10 @@
 //! What a link is, as data.
 
-use serde::{Deserialize, Serialize};
+use crate::geometry::Geometry;
+use crate::opportunities::Opportunities;
+use crate::steps::Steps;
+use crate::trace;
+use serde::{Deserialize, Deserializer, Serialize};
 use units::{Bytes, Duration, Probability, Rate};
 
 /// One direction of a link. In text form (TOML, JSON) every key but `delay` may be left out, and unknown keys are errors.
@@ -10,11 +14,33 @@ pub struct LinkConfig {
     /// Bits of IP packets per second; `None` (left out) is unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay one way, from the last bit sent to the packet's arrival.
+    /// Rates that take the place of `rate` from given times on: a rain fade, a recorded link. Zero is an outage, in which
+    /// packets wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_steps: Option<Steps<Rate>>,
+    /// Recorded delivery opportunities instead of a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opportunities: Option<Opportunities>,
+    /// Propagation delay one way, from the last bit sent to the packet's arrival. In text also from the places of
+    /// satellites and ground stations: see [`Geometry`].
+    #[serde(deserialize_with = "delay_or_geometry")]
     pub delay: Duration,
+    /// Delays that take the place of `delay` from given times on, for packets whose last bit is sent then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_steps: Option<Steps<Duration>>,
+    /// A change of satellite at regular times, with another delay, another rate and perhaps an outage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
+    /// What happens when the delay falls: packets sent after the fall arrive right behind those sent before (true, the
+    /// default), or overtake them (false).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub keep_order: bool,
     /// How much may wait for the transmitter.
     #[serde(default)]
     pub queue: QueueLimit,
+    /// Which packets the queue gives up.
+    #[serde(default, skip_serializing_if = "Discipline::is_drop_tail")]
+    pub discipline: Discipline,
     /// Which packets are lost on the way.
     #[serde(default)]
     pub loss: LossModel,
@@ -37,7 +63,13 @@ impl LinkConfig {
     pub fn new(rate: Rate, delay: Duration) -> Self {
         Self {
             rate: Some(rate),
+            rate_steps: None,
+            opportunities: None,
             delay,
+            delay_steps: None,
+            handover: None,
+            keep_order: true,
+            discipline: Discipline::DropTail,
             queue: QueueLimit::bandwidth_delay_product(rate, delay * 2),
             loss: LossModel::None,
             reorder: None,
@@ -47,37 +79,280 @@ impl LinkConfig {
         }
     }
 
+    /// Reads the files that hold traces, by name with `read` (whose error says why it cannot), and puts what they hold in
+    /// their place. A link with files that were not read is no valid link.
+    ///
+    /// # Errors
+    /// Names the key, the file and the line that is wrong.
+    pub fn read_files(&mut self, mut read: impl FnMut(&str) -> Result<String, String>) -> Result<(), ConfigError> {
+        let mut load =
+            |key, file: &mut Option<String>, parse: &mut dyn FnMut(&str) -> Result<(), trace::TraceError>| {
+                let Some(name) = file.take() else { return Ok(()) };
+                let error = |problem: String| ConfigError::new(key, &format!("{name}: {problem}"));
+                let text = read(&name).map_err(error)?;
+                parse(&text).map_err(|problem| error(problem.to_string()))
+            };
+        if let Some(Steps { steps, file, .. }) = &mut self.rate_steps {
+            load("rate_steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))?;
+        }
+        if let Some(Steps { steps, file, .. }) = &mut self.delay_steps {
+            load("delay_steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))?;
+        }
+        if let Some(Opportunities { millis, file }) = &mut self.opportunities {
+            load("opportunities.file", file, &mut |text| trace::numbers(text).map(|read| *millis = read))?;
+        }
+        match &mut self.loss {
+            LossModel::Steps(Steps { steps, file, .. }) => {
+                load("loss.steps.file", file, &mut |text| trace::steps(text).map(|read| *steps = read))
+            }
+            LossModel::DropFile(name) => {
+                let (mut file, mut packets) = (Some(std::mem::take(name)), Vec::new());
+                load("loss.drop_file", &mut file, &mut |text| trace::numbers(text).map(|read| packets = read))?;
+                self.loss = LossModel::DropList(packets);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks what types cannot: [`crate::Link::new`] does so too.
     ///
     /// # Errors
     /// Names the first value that makes no link, and says what is allowed.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let longest = Duration::from_secs(3600);
-        if self.rate == Some(Rate::ZERO) {
-            return Err(ConfigError::new("rate", "0bit/s never sends; leave it out for an unlimited rate"));
-        }
-        if self.delay > longest {
+        self.validate_files()?;
+        self.validate_rate()?;
+        if self.delay > LONGEST {
             return Err(ConfigError::new("delay", &format!("{} is more than 1h", self.delay)));
+        }
+        if let Some(steps) = &self.delay_steps {
+            steps.validate("delay_steps")?;
+            if let Some((_, delay)) = steps.steps.iter().find(|(_, delay)| *delay > LONGEST) {
+                return Err(ConfigError::new("delay_steps", &format!("{delay} is more than 1h")));
+            }
+        }
+        if let Some(handover) = &self.handover {
+            self.validate_handover(handover)?;
         }
         if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(Bytes::ZERO)) {
             return Err(ConfigError::new("queue", "a queue holds at least one packet or byte"));
         }
-        let extra_delay = self.reorder.map_or(longest, |reorder| reorder.extra_delay);
-        if extra_delay.is_zero() || extra_delay > longest {
-            return Err(ConfigError::new(
-                "reorder.extra_delay",
-                &format!("{extra_delay} is not above 0s and at most 1h"),
-            ));
+        self.discipline.validate()?;
+        self.loss.validate()?;
+        let extra_delay = self.reorder.map_or(LONGEST, |reorder| reorder.extra_delay);
+        if extra_delay.is_zero() || extra_delay > LONGEST {
+            let problem = format!("{extra_delay} is not above 0s and at most 1h");
+            return Err(ConfigError::new("reorder.extra_delay", &problem));
         }
         if self.stream >= 1 << 56 {
             return Err(ConfigError::new("stream", "it is not below 2^56"));
         }
         Ok(())
     }
+
+    /// Whether everything that is sent arrives once and in order.
+    pub(crate) fn is_faithful(&self) -> bool {
+        self.loss == LossModel::None
+            && self.reorder.is_none()
+            && self.duplicate == Probability::ZERO
+            && self.handover.is_none()
+            && self.keep_order
+    }
+
+    fn validate_files(&self) -> Result<(), ConfigError> {
+        let loss = match &self.loss {
+            LossModel::DropFile(name) => Some(name),
+            LossModel::Steps(steps) => steps.file.as_ref(),
+            _ => None,
+        };
+        let files = [
+            ("rate_steps.file", self.rate_steps.as_ref().and_then(|steps| steps.file.as_ref())),
+            ("delay_steps.file", self.delay_steps.as_ref().and_then(|steps| steps.file.as_ref())),
+            ("opportunities.file", self.opportunities.as_ref().and_then(|opportunities| opportunities.file.as_ref())),
+            ("loss", loss),
+        ];
+        match files.into_iter().find_map(|(key, name)| Some((key, name?))) {
+            Some((key, name)) => Err(ConfigError::new(key, &format!("{name} has not been read"))),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_rate(&self) -> Result<(), ConfigError> {
+        if self.rate == Some(Rate::ZERO) {
+            return Err(ConfigError::new("rate", "0bit/s never sends; leave it out for an unlimited rate"));
+        }
+        if let Some(opportunities) = &self.opportunities {
+            if self.rate.is_some() || self.rate_steps.is_some() {
+                return Err(ConfigError::new("opportunities", "they stand instead of `rate` and `rate_steps`"));
+            }
+            opportunities.validate("opportunities")?;
+        }
+        let Some(steps) = &self.rate_steps else { return Ok(()) };
+        steps.validate("rate_steps")?;
+        let Some(rate) = self.rate else {
+            return Err(ConfigError::new("rate", "with rate_steps it is needed: it holds before the first step"));
+        };
+        if steps.timeline(rate, Rate::as_bps).recurs_above_zero() {
+            Ok(())
+        } else {
+            Err(ConfigError::new("rate_steps", "it stays at 0bit/s: what waits then would wait for ever"))
+        }
+    }
+
+    fn validate_handover(&self, handover: &Handover) -> Result<(), ConfigError> {
+        let error = |key, problem: &str| Err(ConfigError::new(key, problem));
+        if handover.period.is_zero() || handover.period > LONGEST {
+            return error("handover.period", "it is not above 0s and at most 1h");
+        }
+        if handover.outage > handover.period {
+            return error("handover.outage", "it is longer than the period");
+        }
+        if self.delay_steps.is_some() {
+            return error("handover", "it draws delays: leave delay_steps out");
+        }
+        let [low, high] = handover.delay;
+        if low > high || high > LONGEST {
+            return error("handover.delay", "write the lowest and the highest delay, at most 1h");
+        }
+        match handover.rate {
+            None => Ok(()),
+            Some(_) if self.rate_steps.is_some() || self.opportunities.is_some() => {
+                error("handover.rate", "leave rate_steps and opportunities out")
+            }
+            Some([low, high]) if low > high || low == Rate::ZERO => {
+                error("handover.rate", "write the lowest and the highest rate, above 0bit/s")
+            }
+            Some(_) => Ok(()),
+        }
+    }
 }
 
-/// How much may wait for the transmitter; what arrives beyond that is dropped (drop-tail). The packet being sent has left
-/// the queue. Written `{ packets = 100 }`, `{ bytes = "320KiB" }` or `"unlimited"`.
+/// Longer than any way on or near the Earth: what is above is a mistake.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
+/// A duration, or the geometry that gives it.
+fn delay_or_geometry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    struct DelayVisitor;
+    impl<'de> serde::de::Visitor<'de> for DelayVisitor {
+        type Value = Duration;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a delay such as \"275ms\", or { geo = … } or { leo = … }")
+        }
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Duration, E> {
+            text.parse().map_err(E::custom)
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Duration, A::Error> {
+            let geometry = Geometry::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+            geometry.delay().map_err(serde::de::Error::custom)
+        }
+    }
+    deserializer.deserialize_any(DelayVisitor)
+}
+
+/// Changes of satellite at regular times, as in low orbits: from one change to the next the delay (and the rate) is
+/// constant, drawn uniformly for each period.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handover {
+    /// Time between changes, counted from the link's start. Starlink's is 15 s.
+    pub period: Duration,
+    /// The lowest and the highest delay one way; they take the place of `delay`.
+    pub delay: [Duration; 2],
+    /// The lowest and the highest rate; they take the place of `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<[Rate; 2]>,
+    /// The longest outage after a change, each drawn uniformly from zero to it: what is sent then is lost.
+    #[serde(default)]
+    pub outage: Duration,
+}
+
+/// Which packets a queue gives up, and which it serves next. Written `"drop_tail"`, `{ codel = {} }`,
+/// `{ fq_codel = { target = "15ms" } }`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Discipline {
+    /// First in, first out; what finds the queue full is dropped.
+    #[default]
+    DropTail,
+    /// Controlled delay (RFC 8289): drops from the head once packets have waited too long for an interval.
+    Codel(Codel),
+    /// Controlled delay for each flow, and flows served in turn (RFC 8290). A full queue drops from the longest flow.
+    FqCodel(FqCodel),
+}
+
+impl Discipline {
+    fn is_drop_tail(&self) -> bool {
+        *self == Discipline::DropTail
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let (target, interval) = match self {
+            Discipline::DropTail => return Ok(()),
+            Discipline::Codel(codel) => (codel.target, codel.interval),
+            Discipline::FqCodel(codel) => (codel.target, codel.interval),
+        };
+        if target.is_zero() || interval <= target || interval > LONGEST {
+            return Err(ConfigError::new("discipline", "target is above 0s, interval above target and at most 1h"));
+        }
+        match self {
+            Discipline::FqCodel(codel) if !(1..=65_536).contains(&codel.flows) => {
+                Err(ConfigError::new("discipline.fq_codel.flows", "it is not from 1 to 65536"))
+            }
+            Discipline::FqCodel(codel) if codel.quantum < Bytes::new(256) => {
+                Err(ConfigError::new("discipline.fq_codel.quantum", "it is below 256B"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Parameters of CoDel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Codel {
+    /// How long packets may wait. 5 ms in RFC 8289; it must exceed the time of a packet at the link's rate.
+    pub target: Duration,
+    /// About one round trip of the slowest flows: how long they may wait longer before one is dropped. 100 ms in RFC 8289;
+    /// over a geostationary satellite, 600 ms.
+    pub interval: Duration,
+}
+
+impl Default for Codel {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
+    }
+}
+
+/// Parameters of FQ-CoDel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FqCodel {
+    /// As CoDel's.
+    pub target: Duration,
+    /// As CoDel's.
+    pub interval: Duration,
+    /// What a flow may send in its turn. 1514 B in RFC 8290.
+    pub quantum: Bytes,
+    /// Queues among which flows are hashed. 1024 in RFC 8290.
+    pub flows: u32,
+}
+
+impl Default for FqCodel {
+    fn default() -> Self {
+        let Codel { target, interval } = Codel::default();
+        Self { target, interval, quantum: Bytes::new(1514), flows: 1024 }
+    }
+}
+
+/// How much may wait for the transmitter. The packet being sent has left the queue. Written `{ packets = 100 }`, `{ bytes = "320KiB" }` or `"unlimited"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueLimit {
@@ -107,8 +382,11 @@ impl QueueLimit {
     }
 }
 
-/// Which packets are lost on the way. Written `{ bernoulli = 1e-3 }`, `{ bit_error_rate = 1e-6 }` or `"none"`.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+/// Which packets are lost on the way. Written `{ bernoulli = 1e-3 }`, `{ bit_error_rate = 1e-6 }`,
+/// `{ gilbert_elliott = { p = 0.01, r = 0.2, loss_bad = 1.0 } }`,
+/// `{ timed_gilbert_elliott = { mean_good = "10s", mean_bad = "200ms", loss_bad = 1.0 } }`, `{ drop_list = [3, 17] }`,
+/// `{ drop_file = "drops.txt" }`, `{ steps = { steps = [["10s", 0.01], ["20s", 0.0]] } }` or `"none"`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossModel {
     /// None.
@@ -120,6 +398,67 @@ pub enum LossModel {
     /// packet of L bytes is lost with probability 1-(1-BER)^(8L). This is the rate of residual errors, after any
     /// correction.
     BitErrorRate(Probability),
+    /// Two states, between which each packet may change: bursts that are long in packets, whatever their times.
+    GilbertElliott(GilbertElliott),
+    /// Two states that last exponentially distributed times: fades, whatever the traffic. The state depends on the time
+    /// at which a packet's last bit is sent.
+    TimedGilbertElliott(TimedGilbertElliott),
+    /// These packets, by their number among those that were sent on this link, the first being 0 (as in ns-2's
+    /// `ErrorModel/List`). A packet that finds the queue full is not sent and has no number.
+    DropList(Vec<u64>),
+    /// A file that holds such numbers, rising, one a line, until [`LinkConfig::read_files`] has read it.
+    DropFile(String),
+    /// A probability that changes at given times, zero before the first.
+    Steps(Steps<Probability>),
+}
+
+impl LossModel {
+    fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            LossModel::TimedGilbertElliott(model)
+                if model.mean_good < SHORTEST_SOJOURN || model.mean_bad < SHORTEST_SOJOURN =>
+            {
+                Err(ConfigError::new("loss.timed_gilbert_elliott", "a mean sojourn is shorter than 1us"))
+            }
+            LossModel::Steps(steps) => steps.validate("loss.steps"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Much below the time of any packet: shorter sojourns only cost time.
+const SHORTEST_SOJOURN: Duration = Duration::from_micros(1);
+
+/// The Gilbert-Elliott channel by packet (Gilbert, BSTJ 39(5) 1960; Elliott, BSTJ 42(5) 1963). Each packet first changes
+/// the state, or not, and then is lost, or not. It begins in the good state; the mean burst is 1/r packets, the mean
+/// loss (r loss_good + p loss_bad) / (p + r).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GilbertElliott {
+    /// Probability of going from the good to the bad state.
+    pub p: Probability,
+    /// Probability of going from the bad to the good state.
+    pub r: Probability,
+    /// Probability that a packet is lost in the good state (1-k).
+    #[serde(default)]
+    pub loss_good: Probability,
+    /// Probability that a packet is lost in the bad state (1-h).
+    pub loss_bad: Probability,
+}
+
+/// The Gilbert-Elliott channel by time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedGilbertElliott {
+    /// How long the good state lasts in the mean.
+    pub mean_good: Duration,
+    /// How long the bad state lasts in the mean.
+    pub mean_bad: Duration,
+    /// Probability that a packet is lost in the good state.
+    #[serde(default)]
+    pub loss_good: Probability,
+    /// Probability that a packet is lost in the bad state.
+    pub loss_bad: Probability,
 }
 
 /// Reordering: some packets are held back, so that those behind them overtake.
@@ -141,7 +480,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    fn new(key: &'static str, problem: &str) -> Self {
+    pub(crate) fn new(key: &'static str, problem: &str) -> Self {
         Self { key, problem: problem.to_owned() }
     }
 

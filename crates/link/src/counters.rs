@@ -38,7 +38,7 @@ impl Sub for Tally {
 }
 
 /// Every packet that a link has seen, by outcome and reason:
-/// `offered + duplicated = delivered + dropped_queue_full + dropped_loss + in transit`.
+/// `offered + duplicated = delivered + dropped_queue_full + dropped_queue_delay + dropped_loss + in transit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     /// Given to the link.
@@ -47,8 +47,10 @@ pub struct Counters {
     pub duplicated: Tally,
     /// Departed at the far end, copies included.
     pub delivered: Tally,
-    /// Dropped on arrival: the queue was full.
+    /// Dropped because the queue was full.
     pub dropped_queue_full: Tally,
+    /// Dropped at the head of a managed queue: packets had waited too long.
+    pub dropped_queue_delay: Tally,
     /// Lost on the way.
     pub dropped_loss: Tally,
     /// Held back by the extra delay (among those in transit or delivered).
@@ -60,12 +62,17 @@ impl Counters {
     pub(crate) fn dropped_mut(&mut self, reason: DropReason) -> &mut Tally {
         match reason {
             DropReason::QueueFull => &mut self.dropped_queue_full,
+            DropReason::QueueDelay => &mut self.dropped_queue_delay,
             DropReason::Loss => &mut self.dropped_loss,
         }
     }
 
     /// What is in the link: in its queue, on the way, or dropped but not yet reported.
     pub fn in_transit(&self) -> Tally {
-        self.offered + self.duplicated - self.delivered - self.dropped_queue_full - self.dropped_loss
+        self.offered + self.duplicated
+            - self.delivered
+            - self.dropped_queue_full
+            - self.dropped_queue_delay
+            - self.dropped_loss
     }
 }

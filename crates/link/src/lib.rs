@@ -39,13 +39,26 @@
 mod config;
 mod counters;
 mod drop_tail;
+pub mod geometry;
 mod link;
 mod loss;
+mod managed;
+mod opportunities;
 mod preset;
+mod propagation;
+mod steps;
+mod trace;
 mod transmitter;
 mod way;
 
-pub use config::{ConfigError, LinkConfig, LossModel, QueueLimit, Reorder};
+pub use config::{
+    Codel, ConfigError, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,
+    TimedGilbertElliott,
+};
 pub use counters::{Counters, Tally};
+pub use geometry::Geometry;
 pub use link::{DropReason, Link, Outcome, Packet};
+pub use opportunities::Opportunities;
 pub use preset::{PRESETS, Preset, UnknownPreset};
+pub use steps::Steps;
+pub use trace::TraceError;

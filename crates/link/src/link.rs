@@ -1,16 +1,26 @@
 //! The link itself.
 
 use crate::drop_tail::DropTail;
-use crate::loss::LossProcess;
-use crate::transmitter::Transmitter;
+use crate::loss::{LossProcess, Threshold};
+use crate::managed::{Law, Managed, Overflow};
+use crate::opportunities::OpportunityCursor;
+use crate::propagation::Propagation;
+use crate::steps::Timeline;
+use crate::transmitter::{Pace, Transmitter, VaryingRate};
 use crate::way::Way;
-use crate::{ConfigError, Counters, LinkConfig};
-use units::{Bytes, CounterRandom, Duration, Instant, Probability};
+use crate::{ConfigError, Counters, Discipline, Handover, LinkConfig};
+use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
-/// What a link carries: the caller's packet, of which only the size matters. It is cloned only to duplicate it.
+/// What a link carries: the caller's packet, of which only the size and the flow matter. It is cloned only to duplicate
+/// it.
 pub trait Packet: Clone {
     /// The size of the IP packet, its header included.
     fn size(&self) -> Bytes;
+
+    /// A number that packets of one flow have in common (addresses, ports and protocol), for fair queues.
+    fn flow_hash(&self) -> u64 {
+        0
+    }
 }
 
 /// What became of a packet.
@@ -48,8 +58,10 @@ impl<P> Outcome<P> {
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// The queue was full when it came.
+    /// The queue was full.
     QueueFull,
+    /// Packets had waited too long, as CoDel decided.
+    QueueDelay,
     /// It was lost on the way, as the loss model decided.
     Loss,
 }
@@ -60,39 +72,63 @@ pub enum DropReason {
 /// [`Link::next_timeout`]. Time must not run backwards; where it does, the latest time seen counts.
 #[derive(Debug)]
 pub struct Link<P> {
-    queue: DropTail,
+    queue: Queue<P>,
     transmitter: Transmitter,
-    delay: Duration,
+    propagation: Propagation,
     loss: LossProcess,
     reorder: Option<(Chance, Duration)>,
     duplicate: Chance,
     way: Way<P>,
+    /// Whether all that is sent arrives once and in order.
+    is_faithful: bool,
     /// How many packets were sent: the number of the next one in each random process.
     sent: u64,
+    start: Instant,
     now: Instant,
     counters: Counters,
 }
 
+/// Who waits for the transmitter.
+#[derive(Debug)]
+enum Queue<P> {
+    /// Decides on arrival: a packet that finds room is as good as sent.
+    DropTail(DropTail),
+    /// Decides when the transmitter is free.
+    Managed(Box<Managed<P>>),
+}
+
 impl<P: Packet> Link<P> {
-    /// An idle link.
+    /// An idle link, whose schedules begin at [`Instant::ZERO`].
     ///
     /// # Errors
     /// If a value makes no link; see [`LinkConfig::validate`].
     pub fn new(config: LinkConfig) -> Result<Self, ConfigError> {
+        Self::starting_at(Instant::ZERO, config)
+    }
+
+    /// An idle link, whose schedules begin at `start`.
+    ///
+    /// # Errors
+    /// If a value makes no link; see [`LinkConfig::validate`].
+    pub fn starting_at(start: Instant, config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let draws = |process: RandomProcess| CounterRandom::new(config.seed, config.stream << 8 | process as u64);
+        let (seed, stream) = (config.seed, config.stream << 8);
+        let draws = |process: RandomProcess| CounterRandom::new(seed, stream | process as u64);
+        let chance = |probability, process| Chance { happens: Threshold::from(probability), draws: draws(process) };
         Ok(Self {
-            queue: DropTail::new(config.queue),
-            transmitter: Transmitter::new(config.rate),
-            delay: config.delay,
-            loss: LossProcess::new(config.loss, draws(RandomProcess::Loss)),
+            is_faithful: config.is_faithful(),
+            loss: LossProcess::new(&config.loss, draws(RandomProcess::Loss), draws(RandomProcess::LossState)),
             reorder: config
                 .reorder
-                .map(|reorder| (Chance::new(reorder.probability, draws(RandomProcess::Reorder)), reorder.extra_delay)),
-            duplicate: Chance::new(config.duplicate, draws(RandomProcess::Duplicate)),
+                .map(|reorder| (chance(reorder.probability, RandomProcess::Reorder), reorder.extra_delay)),
+            duplicate: chance(config.duplicate, RandomProcess::Duplicate),
+            propagation: Propagation::new(&config, start, draws(RandomProcess::Delay), draws(RandomProcess::Outage)),
+            queue: Queue::new(&config),
+            transmitter: Transmitter::new(pace(config, start, draws(RandomProcess::Rate)), start),
             way: Way::new(),
             sent: 0,
-            now: Instant::ZERO,
+            start,
+            now: start,
             counters: Counters::default(),
         })
     }
@@ -103,22 +139,28 @@ impl<P: Packet> Link<P> {
         self.now = self.now.max(now);
         let size = packet.size();
         self.counters.offered += size;
-        self.queue.advance(self.now);
+        let Queue::DropTail(queue) = &mut self.queue else {
+            return self.enqueue_managed(packet);
+        };
+        queue.advance(self.now);
         let free_at = self.transmitter.free_at();
         if free_at > self.now {
-            if !self.queue.has_room_for(size) {
+            if !queue.has_room_for(size) {
                 self.way.discard(self.now, DropReason::QueueFull, packet);
                 return;
             }
-            self.queue.push(free_at, size);
+            queue.push(free_at, size);
         }
-        self.transmit(packet, size);
+        self.transmit(self.now, packet, size);
     }
 
     /// The next departure or drop that is due by `now`, in order of time; `None` when there is no more.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Outcome<P>> {
         self.now = self.now.max(now);
+        if matches!(self.queue, Queue::Managed(_)) {
+            self.send_waiting();
+        }
         if self.way.next() > self.now {
             return None;
         }
@@ -130,10 +172,17 @@ impl<P: Packet> Link<P> {
         Some(outcome)
     }
 
-    /// When [`Link::poll`] has something next; `None` while the link is empty.
+    /// When [`Link::poll`] has something next (or, if the queue is a managed one, must be called to find out); `None`
+    /// while the link is empty.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        Some(self.way.next()).filter(|at| *at < Instant::FAR_FUTURE)
+        let mut next = self.way.next();
+        if let Queue::Managed(queue) = &self.queue
+            && queue.packets() > 0
+        {
+            next = next.min(self.transmitter.free_at());
+        }
+        Some(next).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
     /// What became of every packet so far.
@@ -144,52 +193,154 @@ impl<P: Packet> Link<P> {
     /// How many packets wait for the transmitter at `now`. The one being sent has left the queue.
     pub fn queued_packets(&mut self, now: Instant) -> u64 {
         self.advance(now);
-        self.queue.packets()
+        match &self.queue {
+            Queue::DropTail(queue) => queue.packets(),
+            Queue::Managed(queue) => queue.packets(),
+        }
     }
 
     /// The bytes that wait for the transmitter at `now`.
     pub fn queued_bytes(&mut self, now: Instant) -> Bytes {
         self.advance(now);
-        self.queue.bytes()
+        match &self.queue {
+            Queue::DropTail(queue) => queue.bytes(),
+            Queue::Managed(queue) => queue.bytes(),
+        }
     }
 
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        self.queue.advance(self.now);
+        match &mut self.queue {
+            Queue::DropTail(queue) => queue.advance(self.now),
+            Queue::Managed(_) => self.send_waiting(),
+        }
     }
 
-    /// Sends a packet that is there now, and decides what happens to it on the way.
+    fn enqueue_managed(&mut self, packet: P) {
+        self.send_waiting();
+        let Self { queue: Queue::Managed(queue), way, now, .. } = self else { return };
+        queue.push(*now, packet, &mut |overflow, packet| way.discard(*now, overflow.into(), packet));
+        if self.transmitter.free_at() <= self.now {
+            self.send_one(self.now);
+        }
+    }
+
+    /// Sends those whose turn came by now.
+    fn send_waiting(&mut self) {
+        while self.transmitter.free_at() <= self.now && self.send_one(self.transmitter.free_at()) {}
+    }
+
+    /// Sends the packet whose turn it is at `at`, if any waits.
+    fn send_one(&mut self, at: Instant) -> bool {
+        let Self { queue: Queue::Managed(queue), way, .. } = self else { return false };
+        let Some((arrived, packet)) = queue.pop(at, &mut |overflow, packet| way.discard(at, overflow.into(), packet))
+        else {
+            return false;
+        };
+        let size = packet.size();
+        self.transmit(arrived, packet, size);
+        true
+    }
+
+    /// Sends a packet that has been there since `ready`.
     #[inline]
-    fn transmit(&mut self, packet: P, size: Bytes) {
+    fn transmit(&mut self, ready: Instant, packet: P, size: Bytes) {
+        let sent_at = self.transmitter.send(ready, size);
+        let (at, is_out_of_order) = self.propagation.arrival(sent_at);
+        if self.is_faithful {
+            self.way.push(Outcome::Departure { packet, at });
+        } else {
+            self.decide(sent_at, at, is_out_of_order, packet, size);
+        }
+    }
+
+    /// Decides what happens on the way to a packet whose last bit is sent at `sent_at`, and which would arrive at `at`.
+    fn decide(&mut self, sent_at: Instant, at: Instant, is_out_of_order: bool, packet: P, size: Bytes) {
         let k = self.sent;
         self.sent += 1;
-        let arrival = self.transmitter.send(self.now, size) + self.delay;
-        if self.loss.loses(k, size) {
-            self.way.push(Outcome::Drop { packet, reason: DropReason::Loss, at: arrival });
-        } else if self.reorder.is_none() && self.duplicate.is_never() {
-            self.way.push(Outcome::Departure { packet, at: arrival });
+        let elapsed = sent_at.since(self.start);
+        if self.loss.loses(k, size, elapsed) || self.propagation.is_out(elapsed) {
+            self.put(k, is_out_of_order, Outcome::Drop { packet, reason: DropReason::Loss, at });
+        } else if self.reorder.is_none() && self.duplicate.happens.is_zero() {
+            self.put(k, is_out_of_order, Outcome::Departure { packet, at });
         } else {
-            self.deviate(k, arrival, packet, size);
+            self.deviate(k, is_out_of_order, at, packet, size);
+        }
+    }
+
+    /// Puts the `k`-th packet on the way.
+    #[inline]
+    fn put(&mut self, k: u64, is_out_of_order: bool, outcome: Outcome<P>) {
+        if is_out_of_order {
+            self.way.push_out_of_order(2 * k, outcome);
+        } else {
+            self.way.push(outcome);
         }
     }
 
     /// Duplicates and holds back a packet that would arrive at `arrival`, if it is its turn.
-    fn deviate(&mut self, k: u64, arrival: Instant, packet: P, size: Bytes) {
+    fn deviate(&mut self, k: u64, is_out_of_order: bool, arrival: Instant, packet: P, size: Bytes) {
         let copy = self.duplicate.happens(k).then(|| packet.clone());
         if copy.is_some() {
             self.counters.duplicated += size;
         }
         let extra_delay = self.reorder.as_ref().filter(|(chance, _)| chance.happens(k)).map(|(_, extra)| *extra);
         for (copy_number, packet) in std::iter::once(packet).chain(copy).enumerate() {
-            match extra_delay {
-                None => self.way.push(Outcome::Departure { packet, at: arrival }),
-                Some(extra) => {
-                    self.counters.reordered += size;
-                    let held_back = Outcome::Departure { packet, at: arrival + extra };
-                    self.way.push_out_of_order(2 * k + copy_number as u64, held_back);
-                }
+            let at = arrival + extra_delay.unwrap_or_default();
+            let outcome = Outcome::Departure { packet, at };
+            if extra_delay.is_some() {
+                self.counters.reordered += size;
+            }
+            if extra_delay.is_some() || is_out_of_order {
+                self.way.push_out_of_order(2 * k + copy_number as u64, outcome);
+            } else {
+                self.way.push(outcome);
             }
         }
+    }
+}
+
+impl<P: Packet> Queue<P> {
+    fn new(config: &LinkConfig) -> Self {
+        match config.discipline {
+            Discipline::DropTail => Queue::DropTail(DropTail::new(config.queue)),
+            Discipline::Codel(codel) => {
+                let law = Law { target: codel.target, interval: codel.interval };
+                Queue::Managed(Box::new(Managed::codel(law, config.queue)))
+            }
+            Discipline::FqCodel(codel) => {
+                let law = Law { target: codel.target, interval: codel.interval };
+                let perturbation =
+                    CounterRandom::new(config.seed, config.stream << 8 | RandomProcess::Flows as u64).at(0);
+                let flows = codel.flows as usize;
+                Queue::Managed(Box::new(Managed::fq_codel(law, config.queue, flows, codel.quantum, perturbation)))
+            }
+        }
+    }
+}
+
+impl From<Overflow> for DropReason {
+    fn from(overflow: Overflow) -> Self {
+        match overflow {
+            Overflow::Full => DropReason::QueueFull,
+            Overflow::Delay => DropReason::QueueDelay,
+        }
+    }
+}
+
+/// What decides how long the packets of a link take.
+fn pace(config: LinkConfig, start: Instant, draws: CounterRandom) -> Pace {
+    if let Some(opportunities) = config.opportunities {
+        return Pace::Opportunities(OpportunityCursor::new(opportunities, start));
+    }
+    let varying = |timeline| Pace::Varying(VaryingRate::new(timeline, start));
+    if let Some(Handover { period, rate: Some([low, high]), .. }) = config.handover {
+        let (period, low, high) = (period.as_nanos(), low.as_bps(), high.as_bps());
+        return varying(Timeline::Drawn { period, low, high, draws });
+    }
+    match (config.rate_steps, config.rate) {
+        (Some(steps), Some(rate)) => varying(steps.timeline(rate, Rate::as_bps)),
+        (_, rate) => Pace::constant(rate),
     }
 }
 
@@ -199,25 +350,22 @@ enum RandomProcess {
     Loss = 0,
     Reorder = 1,
     Duplicate = 2,
+    LossState = 3,
+    Delay = 4,
+    Rate = 5,
+    Outage = 6,
+    Flows = 7,
 }
 
 /// Something that happens to each packet independently with one probability.
 #[derive(Debug)]
 struct Chance {
-    probability: Probability,
+    happens: Threshold,
     draws: CounterRandom,
 }
 
 impl Chance {
-    fn new(probability: Probability, draws: CounterRandom) -> Self {
-        Self { probability, draws }
-    }
-
-    fn is_never(&self) -> bool {
-        self.probability == Probability::ZERO
-    }
-
     fn happens(&self, k: u64) -> bool {
-        !self.is_never() && self.draws.unit_at(k) < self.probability.as_f64()
+        self.happens.exceeds(&self.draws, k)
     }
 }

@@ -208,6 +208,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
             duplicate: probability(duplicate),
             seed,
             stream: 0,
+            ..geo()
         },
     )
 }

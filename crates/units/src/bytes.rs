@@ -12,6 +12,8 @@ impl Bytes {
     /// Nothing.
     pub const ZERO: Bytes = Bytes(0);
 
+    /// Units to write it in, the largest first.
+    const SCALE: &[(&str, u64)] = &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
     const GRAMMAR: Grammar = Grammar {
         quantity: "size",
         example: "1MB",
@@ -90,7 +92,7 @@ impl Mul<u64> for Bytes {
 
 impl std::fmt::Display for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write_scaled(f, self.0, &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)])
+        write_scaled(f, self.0, Self::SCALE)
     }
 }
 

@@ -11,6 +11,8 @@ impl Rate {
     /// Nothing moves.
     pub const ZERO: Rate = Rate(0);
 
+    /// Units to write it in, the largest first.
+    const SCALE: &[(&str, u64)] = &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
     const GRAMMAR: Grammar = Grammar {
         quantity: "rate",
         example: "6Mbit/s",
@@ -77,7 +79,7 @@ impl Rate {
 
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write_scaled(f, self.0, &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)])
+        write_scaled(f, self.0, Self::SCALE)
     }
 }
 

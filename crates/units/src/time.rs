@@ -52,6 +52,8 @@ impl Duration {
     /// The longest duration that can be written.
     pub const MAX: Duration = Duration(u64::MAX);
 
+    /// Units to write it in, the largest first.
+    const SCALE: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
     const GRAMMAR: Grammar = Grammar {
         quantity: "duration",
         example: "550ms",
@@ -192,7 +194,7 @@ impl std::fmt::Display for Duration {
         if self.0 == 0 {
             return f.pad("0s");
         }
-        write_scaled(f, self.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)])
+        write_scaled(f, self.0, Self::SCALE)
     }
 }
 

@@ -274,7 +274,7 @@ impl Args {
             rate,
             queue,
             delay: overrides.delay.unwrap_or(preset.delay),
-            loss: overrides.loss.unwrap_or(preset.loss),
+            loss: overrides.loss.clone().unwrap_or(preset.loss),
             reorder: overrides.reorder.map(|probability| Reorder { probability, extra_delay }),
             duplicate: overrides.duplicate.unwrap_or(preset.duplicate),
             seed: self.seed,
@@ -408,10 +408,13 @@ fn describe(link: &LinkConfig) -> String {
         QueueLimit::Bytes(bytes) => format!("queue of {bytes}"),
         QueueLimit::Unlimited => "no limit to the queue".to_owned(),
     };
-    let loss = match link.loss {
+    let loss = match &link.loss {
         LossModel::None => String::new(),
         LossModel::Bernoulli(probability) => format!(", loss {probability}"),
         LossModel::BitErrorRate(rate) => format!(", bit error rate {rate}"),
+        LossModel::GilbertElliott(_) | LossModel::TimedGilbertElliott(_) => ", losses in bursts".to_owned(),
+        LossModel::DropList(_) | LossModel::DropFile(_) => ", listed losses".to_owned(),
+        LossModel::Steps(_) => ", losses by time".to_owned(),
     };
     format!("{rate}, {} one way, {queue}{loss}", link.delay)
 }
@@ -437,6 +440,7 @@ fn table(report: &Report) -> Table {
     });
     row("lost on the link", &|direction| direction.dropped.loss.packets.to_string());
     row("queue full", &|direction| direction.dropped.queue_full.packets.to_string());
+    row("queue delay", &|direction| direction.dropped.queue_delay.packets.to_string());
     row("duplicated", &|direction| direction.duplicated.packets.to_string());
     row("held back", &|direction| direction.reordered.packets.to_string());
     row("in transit at the end", &|direction| direction.in_transit_packets.to_string());
