@@ -2,19 +2,27 @@
 //! and drops at the times that the link's rate, delay, queue and random processes give them.
 //!
 //! ```text
-//!  enqueue ──► drop-tail queue ──► transmitter (rate) ──► propagation (delay) ──► poll: Departure
-//!                  │ full                                      │ lost, reordered, duplicated
-//!                  └──► poll: Drop(QueueFull)                  └──► poll: Drop(Loss)
+//!  enqueue ──► queue ──► transmitter (rate) ──► propagation (delay) ──► poll: Departure
+//!                │ full, or waited too long          │ lost, reordered, duplicated
+//!                └──► poll: Drop(Queue…)             └──► poll: Drop(Loss)
 //! ```
 //!
-//! Losses happen on the way, after the queue: a lost packet has used its time of transmission, and is reported when it
-//! would have arrived. A reordered packet arrives later by an extra delay, so that those behind it overtake; the copy of
-//! a duplicated packet arrives right behind it and uses no capacity (as from a link layer that lost its own
-//! acknowledgement).
+//! - **Queue**: drop-tail, CoDel (RFC 8289) or FQ-CoDel (RFC 8290), limited in packets or bytes. The packet being sent
+//!   has left the queue. Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
+//!   further event.
+//! - **Rate**: none, constant, in steps, drawn at each hand-over, or recorded delivery opportunities (mahimahi's format).
+//!   A rate that changes while a packet is being sent holds for the rest of the packet.
+//! - **Delay**: constant, from the [`geometry`] of satellites and stations, in steps, or drawn at each hand-over. Where it
+//!   falls, packets keep their order or overtake, as configured.
+//! - **Losses** happen on the way, after the queue: a lost packet has used its time of transmission, and is reported when
+//!   it would have arrived. A reordered packet arrives later by an extra delay, so that those behind it overtake; the
+//!   copy of a duplicated packet arrives right behind it and uses no capacity (as from a link layer that lost its own
+//!   acknowledgement).
 //!
 //! Nothing here reads a clock or a system generator. Which packets are lost, reordered and duplicated depends only on
 //! the configured seed and stream and on the packet's number among those that were sent, not on time: two variants
-//! compared under one seed meet the same losses.
+//! compared under one seed meet the same losses. Processes that run in time (timed Gilbert-Elliott states, hand-overs,
+//! steps) depend only on seed, stream and time.
 //!
 //! ```
 //! use link::{Link, LinkConfig, Outcome, Packet};

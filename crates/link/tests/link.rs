@@ -1,30 +1,20 @@
 //! What a link promises, checked from outside.
 
-use link::{DropReason, Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit, Reorder, Tally};
+mod packets;
+
+use link::{
+    Codel, Discipline, DropReason, FqCodel, GilbertElliott, Handover, Link, LinkConfig, LossModel, Opportunities,
+    Outcome, QueueLimit, Reorder, Steps, Tally, TimedGilbertElliott,
+};
+use packets::{Numbered, at_ms, delivered, drain, dropped};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Numbered {
-    number: u64,
-    size: u64,
-}
-
-impl Packet for Numbered {
-    fn size(&self) -> Bytes {
-        Bytes::new(self.size)
-    }
-}
-
 const MBIT: u64 = 1_000_000;
 
 fn full(number: u64) -> Numbered {
-    Numbered { number, size: 1500 }
-}
-
-fn at_ms(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(millis)
+    Numbered::full(number)
 }
 
 fn probability(p: f64) -> Probability {
@@ -33,37 +23,6 @@ fn probability(p: f64) -> Probability {
 
 fn geo() -> LinkConfig {
     LinkConfig::new(Rate::from_bps(6 * MBIT), Duration::from_millis(275))
-}
-
-/// Runs the link until it is empty, waking only at its own timeouts.
-fn drain(link: &mut Link<Numbered>) -> Vec<Outcome<Numbered>> {
-    let mut outcomes = Vec::new();
-    while let Some(now) = link.next_timeout() {
-        while let Some(outcome) = link.poll(now) {
-            outcomes.push(outcome);
-        }
-    }
-    outcomes
-}
-
-fn delivered(outcomes: &[Outcome<Numbered>]) -> Vec<(u64, Instant)> {
-    outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Departure { packet, at } => Some((packet.number, *at)),
-            Outcome::Drop { .. } => None,
-        })
-        .collect()
-}
-
-fn dropped(outcomes: &[Outcome<Numbered>], of_reason: DropReason) -> Vec<u64> {
-    outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Drop { packet, reason, .. } if *reason == of_reason => Some(packet.number),
-            _ => None,
-        })
-        .collect()
 }
 
 #[test]
@@ -189,28 +148,100 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
         (1u64..20).prop_map(QueueLimit::Packets),
         (1u64..20_000).prop_map(|bytes| QueueLimit::Bytes(Bytes::new(bytes))),
     ];
-    let loss = prop_oneof![
-        Just(LossModel::None),
-        (0.0..1.0).prop_map(|p| LossModel::Bernoulli(probability(p))),
-        (0.0..1e-4).prop_map(|p| LossModel::BitErrorRate(probability(p))),
+    let discipline = prop_oneof![
+        3 => Just(Discipline::DropTail),
+        1 => Just(Discipline::Codel(Codel::default())),
+        1 => Just(Discipline::FqCodel(FqCodel { flows: 4, ..FqCodel::default() })),
     ];
     let reorder = proptest::option::of(
         (0.0..1.0, 1u64..50_000_000)
             .prop_map(|(p, nanos)| Reorder { probability: probability(p), extra_delay: Duration::from_nanos(nanos) }),
     );
-    (rate, 0u64..300_000_000, queue, loss, reorder, 0.0..0.5, any::<u64>()).prop_map(
-        |(rate, delay, queue, loss, reorder, duplicate, seed)| LinkConfig {
-            rate,
+    let plain = (rate, 0u64..300_000_000, queue, any_loss(), reorder, 0.0..0.5, any::<u64>());
+    let changes = (discipline, any_schedules(), any::<bool>());
+    (plain, changes).prop_map(
+        |((rate, delay, queue, loss, reorder, duplicate, seed), (discipline, schedules, keep_order))| LinkConfig {
+            rate: rate.filter(|_| schedules.opportunities.is_none()),
+            rate_steps: schedules.rate_steps.filter(|_| rate.is_some()),
             delay: Duration::from_nanos(delay),
             queue,
+            discipline,
             loss,
             reorder,
             duplicate: probability(duplicate),
             seed,
-            stream: 0,
-            ..geo()
+            keep_order,
+            ..schedules
         },
     )
+}
+
+fn any_loss() -> impl Strategy<Value = LossModel> {
+    let gilbert_elliott = (0.0..1.0, 0.0..1.0, 0.0..0.2, 0.0..1.0).prop_map(|(p, r, good, bad)| {
+        let [p, r, loss_good, loss_bad] = [p, r, good, bad].map(probability);
+        LossModel::GilbertElliott(GilbertElliott { p, r, loss_good, loss_bad })
+    });
+    let timed = (1u64..100, 1u64..100, 0.0..1.0).prop_map(|(good, bad, loss_bad)| {
+        LossModel::TimedGilbertElliott(TimedGilbertElliott {
+            mean_good: Duration::from_millis(good),
+            mean_bad: Duration::from_millis(bad),
+            loss_good: Probability::ZERO,
+            loss_bad: probability(loss_bad),
+        })
+    });
+    prop_oneof![
+        Just(LossModel::None),
+        (0.0..1.0).prop_map(|p| LossModel::Bernoulli(probability(p))),
+        (0.0..1e-4).prop_map(|p| LossModel::BitErrorRate(probability(p))),
+        gilbert_elliott,
+        timed,
+        proptest::collection::vec(0u64..150, 0..20).prop_map(LossModel::DropList),
+        any_steps(0u64..10).prop_map(|steps| {
+            let steps = steps.steps.iter().map(|(at, tenths)| (*at, probability(*tenths as f64 / 10.0))).collect();
+            LossModel::Steps(Steps::new(steps))
+        }),
+    ]
+}
+
+/// Steps within the first half second, perhaps repeated.
+fn any_steps(values: std::ops::Range<u64>) -> impl Strategy<Value = Steps<u64>> {
+    (proptest::collection::btree_map(0u64..500_000_000, values, 1..6), any::<bool>()).prop_map(|(steps, repeats)| {
+        Steps {
+            repeat: repeats.then_some(Duration::from_millis(500)),
+            ..Steps::new(steps.into_iter().map(|(nanos, value)| (Duration::from_nanos(nanos), value)).collect())
+        }
+    })
+}
+
+/// A link with none, one or several of the things that change with time; its rate is still to be set.
+fn any_schedules() -> impl Strategy<Value = LinkConfig> {
+    let rates = any_steps(0..50_000_000).prop_map(|mut steps| {
+        // It ends in a rate that brings everything through.
+        steps.steps.push((Duration::from_nanos(499_999_999 + 1_000 * u64::from(steps.repeat.is_none())), 1_000_000));
+        let steps_of_rate = steps.steps.iter().map(|(at, bps)| (*at, Rate::from_bps(*bps))).collect();
+        Steps { repeat: steps.repeat, ..Steps::new(steps_of_rate) }
+    });
+    let delays = any_steps(0..100_000_000).prop_map(|steps| {
+        let steps_of_delay = steps.steps.iter().map(|(at, nanos)| (*at, Duration::from_nanos(*nanos))).collect();
+        Steps { repeat: steps.repeat, ..Steps::new(steps_of_delay) }
+    });
+    let handover = Handover {
+        period: Duration::from_millis(40),
+        delay: [Duration::from_millis(10), Duration::from_millis(30)],
+        rate: None,
+        outage: Duration::from_millis(10),
+    };
+    let option = proptest::option::of::<proptest::strategy::BoxedStrategy<Steps<Duration>>>;
+    let opportunities = proptest::collection::vec(1u64..50, 1..20).prop_map(|mut millis| {
+        millis.sort_unstable();
+        Opportunities { millis, file: None }
+    });
+    prop_oneof![
+        (proptest::option::of(rates.boxed()), option(delays.boxed()))
+            .prop_map(|(rate_steps, delay_steps)| LinkConfig { rate_steps, delay_steps, ..geo() }),
+        Just(LinkConfig { handover: Some(handover), ..geo() }),
+        opportunities.prop_map(|opportunities| LinkConfig { opportunities: Some(opportunities), ..geo() }),
+    ]
 }
 
 proptest! {
@@ -223,19 +254,21 @@ proptest! {
         config in any_config(),
         traffic in proptest::collection::vec((0u64..5_000_000, 20u64..9_000), 1..150),
     ) {
-        let ordered = config.reorder.is_none();
+        let is_fair = matches!(config.discipline, Discipline::FqCodel(_));
+        let ordered = config.reorder.is_none() && config.keep_order && !is_fair;
         let mut link = Link::new(config).expect("valid");
         let (mut now, mut outcomes) = (Instant::ZERO, Vec::new());
         for (number, (gap, size)) in traffic.iter().enumerate() {
             now += Duration::from_nanos(*gap);
-            link.enqueue(now, Numbered { number: number as u64, size: *size });
+            link.enqueue(now, Numbered { number: number as u64, flow: number as u64 % 3, size: *size });
             while let Some(outcome) = link.poll(now) {
                 let (Outcome::Departure { at, .. } | Outcome::Drop { at, .. }) = &outcome;
                 prop_assert!(*at <= now);
                 outcomes.push(outcome);
             }
             let counters = *link.counters();
-            let reported = counters.delivered.packets + counters.dropped_queue_full.packets + counters.dropped_loss.packets;
+            let dropped = counters.dropped_queue_full + counters.dropped_queue_delay + counters.dropped_loss;
+            let reported = counters.delivered.packets + dropped.packets;
             prop_assert_eq!(reported, outcomes.len() as u64);
             prop_assert_eq!(counters.offered.packets + counters.duplicated.packets, reported + counters.in_transit().packets);
             prop_assert_eq!(link.next_timeout().is_some(), counters.in_transit().packets > 0);
@@ -251,9 +284,7 @@ proptest! {
             prop_assert!(arrivals.windows(2).all(|pair| pair[0].0 <= pair[1].0));
         }
         let mut fates: Vec<u64> = arrivals.iter().map(|(number, _)| *number).collect();
-        fates.dedup();
-        fates.extend(dropped(&outcomes, DropReason::Loss));
-        fates.extend(dropped(&outcomes, DropReason::QueueFull));
+        fates.extend([DropReason::Loss, DropReason::QueueFull, DropReason::QueueDelay].map(|why| dropped(&outcomes, why)).concat());
         fates.sort_unstable();
         fates.dedup();
         prop_assert_eq!(fates, (0..traffic.len() as u64).collect::<Vec<_>>());
@@ -265,7 +296,7 @@ proptest! {
         let config = LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(Rate::from_bps(bps), Duration::ZERO) };
         let mut link = Link::new(config).expect("valid");
         for (number, size) in sizes.iter().enumerate() {
-            link.enqueue(Instant::ZERO, Numbered { number: number as u64, size: *size });
+            link.enqueue(Instant::ZERO, Numbered { number: number as u64, flow: number as u64 % 3, size: *size });
         }
         let last = delivered(&drain(&mut link)).last().map(|(_, at)| u128::from(at.as_nanos()));
         let bits = u128::from(sizes.iter().sum::<u64>()) * 8;
@@ -286,10 +317,12 @@ proptest! {
                 while let Some(timeout) = link.next_timeout().filter(|at| is_eager && *at < now) {
                     outcomes.extend(std::iter::from_fn(|| link.poll(timeout)));
                 }
-                link.enqueue(now, Numbered { number: number as u64, size: *size });
+                link.enqueue(now, Numbered { number: number as u64, flow: number as u64 % 3, size: *size });
             }
             outcomes.extend(drain(&mut link));
-            (delivered(&outcomes), dropped(&outcomes, DropReason::Loss), dropped(&outcomes, DropReason::QueueFull))
+            let mut drops = [DropReason::Loss, DropReason::QueueFull, DropReason::QueueDelay].map(|why| dropped(&outcomes, why));
+            drops.iter_mut().for_each(|numbers| numbers.sort_unstable());
+            (delivered(&outcomes), drops)
         };
         let (mut eager, mut lazy) = (run(true), run(false));
         // Packets that arrive in the same nanosecond by different ways may change places.
