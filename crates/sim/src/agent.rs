@@ -1,18 +1,22 @@
 //! What sits at the ends of flows.
 
-pub(crate) mod ping;
-pub(crate) mod udp;
+mod application;
+mod ping;
+mod tcp;
+mod udp;
 
-use crate::packet::Packet;
+use self::ping::Ping;
+use self::tcp::Tcp;
+use self::udp::Udp;
+use crate::packet::{Body, Packet};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
-use ping::Ping;
-use udp::Udp;
 use units::{Bytes, CounterRandom, Duration, Instant};
 
 /// Both ends of a flow, with their application.
 #[derive(Debug)]
 pub(crate) enum Agent {
+    Tcp(Box<Tcp>),
     Udp(Udp),
     Ping(Ping),
 }
@@ -26,9 +30,13 @@ pub(crate) enum Progress {
 }
 
 impl Agent {
-    pub(crate) fn new(flow: &FlowConfig, place: Place, random: CounterRandom) -> Self {
+    pub(crate) fn new(flow: &FlowConfig, place: Place, random: CounterRandom, records_changes: bool) -> Self {
         let stop = flow.stop.unwrap_or(Instant::FAR_FUTURE);
         match &flow.traffic {
+            Traffic::Tcp { client, server, application } => {
+                let records_changes = records_changes && flow.record;
+                Agent::Tcp(Box::new(Tcp::new(place, [client, server], application, random, stop, records_changes)))
+            }
             Traffic::Udp { rate, packet_size, on_off } => {
                 Agent::Udp(Udp::new(place, *rate, *packet_size, *on_off, random, stop))
             }
@@ -40,15 +48,19 @@ impl Agent {
 
     #[inline]
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, packet: &Packet) -> Progress {
-        match self {
-            Agent::Udp(udp) => udp.handle_packet(wire),
-            Agent::Ping(ping) => ping.handle_packet(wire, packet.body),
+        match (self, &packet.body) {
+            (Agent::Tcp(tcp), Body::Tcp(segment)) => tcp.handle_segment(wire, packet.port, segment),
+            (Agent::Udp(udp), _) => udp.handle_packet(wire),
+            (Agent::Ping(ping), body) => ping.handle_packet(wire, body),
+            (Agent::Tcp(_), _) => Progress::GoesOn,
         }
     }
 
     /// One of its timers was due; perhaps its deadline has moved into the future since.
-    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire) -> Progress {
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) -> Progress {
         match self {
+            Agent::Tcp(tcp) if timer == APPLICATION => tcp.handle_application_timeout(wire),
+            Agent::Tcp(tcp) => tcp.handle_timeout(wire, timer),
             Agent::Udp(udp) => udp.handle_timeout(wire),
             Agent::Ping(ping) => ping.handle_timeout(wire),
         }
@@ -56,16 +68,20 @@ impl Agent {
 
     /// Its state now.
     pub(crate) fn sample(&self, flow: u32, at: Instant) -> FlowSample {
+        if let Agent::Tcp(tcp) = self {
+            return tcp.sample(at);
+        }
         FlowSample { flow, at, delivered: Bytes::new(self.outcome().bytes), ..FlowSample::default() }
     }
 
     /// Bytes that it occupies, roughly.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>()
+        size_of::<Self>() + if matches!(self, Agent::Tcp(_)) { size_of::<Tcp>() } else { 0 }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
+            Agent::Tcp(tcp) => tcp.outcome(),
             Agent::Udp(udp) => udp.outcome(),
             Agent::Ping(ping) => ping.outcome(),
         }

@@ -1,6 +1,7 @@
 //! Who sends what to whom: the flows of a simulation, as data.
 
 use crate::{Distribution, Network, NodeId};
+use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// A flow: two hosts, and what passes between them.
@@ -14,7 +15,8 @@ pub struct FlowConfig {
     pub to: NodeId,
     /// When it starts.
     pub start: Start,
-    /// When its application sends no more; `None` is never.
+    /// When its application sends no more (`None` is never): a file is cut short there with a reset, bursts and web
+    /// traffic end after what was written.
     pub stop: Option<Instant>,
     /// What it sends.
     pub traffic: Traffic,
@@ -43,7 +45,11 @@ impl FlowConfig {
 
     /// Whether it comes to an end by itself.
     pub(crate) fn has_end(&self) -> bool {
-        matches!(self.traffic, Traffic::Ping { count: Some(_), .. })
+        match &self.traffic {
+            Traffic::Tcp { application, .. } => application.has_end(),
+            Traffic::Udp { .. } => false,
+            Traffic::Ping { count, .. } => count.is_some(),
+        }
     }
 
     pub(crate) fn error(&self, problem: impl Into<String>) -> FlowError {
@@ -63,6 +69,7 @@ impl FlowConfig {
 impl Traffic {
     fn validate(&self) -> Result<(), String> {
         match self {
+            Traffic::Tcp { application, .. } => application.validate(),
             Traffic::Udp { rate, packet_size, on_off } => {
                 if *rate == Rate::ZERO {
                     return Err("`rate` 0bit/s never sends: it must be above zero".to_owned());
@@ -78,6 +85,28 @@ impl Traffic {
                     return Err("`count` must be above 0".to_owned());
                 }
                 validate_packet_size(*packet_size)
+            }
+        }
+    }
+}
+
+impl Application {
+    fn validate(&self) -> Result<(), String> {
+        match self {
+            Application::Bulk { size: Some(Bytes::ZERO), .. } => Err("`size` must be above 0B".to_owned()),
+            Application::Bulk { transfer: Transfer::Download { request: Bytes::ZERO }, .. } => {
+                Err("`request` must be above 0B: it starts the download".to_owned())
+            }
+            Application::Bulk { .. } => Ok(()),
+            Application::OnOff { rate: Rate::ZERO, .. } => {
+                Err("`rate` 0bit/s never sends: it must be above zero".to_owned())
+            }
+            Application::OnOff { on_off, .. } => on_off.validate(),
+            Application::Web { requests: Some(0), .. } => Err("`requests` must be above 0".to_owned()),
+            Application::Web { request, response, think, .. } => {
+                request.validate().map_err(|problem| format!("`request`: {problem}"))?;
+                response.validate().map_err(|problem| format!("`response`: {problem}"))?;
+                think.validate().map_err(|problem| format!("`think`: {problem}"))
             }
         }
     }
@@ -110,6 +139,15 @@ pub struct Start {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Traffic {
+    /// A TCP connection, opened by the client.
+    Tcp {
+        /// How the client's end behaves.
+        client: Arc<tcp::Config>,
+        /// How the server's end behaves.
+        server: Arc<tcp::Config>,
+        /// What the two say to each other.
+        application: Application,
+    },
     /// UDP at a constant rate, from the client to the server.
     Udp {
         /// IP bytes, headers included, each second.
@@ -150,10 +188,10 @@ pub enum Application {
         /// Who sends it.
         transfer: Transfer,
     },
-    /// The client sends in bursts: at `rate`, or as fast as the connection takes it.
+    /// The client sends in bursts.
     OnOff {
-        /// How fast the application writes while it is on.
-        rate: Option<Rate>,
+        /// How fast the application writes while it is on, in payload.
+        rate: Rate,
         /// For how long it is on and off.
         on_off: OnOff,
     },

@@ -27,6 +27,8 @@ impl link::Packet for Packet {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Body {
+    /// A TCP segment.
+    Tcp(tcp::Segment),
     /// A UDP datagram, by number.
     Udp {
         /// From 0.

@@ -22,16 +22,16 @@ pub struct Simulation {
     stopped: Option<Stopped>,
     /// Events after this wait until what is due before them is done: a sample to be taken, or the end.
     pause_at: Instant,
-    flow_samples: Samples<FlowSample>,
-    queue_samples: Samples<QueueSample>,
+    flow_ticks: Ticks,
+    queue_ticks: Ticks,
+    queue_samples: Vec<QueueSample>,
 }
 
-/// Samples taken at an interval.
+/// Times at an interval, the first of them an interval after the start.
 #[derive(Debug)]
-struct Samples<T> {
+struct Ticks {
     interval: Option<Duration>,
     next: Instant,
-    taken: Vec<T>,
 }
 
 /// How often memory is estimated.
@@ -77,12 +77,14 @@ impl Simulation {
             };
             let later = flow.start.spread.mul_f64(Draws::Start.of(settings.seed, number).unit_at(0));
             place.wake_application(&mut wire, flow.start.at + later);
-            agents.push(Agent::new(flow, place, Draws::Application.of(settings.seed, number)));
+            let random = Draws::Application.of(settings.seed, number);
+            agents.push(Agent::new(flow, place, random, settings.record.window_changes));
         }
         let mut simulation = Self {
             unfinished: flows.iter().filter(|flow| flow.has_end()).count(),
-            flow_samples: Samples::new(settings.record.flow_interval),
-            queue_samples: Samples::new(settings.record.queue_interval),
+            flow_ticks: Ticks::new(settings.record.flow_interval),
+            queue_ticks: Ticks::new(settings.record.queue_interval),
+            queue_samples: Vec::new(),
             network,
             flows,
             settings,
@@ -143,12 +145,12 @@ impl Simulation {
 
     /// Takes the samples of flows since it was last called.
     pub fn take_flow_samples(&mut self) -> Vec<FlowSample> {
-        std::mem::take(&mut self.flow_samples.taken)
+        std::mem::take(&mut self.wire.flow_samples)
     }
 
     /// Takes the samples of queues since it was last called.
     pub fn take_queue_samples(&mut self) -> Vec<QueueSample> {
-        std::mem::take(&mut self.queue_samples.taken)
+        std::mem::take(&mut self.queue_samples)
     }
 
     /// Takes the packets recorded since it was last called.
@@ -187,7 +189,9 @@ impl Simulation {
         let progress = match self.wire.advance() {
             Event::Passage => return None,
             Event::Delivery(packet) => self.agents[packet.agent as usize].handle_packet(&mut self.wire, &packet),
-            Event::Timer(timer) => self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire),
+            Event::Timer(timer) => {
+                self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire, timer % TIMERS)
+            }
         };
         if progress == Progress::Ended {
             self.unfinished -= 1;
@@ -204,12 +208,12 @@ impl Simulation {
         }
         let at = self.pause_at;
         self.wire.now = at;
-        if self.flow_samples.is_due(at) {
+        if self.flow_ticks.is_at(at) {
             let flows = self.flows.iter().zip(&self.agents).enumerate().filter(|(_, (flow, _))| flow.record);
-            self.flow_samples.taken.extend(flows.map(|(number, (_, agent))| agent.sample(number as u32, at)));
+            self.wire.flow_samples.extend(flows.map(|(number, (_, agent))| agent.sample(number as u32, at)));
         }
-        if self.queue_samples.is_due(at) {
-            self.queue_samples.taken.extend(self.wire.queues());
+        if self.queue_ticks.is_at(at) {
+            self.queue_samples.extend(self.wire.queues());
         }
         self.set_pause();
         (self.settings.stop.at == Some(at)).then_some(Stopped::Time)
@@ -217,7 +221,7 @@ impl Simulation {
 
     fn set_pause(&mut self) {
         let end = self.settings.stop.at.unwrap_or(LAST).min(LAST);
-        self.pause_at = end.min(self.flow_samples.next).min(self.queue_samples.next);
+        self.pause_at = end.min(self.flow_ticks.next).min(self.queue_ticks.next);
     }
 
     fn check_memory(&self) -> Option<Stopped> {
@@ -228,8 +232,7 @@ impl Simulation {
     fn memory(&self) -> Bytes {
         let bytes = self.wire.memory()
             + self.agents.iter().map(Agent::memory).sum::<usize>()
-            + size_of::<FlowSample>() * self.flow_samples.taken.capacity()
-            + size_of::<QueueSample>() * self.queue_samples.taken.capacity();
+            + size_of::<QueueSample>() * self.queue_samples.capacity();
         Bytes::from(bytes)
     }
 }
@@ -237,18 +240,17 @@ impl Simulation {
 /// The latest time that a run can reach.
 const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
 
-impl<T> Samples<T> {
+impl Ticks {
     fn new(interval: Option<Duration>) -> Self {
-        let next = interval.map_or(Instant::FAR_FUTURE, |interval| Instant::ZERO + interval);
-        Self { interval, next, taken: Vec::new() }
+        Self { interval, next: interval.map_or(Instant::FAR_FUTURE, |interval| Instant::ZERO + interval) }
     }
 
-    /// Whether one is due at `at`; then the next is due an interval later.
-    fn is_due(&mut self, at: Instant) -> bool {
-        let is_due = self.next == at;
-        if let Some(interval) = self.interval.filter(|_| is_due) {
+    /// Whether one is at `at`; then the next is an interval later.
+    fn is_at(&mut self, at: Instant) -> bool {
+        let is_at = self.next == at;
+        if let Some(interval) = self.interval.filter(|_| is_at) {
             self.next = at + interval;
         }
-        is_due
+        is_at
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::packet::Packet;
 use crate::tournament::Tournament;
-use crate::{DirectionId, Network, NodeId, PacketRecord, QueueSample};
+use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
 use std::collections::BTreeMap;
 use units::Instant;
@@ -28,6 +28,7 @@ pub(crate) struct Wire {
     /// The node in which each direction ends.
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
+    pub(crate) flow_samples: Vec<FlowSample>,
     tap: Tap,
 }
 
@@ -70,6 +71,7 @@ impl Wire {
             paths: Vec::new(),
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
+            flow_samples: Vec::new(),
             tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new() },
         }
     }
@@ -98,7 +100,9 @@ impl Wire {
     /// Bytes that packets under way and records occupy, roughly.
     pub(crate) fn memory(&self) -> usize {
         let packets: u64 = self.links.iter().map(|link| link.counters().in_transit().packets).sum();
-        size_of::<(Instant, Packet)>() * packets as usize + size_of::<PacketRecord>() * self.tap.records.capacity()
+        size_of::<(Instant, Packet)>() * packets as usize
+            + size_of::<PacketRecord>() * self.tap.records.capacity()
+            + size_of::<FlowSample>() * self.flow_samples.capacity()
     }
 
     /// When the next event is due; the far future if there is none.

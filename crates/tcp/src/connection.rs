@@ -424,6 +424,12 @@ impl Connection {
         out.control.on_cross_layer(now, capacity, connections, &mut out.window);
     }
 
+    /// The congestion window and slow-start threshold: what changes most often of [`Connection::metrics`].
+    #[inline]
+    pub fn window(&self) -> Window {
+        self.sender.out.window
+    }
+
     /// Where the connection stands.
     pub fn metrics(&self) -> Metrics {
         let out = &self.sender.out;

@@ -1,0 +1,298 @@
+//! What applications write to a connection, and when.
+
+use super::RttStatistics;
+use crate::wire::{CLIENT, SERVER};
+use crate::{Application, Distribution, OnOff, Transfer};
+use tcp::Connection;
+use units::{Bytes, CounterRandom, Duration, Instant, Rate};
+
+/// An application at work: its client and its server.
+#[derive(Debug)]
+pub(crate) enum App {
+    Bulk(Bulk),
+    OnOff(Bursts),
+    Web(Web),
+}
+
+/// What an application wants of whoever runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Nothing,
+    /// To be woken at a time.
+    Wake(Instant),
+    /// All is delivered.
+    End,
+    /// What is written but not sent is to stay unsent.
+    Abort,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    sender: u32,
+    size: Option<u64>,
+    /// What the sender has not written yet.
+    left: u64,
+    /// The request after which it begins.
+    request: u64,
+    has_begun: bool,
+}
+
+/// Bursts at a rate, with pauses.
+#[derive(Debug)]
+pub(crate) struct Bursts {
+    rate: Rate,
+    on_off: OnOff,
+    random: CounterRandom,
+    /// What is written at a time.
+    chunk: u64,
+    burst: Instant,
+    burst_ends: Instant,
+    chunks: u64,
+}
+
+/// Requests and responses.
+#[derive(Debug)]
+pub(crate) struct Web {
+    requests: u64,
+    request: Distribution<Bytes>,
+    response: Distribution<Bytes>,
+    think: Distribution<Duration>,
+    random: CounterRandom,
+    /// Bytes of all requests, and of all responses, until now.
+    requested: u64,
+    to_respond: u64,
+    response_size: u64,
+    /// What the client and the server have not written yet.
+    left: [u64; 2],
+    asked_at: Instant,
+    responses: u64,
+    has_responded: bool,
+    is_stopped: bool,
+    times: RttStatistics,
+}
+
+impl Application {
+    /// Whether it comes to an end by itself.
+    pub(crate) fn has_end(&self) -> bool {
+        match self {
+            Application::Bulk { size, .. } => size.is_some(),
+            Application::OnOff { .. } => false,
+            Application::Web { requests, .. } => requests.is_some(),
+        }
+    }
+}
+
+impl App {
+    pub(crate) fn new(application: &Application, mss: u32, random: CounterRandom) -> Self {
+        match *application {
+            Application::Bulk { size, transfer } => App::Bulk(Bulk::new(size, transfer)),
+            Application::OnOff { rate, on_off } => App::OnOff(Bursts::new(rate, on_off, mss, random)),
+            Application::Web { requests, request, response, think } => {
+                App::Web(Web::new(requests, request, response, think, random))
+            }
+        }
+    }
+
+    /// The port that sends what the flow counts.
+    #[inline]
+    pub(crate) fn sender(&self) -> u32 {
+        match self {
+            App::Bulk(bulk) => bulk.sender,
+            App::OnOff(_) => CLIENT,
+            App::Web(_) => SERVER,
+        }
+    }
+
+    /// The port that receives what the flow counts.
+    #[inline]
+    pub(crate) fn receiver(&self) -> u32 {
+        self.sender() ^ 1
+    }
+
+    pub(crate) fn on_connected(&mut self, now: Instant, port: u32, end: &mut Connection) -> Wish {
+        match self {
+            App::Bulk(bulk) => bulk.on_connected(port, end),
+            App::OnOff(bursts) if port == CLIENT => return Wish::Wake(bursts.write(now, end)),
+            App::Web(web) if port == CLIENT => web.ask(now, end),
+            App::OnOff(_) | App::Web(_) => {}
+        }
+        Wish::Nothing
+    }
+
+    pub(crate) fn on_writable(&mut self, port: u32, end: &mut Connection) {
+        match self {
+            App::Bulk(bulk) if port == bulk.sender && bulk.has_begun => bulk.write(end),
+            App::Web(web) => web.left[port as usize] -= end.write(web.left[port as usize]),
+            App::Bulk(_) | App::OnOff(_) => {}
+        }
+    }
+
+    /// `received` bytes in all have come to `port`.
+    #[inline]
+    pub(crate) fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut Connection) -> Wish {
+        match self {
+            App::Bulk(bulk) => bulk.on_read(port, received, end),
+            App::OnOff(_) => Wish::Nothing,
+            App::Web(web) => web.on_read(now, port, received, end),
+        }
+    }
+
+    /// The client's timer; returns when it is to go off next.
+    pub(crate) fn on_timer(&mut self, now: Instant, client: &mut Connection) -> Instant {
+        match self {
+            App::Bulk(_) => {}
+            App::OnOff(bursts) => return bursts.write(now, client),
+            App::Web(web) => web.ask(now, client),
+        }
+        Instant::FAR_FUTURE
+    }
+
+    /// Nothing more is to be sent.
+    pub(crate) fn on_stop(&mut self) -> Wish {
+        match self {
+            App::Bulk(_) => return Wish::Abort,
+            App::OnOff(_) => {}
+            App::Web(web) => web.is_stopped = true,
+        }
+        Wish::Nothing
+    }
+
+    pub(crate) fn responses(&self) -> u64 {
+        if let App::Web(web) = self { web.responses } else { 0 }
+    }
+
+    /// From request to the response's last byte.
+    pub(crate) fn response_times(&self) -> RttStatistics {
+        if let App::Web(web) = self { web.times } else { RttStatistics::default() }
+    }
+}
+
+impl Bulk {
+    fn new(size: Option<Bytes>, transfer: Transfer) -> Self {
+        let (sender, request) = match transfer {
+            Transfer::Upload => (CLIENT, 0),
+            Transfer::Download { request } => (SERVER, request.as_u64()),
+        };
+        let size = size.map(Bytes::as_u64);
+        // A file without end is one that no simulation gets through.
+        Self { sender, size, left: size.unwrap_or(1 << 60), request, has_begun: false }
+    }
+
+    fn on_connected(&mut self, port: u32, end: &mut Connection) {
+        if self.sender == CLIENT && port == CLIENT {
+            self.has_begun = true;
+            self.write(end);
+        } else if port == CLIENT {
+            end.write(self.request);
+        }
+    }
+
+    fn write(&mut self, end: &mut Connection) {
+        self.left -= end.write(self.left);
+        if self.left == 0 {
+            end.finish();
+        }
+    }
+
+    fn on_read(&mut self, port: u32, received: u64, end: &mut Connection) -> Wish {
+        if port == self.sender {
+            if received >= self.request && !self.has_begun {
+                self.has_begun = true;
+                self.write(end);
+            }
+            return Wish::Nothing;
+        }
+        if self.size == Some(received) { Wish::End } else { Wish::Nothing }
+    }
+}
+
+impl Bursts {
+    fn new(rate: Rate, on_off: OnOff, mss: u32, random: CounterRandom) -> Self {
+        // The first burst begins where none has ended.
+        let zero = Instant::ZERO;
+        Self { rate, on_off, random, chunk: u64::from(mss), burst: zero, burst_ends: zero, chunks: 0 }
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.burst = now;
+        self.burst_ends = now + self.on_off.on.sample(&mut self.random);
+        self.chunks = 0;
+    }
+
+    /// Writes one chunk; returns when the next is to be written.
+    fn write(&mut self, now: Instant, client: &mut Connection) -> Instant {
+        if now >= self.burst_ends {
+            self.begin(now);
+        }
+        client.write(self.chunk);
+        self.chunks += 1;
+        let next = self.burst + self.rate.time_to_send(Bytes::new(self.chunk * self.chunks));
+        if next < self.burst_ends {
+            return next;
+        }
+        // Also a burst of no length writes one chunk, and takes its time.
+        (self.burst_ends + self.on_off.off.sample(&mut self.random)).max(next)
+    }
+}
+
+impl Web {
+    fn new(
+        requests: Option<u64>,
+        request: Distribution<Bytes>,
+        response: Distribution<Bytes>,
+        think: Distribution<Duration>,
+        random: CounterRandom,
+    ) -> Self {
+        Self {
+            requests: requests.unwrap_or(u64::MAX),
+            request,
+            response,
+            think,
+            random,
+            requested: 0,
+            to_respond: 0,
+            response_size: 0,
+            left: [0; 2],
+            asked_at: Instant::ZERO,
+            responses: 0,
+            has_responded: true,
+            is_stopped: false,
+            times: RttStatistics::default(),
+        }
+    }
+
+    /// The client's next request, and what the server will answer.
+    fn ask(&mut self, now: Instant, client: &mut Connection) {
+        if self.is_stopped || !self.has_responded {
+            return;
+        }
+        let at_least_one = |bytes: Bytes| bytes.as_u64().max(1);
+        let request = at_least_one(self.request.sample(&mut self.random));
+        self.response_size = at_least_one(self.response.sample(&mut self.random));
+        self.requested += request;
+        self.to_respond += self.response_size;
+        self.asked_at = now;
+        self.has_responded = false;
+        self.left[CLIENT as usize] = request - client.write(request);
+    }
+
+    fn on_read(&mut self, now: Instant, port: u32, received: u64, end: &mut Connection) -> Wish {
+        if port == SERVER {
+            if received == self.requested && !std::mem::replace(&mut self.has_responded, true) {
+                self.left[SERVER as usize] = self.response_size - end.write(self.response_size);
+            }
+            return Wish::Nothing;
+        }
+        if received < self.to_respond {
+            return Wish::Nothing;
+        }
+        self.responses += 1;
+        self.times.add(now.since(self.asked_at));
+        if self.responses == self.requests {
+            end.finish();
+            return Wish::End;
+        }
+        Wish::Wake(now + self.think.sample(&mut self.random))
+    }
+}

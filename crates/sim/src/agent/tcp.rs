@@ -1,0 +1,220 @@
+//! A TCP connection: an endpoint at each end, and the application that uses it.
+
+use super::application::{App, Wish};
+use super::{Outcome, Place, Progress};
+use crate::packet::{Body, Packet};
+use crate::wire::{CLIENT, SERVER, Wire};
+use crate::{Application, FlowSample};
+use std::sync::Arc;
+use tcp::{Connection, Event, Segment, Window};
+use units::{Bytes, CounterRandom, Instant};
+
+/// Both ends of a connection.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    place: Place,
+    /// By port.
+    ends: [Connection; 2],
+    mss: [u32; 2],
+    app: App,
+    /// Payload that each end's application has read.
+    received: [u64; 2],
+    /// When the receiver read last.
+    last: Option<Instant>,
+    start: Option<Instant>,
+    stop: Instant,
+    failure: Option<String>,
+    has_end: bool,
+    has_ended: bool,
+    /// The sender's window as last recorded, if its changes are to be recorded.
+    recorded: Option<Window>,
+}
+
+impl Tcp {
+    pub(crate) fn new(
+        place: Place,
+        configs: [&Arc<tcp::Config>; 2],
+        application: &Application,
+        random: CounterRandom,
+        stop: Instant,
+        records_changes: bool,
+    ) -> Self {
+        let [client, server] = configs;
+        Self {
+            place,
+            ends: [Connection::connect(client.clone(), Instant::ZERO), Connection::listen(server.clone())],
+            mss: [client.mss, server.mss],
+            app: App::new(application, client.mss, random),
+            received: [0; 2],
+            last: None,
+            start: None,
+            stop,
+            failure: None,
+            has_end: application.has_end(),
+            has_ended: false,
+            recorded: records_changes.then_some(Window { cwnd: 0.0, ssthresh: 0.0 }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn handle_segment(&mut self, wire: &mut Wire, port: u32, segment: &Segment) -> Progress {
+        self.ends[port as usize].handle_segment(wire.now, segment);
+        self.serve(wire, port)
+    }
+
+    /// The timer of an end was due.
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, port: u32) -> Progress {
+        let mut progress = Progress::GoesOn;
+        if self.deadline(port) <= wire.now {
+            self.ends[port as usize].handle_timeout(wire.now);
+            progress = self.serve(wire, port);
+        }
+        wire.reset(self.place.timer + port, self.deadline(port));
+        progress
+    }
+
+    /// The application's timer was due: the first time, it is time to connect.
+    pub(crate) fn handle_application_timeout(&mut self, wire: &mut Wire) -> Progress {
+        if self.start.is_none() {
+            self.start = Some(wire.now);
+            self.place.wake_application(wire, self.stop);
+            return self.serve(wire, CLIENT);
+        }
+        if wire.now >= self.stop {
+            self.place.wake_application(wire, Instant::FAR_FUTURE);
+            if self.app.on_stop() == Wish::Abort {
+                self.ends[CLIENT as usize].abort();
+                self.ends[SERVER as usize].abort();
+                let _ = self.serve(wire, SERVER);
+            } else {
+                self.ends[CLIENT as usize].finish();
+            }
+            return self.serve(wire, CLIENT);
+        }
+        let next = self.app.on_timer(wire.now, &mut self.ends[CLIENT as usize]);
+        self.place.wake_application(wire, next.min(self.stop));
+        self.serve(wire, CLIENT)
+    }
+
+    /// Tells the application what there is to know, sends what there is to send, and arms the end's timer.
+    #[inline]
+    fn serve(&mut self, wire: &mut Wire, port: u32) -> Progress {
+        let mut progress = Progress::GoesOn;
+        while let Some(event) = self.ends[port as usize].poll_event() {
+            if self.handle_event(wire, port, event) == Progress::Ended {
+                progress = Progress::Ended;
+            }
+        }
+        while let Some(segment) = self.ends[port as usize].poll_transmit(wire.now) {
+            wire.data_packets += u64::from(segment.len > 0);
+            let packet = Packet {
+                agent: self.place.agent,
+                port: port ^ 1,
+                hop: 0,
+                size: segment.len + u32::from(segment.header),
+                body: Body::Tcp(segment),
+            };
+            self.place.send(wire, port, packet);
+        }
+        if self.recorded.is_some() && port == self.app.sender() {
+            self.record(wire);
+        }
+        wire.arm(self.place.timer + port, self.deadline(port));
+        progress
+    }
+
+    #[inline]
+    fn deadline(&self, port: u32) -> Instant {
+        self.ends[port as usize].next_timeout().unwrap_or(Instant::FAR_FUTURE)
+    }
+
+    fn handle_event(&mut self, wire: &mut Wire, port: u32, event: Event) -> Progress {
+        let end = &mut self.ends[port as usize];
+        match event {
+            Event::Connected => {
+                let wish = self.app.on_connected(wire.now, port, end);
+                return self.grant(wire, wish);
+            }
+            Event::Writable => self.app.on_writable(port, end),
+            Event::Readable => return self.read(wire, port),
+            Event::PeerFinished => end.finish(),
+            Event::Closed => {}
+            Event::Failed(failure) => {
+                if self.failure.is_none() && wire.now < self.stop {
+                    self.failure = Some(failure.to_string());
+                }
+                self.place.wake_application(wire, Instant::FAR_FUTURE);
+                return self.end();
+            }
+        }
+        Progress::GoesOn
+    }
+
+    fn read(&mut self, wire: &mut Wire, port: u32) -> Progress {
+        let end = &mut self.ends[port as usize];
+        self.received[port as usize] += end.read(wire.now, u64::MAX);
+        if port == self.app.receiver() {
+            self.last = Some(wire.now);
+        }
+        let wish = self.app.on_read(wire.now, port, self.received[port as usize], end);
+        self.grant(wire, wish)
+    }
+
+    fn grant(&mut self, wire: &mut Wire, wish: Wish) -> Progress {
+        match wish {
+            Wish::Nothing | Wish::Abort => Progress::GoesOn,
+            Wish::Wake(at) => {
+                self.place.wake_application(wire, at.min(self.stop));
+                Progress::GoesOn
+            }
+            Wish::End => self.end(),
+        }
+    }
+
+    fn end(&mut self) -> Progress {
+        let ends_now = self.has_end && !std::mem::replace(&mut self.has_ended, true);
+        if ends_now { Progress::Ended } else { Progress::GoesOn }
+    }
+
+    /// Records the sender's window if it has changed.
+    fn record(&mut self, wire: &mut Wire) {
+        let window = self.ends[self.app.sender() as usize].window();
+        if self.recorded != Some(window) {
+            self.recorded = Some(window);
+            wire.flow_samples.push(self.sample(wire.now));
+        }
+    }
+
+    pub(crate) fn sample(&self, at: Instant) -> FlowSample {
+        let sender = self.app.sender() as usize;
+        let metrics = self.ends[sender].metrics();
+        let bytes = |segments: f64| Bytes::new((segments * f64::from(self.mss[sender])) as u64);
+        FlowSample {
+            flow: self.place.agent,
+            at,
+            delivered: Bytes::new(self.received[self.app.receiver() as usize]),
+            cwnd: bytes(metrics.window.cwnd),
+            ssthresh: metrics.window.ssthresh.is_finite().then(|| bytes(metrics.window.ssthresh)),
+            srtt: Some(metrics.srtt).filter(|srtt| !srtt.is_zero()),
+            in_flight: Bytes::new(metrics.in_flight),
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        let counters = self.ends.each_ref().map(|end| end.metrics().counters);
+        let sum = |count: fn(&tcp::Counters) -> u64| counters.iter().map(count).sum();
+        Outcome {
+            start: self.start,
+            end: self.last,
+            bytes: self.received[self.app.receiver() as usize],
+            complete: self.has_ended && self.failure.is_none(),
+            failure: self.failure.clone(),
+            data_packets: sum(|counters| counters.data_segments),
+            retransmissions: sum(|counters| counters.retransmissions),
+            rtos: sum(|counters| counters.timeouts),
+            responses: self.app.responses(),
+            rtt: self.app.response_times(),
+            ..Outcome::default()
+        }
+    }
+}
