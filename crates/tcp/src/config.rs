@@ -230,6 +230,11 @@ impl Config {
         }
     }
 
+    /// Whether the SYN offers SACK: a recovery that does not use it must not be told more than duplicates.
+    pub(crate) fn offers_sack(&self) -> bool {
+        self.options.sack && self.recovery.needs_sack
+    }
+
     /// Bytes of headers and options of a data segment.
     pub(crate) fn data_header(&self) -> u8 {
         BARE_HEADER + if self.options.timestamps && !self.bare { TIMESTAMPS_OPTION } else { 0 }

@@ -159,7 +159,7 @@ impl Connection {
     fn on_syn(&mut self, now: Instant, segment: &Segment) {
         self.agreed = Agreed {
             timestamps: self.config.options.timestamps && segment.has(Flags::TIMESTAMPS),
-            sack: self.config.options.sack && segment.has(Flags::SACK_PERMITTED),
+            sack: self.config.offers_sack() && segment.has(Flags::SACK_PERMITTED),
             shift: if self.config.options.window_scaling && segment.has(Flags::WINDOW_SCALE) {
                 self.config.window_shift()
             } else {
@@ -304,7 +304,7 @@ impl Connection {
         let (timestamps, sack, scale) = if is_answer {
             (self.agreed.timestamps, self.agreed.sack, self.agreed.shift > 0)
         } else {
-            (options.timestamps, options.sack, options.window_scaling)
+            (options.timestamps, self.config.offers_sack(), options.window_scaling)
         };
         let mut flags = if is_answer { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
         for (has, flag) in

@@ -67,6 +67,12 @@ impl Outstanding {
         }
     }
 
+    /// FlightSize for a loss found by duplicates: without the segments that limited transmit added (RFC 5681, 3.2).
+    pub fn flight_without_limited_transmit(&self) -> u64 {
+        let limited = if self.config.limited_transmit { u64::from(self.duplicates.min(2)) } else { 0 };
+        self.board.flight().saturating_sub(limited * self.mss()).max(self.mss())
+    }
+
     /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move.
     pub fn reduce(&mut self, now: Instant, flight: u64) {
         let loss = self.loss(now, flight);

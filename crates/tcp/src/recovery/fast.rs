@@ -33,8 +33,7 @@ impl FastRecovery {
 
     /// Begins a recovery: the first outstanding segment is lost.
     pub(super) fn begin(&mut self, now: units::Instant, out: &mut Outstanding) {
-        let limited = if out.config.limited_transmit { 2.min(out.duplicates) } else { 0 };
-        let flight = out.board.flight().saturating_sub(u64::from(limited) * out.mss()).max(out.mss());
+        let flight = out.flight_without_limited_transmit();
         out.reduce(now, flight);
         out.set_cwnd(out.window.ssthresh);
         out.board.mark_first_lost();

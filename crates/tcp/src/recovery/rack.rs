@@ -202,7 +202,8 @@ impl Recovery for Rack {
         if change.delivered > 0 || out.board.is_empty() {
             self.schedule_probe(ack.now, out);
         }
-        ack.acked > 0
+        // The first retransmission starts the timer anew, too: it is what the timer now waits for.
+        ack.acked > 0 || self.is_due
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {

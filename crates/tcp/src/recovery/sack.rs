@@ -46,7 +46,7 @@ impl Sack {
     }
 
     fn begin(&mut self, ack: &Ack, out: &mut Outstanding) {
-        let flight = out.board.flight();
+        let flight = out.flight_without_limited_transmit();
         if out.board.lost() == 0 {
             out.board.mark_first_lost();
         }
@@ -89,7 +89,8 @@ impl Recovery for Sack {
         if let Some(proportional) = &mut self.proportional {
             proportional.on_ack(ack, out);
         }
-        ack.acked > 0
+        // The first retransmission starts the timer anew, too: it is what the timer now waits for.
+        ack.acked > 0 || self.is_due
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {

@@ -26,6 +26,7 @@ pub struct Path {
     pub last_byte_at: Instant,
     pub received: u64,
     /// Called with each segment that enters the path: (now, from the client?, segment).
+    #[allow(dead_code, reason = "not every test looks at segments")]
     pub tap: Option<Box<dyn FnMut(Instant, bool, &Segment)>>,
 }
 
@@ -131,6 +132,7 @@ impl Path {
         }
     }
 
+    #[allow(dead_code, reason = "not every test looks at them")]
     pub fn metrics(&self) -> Metrics {
         self.client.metrics()
     }
