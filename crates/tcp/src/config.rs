@@ -134,6 +134,9 @@ pub struct Tuning {
     /// Vegas: packets that a connection keeps queued, at least (alpha) and at most (beta), and the limit of slow start
     /// (gamma).
     pub vegas: [f64; 3],
+    /// Vegas: over how long the propagation round-trip time is the smallest sample; `None` for the whole connection. Some
+    /// seconds help where paths grow longer (LEO).
+    pub vegas_base_window: Option<Duration>,
     /// Westwood: time constant of the bandwidth filter.
     pub westwood_tau: Duration,
     /// TIBET: the pole of the averages and the time constant of the filter.
@@ -142,16 +145,32 @@ pub struct Tuning {
     pub hybla_rtt0: Duration,
     /// Cross-layer window: bytes of headers for each byte of payload (K of the equation).
     pub header_share: f64,
+    /// What ends slow start before a loss; `None` for what the control itself prescribes (CUBIC: HyStart in Linux,
+    /// HyStart++ in RFC 9438; the others: nothing).
+    pub slow_start_exit: Option<SlowStartExit>,
+}
+
+/// What ends slow start before a loss does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlowStartExit {
+    /// Nothing.
+    None,
+    /// A train of acknowledgements, or a raised delay, as in Linux.
+    LinuxHyStart,
+    /// A raised delay that persists (RFC 9406).
+    HyStartPlusPlus,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Self {
             vegas: [1.0, 3.0, 1.0],
+            vegas_base_window: None,
             westwood_tau: Duration::from_millis(500),
             tibet: (0.99, Duration::from_secs(1)),
             hybla_rtt0: Duration::from_millis(25),
             header_share: 0.0505,
+            slow_start_exit: None,
         }
     }
 }

@@ -28,8 +28,8 @@ mod segment;
 mod sender;
 
 pub use config::{
-    AckPolicy, Capacity, Config, Options, Profile, ReceiveBuffer, SavedPath, Tuning, initial_window_rfc3390,
-    initial_window_rfc6928,
+    AckPolicy, Capacity, Config, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,
+    initial_window_rfc3390, initial_window_rfc6928,
 };
 pub use connection::{Connection, Event, Failure, Metrics};
 pub use control::{ControlKind, LossState, RateSample, Window};

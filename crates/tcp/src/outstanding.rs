@@ -1,7 +1,7 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
 use crate::config::Config;
-use crate::control::{Ack, Control, Loss, Window};
+use crate::control::{self, Ack, Control, Loss, Window};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Outstanding {
             board: Scoreboard::new(first, config.recovery.by_time),
             window: Window { cwnd: config.initial_window, ssthresh: config.initial_ssthresh },
             rtt: RttEstimator::new(config.rtt),
-            control: (config.control.new)(&config),
+            control: control::start(&config),
             duplicates: 0,
             has_new_data: false,
             config,

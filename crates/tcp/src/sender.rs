@@ -2,14 +2,14 @@
 //! timers.
 
 use crate::config::Config;
-use crate::control::{Ack, LossState, Sent};
+use crate::control::{Ack, LossState, Sent, Start};
 use crate::outstanding::Outstanding;
 use crate::recovery::Recovery;
 use crate::rtt::Sampling;
 use crate::scoreboard::Change;
 use crate::segment::{Flags, Segment};
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 /// Data on their way out.
 #[derive(Debug)]
@@ -136,6 +136,8 @@ impl Sender {
             self.out.window.cwnd = 1.0;
             self.out.rtt.restart_after_handshake_loss(Duration::from_secs(3));
         }
+        let start = Start { now, mss: self.config().mss, rtt, receive_window: u64::from(window) };
+        self.out.control.on_connected(&start, &mut self.out.window);
     }
 
     /// An acknowledgement of the peer. Ignores one that acknowledges what was never sent.
@@ -187,6 +189,7 @@ impl Sender {
             lost: self.out.board.total_lost() - lost_before,
             una: self.out.board.una(),
             nxt: self.out.board.nxt(),
+            receive_window: self.edge.saturating_sub(self.out.board.una()),
             is_window_limited: self.is_window_limited,
             state: self.recovery.state(),
         };
@@ -376,7 +379,7 @@ impl Sender {
         });
         self.recovery.on_sent(now, bytes, is_retransmission, out);
         if let Some(rate) = out.control.pacing_rate(&out.window) {
-            self.pace_at = self.pace_at.max(now) + rate.time_to_send(units::Bytes::new(size));
+            self.pace_at = self.pace_at.max(now) + rate.time_to_send(Bytes::new(bytes));
         }
     }
 

@@ -7,7 +7,19 @@
 //!
 //! To add one: write its file with a type that implements [`Control`], and add one line to [`CONTROLS`].
 
+mod assigned;
+mod cross_layer;
+mod cubic;
+mod filter;
+mod hybla;
 pub mod reno;
+mod slow_start;
+#[cfg(test)]
+mod testing;
+mod tibet;
+mod vegas;
+mod westwood;
+mod westwood_plus;
 
 use crate::config::Config;
 use std::fmt::Debug;
@@ -17,6 +29,12 @@ use units::{Duration, Instant, Rate};
 ///
 /// Windows are in segments of the connection's MSS and keep their fraction; everything else is in bytes.
 pub trait Control: Debug + Send {
+    /// The connection is established and the window at its initial value; nothing has been sent. For a passive open it
+    /// comes twice: at the SYN, without a round-trip time, and at the end of the handshake.
+    fn on_connected(&mut self, start: &Start, window: &mut Window) {
+        let _ = (start, window);
+    }
+
     /// Every acknowledgement that arrives in sequence, duplicates included, after the scoreboard has been brought up to
     /// date and before the recovery acts on it: to measure. A control that governs the window
     /// ([`Control::governs_window`]) sets it here.
@@ -61,7 +79,7 @@ pub trait Control: Debug + Send {
         let _ = (now, capacity, connections, window);
     }
 
-    /// The rate at which segments may leave; `None`: as fast as the window opens.
+    /// The rate at which payload may leave; `None`: as fast as the window opens.
     fn pacing_rate(&self, window: &Window) -> Option<Rate> {
         let _ = window;
         None
@@ -93,6 +111,19 @@ impl Window {
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
+}
+
+/// What is known when a connection is established.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// When that was.
+    pub now: Instant,
+    /// Payload of a full segment, in bytes.
+    pub mss: u32,
+    /// The round-trip time of the handshake, if its segment was sent once.
+    pub rtt: Option<Duration>,
+    /// Bytes that the receiver has room for.
+    pub receive_window: u64,
 }
 
 /// An acknowledgement, as the sender understood it.
@@ -127,6 +158,8 @@ pub struct Ack {
     pub una: u64,
     /// The end of what was ever sent.
     pub nxt: u64,
+    /// Bytes that the receiver has room for.
+    pub receive_window: u64,
     /// The sender had more to send than the window let it, when it last sent.
     pub is_window_limited: bool,
     /// A loss is being recovered from: by retransmission, or after a timeout (slow start, growth allowed).
@@ -236,7 +269,22 @@ pub struct ControlKind {
 }
 
 /// Every congestion control, by name.
-pub const CONTROLS: &[ControlKind] = &[reno::KIND];
+pub const CONTROLS: &[ControlKind] = &[
+    reno::KIND,
+    vegas::KIND,
+    westwood::KIND,
+    westwood_plus::KIND,
+    tibet::KIND,
+    hybla::KIND,
+    cubic::KIND,
+    cross_layer::KIND,
+    assigned::KIND,
+];
+
+/// The control of a new connection.
+pub(crate) fn start(config: &Config) -> Box<dyn Control> {
+    (config.control.new)(config)
+}
 
 impl ControlKind {
     /// The control of this name.

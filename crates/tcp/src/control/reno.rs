@@ -1,7 +1,8 @@
 //! Reno's window: slow start and congestion avoidance (RFC 5681), halved at a loss.
 
+use super::slow_start::Exit;
 use super::{Ack, Control, ControlKind, Loss, Window};
-use crate::config::Config;
+use crate::config::{Config, SlowStartExit};
 
 /// Additive increase, multiplicative decrease.
 pub const KIND: ControlKind = ControlKind {
@@ -23,11 +24,38 @@ pub(crate) struct Growth {
     slow_start_limit: f64,
     /// Whether congestion avoidance counts acknowledgements (ns-2) rather than bytes.
     counts_acks: bool,
+    /// What ends slow start before a loss does.
+    exit: Exit,
 }
 
 impl Growth {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { slow_start_limit: config.slow_start_limit, counts_acks: config.growth_counts_acks }
+        Self::with_exit(config, SlowStartExit::None)
+    }
+
+    /// Growth whose slow start ends by `exit` unless the configuration says otherwise.
+    pub(crate) fn with_exit(config: &Config, exit: SlowStartExit) -> Self {
+        let exit = Exit::new(config.tuning.slow_start_exit.unwrap_or(exit));
+        Self {
+            slow_start_limit: exit.slow_start_limit(config.slow_start_limit),
+            counts_acks: config.growth_counts_acks,
+            exit,
+        }
+    }
+
+    /// For each acknowledgement: whether slow start is to end.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        self.exit.on_ack(ack, window);
+    }
+
+    /// A loss was found.
+    pub(crate) fn on_loss(&mut self) {
+        self.exit.on_loss();
+    }
+
+    /// The retransmission timer expired.
+    pub(crate) fn on_timeout(&mut self) {
+        self.exit.on_timeout();
     }
 
     /// What counts as acknowledged, in segments.
@@ -41,14 +69,14 @@ impl Growth {
         if !window.in_slow_start() {
             return acked;
         }
-        let wanted = acked.min(self.slow_start_limit);
+        let wanted = acked.min(self.slow_start_limit) * self.exit.growth();
         if self.counts_acks {
             window.cwnd += wanted;
             return 0.0;
         }
         let taken = wanted.min(window.ssthresh - window.cwnd);
         window.cwnd += taken;
-        acked.min(self.slow_start_limit) - taken
+        wanted - taken
     }
 
     /// One segment more for each window acknowledged, `gain` times as fast.
@@ -69,6 +97,10 @@ pub(crate) fn halved(loss: &Loss) -> f64 {
 }
 
 impl Control for Reno {
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        self.growth.on_ack(ack, window);
+    }
+
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
         let beyond = self.growth.slow_start(ack, window);
         if beyond > 0.0 {
@@ -77,10 +109,12 @@ impl Control for Reno {
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
+        self.growth.on_loss();
         window.ssthresh = halved(loss);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
+        self.growth.on_timeout();
         if timeout.expiries == 1 {
             window.ssthresh = halved(timeout);
         }

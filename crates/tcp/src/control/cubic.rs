@@ -1,0 +1,274 @@
+//! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
+
+use super::reno::Growth;
+use super::{Ack, Control, ControlKind, Loss, Window};
+use crate::config::{Config, Profile, SlowStartExit};
+use units::{Duration, Instant};
+
+/// A cubic function of time, and Reno's window where that is larger.
+pub(crate) const KIND: ControlKind = ControlKind {
+    name: "cubic",
+    about: "a cubic function of the time since the last loss (RFC 9438; in Linux's profile with its constants and HyStart)",
+    new: |config| Box::new(Cubic::new(config)),
+};
+
+/// What differs between RFC 9438 and Linux 6.x (`tcp_cubic.c`).
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    /// Segments per cubed second.
+    scale: f64,
+    /// What a loss leaves of the window.
+    beta: f64,
+    /// Segments by which the Reno-friendly estimate grows each round trip.
+    friendly_gain: f64,
+    is_linux: bool,
+}
+
+impl Rules {
+    fn rfc() -> Self {
+        let beta = 0.7;
+        Self { scale: 0.4, beta, friendly_gain: 3.0 * (1.0 - beta) / (1.0 + beta), is_linux: false }
+    }
+
+    /// 717/1024, 410/1024, and 8/15 for `3 (1 - beta) / (1 + beta)`.
+    fn linux() -> Self {
+        Self { scale: 410.0 / 1024.0, beta: 717.0 / 1024.0, friendly_gain: 8.0 / 15.0, is_linux: true }
+    }
+}
+
+/// The window of CUBIC.
+#[derive(Debug)]
+pub(crate) struct Cubic {
+    rules: Rules,
+    growth: Growth,
+    state: State,
+    /// The state before the latest loss, for when that was none.
+    before_loss: Option<State>,
+    min_rtt: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// The window at the last loss (`W_max`), lowered by fast convergence; zero when none is known.
+    w_max: f64,
+    /// The window at the last loss (`cwnd_prior`).
+    prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// Congestion avoidance since a loss.
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    start: Instant,
+    /// Seconds until the window reaches `origin`.
+    k: f64,
+    origin: f64,
+    /// What Reno's window would be (`W_est`).
+    friendly: f64,
+}
+
+impl Epoch {
+    fn new(now: Instant, cwnd: f64, w_max: f64, rules: &Rules) -> Self {
+        let origin = w_max.max(cwnd);
+        Self { start: now, k: ((origin - cwnd) / rules.scale).cbrt(), origin, friendly: cwnd }
+    }
+
+    /// The cubic function, `seconds` after the start of the epoch.
+    fn window(&self, seconds: f64, rules: &Rules) -> f64 {
+        let offset = seconds - self.k;
+        rules.scale * offset * offset * offset + self.origin
+    }
+}
+
+impl Cubic {
+    pub(crate) fn new(config: &Config) -> Self {
+        let is_linux = config.profile == Profile::Linux;
+        let exit = if is_linux { SlowStartExit::LinuxHyStart } else { SlowStartExit::HyStartPlusPlus };
+        Self {
+            rules: if is_linux { Rules::linux() } else { Rules::rfc() },
+            growth: Growth::with_exit(config, exit),
+            state: State::default(),
+            before_loss: None,
+            min_rtt: Duration::ZERO,
+        }
+    }
+
+    fn avoid_congestion(&mut self, ack: &Ack, acked: f64, window: &mut Window) {
+        let rules = &self.rules;
+        let State { w_max, prior, .. } = self.state;
+        let epoch = self.state.epoch.get_or_insert_with(|| Epoch::new(ack.now, window.cwnd, w_max, rules));
+        let gain = if !rules.is_linux && epoch.friendly >= prior { 1.0 } else { rules.friendly_gain };
+        epoch.friendly += gain * acked / window.cwnd;
+        let elapsed = ack.now.since(epoch.start).as_secs_f64();
+        if rules.is_linux {
+            window.cwnd +=
+                acked * Self::linux_step(epoch, elapsed + self.min_rtt.as_secs_f64(), w_max, rules, window.cwnd);
+        } else if epoch.window(elapsed, rules) < epoch.friendly {
+            window.cwnd = window.cwnd.max(epoch.friendly);
+        } else {
+            let target = epoch.window(elapsed + ack.srtt.as_secs_f64(), rules);
+            let target = target.clamp(window.cwnd, 1.5 * window.cwnd);
+            window.cwnd += acked * (target - window.cwnd) / window.cwnd;
+        }
+    }
+
+    /// Segments for each one acknowledged: towards the cubic function or Reno's estimate, whichever is further, at most
+    /// one for two; and slowly where the window is above both.
+    fn linux_step(epoch: &Epoch, at: f64, w_max: f64, rules: &Rules, cwnd: f64) -> f64 {
+        let ahead = (epoch.window(at, rules) - cwnd).max(0.01);
+        let ahead = if w_max == 0.0 { ahead.max(cwnd / 20.0) } else { ahead };
+        (ahead.max(epoch.friendly - cwnd) / cwnd).min(0.5)
+    }
+
+    /// What a loss does to the state; returns the new `ssthresh`.
+    fn reduce(&mut self, loss: &Loss, window: &Window) -> f64 {
+        self.before_loss = Some(self.state);
+        let cwnd = window.cwnd;
+        let converges = cwnd < self.state.w_max;
+        let w_max = if converges { cwnd * (1.0 + self.rules.beta) / 2.0 } else { cwnd };
+        self.state = State { w_max, prior: cwnd, epoch: None };
+        let in_use = if self.rules.is_linux { cwnd } else { loss.flight_segments() };
+        (in_use * self.rules.beta).max(2.0)
+    }
+}
+
+impl Control for Cubic {
+    /// In the second after a recovery round-trip times are those of the recovery: HyStart does not look at them.
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        let is_settled = self.state.epoch.is_none_or(|epoch| ack.now.since(epoch.start) >= Duration::from_secs(1));
+        if is_settled {
+            self.min_rtt = ack.min_rtt;
+            self.growth.on_ack(ack, window);
+        }
+    }
+
+    fn grow(&mut self, ack: &Ack, window: &mut Window) {
+        let beyond = self.growth.slow_start(ack, window);
+        if beyond > 0.0 {
+            self.avoid_congestion(ack, beyond, window);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
+        self.growth.on_loss();
+        window.ssthresh = self.reduce(loss, window);
+    }
+
+    /// The next congestion avoidance starts at the plateau (RFC 9438, section 4.8).
+    fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
+        self.growth.on_timeout();
+        if timeout.expiries == 1 {
+            window.ssthresh = self.reduce(timeout, window);
+        }
+        self.state = State { w_max: 0.0, ..self.state };
+        window.cwnd = 1.0;
+    }
+
+    fn on_spurious(&mut self, _now: Instant, _window: &mut Window) {
+        if let Some(state) = self.before_loss.take() {
+            self.state = state;
+        }
+    }
+
+    /// Time without data does not count.
+    fn on_idle(&mut self, _now: Instant, idle: Duration) {
+        if let Some(epoch) = &mut self.state.epoch {
+            epoch.start += idle;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::testing::{MSS, Path, ack};
+
+    fn epoch(w_max: f64) -> Epoch {
+        Epoch::new(Instant::ZERO, 0.7 * w_max, w_max, &Rules::rfc())
+    }
+
+    #[test]
+    fn the_function_has_the_values_of_the_specification() {
+        let rules = Rules::rfc();
+        let of_400 = epoch(400.0);
+        assert!((of_400.k - 6.694_33).abs() < 1e-4, "{of_400:?}");
+        for (part, expected) in [(0.0, 280.0), (0.5, 385.0), (1.0, 400.0), (2.0, 520.0)] {
+            let found = of_400.window(part * of_400.k, &rules);
+            assert!((found - expected).abs() < 1e-6, "{part} {found}");
+        }
+        assert!((epoch(100.0).k - 4.217).abs() < 1e-3);
+    }
+
+    /// Seconds from a loss at a window of 400 until the window is 400 again.
+    fn recovery_time(profile: Profile, rtt: u64) -> f64 {
+        let config = Config { mss: MSS, ..Config::new(profile) };
+        let mut path = Path::new(Box::new(Cubic::new(&config)), 400.0, Duration::from_millis(rtt), 1e6);
+        path.window.ssthresh = 400.0;
+        let loss = Loss { now: path.now, ..ack(1).loss(400) };
+        path.control.on_loss(&loss, &mut path.window);
+        path.window.cwnd = path.window.ssthresh;
+        let start = path.now;
+        while path.window.cwnd < 398.0 {
+            path.step();
+        }
+        path.now.since(start).as_secs_f64()
+    }
+
+    #[test]
+    fn a_long_path_recovers_in_the_time_k_whatever_its_round_trip_time() {
+        for profile in [Profile::Rfc, Profile::Linux] {
+            for rtt in [250, 550] {
+                // 398 segments are reached 1.7 s before K; the epoch starts a round trip after the loss at the latest.
+                let seconds = recovery_time(profile, rtt);
+                assert!((4.2..=7.0).contains(&seconds), "{profile:?} {rtt} {seconds}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_path_grows_as_reno_would() {
+        let config = Config { mss: MSS, ..Config::new(Profile::Rfc) };
+        let mut path = Path::new(Box::new(Cubic::new(&config)), 20.0, Duration::from_millis(10), 1e6);
+        path.window = Window { cwnd: 20.0, ssthresh: 20.0 };
+        path.control.on_loss(&ack(1).loss(20), &mut path.window);
+        path.window.cwnd = path.window.ssthresh;
+        path.run(Duration::from_millis(100));
+        // Ten round trips of 0.53 segments.
+        assert!((path.window.cwnd - 14.0 - 5.3).abs() < 1.0, "{:?}", path.window);
+    }
+
+    #[test]
+    fn a_loss_below_the_last_maximum_gives_way_to_others() {
+        let mut control = Cubic::new(&Config::new(Profile::Rfc));
+        let mut window = Window { cwnd: 100.0, ssthresh: 50.0 };
+        control.on_loss(&ack(1).loss(100), &mut window);
+        assert_eq!((window.ssthresh, control.state.w_max), (70.0, 100.0));
+        window.cwnd = 80.0;
+        control.on_loss(&ack(1).loss(80), &mut window);
+        assert_eq!((window.ssthresh, control.state.w_max), (56.0, 68.0));
+        control.on_spurious(Instant::ZERO, &mut window);
+        assert_eq!(control.state.w_max, 100.0);
+    }
+
+    #[test]
+    fn linux_leaves_717_of_1024() {
+        let mut control = Cubic::new(&Config::new(Profile::Linux));
+        let mut window = Window { cwnd: 1024.0, ssthresh: 50.0 };
+        control.on_loss(&ack(1).loss(10), &mut window);
+        assert_eq!(window.ssthresh, 717.0);
+        control.on_timeout(&Loss { expiries: 1, ..ack(1).loss(10) }, &mut window);
+        assert_eq!((window.cwnd, control.state.w_max), (1.0, 0.0));
+    }
+
+    #[test]
+    fn an_idle_time_does_not_move_the_window_up_the_function() {
+        let mut control = Cubic::new(&Config::new(Profile::Rfc));
+        let mut window = Window { cwnd: 280.0, ssthresh: 280.0 };
+        control.state.w_max = 400.0;
+        control.grow(&ack(1), &mut window);
+        control.on_idle(Instant::ZERO, Duration::from_secs(20));
+        let before = window.cwnd;
+        control.grow(&ack(1).at_millis(20_000.0), &mut window);
+        assert!(window.cwnd - before < 0.02, "{window:?}");
+    }
+}
