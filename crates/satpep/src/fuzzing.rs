@@ -3,6 +3,7 @@
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason};
 use crate::handshake::Hello;
+use crate::payload::Stored;
 use crate::session::{Session, Urgency};
 use crate::{Cipher, PrivateKey};
 use units::{Bytes, Duration, Instant, Rate};
@@ -18,7 +19,7 @@ pub fn session(mut input: &[u8]) {
     let hello =
         Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 };
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut session = Session::new(&config, PeerId(0), 1, &hello, false, now);
+    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &hello, false, now);
     let own = session.open().expect("the first stream");
     session.write(own, &[7; 3000]);
     let mut buffer = [0; 1400];
@@ -26,7 +27,7 @@ pub fn session(mut input: &[u8]) {
         let Some((&length, rest)) = input.split_first() else { return };
         let (frames, rest) = rest.split_at(usize::from(length).min(rest.len()));
         input = rest;
-        if session.on_frames(now, number, frames).is_err() {
+        if session.on_frames(now, number, frames, 0).is_err() {
             session.abandon(ResetReason::Protocol).for_each(drop);
             return;
         }

@@ -7,7 +7,7 @@
 
 use crate::key::{PrivateKey, PublicKey};
 use crate::random::SecureRandom;
-use crate::seal::{Cipher, DataKey, Mode};
+use crate::seal::{Cipher, Mode, Sealing};
 use crate::wire::packet::{
     COOKIE, COOKIE_BYTES, COOKIE_NONCE, COOKIE_REPLY, INIT, INIT_HEADER, MAC, RESPONSE, RESPONSE_HEADER, TAG, read_u32,
 };
@@ -79,9 +79,9 @@ pub(crate) struct Identity {
 }
 
 /// The keys and facts of a finished handshake.
-pub(crate) struct Agreement {
-    pub(crate) send: DataKey,
-    pub(crate) receive: DataKey,
+pub(crate) struct Agreement<K> {
+    pub(crate) send: K,
+    pub(crate) receive: K,
     /// The index that the peer receives by.
     pub(crate) peer_index: u32,
     pub(crate) hello: Hello,
@@ -171,12 +171,12 @@ impl Identity {
     }
 
     /// Answers an init.
-    pub(crate) fn respond(
+    pub(crate) fn respond<K: Sealing>(
         &self,
         mut received: Received,
         hello: &Hello,
         local_index: u32,
-    ) -> Option<(Vec<u8>, Agreement)> {
+    ) -> Option<(Vec<u8>, Agreement<K>)> {
         let mut datagram = vec![RESPONSE, self.mode.code(), 0, 0];
         datagram.extend_from_slice(&local_index.to_be_bytes());
         datagram.extend_from_slice(&received.peer_index.to_be_bytes());
@@ -186,8 +186,8 @@ impl Identity {
         let (initiator_sends, responder_sends) = received.noise.dangerously_get_raw_split();
         let cipher = received.hello.cipher;
         let agreement = Agreement {
-            send: DataKey::derive(&responder_sends, self.mode, cipher),
-            receive: DataKey::derive(&initiator_sends, self.mode, cipher),
+            send: K::derive(&responder_sends, self.mode, cipher),
+            receive: K::derive(&initiator_sends, self.mode, cipher),
             peer_index: received.peer_index,
             hello: received.hello,
         };
@@ -195,7 +195,7 @@ impl Identity {
     }
 
     /// Reads the answer to `pending`, which stays usable if the answer is a forgery.
-    pub(crate) fn complete(&self, pending: &mut Pending, datagram: &[u8]) -> Result<Agreement, Refusal> {
+    pub(crate) fn complete<K: Sealing>(&self, pending: &mut Pending, datagram: &[u8]) -> Result<Agreement<K>, Refusal> {
         let mut hello = [0; HELLO];
         let message = &datagram[RESPONSE_HEADER..RESPONSE_LENGTH - 2 * MAC];
         match pending.noise.read_message(message, &mut hello) {
@@ -205,8 +205,8 @@ impl Identity {
         let hello = Hello::decode(&hello).ok_or(Refusal::NotAuthentic)?;
         let (initiator_sends, responder_sends) = pending.noise.dangerously_get_raw_split();
         Ok(Agreement {
-            send: DataKey::derive(&initiator_sends, self.mode, pending.cipher),
-            receive: DataKey::derive(&responder_sends, self.mode, pending.cipher),
+            send: K::derive(&initiator_sends, self.mode, pending.cipher),
+            receive: K::derive(&responder_sends, self.mode, pending.cipher),
             peer_index: read_u32(datagram, 4).ok_or(Refusal::NotAuthentic)?,
             hello,
         })
@@ -339,6 +339,7 @@ impl CryptoResolver for Seeded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::DataKey;
 
     fn identity(byte: u8, mode: Mode) -> Identity {
         Identity::new(PrivateKey::from_random([byte; 32]), mode)
@@ -363,14 +364,14 @@ mod tests {
         assert!(far.has_valid_mac1(&init, INIT_LENGTH));
         let received = far.receive(&init, &mut random).expect("authentic");
         assert_eq!((received.initiator, received.hello), (near.public, hello(10)));
-        let (response, at_far) = far.respond(received, &hello(20), 88).expect("response");
+        let (response, at_far) = far.respond::<DataKey>(received, &hello(20), 88).expect("response");
         assert!(near.has_valid_mac1(&response, RESPONSE_LENGTH));
-        let at_near = near.complete(&mut pending, &response).expect("authentic");
+        let at_near: Agreement<DataKey> = near.complete(&mut pending, &response).expect("authentic");
         assert_eq!((at_near.peer_index, at_far.peer_index, at_near.hello), (88, 77, hello(20)));
         let mut datagram = vec![0; 40];
-        at_near.send.seal(1, &mut datagram);
+        at_near.send.seal(1, &mut datagram, 0);
         assert!(at_far.receive.open(1, &mut datagram).is_ok());
-        at_far.send.seal(1, &mut datagram);
+        at_far.send.seal(1, &mut datagram, 0);
         assert!(at_near.receive.open(1, &mut datagram).is_ok());
     }
 
@@ -380,11 +381,11 @@ mod tests {
         let mut random = SecureRandom::new([3; 32]);
         let (init, mut pending) = near.initiate(&far.public, &hello(10), 77, None, &mut random).expect("init");
         let received = far.receive(&init, &mut random).expect("authentic");
-        let (response, _) = far.respond(received, &hello(20), 88).expect("response");
+        let (response, _) = far.respond::<DataKey>(received, &hello(20), 88).expect("response");
         let mut forged = response.clone();
         forged[RESPONSE_HEADER + 40] ^= 1;
-        assert!(near.complete(&mut pending, &forged).is_err());
-        assert!(near.complete(&mut pending, &response).is_ok());
+        assert!(near.complete::<DataKey>(&mut pending, &forged).is_err());
+        assert!(near.complete::<DataKey>(&mut pending, &response).is_ok());
     }
 
     #[test]

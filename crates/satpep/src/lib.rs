@@ -20,6 +20,7 @@
 //! | `endpoint` | all sessions of a link: handshakes, keys, whose turn it is |
 //! | `session` | one pair of gateways: frames in, frames out, streams, credits |
 //! | `stream` | the two halves of a stream and their pages of memory |
+//! | `payload` | bytes stored, or elided for the simulator |
 //! | `ledger` | datagrams under way and their fate |
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
@@ -39,6 +40,7 @@ mod key;
 mod ledger;
 mod mtu;
 mod pacer;
+mod payload;
 mod random;
 mod received;
 mod repair;
@@ -54,5 +56,6 @@ pub use config::{ConfigError, EndpointConfig, PeerConfig};
 pub use endpoint::{Endpoint, Transmit};
 pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 pub use key::{KeyError, PrivateKey, PublicKey};
+pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, PeerStats, StreamStats};

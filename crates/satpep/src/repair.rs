@@ -7,9 +7,11 @@
 //! symbols for restores their stream frames at once. Acknowledgements still name what was lost: repair replaces the
 //! wait for a retransmission, not the record of losses, which sizes the next block.
 
+use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader, Writer};
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 /// The most datagrams in one block: larger transfers make several.
 pub(crate) const MAX_BLOCK: usize = 512;
@@ -22,6 +24,21 @@ pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 2 + 2) + 1;
 /// decoding then gives is noticed and not delivered.
 const CHECKSUM: usize = 4;
 
+/// A datagram's stream frames in canonical form, or what was coded of such or decoded. Where bytes were left out of the
+/// frames, the code works on what is there; what is not counts with every length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Symbol {
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes left out.
+    pub(crate) elided: usize,
+}
+
+impl Symbol {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.elided
+    }
+}
+
 /// A recovery symbol to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RepairSymbol {
@@ -31,13 +48,13 @@ pub(crate) struct RepairSymbol {
     pub(crate) recovery: usize,
     /// Which of them this is.
     pub(crate) index: usize,
-    pub(crate) data: Vec<u8>,
+    pub(crate) symbol: Symbol,
 }
 
 impl RepairSymbol {
     /// Whether a symbol that a peer sent can belong to a block at all.
     pub(crate) fn is_sound(&self) -> bool {
-        let length = self.data.len();
+        let length = self.symbol.bytes.len();
         let block = (1..=MAX_BLOCK).contains(&self.count) && (1..=MAX_RECOVERY).contains(&self.recovery);
         block && self.index < self.recovery && length > CHECKSUM && length.is_multiple_of(2)
     }
@@ -88,24 +105,31 @@ impl LossEstimate {
 }
 
 /// Recovery symbols for a block of symbols, which are padded to one length.
-pub(crate) fn encode(first: u64, symbols: &[Vec<u8>], recovery: usize) -> Vec<RepairSymbol> {
+pub(crate) fn encode(first: u64, symbols: &[Symbol], recovery: usize) -> Vec<RepairSymbol> {
     let count = symbols.len();
-    let longest = symbols.iter().map(Vec::len).max().unwrap_or(0);
+    let longest = symbols.iter().map(|symbol| symbol.bytes.len()).max().unwrap_or(0);
     if longest == 0 {
         return Vec::new();
     }
-    let length = (CHECKSUM + longest).next_multiple_of(2);
+    let length = shard_length(longest);
+    let elided = shard_length(symbols.iter().map(Symbol::len).max().unwrap_or(0)) - length;
     let Ok(mut encoder) = ReedSolomonEncoder::new(count, recovery, length) else { return Vec::new() };
     let mut shard = vec![0; length];
     for symbol in symbols {
-        fill_shard(&mut shard, symbol);
+        fill_shard(&mut shard, &symbol.bytes);
         if encoder.add_original_shard(&shard).is_err() {
             return Vec::new();
         }
     }
     let Ok(encoded) = encoder.encode() else { return Vec::new() };
     let symbols = encoded.recovery_iter().enumerate();
-    symbols.map(|(index, data)| RepairSymbol { first, count, recovery, index, data: data.to_vec() }).collect()
+    let symbols = symbols.map(|(index, data)| (index, Symbol { bytes: data.to_vec(), elided }));
+    symbols.map(|(index, symbol)| RepairSymbol { first, count, recovery, index, symbol }).collect()
+}
+
+/// The length of a symbol of `length` bytes in the form that is encoded.
+fn shard_length(length: usize) -> usize {
+    (CHECKSUM + length).next_multiple_of(2)
 }
 
 /// Puts a symbol into the form that is encoded: checksum, symbol, zeros (which read as padding).
@@ -128,35 +152,38 @@ fn checksum(body: &[u8]) -> [u8; CHECKSUM] {
 }
 
 /// The canonical form of a datagram's stream frames, written by `write`.
-pub(crate) fn symbol(capacity: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-    let mut buffer = vec![0; capacity];
-    let mut writer = Writer::new(&mut buffer);
+pub(crate) fn symbol(capacity: usize, write: impl FnOnce(&mut Writer<'_>)) -> Symbol {
+    let mut bytes = vec![0; capacity];
+    let mut writer = Writer::new(&mut bytes);
     write(&mut writer);
-    let length = writer.len();
-    buffer.truncate(length);
-    buffer
+    let (length, elided) = (writer.len(), writer.elided());
+    bytes.truncate(length - elided);
+    Symbol { bytes, elided }
 }
 
 /// The receiver's memory of recent datagrams, and of blocks that miss some.
-pub(crate) struct Restorer {
+pub(crate) struct Restorer<P> {
     /// Number of the first entry.
     first: u64,
-    symbols: VecDeque<Option<Vec<u8>>>,
+    symbols: VecDeque<Option<Symbol>>,
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
+    payload: PhantomData<P>,
 }
 
 struct Block {
     first: u64,
     count: usize,
     recovery: usize,
+    /// Of each symbol, what is there and what was left out.
     length: usize,
+    elided: usize,
     parts: Vec<(usize, Vec<u8>)>,
     done: bool,
 }
 
-impl Restorer {
+impl<P: Payload> Restorer<P> {
     /// Blocks remembered at once.
     const MAX_BLOCKS: usize = 64;
     /// Datagrams remembered at most, however small they are.
@@ -165,12 +192,12 @@ impl Restorer {
     /// A memory of `max_bytes` of datagrams.
     pub(crate) fn new(max_bytes: u64) -> Self {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        Self { first: 0, symbols: VecDeque::new(), bytes: 0, max_bytes, blocks: VecDeque::new() }
+        Self { first: 0, symbols: VecDeque::new(), bytes: 0, max_bytes, blocks: VecDeque::new(), payload: PhantomData }
     }
 
     /// Remembers the stream frames of a datagram that arrived.
-    pub(crate) fn remember(&mut self, number: u64, frames: &[u8]) {
-        let symbol = canonical(frames);
+    pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
+        let symbol = canonical::<P>(frames, elided);
         if self.symbols.is_empty() {
             self.first = number;
         }
@@ -194,15 +221,16 @@ impl Restorer {
         }
     }
 
-    fn symbol(&self, number: u64) -> Option<&Vec<u8>> {
+    fn symbol(&self, number: u64) -> Option<&Symbol> {
         self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
     /// Takes a recovery symbol; returns the symbols of lost datagrams that can be restored with it.
-    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) -> Vec<Vec<u8>> {
-        let RepairSymbol { first, count, recovery, index, data } = symbol;
+    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) -> Vec<Symbol> {
+        let RepairSymbol { first, count, recovery, index, symbol: Symbol { bytes, elided } } = symbol;
         let wanted = |block: &Block| {
-            (block.first, block.count, block.recovery, block.length) == (first, count, recovery, data.len())
+            (block.first, block.count, block.recovery, block.length, block.elided)
+                == (first, count, recovery, bytes.len(), elided)
         };
         let at = match self.blocks.iter().position(wanted) {
             Some(at) => at,
@@ -210,8 +238,8 @@ impl Restorer {
                 if self.blocks.len() >= Self::MAX_BLOCKS {
                     self.blocks.pop_front();
                 }
-                let parts = Vec::new();
-                self.blocks.push_back(Block { first, count, recovery, length: data.len(), parts, done: false });
+                let (length, parts) = (bytes.len(), Vec::new());
+                self.blocks.push_back(Block { first, count, recovery, length, elided, parts, done: false });
                 self.blocks.len() - 1
             }
         };
@@ -220,7 +248,7 @@ impl Restorer {
         if block.done || block.parts.iter().any(|(known, _)| *known == index) {
             return Vec::new();
         }
-        block.parts.push((index, data));
+        block.parts.push((index, bytes));
         if missing > block.parts.len() {
             return Vec::new();
         }
@@ -229,14 +257,14 @@ impl Restorer {
         if missing == 0 { Vec::new() } else { self.decode(&self.blocks[at], &parts).unwrap_or_default() }
     }
 
-    fn decode(&self, block: &Block, parts: &[(usize, Vec<u8>)]) -> Result<Vec<Vec<u8>>, reed_solomon_simd::Error> {
+    fn decode(&self, block: &Block, parts: &[(usize, Vec<u8>)]) -> Result<Vec<Symbol>, reed_solomon_simd::Error> {
         let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, block.length)?;
         let mut shard = vec![0; block.length];
         for at in 0..block.count {
             // A symbol longer than the block's is not the one that the sender encoded.
-            let fits = |symbol: &&Vec<u8>| CHECKSUM + symbol.len() <= block.length;
+            let fits = |symbol: &&Symbol| CHECKSUM + symbol.bytes.len() <= block.length;
             if let Some(symbol) = self.symbol(block.first + at as u64).filter(fits) {
-                fill_shard(&mut shard, symbol);
+                fill_shard(&mut shard, &symbol.bytes);
                 decoder.add_original_shard(at, &shard)?;
             }
         }
@@ -246,17 +274,19 @@ impl Restorer {
         let decoded = decoder.decode()?;
         let restored = decoded.restored_original_iter().map(|(_, shard)| shard.split_at(CHECKSUM));
         let sound = restored.filter(|(sum, body)| *sum == checksum(body));
-        Ok(sound.map(|(_, body)| body.to_vec()).collect())
+        // Of a symbol alone it is not known how much was left out: at most all of the longest.
+        let elided = if block.elided == 0 { 0 } else { block.length + block.elided };
+        Ok(sound.map(|(_, body)| Symbol { bytes: body.to_vec(), elided }).collect())
     }
 }
 
 /// The stream frames among `frames`, each with its length spelt out.
-fn canonical(frames: &[u8]) -> Vec<u8> {
-    symbol(frames.len() + HEADROOM, |writer| {
-        let mut reader = Reader::new(frames);
+fn canonical<P: Payload>(frames: &[u8], elided: usize) -> Symbol {
+    symbol(frames.len() + elided + HEADROOM, |writer| {
+        let mut reader = Reader::<P>::with_elided(frames, elided);
         while let Ok(Some(frame)) = reader.next() {
-            if let Frame::Stream { stream, offset, data, fin } = frame
-                && let Some(space) = writer.stream_with_length(stream, offset, data.len(), fin)
+            if let Frame::Stream { stream, offset, data, elided, fin } = frame
+                && let Some(space) = writer.stream_with_length::<P>(stream, offset, data.len() + elided, fin)
             {
                 space.copy_from_slice(data);
             }
@@ -267,13 +297,16 @@ fn canonical(frames: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::Stored;
     use proptest::prelude::*;
 
     fn datagram(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
-        symbol(1400, |writer| {
-            writer.stream(number % 3, number * 1000, data.len(), number.is_multiple_of(5)).copy_from_slice(&data)
-        })
+        let symbol = symbol(1400, |writer| {
+            let fin = number.is_multiple_of(5);
+            writer.stream::<Stored>(number % 3, number * 1000, data.len(), fin).copy_from_slice(&data)
+        });
+        symbol.bytes
     }
 
     proptest! {
@@ -282,22 +315,22 @@ mod tests {
             count in 1usize..120, recovery in 1usize..20, seed in any::<u64>()
         ) {
             let random = units::CounterRandom::new(seed, 0);
-            let symbols: Vec<_> = (0..count as u64).map(|number| canonical(&datagram(number))).collect();
+            let symbols: Vec<_> = (0..count as u64).map(|number| canonical::<Stored>(&datagram(number), 0)).collect();
             let mut order: Vec<u64> = (0..(count + recovery) as u64).collect();
             order.sort_by_key(|packet| random.at(*packet));
             let lost = &order[..recovery];
-            let mut restorer = Restorer::new(1 << 20);
+            let mut restorer = Restorer::<Stored>::new(1 << 20);
             let arrived = (0..count as u64).filter(|number| !lost.contains(number));
-            arrived.for_each(|number| restorer.remember(number, &datagram(number)));
+            arrived.for_each(|number| restorer.remember(number, &datagram(number), 0));
             let repairs = encode(0, &symbols, recovery);
             prop_assert_eq!(repairs.len(), recovery);
             let arrived = repairs.into_iter().filter(|repair| !lost.contains(&(count as u64 + repair.index as u64)));
             let restored: Vec<_> = arrived.flat_map(|repair| restorer.on_repair(repair)).collect();
             let expected: Vec<_> = (0..count).filter(|number| lost.contains(&(*number as u64))).collect();
             prop_assert_eq!(restored.len(), expected.len());
-            for (symbol, number) in restored.iter().zip(expected) {
-                prop_assert_eq!(&symbol[..symbols[number].len()], &symbols[number][..]);
-                prop_assert!(symbol[symbols[number].len()..].iter().all(|byte| *byte == 0));
+            for (symbol, number) in restored.iter().map(|symbol| &symbol.bytes).zip(expected) {
+                prop_assert_eq!(&symbol[..symbols[number].bytes.len()], &symbols[number].bytes[..]);
+                prop_assert!(symbol[symbols[number].bytes.len()..].iter().all(|byte| *byte == 0));
             }
         }
     }
@@ -317,10 +350,10 @@ mod tests {
 
     #[test]
     fn a_disagreement_on_a_symbol_is_noticed() {
-        let symbols: Vec<_> = (0..10).map(|number| canonical(&datagram(number))).collect();
-        let mut restorer = Restorer::new(1 << 20);
-        (1..9).for_each(|number| restorer.remember(number, &datagram(number)));
-        restorer.remember(9, &datagram(8));
+        let symbols: Vec<_> = (0..10).map(|number| canonical::<Stored>(&datagram(number), 0)).collect();
+        let mut restorer = Restorer::<Stored>::new(1 << 20);
+        (1..9).for_each(|number| restorer.remember(number, &datagram(number), 0));
+        restorer.remember(9, &datagram(8), 0);
         let restored: Vec<_> =
             encode(0, &symbols, 1).into_iter().flat_map(|repair| restorer.on_repair(repair)).collect();
         assert!(restored.is_empty());
@@ -328,10 +361,10 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_the_numbers() {
-        let mut restorer = Restorer::new(100_000);
+        let mut restorer = Restorer::<Stored>::new(100_000);
         for number in (0..200_000).chain([1 << 40, (1 << 40) + 3, 5]) {
-            restorer.remember(number, &datagram(number % 16));
-            assert!(restorer.bytes <= 100_000 && restorer.symbols.len() <= Restorer::MAX_SYMBOLS);
+            restorer.remember(number, &datagram(number % 16), 0);
+            assert!(restorer.bytes <= 100_000 && restorer.symbols.len() <= Restorer::<Stored>::MAX_SYMBOLS);
         }
     }
 }

@@ -62,19 +62,61 @@ impl Cipher {
     }
 }
 
+/// How data datagrams are sealed and opened, with one direction's key.
+pub trait Sealing {
+    /// Derives the key from one half of the Noise split.
+    fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self;
+
+    /// Seals `datagram` in place: head, frames, and [`TAG`] bytes of space for the tag. The head and the frames that are
+    /// not elided take `head` bytes. `number` is never used twice with one key.
+    fn seal(&self, number: u64, datagram: &mut [u8], head: usize);
+
+    /// Opens `datagram` in place and returns its frames.
+    ///
+    /// # Errors
+    /// If it does not open.
+    fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic>;
+}
+
+/// Of [`Elided`](crate::Elided) datagrams: no key and no tag. Where a datagram has its tag, there is the length of its
+/// head, for who takes it out of the buffer.
+pub struct Unsealed;
+
+impl Unsealed {
+    /// The length of the head of a datagram that was "sealed".
+    pub(crate) fn head(datagram: &[u8]) -> usize {
+        let at = datagram.len() - TAG;
+        usize::from(u16::from_be_bytes([datagram[at], datagram[at + 1]]))
+    }
+}
+
+impl Sealing for Unsealed {
+    fn derive(_secret: &[u8; 32], _mode: Mode, _cipher: Cipher) -> Self {
+        Self
+    }
+
+    fn seal(&self, _number: u64, datagram: &mut [u8], head: usize) {
+        let at = datagram.len() - TAG;
+        datagram[at..at + 2].copy_from_slice(&(head as u16).to_be_bytes());
+    }
+
+    fn open<'a>(&self, _number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
+        datagram.get(DATA_HEADER..).ok_or(NotAuthentic)
+    }
+}
+
 /// One direction's key.
-pub(crate) struct DataKey {
+pub struct DataKey {
     key: LessSafeKey,
     mode: Mode,
 }
 
 /// A datagram that does not open: forged, damaged, or sealed with another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotAuthentic;
+pub struct NotAuthentic;
 
-impl DataKey {
-    /// Derives the key from one half of the Noise split.
-    pub(crate) fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self {
+impl Sealing for DataKey {
+    fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self {
         let label: &[u8] = match mode {
             Mode::Encrypted => b"bentpipe data, encrypted",
             Mode::Clear => b"bentpipe data, in clear",
@@ -85,9 +127,7 @@ impl DataKey {
         Self { key: LessSafeKey::new(UnboundKey::from(okm)), mode }
     }
 
-    /// Seals `datagram` in place: head, frames, and [`TAG`] bytes of space for the tag. `number` is never used twice
-    /// with one key.
-    pub(crate) fn seal(&self, number: u64, datagram: &mut [u8]) {
+    fn seal(&self, number: u64, datagram: &mut [u8], _head: usize) {
         let (message, tag_space) = datagram.split_at_mut(datagram.len() - TAG);
         let tag = match self.mode {
             Mode::Encrypted => {
@@ -99,8 +139,7 @@ impl DataKey {
         tag_space.copy_from_slice(tag.expect("a datagram is shorter than an AEAD's limit").as_ref());
     }
 
-    /// Opens `datagram` in place and returns its frames.
-    pub(crate) fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
+    fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
         match self.mode {
             Mode::Encrypted => {
                 let (head, sealed) = datagram.split_at_mut_checked(DATA_HEADER).ok_or(NotAuthentic)?;
@@ -131,7 +170,7 @@ mod tests {
         let mut datagram = vec![4, 0, 0, 0, 1, 0, 0, 0, number as u8];
         datagram.extend_from_slice(frames);
         datagram.extend_from_slice(&[0; TAG]);
-        key.seal(number, &mut datagram);
+        key.seal(number, &mut datagram, 0);
         datagram
     }
 

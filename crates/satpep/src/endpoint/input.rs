@@ -4,8 +4,12 @@ use super::Endpoint;
 use super::peer::KeyPair;
 use crate::event::{Event, PeerId, ResetReason};
 use crate::handshake::{Hello, INIT_LENGTH, RESPONSE_LENGTH, Refusal};
+use crate::payload::{Elided, Payload, Stored};
+use crate::seal::Sealing;
 use crate::session::Session;
-use crate::wire::packet::{COOKIE, COOKIE_REPLY, DATA, DataHeader, INIT, RESPONSE, expand_number, read_u32};
+use crate::wire::packet::{
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, RESPONSE, expand_number, read_u32,
+};
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
@@ -16,12 +20,26 @@ const BUSY: u32 = 20;
 /// Handshakes in a second above which none is answered even with a cookie, and cookies sent in a second.
 const FLOODED: u32 = 200;
 
-impl Endpoint {
+impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.on_datagram(now, from, datagram, 0);
+    }
+}
+
+impl Endpoint<Elided> {
+    /// Takes in a datagram of `size` bytes whose head is `head`.
+    pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
+        self.on_datagram(now, from, head, size.saturating_sub(head.len()));
+    }
+}
+
+impl<P: Payload> Endpoint<P> {
+    /// Takes in a datagram that `elided` bytes were left out of.
+    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize) {
         match (datagram.first(), datagram.len()) {
-            (Some(&DATA), _) => self.on_data(now, from, datagram),
+            (Some(&DATA), _) => self.on_data(now, from, datagram, elided),
             (Some(&INIT), INIT_LENGTH) => self.on_init(now, from, datagram),
             (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, from, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
@@ -29,8 +47,9 @@ impl Endpoint {
         }
     }
 
-    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        let Some(header) = DataHeader::read(datagram) else {
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize) {
+        let size = datagram.len() + elided;
+        let Some(header) = DataHeader::read(datagram, size) else {
             self.stats.dropped.malformed += 1;
             return;
         };
@@ -58,20 +77,27 @@ impl Endpoint {
             self.stats.dropped.replayed += 1;
             return;
         }
-        let length = datagram.len();
         let Ok(frames) = pair.receive.open(number, datagram) else {
             self.stats.dropped.not_authentic += 1;
             return;
         };
         self.stats.received_packets += 1;
-        self.stats.received_ip_bytes += (length + super::output::ip_overhead(&from)) as u64;
+        self.stats.received_ip_bytes += (size + super::output::ip_overhead(&from)) as u64;
         if peer.is_unconfirmed(header.receiver) {
             self.confirm(now, id);
         }
-        self.on_authentic(now, id, from, number, frames);
+        let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
+        self.on_authentic(now, id, (from, number), frames, elided);
     }
 
-    fn on_authentic(&mut self, now: Instant, id: PeerId, from: SocketAddr, number: u64, frames: &[u8]) {
+    fn on_authentic(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        (from, number): (SocketAddr, u64),
+        frames: &[u8],
+        elided: usize,
+    ) {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         // The newest datagram tells where the peer is now; an older one may have been held back by someone.
@@ -79,7 +105,7 @@ impl Endpoint {
             peer.address = Some(from);
         }
         session.on_heard(now);
-        let ended = match session.on_frames(now, number, frames) {
+        let ended = match session.on_frames(now, number, frames, elided) {
             Ok(()) => session.closed.then_some(ResetReason::Shutdown),
             Err(_) => Some(ResetReason::Protocol),
         };
@@ -97,7 +123,7 @@ impl Endpoint {
     }
 
     /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
-    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair, hello: &Hello) {
+    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, hello: &Hello) {
         self.stats.handshakes += 1;
         let continues =
             self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
@@ -123,7 +149,7 @@ impl Endpoint {
 
     /// Ends a session for good: both sides begin anew with the next handshake.
     fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
-        let was_silent = self.peers[id.index()].session.as_ref().is_some_and(Session::is_silent);
+        let was_silent = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_silent);
         self.drop_session(id, reason);
         if !was_silent {
             self.events.push_back(Event::PeerSilent(id));

@@ -17,10 +17,13 @@ use crate::config::{ConfigError, EndpointConfig, PeerConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
 use crate::pacer::Pacer;
+use crate::payload::{Elided, Payload, Stored};
 use crate::random::SecureRandom;
 use crate::scheduler::Scheduler;
+use crate::seal::Unsealed;
 use crate::session::Session;
 use crate::stats::{EndpointStats, PeerStats, StreamStats};
+use crate::wire::packet::DATA;
 use peer::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -40,6 +43,17 @@ pub struct Transmit {
     pub segment_size: usize,
 }
 
+impl Transmit {
+    /// The datagrams of an endpoint of [`Elided`] bytes, each with its head and its size, the bytes left out included.
+    /// `buffer` is what [`Endpoint::poll_transmit`] was given.
+    pub fn elided<'a>(&self, buffer: &'a [u8]) -> impl Iterator<Item = (&'a [u8], usize)> + use<'a> {
+        buffer[..self.size].chunks(self.segment_size).map(|datagram| {
+            let head = if datagram[0] == DATA { Unsealed::head(datagram) } else { datagram.len() };
+            (&datagram[..head], datagram.len())
+        })
+    }
+}
+
 /// The satellite transport of one gateway over one link, without a socket or a clock of its own.
 ///
 /// # Driving it
@@ -51,7 +65,10 @@ pub struct Transmit {
 /// 4. Wait for input, or until [`next_timeout`](Self::next_timeout), which any of these calls may have changed.
 ///
 /// `now` never goes back from one call to the next. Calls with the name of a stream that is gone do nothing.
-pub struct Endpoint {
+///
+/// An endpoint of [`Elided`] bytes is that of a simulation: the same protocol on lengths alone. It cannot take what comes
+/// from a socket, and nothing that it sends is sealed.
+pub struct Endpoint<P: Payload = Stored> {
     config: EndpointConfig,
     identity: Identity,
     random: SecureRandom,
@@ -60,7 +77,7 @@ pub struct Endpoint {
     handshake_load: HandshakeLoad,
     started: Instant,
     unix_start: u64,
-    peers: Vec<Peer>,
+    peers: Vec<Peer<P>>,
     by_key: BTreeMap<crate::PublicKey, PeerId>,
     pacer: Pacer,
     capacity: Rate,
@@ -99,13 +116,55 @@ impl HandshakeLoad {
     }
 }
 
-impl Endpoint {
-    /// The proxied traffic keeps at least this share of the link, whatever else is on it.
-    const LEAST_SHARE: f64 = 0.1;
-
+impl Endpoint<Stored> {
     /// An endpoint without peers. `unix_time` is nanoseconds since 1970: handshakes carry it so that none is accepted
     /// twice, so it must not go back between runs. `seed` must be random and secret.
     pub fn new(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
+        Self::start(config, now, unix_time, seed)
+    }
+
+    /// Lends the stream's buffer to `read`, which returns how many bytes it put there. The buffer is empty if there is
+    /// no space now; [`Event::Writable`] follows then.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn write_with<E>(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
+            Some(session) => {
+                let result = session.write_with(id, read);
+                self.refresh(now, id.peer);
+                result
+            }
+            None => read(&mut []),
+        }
+    }
+}
+
+impl Endpoint<Elided> {
+    /// An endpoint without peers for a simulation. Whatever the mode and the cipher, nothing is sealed.
+    pub fn simulated(config: EndpointConfig, now: Instant, seed: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_be_bytes());
+        Self::start(config, now, now.as_nanos() + 1, bytes)
+    }
+
+    /// Writes `length` bytes of which only the number counts, after the first of the stream those too that are kept: they
+    /// are zeros. Returns how many it took. When it takes fewer than offered, [`Event::Writable`] follows.
+    pub fn write_elided(&mut self, now: Instant, id: StreamId, length: usize) -> usize {
+        self.with_session(now, id, |session| session.write_elided(id, length)).unwrap_or(0)
+    }
+}
+
+impl<P: Payload> Endpoint<P> {
+    /// The proxied traffic keeps at least this share of the link, whatever else is on it.
+    const LEAST_SHARE: f64 = 0.1;
+
+    fn start(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         let mut random = SecureRandom::new(seed);
         let identity = Identity::new(config.private_key.clone(), config.mode);
         let mut endpoint = Self {
@@ -230,27 +289,6 @@ impl Endpoint {
         self.with_session(now, id, |session| session.write(id, data)).unwrap_or(0)
     }
 
-    /// Lends the stream's buffer to `read`, which returns how many bytes it put there. The buffer is empty if there is
-    /// no space now; [`Event::Writable`] follows then.
-    ///
-    /// # Errors
-    /// Those of `read`.
-    pub fn write_with<E>(
-        &mut self,
-        now: Instant,
-        id: StreamId,
-        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<usize, E> {
-        match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
-            Some(session) => {
-                let result = session.write_with(id, read);
-                self.refresh(now, id.peer);
-                result
-            }
-            None => read(&mut []),
-        }
-    }
-
     /// Ends this side's direction after the last byte written.
     pub fn finish(&mut self, now: Instant, id: StreamId) {
         self.with_session(now, id, |session| session.finish(id));
@@ -264,6 +302,11 @@ impl Endpoint {
     /// Lends the bytes that can be read, in order; returns how many of `slices` it filled.
     pub fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
         self.session(id).map_or(0, |session| session.readable(id, slices))
+    }
+
+    /// How many bytes can be read. Of [`Elided`] ones that is more than [`readable`](Self::readable) lends.
+    pub fn readable_len(&self, id: StreamId) -> u64 {
+        self.session(id).map_or(0, |session| session.readable_len(id))
     }
 
     /// Drops `bytes` bytes that were read, so that the peer may send more.
@@ -320,11 +363,11 @@ impl Endpoint {
         &self.stats
     }
 
-    fn session(&self, id: StreamId) -> Option<&Session> {
+    fn session(&self, id: StreamId) -> Option<&Session<P>> {
         self.peers.get(id.peer.index())?.session.as_ref()
     }
 
-    fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
+    fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session<P>) -> T) -> Option<T> {
         let session = self.peers.get_mut(id.peer.index())?.session.as_mut()?;
         let result = act(session);
         self.refresh(now, id.peer);

@@ -3,19 +3,21 @@
 use super::peer::Peer;
 use super::{Endpoint, Transmit};
 use crate::event::PeerId;
+use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows};
-use crate::session::Urgency;
+use crate::seal::Sealing;
+use crate::session::{Filled, Urgency};
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
 use std::net::SocketAddr;
 use units::Instant;
 
 /// The peers as the scheduler sees them.
-struct PeerFlows<'a> {
-    peers: &'a mut [Peer],
+struct PeerFlows<'a, P: Payload> {
+    peers: &'a mut [Peer<P>],
     now: Instant,
 }
 
-impl Flows<PeerId> for PeerFlows<'_> {
+impl<P: Payload> Flows<PeerId> for PeerFlows<'_, P> {
     fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
         let peer = self.peers.get_mut(id.index())?;
         let has_paced = peer.session.as_ref().is_some_and(|session| session.has_paced(self.now));
@@ -29,7 +31,7 @@ pub(super) fn ip_overhead(address: &SocketAddr) -> usize {
     if address.ip().to_canonical().is_ipv4() { 28 } else { 48 }
 }
 
-impl Peer {
+impl<P: Payload> Peer<P> {
     /// Whether there is somewhere to send to and a key to seal with.
     fn can_seal(&self) -> bool {
         let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
@@ -37,16 +39,17 @@ impl Peer {
     }
 }
 
-impl Peer {
+impl<P: Payload> Peer<P> {
     /// Whether the peer's own cap, if it has one, lets data go now.
     pub(super) fn is_within_cap(&self, now: Instant) -> bool {
         self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
     }
 }
 
-impl Endpoint {
+impl<P: Payload> Endpoint<P> {
     /// Fills `buffer` with what may be sent now, `None` if that is nothing. `buffer` has room for one datagram of the
-    /// configured MTU at least; with more room, several leave at once.
+    /// configured MTU at least; with more room, several leave at once. Of [`Elided`](crate::Elided) datagrams only the
+    /// heads are written: [`Transmit::elided`] finds them.
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buffer[..datagram.len()].copy_from_slice(&datagram);
@@ -119,7 +122,7 @@ impl Endpoint {
         let ip_size = session.poll_mtu_probe(now)?;
         let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
         let filled = session.fill_probe(now, &mut buffer[DATA_HEADER..size - TAG], ip_size);
-        seal(peer, filled.number, &mut buffer[..size]);
+        seal(peer, filled, &mut buffer[..size]);
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }))
     }
 
@@ -160,8 +163,8 @@ impl Endpoint {
 }
 
 /// Writes and seals one datagram of at most `max_size` bytes; returns where it goes and its length.
-fn fill_datagram(
-    peer: &mut Peer,
+fn fill_datagram<P: Payload>(
+    peer: &mut Peer<P>,
     now: Instant,
     buffer: &mut [u8],
     urgency: Urgency,
@@ -174,12 +177,12 @@ fn fill_datagram(
     let space = buffer.get_mut(DATA_HEADER..size.checked_sub(TAG)?)?;
     let filled = session.fill(now, space, headers + DATA_OVERHEAD, urgency)?;
     let size = DATA_OVERHEAD + filled.length;
-    seal(peer, filled.number, &mut buffer[..size]);
+    seal(peer, filled, &mut buffer[..size]);
     Some((to, size))
 }
 
-fn seal(peer: &Peer, number: u64, datagram: &mut [u8]) {
+fn seal<P: Payload>(peer: &Peer<P>, filled: Filled, datagram: &mut [u8]) {
     let Some(keys) = &peer.keys.current else { return };
-    DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(datagram);
-    keys.send.seal(number, datagram);
+    DataHeader { receiver: keys.peer_index, number_low: filled.number as u32 }.write(datagram);
+    keys.send.seal(filled.number, datagram, DATA_HEADER + filled.length - filled.elided);
 }

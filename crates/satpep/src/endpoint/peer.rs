@@ -3,21 +3,21 @@
 use crate::config::PeerConfig;
 use crate::handshake::{Agreement, Hello, Pending};
 use crate::pacer::Pacer;
+use crate::payload::Payload;
 use crate::scheduler::Place;
-use crate::seal::DataKey;
 use crate::session::Session;
 use crate::wire::packet::COOKIE_BYTES;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
-pub(super) struct Peer {
+pub(super) struct Peer<P: Payload> {
     pub(super) config: PeerConfig,
     /// Where it was last heard from, or is configured to be.
     pub(super) address: Option<SocketAddr>,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<Session<P>>,
     /// Names our side of the session; another one after each session that we gave up.
     pub(super) epoch: u64,
-    pub(super) keys: Keys,
+    pub(super) keys: Keys<P::Key>,
     pub(super) attempt: Option<Pending>,
     /// When the next handshake begins, if one is wanted.
     pub(super) attempt_at: Instant,
@@ -34,18 +34,23 @@ pub(super) struct Peer {
 
 /// The keys that datagrams may be sealed with: the current ones; those before, for datagrams still under way; and those
 /// of a handshake that we answered, until the peer uses them.
-#[derive(Default)]
-pub(super) struct Keys {
-    pub(super) current: Option<KeyPair>,
-    pub(super) previous: Option<KeyPair>,
-    pub(super) unconfirmed: Option<(KeyPair, Hello)>,
+pub(super) struct Keys<K> {
+    pub(super) current: Option<KeyPair<K>>,
+    pub(super) previous: Option<KeyPair<K>>,
+    pub(super) unconfirmed: Option<(KeyPair<K>, Hello)>,
 }
 
-pub(super) struct KeyPair {
+impl<K> Default for Keys<K> {
+    fn default() -> Self {
+        Self { current: None, previous: None, unconfirmed: None }
+    }
+}
+
+pub(super) struct KeyPair<K> {
     pub(super) local_index: u32,
     pub(super) peer_index: u32,
-    pub(super) send: DataKey,
-    pub(super) receive: DataKey,
+    pub(super) send: K,
+    pub(super) receive: K,
     pub(super) since: Instant,
     /// The number of the first datagram that may have been sealed with it.
     pub(super) first_number: u64,
@@ -53,7 +58,7 @@ pub(super) struct KeyPair {
     pub(super) ours: bool,
 }
 
-impl KeyPair {
+impl<K> KeyPair<K> {
     /// Keys are renewed after this time, as WireGuard does.
     const REKEY_AFTER: Duration = Duration::from_secs(120);
     /// Keys are renewed after this many datagrams: half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1).
@@ -61,7 +66,7 @@ impl KeyPair {
     /// Keys are not used for more datagrams than this, renewed or not.
     const MAX_DATAGRAMS: u64 = 1 << 24;
 
-    pub(super) fn new(agreement: Agreement, local_index: u32, ours: bool, now: Instant) -> (Self, Hello) {
+    pub(super) fn new(agreement: Agreement<K>, local_index: u32, ours: bool, now: Instant) -> (Self, Hello) {
         let Agreement { send, receive, peer_index, hello } = agreement;
         (Self { local_index, peer_index, send, receive, since: now, first_number: 0, ours }, hello)
     }
@@ -72,7 +77,7 @@ impl KeyPair {
     }
 }
 
-impl Peer {
+impl<P: Payload> Peer<P> {
     /// Handshakes are repeated after this time, and later each time up to five times as late.
     const RETRY: Duration = Duration::from_millis(1000);
 
@@ -105,10 +110,10 @@ impl Peer {
             (Some(keys), Some(session)) if !session.is_silent() => {
                 let sealed = session.ledger.next_number().saturating_sub(keys.first_number);
                 match keys.ours {
-                    true if sealed >= KeyPair::REKEY_AFTER_DATAGRAMS => Instant::ZERO,
-                    true => keys.since + KeyPair::REKEY_AFTER,
+                    true if sealed >= KeyPair::<P::Key>::REKEY_AFTER_DATAGRAMS => Instant::ZERO,
+                    true => keys.since + KeyPair::<P::Key>::REKEY_AFTER,
                     // The peer renews them; if it does not, we do.
-                    false => keys.since + KeyPair::REKEY_AFTER * 3 / 2,
+                    false => keys.since + KeyPair::<P::Key>::REKEY_AFTER * 3 / 2,
                 }
             }
             // A peer that was never called waits for a call; one that fell silent may have restarted.
@@ -129,7 +134,7 @@ impl Peer {
     pub(super) fn next_timeout(&self, now: Instant) -> Instant {
         let session = self.session.as_ref();
         let timers = session.map_or(Instant::FAR_FUTURE, |session| session.next_timeout(now));
-        let waits = |session: &Session| session.has_paced(now) || session.has_idle(now);
+        let waits = |session: &Session<P>| session.has_paced(now) || session.has_idle(now);
         let capped = match (&self.cap, session) {
             (Some(cap), Some(session)) if waits(session) && !cap.is_ready(now) => cap.next(),
             _ => Instant::FAR_FUTURE,
@@ -138,7 +143,7 @@ impl Peer {
     }
 
     /// The pair that a datagram names.
-    pub(super) fn key_pair(&self, local_index: u32) -> Option<&KeyPair> {
+    pub(super) fn key_pair(&self, local_index: u32) -> Option<&KeyPair<P::Key>> {
         let unconfirmed = self.keys.unconfirmed.as_ref().map(|(pair, _)| pair);
         [self.keys.current.as_ref(), self.keys.previous.as_ref(), unconfirmed]
             .into_iter()

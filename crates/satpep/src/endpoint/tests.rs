@@ -1,6 +1,7 @@
 //! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
 
 use super::*;
+use crate::seal::Sealing as _;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
 use crate::{PrivateKey, ResetReason};
@@ -63,7 +64,7 @@ impl Pair {
         let length = DATA_HEADER + writer.len() + TAG;
         datagram.truncate(length);
         DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(&mut datagram);
-        keys.send.seal(number, &mut datagram);
+        keys.send.seal(number, &mut datagram, length);
         datagram
     }
 }
@@ -76,10 +77,10 @@ fn events(end: &mut Endpoint) -> Vec<Event> {
 fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
     let violations: [fn(&mut Writer<'_>); 3] = [
         |writer| assert!(writer.ack(std::iter::once(0..1 << 40), 0, 0)),
-        |writer| writer.stream(0, 1 << 50, 5, false).fill(1),
+        |writer| writer.stream::<Stored>(0, 1 << 50, 5, false).fill(1),
         |writer| {
-            writer.stream(0, 0, 5, true).fill(1);
-            writer.stream(0, 0, 6, true).fill(1);
+            writer.stream::<Stored>(0, 0, 5, true).fill(1);
+            writer.stream::<Stored>(0, 0, 6, true).fill(1);
         },
     ];
     for violation in violations {

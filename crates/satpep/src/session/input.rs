@@ -3,22 +3,23 @@
 use super::{Broken, Session};
 use crate::event::Event;
 use crate::ledger::{SentFrame, Settled, StreamKey};
-use crate::repair::RepairSymbol;
+use crate::payload::Payload;
+use crate::repair::{RepairSymbol, Symbol};
 use crate::stream::{Sent, Stream};
 use crate::wire::frame::{AckFrame, Frame, Reader};
 use units::{Duration, Instant};
 
-impl Session {
-    /// Takes in the frames of an authentic datagram that was not seen before.
-    pub(crate) fn on_frames(&mut self, now: Instant, number: u64, frames: &[u8]) -> Result<(), Broken> {
-        let mut reader = Reader::new(frames);
+impl<P: Payload> Session<P> {
+    /// Takes in the frames of an authentic datagram that was not seen before and that `elided` bytes were left out of.
+    pub(crate) fn on_frames(&mut self, now: Instant, number: u64, frames: &[u8], elided: usize) -> Result<(), Broken> {
+        let mut reader = Reader::<P>::with_elided(frames, elided);
         let mut eliciting = false;
         while let Some(frame) = reader.next().map_err(|_| Broken)? {
             eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close);
             self.on_frame(now, number, frame)?;
         }
         if self.repairs() {
-            self.restorer.remember(number, frames);
+            self.restorer.remember(number, frames, elided);
         }
         self.received.record(now, number, eliciting, self.ack_delay());
         if self.round_ends <= now {
@@ -41,12 +42,13 @@ impl Session {
                 }
             }
             Frame::Close => self.closed = true,
-            Frame::Repair { back, count, recovery, index, symbol } => {
+            Frame::Repair { back, count, recovery, index, symbol, elided } => {
+                let symbol = Symbol { bytes: symbol.to_vec(), elided };
                 self.on_repair(number.checked_sub(back).ok_or(Broken)?, [count, recovery, index], symbol)?;
             }
-            Frame::Stream { stream, offset, data, fin } => {
+            Frame::Stream { stream, offset, data, elided, fin } => {
                 if let Some(key) = self.find_or_accept(stream, true)? {
-                    self.on_data(key, offset, data, fin)?;
+                    self.on_data(key, offset, data, elided, fin)?;
                 }
             }
         }
@@ -54,19 +56,19 @@ impl Session {
     }
 
     /// Restores what a recovery symbol allows to.
-    fn on_repair(&mut self, first: u64, block: [u64; 3], data: &[u8]) -> Result<(), Broken> {
+    fn on_repair(&mut self, first: u64, block: [u64; 3], symbol: Symbol) -> Result<(), Broken> {
         let [count, recovery, index] = block.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
-        let symbol = RepairSymbol { first, count, recovery, index, data: data.to_vec() };
+        let symbol = RepairSymbol { first, count, recovery, index, symbol };
         if !symbol.is_sound() {
             return Err(Broken);
         }
         for restored in self.restorer.on_repair(symbol) {
-            let mut reader = Reader::new(&restored);
+            let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
             while let Some(frame) = reader.next().map_err(|_| Broken)? {
-                let Frame::Stream { stream, offset, data, fin } = frame else { return Err(Broken) };
-                self.stats.restored_bytes += data.len() as u64;
+                let Frame::Stream { stream, offset, data, elided, fin } = frame else { return Err(Broken) };
+                self.stats.restored_bytes += (data.len() + elided) as u64;
                 if let Some(key) = self.find_or_accept(stream, true)? {
-                    self.on_data(key, offset, data, fin)?;
+                    self.on_data(key, offset, data, elided, fin)?;
                 }
             }
         }
@@ -107,16 +109,16 @@ impl Session {
         StreamKey { slot, number }
     }
 
-    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], fin: bool) -> Result<(), Broken> {
+    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], elided: usize, fin: bool) -> Result<(), Broken> {
         let stream = self.streams.get_mut(key.slot as usize).ok_or(Broken)?;
-        let moved = stream.receive.receive(&mut self.pages, offset, data, fin).map_err(|_| Broken)?;
+        let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin).map_err(|_| Broken)?;
         if !self.credit.on_received(moved) {
             return Err(Broken);
         }
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
         if stream.is_aborted() {
-            let dropped = stream.receive.discard(&mut self.pages);
+            let dropped = stream.receive.discard(&mut self.pool);
             self.credit.on_consumed(dropped);
             self.close_if_done(key);
         } else if stream.receive.take_news() {
@@ -213,7 +215,7 @@ impl Session {
                     return;
                 };
                 if !stream.is_aborted() {
-                    let freed = stream.send.on_acked(&mut self.pages, offset..offset + u64::from(length), fin);
+                    let freed = stream.send.on_acked(&mut self.pool, offset..offset + u64::from(length), fin);
                     self.credit.on_send_freed(freed);
                     self.close_if_done(key);
                 }

@@ -24,25 +24,25 @@ use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
 use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::MtuSearch;
+use crate::payload::Payload;
 use crate::received::Received;
 use crate::repair::{LossEstimate, RepairSymbol, Restorer};
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Flow, Flows, Scheduler};
 use crate::stats::PeerStats;
 use crate::stream::Stream;
-use crate::stream::pages::PagePool;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use units::RangeSet;
 use units::{Duration, Instant};
 
-pub(crate) use output::Urgency;
+pub(crate) use output::{Filled, Urgency};
 
 /// The peer broke the protocol: the session is beyond repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-pub(crate) struct Session {
+pub(crate) struct Session<P: Payload> {
     peer: PeerId,
     /// Tells this session's stream names from those of its predecessors.
     tag: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     mtu: MtuSearch,
     settled: Vec<Settled>,
 
-    streams: Slab<Stream>,
+    streams: Slab<Stream<P>>,
     slots: BTreeMap<u64, u32>,
     /// The parity of the numbers of streams that we open.
     own_parity: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Session {
     seen: RangeSet,
     peer_open: u32,
     max_streams: u32,
-    pages: PagePool,
+    pool: P::Pool,
     scheduler: Scheduler<StreamKey>,
     /// Streams with credits or resets to send.
     control: VecDeque<StreamKey>,
@@ -94,19 +94,19 @@ pub(crate) struct Session {
     repair_queue: VecDeque<RepairSymbol>,
     repaired_to: u64,
     loss: LossEstimate,
-    restorer: Restorer,
+    restorer: Restorer<P>,
 
     events: VecDeque<Event>,
     stats: PeerStats,
 }
 
 /// The streams of a session as the scheduler sees them.
-struct StreamFlows<'a> {
-    streams: &'a mut Slab<Stream>,
+struct StreamFlows<'a, P> {
+    streams: &'a mut Slab<Stream<P>>,
     session_credit: u64,
 }
 
-impl Flows<StreamKey> for StreamFlows<'_> {
+impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
     fn flow(&mut self, key: StreamKey) -> Option<Flow<'_>> {
         let stream = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)?;
         let busy = stream.has_data(self.session_credit);
@@ -114,7 +114,7 @@ impl Flows<StreamKey> for StreamFlows<'_> {
     }
 }
 
-impl Session {
+impl<P: Payload> Session<P> {
     /// Idle time after which the last datagrams get repair: long enough not to add some at every pause of a stream.
     const REPAIR_AFTER: Duration = Duration::from_millis(4);
     /// Below this round-trip time waiting for feedback costs less than repair.
@@ -149,7 +149,7 @@ impl Session {
             seen: RangeSet::new(),
             peer_open: 0,
             max_streams: config.max_streams,
-            pages: PagePool::default(),
+            pool: P::Pool::default(),
             scheduler: Scheduler::new(config.quantum()),
             control: VecDeque::new(),
             credit: credit::Credit::new(config, hello),
@@ -196,11 +196,11 @@ impl Session {
         (id.session == self.tag).then_some(StreamKey { slot: id.slot, number: id.number })
     }
 
-    fn stream(&self, key: StreamKey) -> Option<&Stream> {
+    fn stream(&self, key: StreamKey) -> Option<&Stream<P>> {
         self.streams.get(key.slot as usize).filter(|stream| stream.number == key.number)
     }
 
-    fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+    fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream<P>> {
         self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
     }
 
@@ -281,7 +281,7 @@ impl Session {
     }
 
     /// Ends all streams with `reason`. The session is not used afterwards.
-    pub(crate) fn abandon(&mut self, reason: ResetReason) -> impl Iterator<Item = Event> + '_ {
+    pub(crate) fn abandon(&mut self, reason: ResetReason) -> impl Iterator<Item = Event> + use<'_, P> {
         let keys: Vec<_> =
             self.streams.iter().map(|(slot, stream)| (slot, stream.number, stream.is_aborted())).collect();
         let open = keys.into_iter().filter(|(.., aborted)| !aborted);

@@ -2,7 +2,8 @@
 
 use super::{Session, StreamFlows};
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
-use crate::repair::{HEADROOM, MAX_BLOCK, encode, symbol};
+use crate::payload::Payload;
+use crate::repair::{HEADROOM, MAX_BLOCK, Symbol, encode, symbol};
 use crate::stream::Sent;
 use crate::wire::frame::Writer;
 use units::Instant;
@@ -23,9 +24,11 @@ pub(crate) enum Urgency {
 pub(crate) struct Filled {
     pub(crate) number: u64,
     pub(crate) length: usize,
+    /// How much of the length was left out.
+    pub(crate) elided: usize,
 }
 
-impl Session {
+impl<P: Payload> Session<P> {
     /// A floor is told when it rose by this many datagrams.
     const FLOOR_STEP: u64 = 64;
     /// Less room than this is not worth another stream frame.
@@ -61,10 +64,9 @@ impl Session {
     pub(crate) fn fill_probe(&mut self, now: Instant, space: &mut [u8], ip_size: u16) -> Filled {
         let mut writer = Writer::new(space);
         writer.ping();
-        writer.pad();
-        let length = writer.len();
+        writer.pad::<P>();
         let frames = SentFrames::from_slice(&[SentFrame::MtuProbe(ip_size)]);
-        self.record(now, length, usize::from(ip_size) - length, frames)
+        self.record(now, &writer, usize::from(ip_size) - writer.len(), frames)
     }
 
     /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
@@ -82,11 +84,11 @@ impl Session {
         if writer.is_empty() {
             return None;
         }
-        let length = writer.len();
-        Some(self.record(now, length, overhead, frames))
+        Some(self.record(now, &writer, overhead, frames))
     }
 
-    fn record(&mut self, now: Instant, length: usize, overhead: usize, frames: SentFrames) -> Filled {
+    fn record(&mut self, now: Instant, writer: &Writer<'_>, overhead: usize, frames: SentFrames) -> Filled {
+        let (length, elided) = (writer.len(), writer.elided());
         let number = self.ledger.next_number();
         let eliciting = !frames.is_empty();
         self.ledger.record(now, length + overhead, frames);
@@ -95,7 +97,7 @@ impl Session {
             self.unanswered_since.get_or_insert(now);
             self.probe_at = Some(self.probe_deadline(now));
         }
-        Filled { number, length }
+        Filled { number, length, elided }
     }
 
     /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
@@ -167,7 +169,7 @@ impl Session {
             let stream = &mut self.streams[key.slot as usize];
             let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
-            stream.send.copy(piece.offset, writer.stream(key.number, piece.offset, piece.length, piece.fin));
+            stream.send.copy(piece.offset, writer.stream::<P>(key.number, piece.offset, piece.length, piece.fin));
             stream.place.charge(piece.length + Self::LEAST_FRAME);
             self.credit.on_sent(piece.fresh as u64);
             self.stats.sent_bytes += piece.fresh as u64;
@@ -192,8 +194,9 @@ impl Session {
             let still_under_way = symbol.first + symbol.count as u64 > self.ledger.floor();
             let back = self.ledger.next_number() - symbol.first;
             let [count, recovery, index] = [symbol.count, symbol.recovery, symbol.index].map(|field| field as u64);
-            if still_under_way && writer.repair(back, count, recovery, index, &symbol.data) {
-                self.stats.repair_bytes += symbol.data.len() as u64;
+            let Symbol { bytes, elided } = &symbol.symbol;
+            if still_under_way && writer.repair([back, count, recovery, index], bytes, *elided) {
+                self.stats.repair_bytes += (bytes.len() + elided) as u64;
                 frames.push(SentFrame::Ping);
                 return;
             }
@@ -213,20 +216,20 @@ impl Session {
         }
         self.repaired_to = self.ledger.next_number();
         for block in symbols.chunks(MAX_BLOCK) {
-            let carry_data: Vec<Vec<u8>> = block.iter().map(|(_, symbol)| symbol.clone()).collect();
+            let carry_data: Vec<Symbol> = block.iter().map(|(_, symbol)| symbol.clone()).collect();
             self.repair_queue.extend(encode(block[0].0, &carry_data, self.loss.recovery_for(block.len())));
         }
     }
 
     /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    fn symbol(&self, frames: &SentFrames) -> Option<Vec<u8>> {
+    fn symbol(&self, frames: &SentFrames) -> Option<Symbol> {
         let mut complete = true;
         let symbol = symbol(usize::from(self.mtu.current()), |writer| {
             for frame in frames {
                 let SentFrame::Stream { key, offset, length, fin } = *frame else { continue };
                 let stream =
                     self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
-                let space = writer.stream_with_length(key.number, offset, usize::from(length), fin);
+                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
                 match (stream, space) {
                     (Some(stream), Some(space)) => stream.send.copy(offset, space),
                     _ => complete = false,

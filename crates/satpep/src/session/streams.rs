@@ -4,11 +4,12 @@ use super::Session;
 use crate::ResetReason;
 use crate::event::{Event, OpenError, StreamId};
 use crate::ledger::StreamKey;
+use crate::payload::{Elided, Payload, Stored};
 use crate::stats::StreamStats;
 use crate::stream::Sent;
 use std::io::IoSlice;
 
-impl Session {
+impl<P: Payload> Session<P> {
     pub(crate) fn open(&mut self) -> Result<StreamId, OpenError> {
         if self.own_open >= self.peer_max_streams {
             return Err(OpenError::TooManyStreams);
@@ -36,36 +37,9 @@ impl Session {
         }
         if length > 0 {
             let stream = &mut self.streams[key.slot as usize];
-            stream.send.write(&mut self.pages, &data[..length]);
+            stream.send.write(&mut self.pool, &data[..length]);
             self.credit.on_written(length as u64);
             self.activate(key);
-        }
-        length
-    }
-
-    pub(crate) fn write_with<E>(
-        &mut self,
-        id: StreamId,
-        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<usize, E> {
-        let space = self.write_space(id);
-        let Some(key) = self.key(id).filter(|_| space > 0) else {
-            if let Some(key) = self.key(id) {
-                self.wait_for_space(key);
-            }
-            return read(&mut []);
-        };
-        let stream = &mut self.streams[key.slot as usize];
-        let buffer = stream.send.space(&mut self.pages);
-        let lent = buffer.len().min(space);
-        let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
-        match length {
-            Ok(length) if length > 0 => {
-                stream.send.written(length);
-                self.credit.on_written(length as u64);
-                self.activate(key);
-            }
-            _ => stream.send.trim(&mut self.pages),
         }
         length
     }
@@ -121,8 +95,8 @@ impl Session {
     /// Drops what a stream that was given up holds, in both directions.
     pub(super) fn discard(&mut self, key: StreamKey) {
         let stream = &mut self.streams[key.slot as usize];
-        let dropped = stream.receive.discard(&mut self.pages);
-        let freed = stream.send.discard(&mut self.pages);
+        let dropped = stream.receive.discard(&mut self.pool);
+        let freed = stream.send.discard(&mut self.pool);
         self.credit.on_consumed(dropped);
         self.credit.on_send_freed(freed);
     }
@@ -132,12 +106,18 @@ impl Session {
         stream.map_or(0, |stream| stream.receive.slices(slices))
     }
 
+    /// How much can be read.
+    pub(crate) fn readable_len(&self, id: StreamId) -> u64 {
+        let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
+        stream.map_or(0, |stream| stream.receive.readable())
+    }
+
     pub(crate) fn consume(&mut self, id: StreamId, bytes: usize) {
         let Some(key) = self.key(id) else { return };
         let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
             return;
         };
-        self.credit.on_consumed(stream.receive.consume(&mut self.pages, bytes));
+        self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
         let limit = stream.receive.read() + self.credit.stream_window();
         let step = limit.saturating_sub(stream.receive.limit);
         if !stream.receive.is_sized() && step >= self.credit.stream_window() / 8 {
@@ -201,5 +181,51 @@ impl Session {
         if in_order {
             self.events.push_back(Event::Closed(id));
         }
+    }
+}
+
+impl Session<Stored> {
+    pub(crate) fn write_with<E>(
+        &mut self,
+        id: StreamId,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let space = self.write_space(id);
+        let Some(key) = self.key(id).filter(|_| space > 0) else {
+            if let Some(key) = self.key(id) {
+                self.wait_for_space(key);
+            }
+            return read(&mut []);
+        };
+        let stream = &mut self.streams[key.slot as usize];
+        let buffer = stream.send.space(&mut self.pool);
+        let lent = buffer.len().min(space);
+        let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
+        match length {
+            Ok(length) if length > 0 => {
+                stream.send.written(length);
+                self.credit.on_written(length as u64);
+                self.activate(key);
+            }
+            _ => stream.send.trim(&mut self.pool),
+        }
+        length
+    }
+}
+
+impl Session<Elided> {
+    /// Writes `length` bytes of which only the number counts.
+    pub(crate) fn write_elided(&mut self, id: StreamId, length: usize) -> usize {
+        let Some(key) = self.key(id) else { return 0 };
+        let taken = length.min(self.write_space(id));
+        if taken < length {
+            self.wait_for_space(key);
+        }
+        if taken > 0 {
+            self.streams[key.slot as usize].send.written(taken);
+            self.credit.on_written(taken as u64);
+            self.activate(key);
+        }
+        taken
     }
 }

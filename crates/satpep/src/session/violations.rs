@@ -1,6 +1,7 @@
 //! Tests: a peer that is who it says and breaks the protocol ends its session, and nothing else.
 
 use super::*;
+use crate::payload::Stored;
 use crate::wire::frame::Writer;
 use crate::wire::varint;
 use crate::{Cipher, EndpointConfig, PrivateKey};
@@ -17,7 +18,7 @@ fn now() -> Instant {
 }
 
 /// A session whose peer opens the even streams.
-fn session() -> Session {
+fn session() -> Session<Stored> {
     let rate = Rate::from_bps(6_000_000);
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.pool = Some(Bytes::new(POOL));
@@ -35,16 +36,16 @@ fn session() -> Session {
 }
 
 /// Hands in one datagram of what `write` writes.
-fn receive(session: &mut Session, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Broken> {
+fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Broken> {
     let mut buffer = [0; 1400];
     let mut writer = Writer::new(&mut buffer);
     write(&mut writer);
     let length = writer.len();
-    session.on_frames(now(), number, &buffer[..length])
+    session.on_frames(now(), number, &buffer[..length], 0)
 }
 
 fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
-    move |writer| writer.stream(stream, offset, length, fin).fill(7)
+    move |writer| writer.stream::<Stored>(stream, offset, length, fin).fill(7)
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
     for frames in [&[0x3f][..], &[0x02], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0]] {
-        assert_eq!(session().on_frames(now(), 0, frames), Err(Broken), "{frames:?}");
+        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Broken), "{frames:?}");
     }
 }
 
@@ -165,7 +166,7 @@ fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u6
         _ => {
             let length = (c % 40) as usize;
             if writer.stream_room(a, b).is_some_and(|room| room >= length + 2) && b + 40 < varint::MAX {
-                writer.stream(a, b, length, flag).fill(1);
+                writer.stream::<Stored>(a, b, length, flag).fill(1);
             }
         }
     }

@@ -5,15 +5,16 @@ mod receive;
 mod send;
 
 use crate::ResetReason;
+use crate::payload::Payload;
 pub(crate) use receive::ReceiveHalf;
 pub(crate) use send::SendHalf;
 
 /// One stream of a session.
-pub(crate) struct Stream {
+pub(crate) struct Stream<P> {
     /// Its number on the wire.
     pub(crate) number: u64,
-    pub(crate) send: SendHalf,
-    pub(crate) receive: ReceiveHalf,
+    pub(crate) send: SendHalf<P>,
+    pub(crate) receive: ReceiveHalf<P>,
     pub(crate) abort: Abort,
     /// It stands in the session's queue of streams with control frames to send.
     pub(crate) control_queued: bool,
@@ -41,7 +42,7 @@ pub(crate) enum Sent {
     Acked,
 }
 
-impl Stream {
+impl<P: Payload> Stream<P> {
     pub(crate) fn new(number: u64, send_credit: u64, receive_limit: u64) -> Self {
         Self {
             number,

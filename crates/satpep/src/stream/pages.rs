@@ -10,7 +10,7 @@ type Page = Box<[u8; PAGE]>;
 
 /// Pages to use again, so that the steady state neither allocates nor clears memory.
 #[derive(Default)]
-pub(crate) struct PagePool {
+pub struct PagePool {
     free: Vec<Page>,
 }
 
@@ -31,15 +31,15 @@ impl PagePool {
     }
 }
 
-/// The bytes of one direction of a stream that are still needed. Pages that hold none of them do not exist.
+/// The bytes of one direction of a stream that are still needed, in pages: pages that hold none of them do not exist.
 #[derive(Default)]
-pub(crate) struct Pages {
+pub struct Stored {
     /// Index (offset / PAGE) of the first entry.
     first: u64,
     pages: VecDeque<Option<Page>>,
 }
 
-impl Pages {
+impl Stored {
     fn locate(offset: u64) -> (u64, usize) {
         (offset / PAGE as u64, (offset % PAGE as u64) as usize)
     }

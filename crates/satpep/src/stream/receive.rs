@@ -1,13 +1,13 @@
 //! The receiving half of a stream: reassembly, and what the reader has taken.
 
-use super::pages::{PagePool, Pages};
+use crate::payload::Payload;
 use std::io::IoSlice;
 use units::RangeSet;
 
 /// Bytes from the peer, put in order.
 #[derive(Default)]
-pub(crate) struct ReceiveHalf {
-    pages: Pages,
+pub(crate) struct ReceiveHalf<P> {
+    bytes: P,
     /// The reader has consumed everything before.
     read: u64,
     /// Everything before has arrived.
@@ -30,7 +30,7 @@ pub(crate) struct ReceiveHalf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Violation;
 
-impl ReceiveHalf {
+impl<P: Payload> ReceiveHalf<P> {
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -45,15 +45,17 @@ impl ReceiveHalf {
         self.read
     }
 
-    /// Takes a piece in. Returns by how many bytes the furthest point moved (they count against the session's credit).
+    /// Takes a piece in: `data`, and the count of the bytes after it that were elided. Returns by how many bytes the
+    /// furthest point moved (they count against the session's credit).
     pub(crate) fn receive(
         &mut self,
-        pool: &mut PagePool,
+        pool: &mut P::Pool,
         offset: u64,
         data: &[u8],
+        elided: usize,
         fin: bool,
     ) -> Result<u64, Violation> {
-        let end = offset + data.len() as u64;
+        let end = offset + (data.len() + elided) as u64;
         let size_known = self.final_size.unwrap_or(u64::MAX);
         if end > self.limit || end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
             return Err(Violation);
@@ -65,7 +67,7 @@ impl ReceiveHalf {
         self.highest = self.highest.max(end);
         let fresh = offset.max(self.in_order_to);
         if fresh < end {
-            self.pages.write(pool, fresh, &data[(fresh - offset) as usize..]);
+            self.bytes.write(pool, fresh, data.get((fresh - offset) as usize..).unwrap_or_default());
             if fresh == self.in_order_to {
                 self.in_order_to = end;
             } else {
@@ -88,19 +90,24 @@ impl ReceiveHalf {
         tell
     }
 
+    /// How much can be read.
+    pub(crate) fn readable(&self) -> u64 {
+        self.in_order_to - self.read
+    }
+
     /// Lends what can be read.
     pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.pages.slices(self.read, self.in_order_to, slices)
+        self.bytes.slices(self.read, self.in_order_to, slices)
     }
 
     /// The reader took `length` bytes; returns how many it could take.
-    pub(crate) fn consume(&mut self, pool: &mut PagePool, length: usize) -> u64 {
+    pub(crate) fn consume(&mut self, pool: &mut P::Pool, length: usize) -> u64 {
         let taken = (length as u64).min(self.in_order_to - self.read);
         self.read += taken;
         if self.read == self.in_order_to {
             self.reader_knows = false;
         }
-        self.pages.release(pool, self.read, self.highest);
+        self.bytes.release(pool, self.read, self.highest);
         taken
     }
 
@@ -133,12 +140,12 @@ impl ReceiveHalf {
     }
 
     /// Drops everything that is held; returns how many bytes count as consumed by that.
-    pub(crate) fn discard(&mut self, pool: &mut PagePool) -> u64 {
+    pub(crate) fn discard(&mut self, pool: &mut P::Pool) -> u64 {
         let dropped = self.held();
         self.read = self.highest;
         self.in_order_to = self.highest;
         self.early = RangeSet::new();
-        self.pages.release(pool, self.highest, self.highest);
+        self.bytes.release(pool, self.highest, self.highest);
         dropped
     }
 }
@@ -146,9 +153,10 @@ impl ReceiveHalf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::pages::{PagePool, Stored};
     use proptest::prelude::*;
 
-    fn read_all(half: &ReceiveHalf) -> Vec<u8> {
+    fn read_all(half: &ReceiveHalf<Stored>) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 64];
         let filled = half.slices(&mut slices);
         slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
@@ -157,11 +165,11 @@ mod tests {
     #[test]
     fn refuses_bytes_beyond_the_credit_and_a_second_end() {
         let mut pool = PagePool::default();
-        let mut half = ReceiveHalf::new(10);
-        assert_eq!(half.receive(&mut pool, 5, &[0; 6], false), Err(Violation));
-        assert_eq!(half.receive(&mut pool, 2, &[0; 4], true), Ok(6));
-        assert_eq!(half.receive(&mut pool, 6, &[0; 1], false), Err(Violation));
-        assert_eq!(half.receive(&mut pool, 0, &[0; 2], true), Err(Violation));
+        let mut half = ReceiveHalf::<Stored>::new(10);
+        assert_eq!(half.receive(&mut pool, 5, &[0; 6], 0, false), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 2, &[0; 4], 0, true), Ok(6));
+        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation));
         assert_eq!(half.on_reset(7), Err(Violation));
         assert_eq!(half.on_reset(6), Ok(0));
     }
@@ -169,11 +177,11 @@ mod tests {
     #[test]
     fn the_end_is_news_even_without_data() {
         let mut pool = PagePool::default();
-        let mut half = ReceiveHalf::new(10);
-        half.receive(&mut pool, 0, b"ab", false).expect("within credit");
+        let mut half = ReceiveHalf::<Stored>::new(10);
+        half.receive(&mut pool, 0, b"ab", 0, false).expect("within credit");
         assert!(half.take_news() && !half.take_news());
         half.consume(&mut pool, 2);
-        half.receive(&mut pool, 2, b"", true).expect("within credit");
+        half.receive(&mut pool, 2, b"", 0, true).expect("within credit");
         assert!(half.take_news() && !half.take_news());
         assert!(half.is_finished());
     }
@@ -185,11 +193,11 @@ mod tests {
         ) {
             let bytes: Vec<u8> = (0..130_000u32).map(|at| (at.wrapping_mul(31) >> 3) as u8 ^ seed).collect();
             let mut pool = PagePool::default();
-            let mut half = ReceiveHalf::new(bytes.len() as u64);
+            let mut half = ReceiveHalf::<Stored>::new(bytes.len() as u64);
             let mut got = Vec::new();
             for (start, length) in order.into_iter().chain([(0, bytes.len())]) {
                 let end = (start + length).min(bytes.len());
-                half.receive(&mut pool, start as u64, &bytes[start..end], end == bytes.len()).expect("within credit");
+                half.receive(&mut pool, start as u64, &bytes[start..end], 0, end == bytes.len()).expect("within credit");
                 let ready = read_all(&half);
                 let take = ready.len() / 2 + 1;
                 got.extend_from_slice(&ready[..take.min(ready.len())]);

@@ -1,13 +1,14 @@
 //! The sending half of a stream: what was written, sent, acknowledged and lost.
 
-use super::pages::{PagePool, Pages};
+use super::pages::{PagePool, Stored};
+use crate::payload::Payload;
 use std::ops::Range;
 use units::RangeSet;
 
 /// Bytes from the application to the peer, with the end that follows them.
 #[derive(Default)]
-pub(crate) struct SendHalf {
-    pages: Pages,
+pub(crate) struct SendHalf<P> {
+    bytes: P,
     /// Everything before is acknowledged and forgotten.
     acked_to: u64,
     /// Acknowledged ranges above `acked_to`.
@@ -49,7 +50,7 @@ pub(crate) struct Piece {
     pub(crate) fresh: usize,
 }
 
-impl SendHalf {
+impl<P: Payload> SendHalf<P> {
     pub(crate) fn new(credit: u64) -> Self {
         Self { credit, ..Self::default() }
     }
@@ -107,23 +108,14 @@ impl SendHalf {
     }
 
     /// Appends `data`.
-    pub(crate) fn write(&mut self, pool: &mut PagePool, data: &[u8]) {
-        self.pages.write(pool, self.end, data);
+    pub(crate) fn write(&mut self, pool: &mut P::Pool, data: &[u8]) {
+        self.bytes.write(pool, self.end, data);
         self.end += data.len() as u64;
     }
 
-    /// The space after the last byte; [`SendHalf::written`] tells how much of it was filled.
-    pub(crate) fn space(&mut self, pool: &mut PagePool) -> &mut [u8] {
-        self.pages.space(pool, self.end)
-    }
-
+    /// Appends `length` bytes: what [`SendHalf::space`] lent, or none that are kept.
     pub(crate) fn written(&mut self, length: usize) {
         self.end += length as u64;
-    }
-
-    /// Gives back the page that [`SendHalf::space`] took if nothing came of it.
-    pub(crate) fn trim(&mut self, pool: &mut PagePool) {
-        self.pages.release(pool, self.acked_to, self.end);
     }
 
     pub(crate) fn finish(&mut self) {
@@ -173,11 +165,11 @@ impl SendHalf {
 
     /// Copies the bytes of a piece into a datagram.
     pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
-        self.pages.read(offset, out);
+        self.bytes.read(offset, out);
     }
 
     /// A piece arrived. Returns how many buffered bytes that freed.
-    pub(crate) fn on_acked(&mut self, pool: &mut PagePool, range: Range<u64>, fin: bool) -> u64 {
+    pub(crate) fn on_acked(&mut self, pool: &mut P::Pool, range: Range<u64>, fin: bool) -> u64 {
         if fin {
             self.fin = Fin::Acked;
         }
@@ -193,7 +185,7 @@ impl SendHalf {
             self.acked.pop_first();
         }
         if self.acked_to > before {
-            self.pages.release(pool, self.acked_to, self.end);
+            self.bytes.release(pool, self.acked_to, self.end);
         }
         self.acked_to - before
     }
@@ -215,13 +207,25 @@ impl SendHalf {
     }
 
     /// Forgets all data; returns how many bytes that freed.
-    pub(crate) fn discard(&mut self, pool: &mut PagePool) -> u64 {
+    pub(crate) fn discard(&mut self, pool: &mut P::Pool) -> u64 {
         let freed = self.buffered();
-        self.pages.release(pool, self.end, self.end);
+        self.bytes.release(pool, self.end, self.end);
         self.acked_to = self.end;
         self.acked = RangeSet::new();
         self.lost = RangeSet::new();
         freed
+    }
+}
+
+impl SendHalf<Stored> {
+    /// The space after the last byte; [`SendHalf::written`] tells how much of it was filled.
+    pub(crate) fn space(&mut self, pool: &mut PagePool) -> &mut [u8] {
+        self.bytes.space(pool, self.end)
+    }
+
+    /// Gives back the page that [`SendHalf::space`] took if nothing came of it.
+    pub(crate) fn trim(&mut self, pool: &mut PagePool) {
+        self.bytes.release(pool, self.acked_to, self.end);
     }
 }
 
@@ -232,7 +236,7 @@ mod tests {
     #[test]
     fn lost_ranges_go_first_and_credit_binds_only_new_bytes() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::new(1000);
+        let mut half = SendHalf::<Stored>::new(1000);
         half.write(&mut pool, &[1; 3000]);
         assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 0, length: 600, fin: false, fresh: 600 }));
         assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 600, length: 400, fin: false, fresh: 400 }));
@@ -248,7 +252,7 @@ mod tests {
     #[test]
     fn a_stream_that_nobody_is_known_to_read_leaves_others_as_much_as_it_takes() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::new(1 << 20);
+        let mut half = SendHalf::<Stored>::new(1 << 20);
         half.write(&mut pool, &[1; 100_000]);
         let mut session_credit = 60_000;
         while let Some(piece) = half.next_piece(1400, session_credit) {
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn the_end_is_sent_after_the_last_byte_and_again_if_lost() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::new(1000);
+        let mut half = SendHalf::<Stored>::new(1000);
         half.write(&mut pool, b"abc");
         assert_eq!(half.next_piece(600, 100).map(|piece| piece.fin), Some(false));
         half.finish();
@@ -280,7 +284,7 @@ mod tests {
     #[test]
     fn what_arrived_by_another_copy_is_not_sent_again() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::new(1000);
+        let mut half = SendHalf::<Stored>::new(1000);
         half.write(&mut pool, &[0; 300]);
         while half.next_piece(100, 1000).is_some() {}
         half.on_acked(&mut pool, 100..200, false);

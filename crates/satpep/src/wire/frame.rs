@@ -2,6 +2,8 @@
 
 use super::varint;
 use crate::ResetReason;
+use crate::payload::Payload;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 const PADDING: u8 = 0x00;
@@ -39,10 +41,11 @@ pub(crate) enum Frame<'a> {
     Reset { stream: u64, reason: ResetReason, final_offset: u64 },
     /// The sender's gateway goes away in good order.
     Close,
-    /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's.
-    Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8] },
-    /// Bytes of a stream.
-    Stream { stream: u64, offset: u64, data: &'a [u8], fin: bool },
+    /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's. Of the symbol
+    /// `elided` bytes at its end were left out.
+    Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8], elided: usize },
+    /// Bytes of a stream, and the count of those after them that were left out.
+    Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
 }
 
 /// An acknowledgement: the ranges are decoded while iterating, so that reading one allocates nothing.
@@ -81,13 +84,25 @@ impl AckFrame<'_> {
 pub(crate) struct Malformed;
 
 /// Reads frames one after the other.
-pub(crate) struct Reader<'a> {
+pub(crate) struct Reader<'a, P> {
     input: &'a [u8],
+    /// Bytes that were left out of what is still to be read.
+    elided: usize,
+    payload: PhantomData<P>,
 }
 
-impl<'a> Reader<'a> {
+#[cfg(test)]
+impl<'a> Reader<'a, crate::Stored> {
+    /// Reads what was written whole.
     pub(crate) fn new(plaintext: &'a [u8]) -> Self {
-        Self { input: plaintext }
+        Self::with_elided(plaintext, 0)
+    }
+}
+
+impl<'a, P: Payload> Reader<'a, P> {
+    /// Reads what `elided` bytes were left out of.
+    pub(crate) fn with_elided(plaintext: &'a [u8], elided: usize) -> Self {
+        Self { input: plaintext, elided, payload: PhantomData }
     }
 
     /// The next frame, `None` at the end.
@@ -120,6 +135,7 @@ impl<'a> Reader<'a> {
                 recovery: self.integer()?,
                 index: self.integer()?,
                 symbol: std::mem::take(&mut self.input),
+                elided: std::mem::take(&mut self.elided),
             },
             _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
             _ => return Err(Malformed),
@@ -128,14 +144,17 @@ impl<'a> Reader<'a> {
 
     fn stream(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
         let (stream, offset) = (self.integer()?, self.integer()?);
-        let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { self.input.len() as u64 };
+        let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { (self.input.len() + self.elided) as u64 };
         let length = usize::try_from(length).map_err(|_| Malformed)?;
-        let (data, rest) = self.input.split_at_checked(length).ok_or(Malformed)?;
+        let kept = P::kept(offset, length);
+        let (data, rest) = self.input.split_at_checked(kept).ok_or(Malformed)?;
         if offset + length as u64 > varint::MAX {
             return Err(Malformed);
         }
+        let elided = length - kept;
         self.input = rest;
-        Ok(Frame::Stream { stream, offset, data, fin: kind & STREAM_FIN != 0 })
+        self.elided = self.elided.checked_sub(elided).ok_or(Malformed)?;
+        Ok(Frame::Stream { stream, offset, data, elided, fin: kind & STREAM_FIN != 0 })
     }
 
     fn ack(&mut self) -> Result<AckFrame<'a>, Malformed> {
@@ -160,34 +179,40 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes frames into a fixed space.
+/// Writes frames into a fixed space. Bytes that are left out take up space without being written.
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
     at: usize,
+    elided: usize,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(out: &'a mut [u8]) -> Self {
-        Self { out, at: 0 }
+        Self { out, at: 0, elided: 0 }
     }
 
-    /// Bytes written so far.
+    /// Bytes so far, those left out included.
     pub(crate) fn len(&self) -> usize {
-        self.at
+        self.at + self.elided
+    }
+
+    /// Bytes left out so far.
+    pub(crate) fn elided(&self) -> usize {
+        self.elided
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.at == 0
+        self.len() == 0
     }
 
     /// Bytes left.
     pub(crate) fn room(&self) -> usize {
-        self.out.len() - self.at
+        self.out.len() - self.len()
     }
 
     /// Leaves `bytes` at the end free.
     pub(crate) fn reserve(&mut self, bytes: usize) {
-        let kept = self.out.len().saturating_sub(bytes).max(self.at);
+        let kept = self.out.len().saturating_sub(bytes).max(self.len());
         let out = std::mem::take(&mut self.out);
         self.out = &mut out[..kept];
     }
@@ -230,13 +255,14 @@ impl<'a> Writer<'a> {
         self.put(CLOSE, &[])
     }
 
-    /// Writes a recovery symbol, which ends the datagram.
-    pub(crate) fn repair(&mut self, back: u64, count: u64, recovery: u64, index: u64, symbol: &[u8]) -> bool {
-        if self.room() < symbol.len() || !self.put_within(symbol.len(), REPAIR, &[back, count, recovery, index]) {
+    /// Writes a recovery symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
+    pub(crate) fn repair(&mut self, block: [u64; 4], symbol: &[u8], elided: usize) -> bool {
+        if !self.put_within(symbol.len() + elided, REPAIR, &block) {
             return false;
         }
         self.out[self.at..self.at + symbol.len()].copy_from_slice(symbol);
         self.at += symbol.len();
+        self.elided += elided;
         true
     }
 
@@ -246,8 +272,9 @@ impl<'a> Writer<'a> {
         head + body <= self.room() && self.put(kind, fields)
     }
 
-    /// Begins a stream frame with its length spelt out and lends the space for its data; `None` if it does not fit.
-    pub(crate) fn stream_with_length(
+    /// Begins a stream frame with its length spelt out and lends the space for the data that are not left out; `None` if
+    /// it does not fit.
+    pub(crate) fn stream_with_length<P: Payload>(
         &mut self,
         stream: u64,
         offset: u64,
@@ -258,14 +285,20 @@ impl<'a> Writer<'a> {
         if !self.put_within(length, kind, &[stream, offset, length as u64]) {
             return None;
         }
-        self.at += length;
-        Some(&mut self.out[self.at - length..self.at])
+        Some(self.lend(P::kept(offset, length), length))
     }
 
-    /// Fills what is left with padding.
-    pub(crate) fn pad(&mut self) {
-        self.out[self.at..].fill(PADDING);
-        self.at = self.out.len();
+    /// Lends the space for `kept` bytes, and leaves out what is missing to `length`.
+    fn lend(&mut self, kept: usize, length: usize) -> &mut [u8] {
+        self.at += kept;
+        self.elided += length - kept;
+        &mut self.out[self.at - kept..self.at]
+    }
+
+    /// Fills what is left with padding, which is left out where that is done with what lies far into a stream.
+    pub(crate) fn pad<P: Payload>(&mut self) {
+        let room = self.room();
+        self.lend(P::kept(varint::MAX, room), room).fill(PADDING);
     }
 
     /// Writes an acknowledgement of `ranges` (newest first, at least one), as many of them as fit and are allowed. If
@@ -301,9 +334,9 @@ impl<'a> Writer<'a> {
         self.room().checked_sub(1 + varint::len(stream) + varint::len(offset))
     }
 
-    /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for them.
-    /// The length is left out where the frame fills the datagram.
-    pub(crate) fn stream(&mut self, stream: u64, offset: u64, length: usize, fin: bool) -> &mut [u8] {
+    /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for those that
+    /// are not left out. The length is not written where the frame fills the datagram.
+    pub(crate) fn stream<P: Payload>(&mut self, stream: u64, offset: u64, length: usize, fin: bool) -> &mut [u8] {
         let header = 1 + varint::len(stream) + varint::len(offset);
         let fills = header + length == self.room();
         let with_length = header + varint::len(length as u64) + length;
@@ -319,14 +352,14 @@ impl<'a> Writer<'a> {
         } else {
             self.put(kind | STREAM_LENGTH, &[stream, offset, length as u64]);
         }
-        self.at += length;
-        &mut self.out[self.at - length..self.at]
+        self.lend(P::kept(offset, length), length)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stored;
     use proptest::prelude::*;
 
     fn written(space: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
@@ -347,7 +380,7 @@ mod tests {
             assert!(writer.stream_credit(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
             assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
-            writer.stream(9, 1000, 4, true).copy_from_slice(b"data");
+            writer.stream::<Stored>(9, 1000, 4, true).copy_from_slice(b"data");
             assert!(writer.close());
         });
         let mut reader = Reader::new(&bytes);
@@ -360,7 +393,10 @@ mod tests {
         let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
         assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);
-        assert_eq!(reader.next(), Ok(Some(Frame::Stream { stream: 9, offset: 1000, data: b"data", fin: true })));
+        assert_eq!(
+            reader.next(),
+            Ok(Some(Frame::Stream { stream: 9, offset: 1000, data: b"data", elided: 0, fin: true }))
+        );
         assert_eq!(reader.next(), Ok(Some(Frame::Close)));
         assert_eq!(reader.next(), Ok(None));
     }
@@ -381,10 +417,10 @@ mod tests {
         for space in 3..300 {
             let room = Writer::new(&mut vec![0; space]).stream_room(1, 0).expect("room");
             for length in room.saturating_sub(4)..=room {
-                let bytes = written(space, |writer| writer.stream(1, 0, length, false).fill(7));
+                let bytes = written(space, |writer| writer.stream::<Stored>(1, 0, length, false).fill(7));
                 let frame = Reader::new(&bytes).next();
                 let data = vec![7; length];
-                assert_eq!(frame, Ok(Some(Frame::Stream { stream: 1, offset: 0, data: &data, fin: false })));
+                assert_eq!(frame, Ok(Some(Frame::Stream { stream: 1, offset: 0, data: &data, elided: 0, fin: false })));
             }
         }
     }

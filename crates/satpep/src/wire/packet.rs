@@ -46,9 +46,9 @@ impl DataHeader {
         out[5..9].copy_from_slice(&self.number_low.to_be_bytes());
     }
 
-    /// Reads the head; `None` if the datagram cannot hold head and tag.
-    pub(crate) fn read(datagram: &[u8]) -> Option<Self> {
-        if datagram.len() < DATA_OVERHEAD {
+    /// Reads the head of a datagram of `size` bytes; `None` if it cannot hold head and tag.
+    pub(crate) fn read(datagram: &[u8], size: usize) -> Option<Self> {
+        if size < DATA_OVERHEAD {
             return None;
         }
         Some(Self { receiver: read_u32(datagram, 1)?, number_low: read_u32(datagram, 5)? })
