@@ -260,7 +260,10 @@ impl Connection {
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.state {
             State::SynSent | State::SynReceived => self.handshake.timeout,
-            State::Established => [self.sender.next_timeout(), self.receiver.ack_at()].into_iter().flatten().min(),
+            State::Established => match (self.sender.next_timeout(), self.receiver.ack_at()) {
+                (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
+                (sender, receiver) => sender.or(receiver),
+            },
             State::Closed => self.receiver.ack_at(),
             State::Listen | State::Failed => None,
         }
@@ -422,6 +425,7 @@ impl Connection {
     pub fn set_capacity(&mut self, now: Instant, capacity: units::Rate, connections: u32) {
         let out = &mut self.sender.out;
         out.control.on_cross_layer(now, capacity, connections, &mut out.window);
+        self.sender.unsettle();
     }
 
     /// The congestion window and slow-start threshold: what changes most often of [`Connection::metrics`].

@@ -228,7 +228,11 @@ impl Scoreboard {
     }
 
     /// The lowest segment that is lost and not sent again yet: its first byte and span.
+    #[inline]
     pub fn first_lost(&self) -> Option<(u64, u32)> {
+        if self.lost_bytes == 0 {
+            return None;
+        }
         let lost = self.lost.first()?;
         let record = &self.records[self.locate(lost.start)];
         Some((record.seq, record.span))
@@ -283,7 +287,9 @@ impl Scoreboard {
             }
             self.take_out(now, &taken, change);
         }
-        self.sacked.remove(self.una..ack);
+        if !self.sacked.is_empty() {
+            self.sacked.remove(self.una..ack);
+        }
         self.una = ack;
         self.searched_to = self.searched_to.max(ack);
         self.after_delivery(now, change);

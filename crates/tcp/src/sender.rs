@@ -30,6 +30,8 @@ pub(crate) struct Sender {
     pace_at: Instant,
     /// The window, rather than the data or the peer, kept the latest segment from leaving.
     is_window_limited: bool,
+    /// Nothing has changed since there was nothing to send.
+    is_settled: bool,
     last_sent_at: Instant,
     /// The segment being timed and when it left (one at a time).
     timed: Option<(u64, Instant)>,
@@ -81,6 +83,7 @@ impl Sender {
             persist: None,
             pace_at: Instant::ZERO,
             is_window_limited: false,
+            is_settled: false,
             last_sent_at: Instant::ZERO,
             timed: None,
             counters: Counters::default(),
@@ -100,6 +103,7 @@ impl Sender {
     /// Takes up to `bytes` of the application's data.
     pub(crate) fn write(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.write_space());
+        self.is_settled = false;
         self.end += taken;
         taken
     }
@@ -107,6 +111,7 @@ impl Sender {
     /// No more data: a FIN follows the last byte.
     pub(crate) fn finish(&mut self) {
         self.is_finished = true;
+        self.is_settled = false;
     }
 
     /// The end of everything, the FIN included.
@@ -128,6 +133,7 @@ impl Sender {
     pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
         self.edge = 1 + u64::from(window);
         self.peer_window = window;
+        self.is_settled = false;
         self.last_sent_at = now;
         if let Some(rtt) = rtt {
             self.out.rtt.sample(rtt);
@@ -146,7 +152,9 @@ impl Sender {
         if segment.ack > nxt || segment.ack < una {
             return;
         }
-        self.edge = self.edge.max(segment.ack + u64::from(segment.window));
+        let edge = segment.ack + u64::from(segment.window);
+        self.is_settled &= edge <= self.edge;
+        self.edge = self.edge.max(edge);
         let is_duplicate = segment.ack == una
             && una < nxt
             && segment.len == 0
@@ -162,6 +170,7 @@ impl Sender {
     }
 
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
+        self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
         let lost_before = self.out.board.total_lost();
         let mut change = Change { dsack: segment.has(Flags::DSACK), ..Change::default() };
@@ -240,9 +249,16 @@ impl Sender {
 
     /// When something is to be done though no segment comes.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let pace = (self.pace_at > self.last_sent_at && self.has_work()).then_some(self.pace_at);
-        let persist = self.persist.map(|persist| persist.at);
-        [self.timeout, persist, self.recovery.next_timeout(), pace].into_iter().flatten().min()
+        let mut next = self.timeout;
+        let mut consider = |at: Instant| next = Some(next.map_or(at, |next| next.min(at)));
+        if let Some(persist) = &self.persist {
+            consider(persist.at);
+        }
+        if self.pace_at > self.last_sent_at && self.has_work() {
+            consider(self.pace_at);
+        }
+        self.recovery.next_timeout().map(consider);
+        next
     }
 
     fn has_work(&self) -> bool {
@@ -251,6 +267,7 @@ impl Sender {
 
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
     pub(crate) fn on_timers(&mut self, now: Instant) -> bool {
+        self.is_settled = false;
         if self.recovery.next_timeout().is_some_and(|at| at <= now) {
             let before = self.recovery.state();
             self.recovery.on_timer(now, &mut self.out);
@@ -276,8 +293,18 @@ impl Sender {
         true
     }
 
+    /// Something has changed from outside: there may be something to send.
+    pub(crate) fn unsettle(&mut self) {
+        self.is_settled = false;
+    }
+
     /// The next segment to leave, if one may.
+    #[inline]
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.is_settled { None } else { self.find_work(now) }
+    }
+
+    fn find_work(&mut self, now: Instant) -> Option<Outgoing> {
         if let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due) {
             persist.is_due = false;
             self.counters.window_probes += 1;
@@ -293,12 +320,14 @@ impl Sender {
         }
         if fresh > 0 {
             self.is_window_limited = !self.may_send(now, fresh);
+            self.is_settled = self.is_window_limited;
             return if self.is_window_limited { None } else { Some(self.send_new(now, fresh)) };
         }
         if let Some((seq, span)) = self.recovery.last_resort(&self.out) {
             return Some(self.send_again(now, seq, span));
         }
         self.on_nothing_to_send(now);
+        self.is_settled = true;
         None
     }
 
