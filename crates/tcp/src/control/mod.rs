@@ -8,6 +8,7 @@
 //! To add one: write its file with a type that implements [`Control`], and add one line to [`CONTROLS`].
 
 mod assigned;
+mod careful_resume;
 mod cross_layer;
 mod cubic;
 mod filter;
@@ -281,9 +282,13 @@ pub const CONTROLS: &[ControlKind] = &[
     assigned::KIND,
 ];
 
-/// The control of a new connection.
+/// The control of a new connection: the configured one, under Careful Resume where an earlier connection is remembered.
 pub(crate) fn start(config: &Config) -> Box<dyn Control> {
-    (config.control.new)(config)
+    let control = (config.control.new)(config);
+    match config.resume {
+        Some(saved) => Box::new(careful_resume::CarefulResume::new(control, saved, config)),
+        None => control,
+    }
 }
 
 impl ControlKind {
