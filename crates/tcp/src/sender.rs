@@ -33,6 +33,8 @@ pub(crate) struct Sender {
     /// Nothing has changed since there was nothing to send.
     is_settled: bool,
     last_sent_at: Instant,
+    /// Bytes marked lost of which the congestion control knows.
+    lost_reported: u64,
     /// The segment being timed and when it left (one at a time).
     timed: Option<(u64, Instant)>,
     pub(crate) counters: Counters,
@@ -85,6 +87,7 @@ impl Sender {
             is_window_limited: false,
             is_settled: false,
             last_sent_at: Instant::ZERO,
+            lost_reported: 0,
             timed: None,
             counters: Counters::default(),
         }
@@ -172,7 +175,6 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
-        let lost_before = self.out.board.total_lost();
         let mut change = Change { dsack: segment.has(Flags::DSACK), ..Change::default() };
         self.out.board.on_cumulative(now, segment.ack, &mut change);
         if !segment.sack.is_empty() && !segment.has(Flags::NACK) {
@@ -183,6 +185,7 @@ impl Sender {
         self.out.duplicates = if change.acked > 0 { 0 } else { self.out.duplicates + u32::from(is_duplicate) };
         let rtt = self.sample_rtt(now, segment, &change);
         let rate = self.out.board.rate_sample(now, &change, self.out.rtt.min_rtt());
+        let total_lost = self.out.board.total_lost();
         let ack = Ack {
             now,
             mss: self.config().mss,
@@ -195,7 +198,7 @@ impl Sender {
             rate,
             prior_in_flight,
             in_flight: self.recovery.in_flight(&self.out),
-            lost: self.out.board.total_lost() - lost_before,
+            lost: total_lost - std::mem::replace(&mut self.lost_reported, total_lost),
             una: self.out.board.una(),
             nxt: self.out.board.nxt(),
             receive_window: self.edge.saturating_sub(self.out.board.una()),

@@ -8,6 +8,7 @@
 //! To add one: write its file with a type that implements [`Control`], and add one line to [`CONTROLS`].
 
 mod assigned;
+mod bbr1;
 mod careful_resume;
 mod cross_layer;
 mod cubic;
@@ -153,7 +154,7 @@ pub struct Ack {
     pub prior_in_flight: u64,
     /// Bytes outstanding after it, by the recovery's own account.
     pub in_flight: u64,
-    /// Bytes newly marked lost by it.
+    /// Bytes marked lost since the acknowledgement before it.
     pub lost: u64,
     /// Everything before this offset is acknowledged.
     pub una: u64,
@@ -278,6 +279,7 @@ pub const CONTROLS: &[ControlKind] = &[
     tibet::KIND,
     hybla::KIND,
     cubic::KIND,
+    bbr1::KIND,
     cross_layer::KIND,
     assigned::KIND,
 ];
