@@ -1,5 +1,6 @@
 //! One direction: from the receiving interface through the link to the sending interface.
 
+use crate::arrival_log::{Fate, Record};
 use crate::frame::{Frame, Pool};
 use crate::headers;
 use crate::report::{DirectionReport, Dropped, Lateness};
@@ -19,6 +20,13 @@ pub(crate) struct Direction {
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
     outgoing: Vec<Frame>,
     due: Vec<Option<Instant>>,
+    start: Instant,
+    /// The latest time that the link has seen.
+    now: Instant,
+    /// How many packets came.
+    arrivals: u64,
+    /// What became of packets since the log took it; `None` if nobody logs.
+    records: Option<Vec<Record>>,
     facts: Facts,
 }
 
@@ -36,12 +44,16 @@ pub(crate) struct Facts {
 }
 
 impl Direction {
-    pub(crate) fn new(config: LinkConfig, memory_limit: Bytes) -> Result<Self, ConfigError> {
+    pub(crate) fn new(start: Instant, config: LinkConfig, memory_limit: Bytes) -> Result<Self, ConfigError> {
         Ok(Self {
-            link: Link::starting_at(clock::now(), config)?,
+            link: Link::starting_at(start, config)?,
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
+            start,
+            now: start,
+            arrivals: 0,
+            records: None,
             facts: Facts::new(),
         })
     }
@@ -68,13 +80,46 @@ impl Direction {
         }
     }
 
-    fn enqueue(&mut self, now: Instant, frame: Frame, pool: &mut Pool) {
+    fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
+        self.now = self.now.max(now);
+        frame.arrival = (self.arrivals, self.now);
+        self.arrivals += 1;
         if self.link.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
+            self.record(&frame, Fate::MemoryLimit, self.now);
             pool.give(frame.bytes);
             return;
         }
-        self.link.enqueue(now, frame);
+        self.link.enqueue(self.now, frame);
+    }
+
+    /// From now on, what becomes of packets is kept for [`Direction::records`].
+    pub(crate) fn keep_records(&mut self) {
+        self.records.get_or_insert_default();
+    }
+
+    /// What became of packets, for the log to take.
+    pub(crate) fn records(&mut self) -> Option<&mut Vec<Record>> {
+        self.records.as_mut()
+    }
+
+    /// Records the packets that are still on their way; after that the direction is at its end.
+    pub(crate) fn record_in_transit(&mut self) {
+        while let Some(now) = self.link.next_timeout() {
+            while let Some(outcome) = self.link.poll(now) {
+                let at = outcome.at();
+                let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
+                self.record(&packet, Fate::InTransit, at);
+            }
+        }
+    }
+
+    fn record(&mut self, frame: &Frame, fate: Fate, at: Instant) {
+        if let Some(records) = &mut self.records {
+            let (number, arrived) = frame.arrival;
+            let (arrived, at) = (arrived.since(self.start), at.since(self.start));
+            records.push(Record { number, arrived, size: frame.size(), flow: frame.flow_hash(), fate, at });
+        }
     }
 
     /// Notes that a received frame was lost because it could not be described.
@@ -89,7 +134,11 @@ impl Direction {
 
     /// Sends what is due by `now`.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
-        while let Some(outcome) = self.link.poll(now) {
+        self.now = self.now.max(now);
+        while let Some(outcome) = self.link.poll(self.now) {
+            let (fate, at) = (Fate::of(&outcome), outcome.at());
+            let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
+            self.record(packet, fate, at);
             match outcome {
                 Outcome::Departure { packet, at } => {
                     self.outgoing.push(packet);

@@ -1,13 +1,14 @@
 //! The loop that moves packets when their time has come.
 
 use crate::Report;
+use crate::arrival_log::LogWriter;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
 use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
 use link::{ConfigError, LinkConfig};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,9 @@ pub enum Error {
         /// What the kernel said.
         error: io::Error,
     },
+    /// The log of arrivals is not complete.
+    #[error("arrival log: {0}")]
+    Log(io::Error),
     /// The thread cannot wait precisely.
     #[error("cannot wait for packets: {0}")]
     Wait(io::Error),
@@ -90,6 +94,8 @@ pub struct Emulator {
     ports: [PacketSocket; 2],
     /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
     directions: [Direction; 2],
+    links: [LinkConfig; 2],
+    log: Option<LogWriter>,
     spin: Duration,
     pool: Pool,
     batch: ReceiveBatch,
@@ -102,19 +108,33 @@ impl Emulator {
     /// # Errors
     /// If the settings of a direction make no link.
     pub fn new(config: Config, first: PacketSocket, second: PacketSocket) -> Result<Self, Error> {
-        let direction =
-            |link, direction| Direction::new(link, config.memory).map_err(|error| Error::Config { direction, error });
-        let directions = [direction(config.up, "up")?, direction(config.down, "down")?];
+        let start = clock::now();
+        let direction = |link: &LinkConfig, direction| {
+            Direction::new(start, link.clone(), config.memory).map_err(|error| Error::Config { direction, error })
+        };
+        let directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];
         let names = [first.interface().to_owned(), second.interface().to_owned()];
         let snapshot = Snapshot::take(&directions, false, Duration::ZERO, Duration::ZERO);
         Ok(Self {
             ports: [first, second],
             directions,
+            links: [config.up, config.down],
+            log: None,
             spin: config.spin,
             pool: Pool::default(),
             batch: ReceiveBatch::new(),
             monitor: Monitor { names: names.into(), snapshot: Arc::new(Mutex::new(snapshot)) },
         })
+    }
+
+    /// Writes to `out` what becomes of every packet, as [`crate::ArrivalLog`] reads it.
+    ///
+    /// # Errors
+    /// If no thread can be started for it.
+    pub fn log_arrivals(&mut self, out: impl Write + Send + 'static) -> Result<(), Error> {
+        self.log = Some(LogWriter::start(out, &self.links).map_err(Error::Log)?);
+        self.directions.iter_mut().for_each(Direction::keep_records);
+        Ok(())
     }
 
     /// A view of the counters that other threads may keep while the emulator runs.
@@ -127,7 +147,7 @@ impl Emulator {
     /// it, a real-time priority.
     ///
     /// # Errors
-    /// If an interface is removed. An interface that is only down loses packets, and carries them again once it is up.
+    /// If an interface is removed, or the log of arrivals could not be written. An interface that is only down loses packets, and carries them again once it is up.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Report, Error> {
         timer::set_slack(Duration::from_nanos(1)).map_err(Error::Wait)?;
         // Without the privilege the emulation is as good as the host is idle; its lateness says how good that is.
@@ -141,6 +161,7 @@ impl Emulator {
                 self.inspect_ports()?;
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
                 if stop.load(Ordering::Relaxed) {
+                    self.finish_log()?;
                     return Ok(self.monitor.report());
                 }
             }
@@ -150,6 +171,7 @@ impl Emulator {
                 }
             }
             depart(&mut self.directions, &self.ports, &mut self.pool);
+            self.write_log();
             is_readable = self.wait(next_housekeeping)?;
         }
     }
@@ -190,6 +212,19 @@ impl Emulator {
         let mut interests = self.ports.each_ref().map(|port| Interest::readable(port.as_fd()));
         poll::wait(&mut interests, Some(timeout)).map_err(Error::Wait)?;
         Ok(interests.map(|interest| interest.is_ready()))
+    }
+
+    fn write_log(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            direction.records().into_iter().for_each(|records| log.take(index, records));
+        }
+    }
+
+    fn finish_log(&mut self) -> Result<(), Error> {
+        self.directions.iter_mut().for_each(Direction::record_in_transit);
+        self.write_log();
+        self.log.take().map_or(Ok(()), |log| log.finish().map_err(Error::Log))
     }
 
     fn inspect_ports(&mut self) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use crate::headers;
 use kernel::packet::{OffloadHeader, Outgoing};
-use units::Bytes;
+use units::{Bytes, Instant};
 
 /// A frame of wire size.
 #[derive(Debug, Clone)]
@@ -10,13 +10,15 @@ pub(crate) struct Frame {
     pub(crate) offload: OffloadHeader,
     pub(crate) bytes: Vec<u8>,
     pub(crate) packet_size: Bytes,
+    /// Its number among the packets that came from its direction, and when it came.
+    pub(crate) arrival: (u64, Instant),
 }
 
 impl Frame {
     /// A frame whose network-layer packet has the size that its headers state.
     pub(crate) fn new(offload: OffloadHeader, bytes: Vec<u8>, layer: headers::NetworkLayer) -> Self {
         let packet_size = headers::packet_size(&bytes, layer);
-        Self { offload, bytes, packet_size }
+        Self { offload, bytes, packet_size, arrival: (0, Instant::ZERO) }
     }
 }
 

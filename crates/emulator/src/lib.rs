@@ -8,11 +8,14 @@
 //! - **Address resolution is exempt**: ARP and IPv6 neighbour discovery (RFC 4861) cross at once, so that one lost
 //!   request does not cost a transfer a second.
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
+//! - **A run can be repeated**: the log of arrivals, replayed through the links in virtual time, gives every packet the
+//!   same fate ([`ArrivalLog`]).
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
 //!
 //! VLAN tags that the network card has taken off a frame do not come back.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads the clock and moves packets")]
 
+mod arrival_log;
 mod direction;
 mod emulator;
 mod frame;
@@ -20,5 +23,6 @@ mod headers;
 mod report;
 mod segment;
 
+pub use arrival_log::{ArrivalLog, Difference, Fate, LogError, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
 pub use report::{DirectionReport, Dropped, Lateness, Report};

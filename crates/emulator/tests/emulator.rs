@@ -4,10 +4,10 @@
 
 mod hosts;
 
-use emulator::Config;
-use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer};
+use emulator::{ArrivalLog, Config, Fate};
+use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::network::IpBatch;
-use link::{Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder};
+use link::{Discipline, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::net::UdpSocket;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -142,6 +142,45 @@ fn fates(config: LinkConfig, count: u32) -> Vec<u32> {
         Outcome::Drop { .. } => None,
     });
     departures.collect()
+}
+
+#[test]
+fn a_log_of_arrivals_replayed_gives_every_packet_the_same_fate() {
+    let faulty = LinkConfig {
+        queue: QueueLimit::Packets(40),
+        loss: LossModel::Bernoulli(probability(0.02)),
+        reorder: Some(Reorder { probability: probability(0.02), extra_delay: Duration::from_millis(2) }),
+        duplicate: probability(0.02),
+        ..LinkConfig::new(Rate::from_bps(40_000_000), Duration::from_millis(3))
+    };
+    let fading = LinkConfig {
+        discipline: Discipline::FqCodel(FqCodel { interval: Duration::from_millis(20), ..FqCodel::default() }),
+        rate_steps: Some(Steps {
+            repeat: Some(Duration::from_millis(100)),
+            ..Steps::parse("50ms 7.777777Mbit/s").expect("valid")
+        }),
+        ..LinkConfig::new(Rate::from_bps(30_000_000), Duration::from_millis(3))
+    };
+    let path = std::env::temp_dir().join(format!("bentpipe-arrivals-{}", std::process::id()));
+    let log = std::fs::File::create(&path).expect("a file");
+    let Some(hosts) = Hosts::start_with_log(Config::new(faulty, fading), log) else { return };
+    transfer(&hosts, RIGHT_IPV4, &payload(1_000_000));
+    transfer_back(&hosts, &payload(1_000_000));
+    let report = hosts.finish();
+    let text = std::fs::read_to_string(&path).expect("the log");
+    std::fs::remove_file(&path).expect("removed");
+    let log = ArrivalLog::parse(&text).expect("a log");
+    assert_eq!(log.replay().expect("links"), []);
+    let fates =
+        |direction: usize, fate| log.packets[direction].iter().filter(|packet| packet.fate == fate).count() as u64;
+    for (direction, report) in [&report.up, &report.down].into_iter().enumerate() {
+        assert_eq!(fates(direction, Fate::Delivered), report.delivered.packets);
+        assert_eq!(fates(direction, Fate::Loss), report.dropped.loss.packets);
+        assert_eq!(fates(direction, Fate::QueueFull), report.dropped.queue_full.packets);
+        assert_eq!(fates(direction, Fate::QueueDelay), report.dropped.queue_delay.packets);
+    }
+    assert!(report.up.dropped.loss.packets > 5 && report.up.duplicated.packets > 5, "{report:?}");
+    assert!(report.down.dropped.queue_delay.packets > 0, "{report:?}");
 }
 
 #[test]

@@ -27,6 +27,15 @@ pub struct Hosts {
 impl Hosts {
     /// Starts the emulator, or says why this machine cannot. Without IPv6 the hosts send nothing on their own.
     pub fn start(config: Config, has_ipv6: bool) -> Option<Self> {
+        Self::start_and(config, has_ipv6, |_| {})
+    }
+
+    /// Starts an emulator that logs arrivals. The hosts have no IPv6.
+    pub fn start_with_log(config: Config, log: std::fs::File) -> Option<Self> {
+        Self::start_and(config, false, |emulator| emulator.log_arrivals(log).expect("a log"))
+    }
+
+    fn start_and(config: Config, has_ipv6: bool, prepare: impl FnOnce(&mut Emulator)) -> Option<Self> {
         let spaces: Result<Vec<_>, _> = (0..3).map(|_| Namespace::new()).collect();
         let spaces = match spaces {
             Ok(spaces) => spaces,
@@ -51,7 +60,8 @@ impl Hosts {
             batch.add("link set eth0 up").run().expect("address");
         }
         let open = |port| middle.run(|| emulator::open(port)).expect("a namespace").expect("a packet socket");
-        let emulator = Emulator::new(config, open("port1"), open("port2")).expect("valid links");
+        let mut emulator = Emulator::new(config, open("port1"), open("port2")).expect("valid links");
+        prepare(&mut emulator);
         let stop = Arc::new(AtomicBool::new(false));
         let stop_inside = Arc::clone(&stop);
         let emulator = middle.spawn("emulator", move || emulator.run(&stop_inside)).expect("a thread");
@@ -69,6 +79,18 @@ impl Hosts {
 pub fn payload(length: usize) -> Vec<u8> {
     let mut random = CounterRandom::new(1, 0);
     (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()
+}
+
+/// Sends `data` over TCP from right to left, and checks that it arrives.
+pub fn transfer_back(hosts: &Hosts, data: &[u8]) {
+    let listener = hosts.right.run(|| TcpListener::bind((RIGHT_IPV4, 8))).expect("a namespace").expect("bind");
+    let sent = data.to_vec();
+    let sender = std::thread::spawn(move || listener.accept().and_then(|(mut stream, _)| stream.write_all(&sent)));
+    let mut received = Vec::new();
+    let receive = || TcpStream::connect((RIGHT_IPV4, 8)).and_then(|mut stream| stream.read_to_end(&mut received));
+    hosts.left.run(receive).expect("a namespace").expect("receive");
+    sender.join().expect("no panic").expect("send");
+    assert!(received == data, "the data was changed on the way");
 }
 
 /// Sends `data` over TCP from left to right and checks that it arrives; returns what of it came after the first fifth,
