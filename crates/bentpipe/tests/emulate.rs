@@ -39,6 +39,9 @@ fn wrong_arguments_end_with_code_2_and_a_line_that_names_the_culprit() {
         ("--between a b --lost 1", "--lost"),
         ("--between a b --delay 2h", "delay"),
         ("--between a b --queue 0packets", "queue"),
+        ("--between a b --link /no/such/link.toml", "/no/such/link.toml"),
+        ("--between a b --loss 0.9 --burst 1", "--burst"),
+        ("--between a b --burst 3", "--loss"),
         ("--between a b --reorder 0.1 --reorder-delay 0s", "reorder"),
     ] {
         let (code, line) = complaint(options);

@@ -22,7 +22,7 @@ const NAMES: [&str; 2] = ["up", "down"];
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It left at the far end.
+    /// The link delivered it.
     Delivered,
     /// The queue was full.
     QueueFull,

@@ -446,6 +446,17 @@ pub struct GilbertElliott {
     pub loss_bad: Probability,
 }
 
+impl GilbertElliott {
+    /// The channel that loses nothing in the good state and everything in the bad one, a fraction `loss` of all packets
+    /// and `burst` packets in a row in the mean; `None` if no channel does both.
+    pub fn with_bursts(loss: Probability, burst: f64) -> Option<Self> {
+        let r = Probability::new(1.0 / burst).ok()?;
+        let p = Probability::new(loss.as_f64() * r.as_f64() / (1.0 - loss.as_f64())).ok()?;
+        let certain = Probability::new(1.0).ok()?;
+        Some(Self { p, r, loss_good: Probability::ZERO, loss_bad: certain })
+    }
+}
+
 /// The Gilbert-Elliott channel by time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -524,6 +535,19 @@ mod tests {
             assert!(error.to_string().contains(key), "{error}");
         }
         assert_eq!(geo().validate(), Ok(()));
+    }
+
+    #[test]
+    fn bursts_give_the_loss_and_the_length_asked_for() {
+        let probability = |p| Probability::new(p).expect("valid");
+        let model = GilbertElliott::with_bursts(probability(0.02), 5.0).expect("possible");
+        let (p, r) = (model.p.as_f64(), model.r.as_f64());
+        assert!((p / (p + r) - 0.02).abs() < 1e-12 && (1.0 / r - 5.0).abs() < 1e-12);
+        // Half of all packets in bursts of one would be every other one, and more than that in bursts of one cannot be.
+        assert!(GilbertElliott::with_bursts(probability(0.5), 1.0).is_some());
+        for (loss, burst) in [(0.6, 1.0), (0.1, 0.5), (1.0, 5.0), (0.1, f64::NAN)] {
+            assert_eq!(GilbertElliott::with_bursts(probability(loss), burst), None, "{loss} {burst}");
+        }
     }
 
     #[test]

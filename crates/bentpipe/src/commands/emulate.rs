@@ -1,15 +1,18 @@
 //! `bentpipe emulate`: a satellite link in real time between two interfaces.
 
 use crate::output::{Failure, Output};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 use emulator::{Config, DirectionReport, Emulator, Monitor, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 use kernel::Namespace;
 use kernel::packet::PacketSocket;
-use link::{LinkConfig, LossModel, Preset, QueueLimit, Reorder};
-use serde::Serialize;
+use link::{Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Preset, QueueLimit, Reorder};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +37,17 @@ Examples:
   bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
   bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
   bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
+  bentpipe emulate --between veth0 veth1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
+  bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
+
+A link file is TOML: [up] and [down], or [both], with everything that a link may be (docs/link.md):
+  [both]
+  rate = \"6Mbit/s\"
+  delay = { geo = { satellite_longitude = -34.5, stations = [
+    { latitude = 38.1157, longitude = 13.3615 }, { latitude = 29.7604, longitude = -95.3698 }] } }
+  queue = { packets = 300 }
+  rate_steps = { file = \"rain.trace\", repeat = \"10min\" }
+  loss = { timed_gilbert_elliott = { mean_good = \"20s\", mean_bad = \"300ms\", loss_bad = 1.0 } }
 
 Presets:
   geo      6 Mbit/s both ways, 550 ms round trip
@@ -50,9 +64,15 @@ pub struct Args {
     /// The link to start from; the options below change it
     #[arg(long, default_value = "geo")]
     preset: Preset,
-    /// Seed of the random processes: equal seeds, equal fates
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// A file (TOML) with the link to start from, instead of a preset
+    #[arg(long = "link", value_name = "FILE", conflicts_with = "preset")]
+    link_file: Option<PathBuf>,
+    /// Seed of the random processes: equal seeds, equal fates [default: that of the link file, or 0]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write what became of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`
+    #[arg(long, value_name = "FILE")]
+    arrival_log: Option<PathBuf>,
     /// Stop after so long [default: run until interrupted]
     #[arg(long)]
     duration: Option<Duration>,
@@ -84,13 +104,21 @@ struct LinkArgs {
     delay_up: Option<Duration>,
     #[arg(long, hide_short_help = true, value_name = "DELAY")]
     delay_down: Option<Duration>,
-    /// What may wait: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: 1BDP]
+    /// What may wait: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: that of the link
+    /// file, or 1BDP]
     #[arg(long)]
     queue: Option<QueueSize>,
     #[arg(long, hide_short_help = true, value_name = "QUEUE")]
     queue_up: Option<QueueSize>,
     #[arg(long, hide_short_help = true, value_name = "QUEUE")]
     queue_down: Option<QueueSize>,
+    /// Which packets the queue gives up: the last to come, or those at its head once they have waited too long
+    #[arg(long, value_enum)]
+    discipline: Option<QueueDiscipline>,
+    #[arg(long, hide_short_help = true, value_enum)]
+    discipline_up: Option<QueueDiscipline>,
+    #[arg(long, hide_short_help = true, value_enum)]
+    discipline_down: Option<QueueDiscipline>,
     /// Probability that a packet is lost
     #[arg(long, conflicts_with = "ber", value_name = "P")]
     loss: Option<Probability>,
@@ -98,6 +126,20 @@ struct LinkArgs {
     loss_up: Option<Probability>,
     #[arg(long, hide_short_help = true, conflicts_with = "ber_down", value_name = "P")]
     loss_down: Option<Probability>,
+    /// Lose packets in bursts of so many in the mean, as many altogether as --loss says
+    #[arg(long, requires = "loss", value_name = "PACKETS")]
+    burst: Option<f64>,
+    #[arg(long, hide_short_help = true, requires = "loss_up", value_name = "PACKETS")]
+    burst_up: Option<f64>,
+    #[arg(long, hide_short_help = true, requires = "loss_down", value_name = "PACKETS")]
+    burst_down: Option<f64>,
+    /// Lose these packets, by their number among those sent on the link, the first being 0
+    #[arg(long, conflicts_with_all = ["loss", "ber"], value_delimiter = ',', value_name = "N,…")]
+    drop: Vec<u64>,
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_up", "ber_up"], value_delimiter = ',', value_name = "N,…")]
+    drop_up: Vec<u64>,
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_down", "ber_down"], value_delimiter = ',', value_name = "N,…")]
+    drop_down: Vec<u64>,
     /// Bit error rate after correction: long packets are lost more often
     #[arg(long, value_name = "P")]
     ber: Option<Probability>,
@@ -211,37 +253,101 @@ impl FromStr for QueueSize {
     }
 }
 
+/// A discipline with its usual parameters; a link file may set them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum QueueDiscipline {
+    /// First in, first out; what finds the queue full is dropped
+    DropTail,
+    /// RFC 8289: target 5 ms, interval 100 ms
+    Codel,
+    /// RFC 8290: the same for each flow, and flows take turns
+    FqCodel,
+}
+
+impl From<QueueDiscipline> for Discipline {
+    fn from(discipline: QueueDiscipline) -> Self {
+        match discipline {
+            QueueDiscipline::DropTail => Discipline::DropTail,
+            QueueDiscipline::Codel => Discipline::Codel(Codel::default()),
+            QueueDiscipline::FqCodel => Discipline::FqCodel(FqCodel::default()),
+        }
+    }
+}
+
+/// The links of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFile {
+    up: Option<LinkConfig>,
+    down: Option<LinkConfig>,
+    both: Option<LinkConfig>,
+}
+
+impl LinkFile {
+    /// Reads the links up and down, and the traces that they name (relative to the file).
+    fn read(path: &Path) -> Result<(LinkConfig, LinkConfig), Failure> {
+        let error = |problem: &dyn Display| Failure::usage(format!("--link {}: {problem}", path.display()));
+        let text = fs::read_to_string(path).map_err(|problem| error(&problem))?;
+        let file: LinkFile = toml::from_str(&text).map_err(|problem| {
+            let line = problem.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            error(&format!("line {line}: {}", problem.message().replace('\n', ", ")))
+        })?;
+        let (Some(mut up), Some(mut down)) = (file.up.or(file.both.clone()), file.down.or(file.both)) else {
+            return Err(error(&"write [up] and [down], or [both]"));
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for link in [&mut up, &mut down] {
+            link.read_files(|name| fs::read_to_string(folder.join(name)).map_err(|problem| problem.to_string()))
+                .map_err(|problem| error(&problem))?;
+        }
+        // Two directions with one stream would lose the same packets.
+        if up.stream == down.stream {
+            up.stream = down.stream + 1;
+        }
+        Ok((up, down))
+    }
+}
+
 /// The options of one direction, those for both ways included.
 struct Overrides {
     rate: Option<RateLimit>,
     delay: Option<Duration>,
     queue: Option<QueueSize>,
+    discipline: Option<QueueDiscipline>,
     loss: Option<LossModel>,
     reorder: Option<Probability>,
     duplicate: Option<Probability>,
 }
 
 impl LinkArgs {
-    fn up(&self) -> Overrides {
-        Overrides {
+    fn up(&self) -> Result<Overrides, Failure> {
+        let own = loss(self.loss_up, self.burst_up, self.ber_up, &self.drop_up)?;
+        Ok(Overrides {
             rate: self.rate_up.or(self.rate),
             delay: self.delay_up.or(self.one_way()),
             queue: self.queue_up.or(self.queue),
-            loss: loss(self.loss_up, self.ber_up).or(loss(self.loss, self.ber)),
+            discipline: self.discipline_up.or(self.discipline),
+            loss: own.or(self.loss_both()?),
             reorder: self.reorder_up.or(self.reorder),
             duplicate: self.duplicate_up.or(self.duplicate),
-        }
+        })
     }
 
-    fn down(&self) -> Overrides {
-        Overrides {
+    fn down(&self) -> Result<Overrides, Failure> {
+        let own = loss(self.loss_down, self.burst_down, self.ber_down, &self.drop_down)?;
+        Ok(Overrides {
             rate: self.rate_down.or(self.rate),
             delay: self.delay_down.or(self.one_way()),
             queue: self.queue_down.or(self.queue),
-            loss: loss(self.loss_down, self.ber_down).or(loss(self.loss, self.ber)),
+            discipline: self.discipline_down.or(self.discipline),
+            loss: own.or(self.loss_both()?),
             reorder: self.reorder_down.or(self.reorder),
             duplicate: self.duplicate_down.or(self.duplicate),
-        }
+        })
+    }
+
+    fn loss_both(&self) -> Result<Option<LossModel>, Failure> {
+        loss(self.loss, self.burst, self.ber, &self.drop)
     }
 
     fn one_way(&self) -> Option<Duration> {
@@ -249,36 +355,64 @@ impl LinkArgs {
     }
 }
 
-fn loss(probability: Option<Probability>, bit_error_rate: Option<Probability>) -> Option<LossModel> {
-    probability.map(LossModel::Bernoulli).or(bit_error_rate.map(LossModel::BitErrorRate))
+/// The model that the options for losses of one direction, or of both, stand for.
+fn loss(
+    probability: Option<Probability>,
+    burst: Option<f64>,
+    bit_error_rate: Option<Probability>,
+    drop_list: &[u64],
+) -> Result<Option<LossModel>, Failure> {
+    if !drop_list.is_empty() {
+        return Ok(Some(LossModel::DropList(drop_list.to_vec())));
+    }
+    match (probability, burst, bit_error_rate) {
+        (Some(loss), Some(burst), _) => {
+            let model = GilbertElliott::with_bursts(loss, burst).ok_or_else(|| {
+                let problem = "a burst is at least one packet long, and between two there is another packet";
+                Failure::usage(format!("--loss {loss} --burst {burst}: {problem}"))
+            })?;
+            Ok(Some(LossModel::GilbertElliott(model)))
+        }
+        (Some(loss), None, _) => Ok(Some(LossModel::Bernoulli(loss))),
+        (None, _, rate) => Ok(rate.map(LossModel::BitErrorRate)),
+    }
 }
 
 impl Args {
     /// The links up and down.
-    fn links(&self) -> (LinkConfig, LinkConfig) {
-        let (up, down) = (self.link.up(), self.link.down());
-        let (preset_up, preset_down) = (self.preset.return_link(), self.preset.forward());
-        let rtt = up.delay.unwrap_or(preset_up.delay) + down.delay.unwrap_or(preset_down.delay);
-        (self.link_with(preset_up, &up, rtt), self.link_with(preset_down, &down, rtt))
+    fn links(&self) -> Result<(LinkConfig, LinkConfig), Failure> {
+        let (up, down) = (self.link.up()?, self.link.down()?);
+        let (base_up, base_down) = match &self.link_file {
+            Some(path) => LinkFile::read(path)?,
+            None => (self.preset.return_link(), self.preset.forward()),
+        };
+        let rtt = up.delay.unwrap_or(base_up.delay) + down.delay.unwrap_or(base_down.delay);
+        Ok((self.link_with(base_up, up, rtt), self.link_with(base_down, down, rtt)))
     }
 
-    fn link_with(&self, preset: LinkConfig, overrides: &Overrides, rtt: Duration) -> LinkConfig {
-        let rate = overrides.rate.map_or(preset.rate, |limit| limit.0);
-        let queue = match overrides.queue.unwrap_or(QueueSize::BandwidthDelayProducts(1.0)) {
-            QueueSize::Limit(limit) => limit,
-            QueueSize::BandwidthDelayProducts(products) => rate
-                .map_or(QueueLimit::Unlimited, |rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products))),
+    fn link_with(&self, base: LinkConfig, overrides: Overrides, rtt: Duration) -> LinkConfig {
+        let rate = overrides.rate.map_or(base.rate, |limit| limit.0);
+        let product = |products| {
+            rate.map_or(QueueLimit::Unlimited, |rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)))
+        };
+        let queue = match overrides.queue {
+            Some(QueueSize::Limit(limit)) => limit,
+            Some(QueueSize::BandwidthDelayProducts(products)) => product(products),
+            None if self.link_file.is_some() => base.queue,
+            None => product(1.0),
         };
         let extra_delay = self.link.reorder_delay;
+        let reorder = overrides.reorder.map(|probability| Reorder { probability, extra_delay });
         LinkConfig {
             rate,
             queue,
-            delay: overrides.delay.unwrap_or(preset.delay),
-            loss: overrides.loss.clone().unwrap_or(preset.loss),
-            reorder: overrides.reorder.map(|probability| Reorder { probability, extra_delay }),
-            duplicate: overrides.duplicate.unwrap_or(preset.duplicate),
-            seed: self.seed,
-            ..preset
+            delay: overrides.delay.unwrap_or(base.delay),
+            discipline: overrides.discipline.map_or(base.discipline, Discipline::from),
+            loss: overrides.loss.unwrap_or(base.loss),
+            reorder: reorder.or(base.reorder),
+            duplicate: overrides.duplicate.unwrap_or(base.duplicate),
+            seed: self.seed.unwrap_or(base.seed),
+            ..base
         }
     }
 }
@@ -308,12 +442,17 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if first == second {
         return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
     }
-    let (up, down) = args.links();
+    let (up, down) = args.links()?;
     for (direction, link) in [("up", &up), ("down", &down)] {
         link.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
     }
     let config = Config { spin: args.spin, ..Config::new(up.clone(), down.clone()) };
-    let emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
+    let mut emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
+    if let Some(path) = &args.arrival_log {
+        let file =
+            File::create(path).map_err(|error| Failure::usage(format!("--arrival-log {}: {error}", path.display())))?;
+        emulator.log_arrivals(file).map_err(Failure::failed)?;
+    }
     tracing::info!("up: {}", describe(&up));
     tracing::info!("down: {}", describe(&down));
     let report = run_until_told(emulator, args.duration, output)?;
@@ -402,7 +541,12 @@ impl StatusLine {
 
 /// A link in one line.
 fn describe(link: &LinkConfig) -> String {
-    let rate = link.rate.map_or("unlimited rate".to_owned(), |rate| rate.to_string());
+    let rate = match link {
+        LinkConfig { opportunities: Some(_), .. } => "recorded opportunities".to_owned(),
+        LinkConfig { rate_steps: Some(_), .. } => "rate in steps".to_owned(),
+        LinkConfig { rate: Some(rate), .. } => rate.to_string(),
+        LinkConfig { rate: None, .. } => "unlimited rate".to_owned(),
+    };
     let queue = match link.queue {
         QueueLimit::Packets(packets) => format!("queue of {packets} packets"),
         QueueLimit::Bytes(bytes) => format!("queue of {bytes}"),
@@ -416,7 +560,14 @@ fn describe(link: &LinkConfig) -> String {
         LossModel::DropList(_) | LossModel::DropFile(_) => ", listed losses".to_owned(),
         LossModel::Steps(_) => ", losses by time".to_owned(),
     };
-    format!("{rate}, {} one way, {queue}{loss}", link.delay)
+    let delay = match link {
+        LinkConfig { handover: Some(Handover { period, delay: [low, high], .. }), .. } => {
+            format!("{low} to {high} one way, another satellite every {period}")
+        }
+        LinkConfig { delay_steps: Some(_), .. } => "delay in steps".to_owned(),
+        LinkConfig { delay, .. } => format!("{delay} one way"),
+    };
+    format!("{rate}, {delay}, {queue}{loss}")
 }
 
 /// The report for people.
@@ -477,7 +628,7 @@ mod tests {
     }
 
     fn links(options: &str) -> (LinkConfig, LinkConfig) {
-        parse(options).unwrap_or_else(|error| panic!("{error}")).links()
+        parse(options).unwrap_or_else(|error| panic!("{error}")).links().unwrap()
     }
 
     #[test]
@@ -509,6 +660,44 @@ mod tests {
         let reorder = Reorder { probability: probability(0.1), extra_delay: Duration::from_millis(10) };
         assert_eq!((down.reorder, down.delay), (Some(reorder), Duration::from_millis(1)));
         assert_ne!(up.stream, down.stream);
+    }
+
+    #[test]
+    fn losses_may_come_in_bursts_or_by_list() {
+        let (up, down) = links("--loss 1e-2 --burst 5 --drop-down 3,17 --discipline-up codel");
+        let LossModel::GilbertElliott(model) = up.loss else { panic!("{up:?}") };
+        assert_eq!(model.r, Probability::new(0.2).unwrap());
+        assert_eq!(up.discipline, Discipline::Codel(Codel::default()));
+        assert_eq!((down.loss, down.discipline), (LossModel::DropList(vec![3, 17]), Discipline::DropTail));
+        let error = parse("--loss 0.9 --burst 1").unwrap().links().expect_err("impossible").to_string();
+        assert!(error.contains("--burst 1"), "{error}");
+    }
+
+    #[test]
+    fn a_link_file_is_the_base_and_options_change_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link.toml");
+        fs::write(folder.path().join("rain"), "10s 3Mbit/s\n20s 6Mbit/s\n").unwrap();
+        let both = "[both]\nrate = \"6Mbit/s\"\ndelay = \"275ms\"\nqueue = { packets = 50 }\nseed = 4\n";
+        fs::write(&path, format!("{both}rate_steps = {{ file = \"rain\" }}\n")).unwrap();
+        let option = format!("--link {}", path.display());
+        let (up, down) = links(&option);
+        assert_eq!(up.queue, QueueLimit::Packets(50));
+        assert_eq!(up.rate_steps.as_ref().unwrap().steps.len(), 2);
+        assert_ne!(up.stream, down.stream);
+        assert_eq!(up.seed, 4);
+        let (up, down) = links(&format!("{option} --seed 5 --delay-up 10ms --queue-down 1BDP"));
+        assert_eq!((up.seed, up.delay, up.queue), (5, Duration::from_millis(10), QueueLimit::Packets(50)));
+        assert_eq!(down.queue, QueueLimit::Bytes(Bytes::new(213_750)));
+
+        let complaint = || parse(&option).unwrap().links().expect_err("broken").to_string();
+        fs::write(folder.path().join("rain"), "10s 3Mbit/s\n20s\n").unwrap();
+        assert!(complaint().contains("rain: line 2"), "{}", complaint());
+        fs::write(&path, "[up]\ndelay = \"1ms\"\n").unwrap();
+        assert!(complaint().contains("[both]"), "{}", complaint());
+        fs::write(&path, "[both]\ndelay = \"1ms\"\nlatency = 3\n").unwrap();
+        assert!(complaint().contains("latency"), "{}", complaint());
+        assert!(parse("--link x --preset geo").is_err());
     }
 
     #[test]
