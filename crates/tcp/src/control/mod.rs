@@ -9,6 +9,7 @@
 
 mod assigned;
 mod bbr1;
+mod bbr3;
 mod careful_resume;
 mod cross_layer;
 mod cubic;
@@ -280,6 +281,7 @@ pub const CONTROLS: &[ControlKind] = &[
     hybla::KIND,
     cubic::KIND,
     bbr1::KIND,
+    bbr3::KIND,
     cross_layer::KIND,
     assigned::KIND,
 ];
