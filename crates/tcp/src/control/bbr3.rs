@@ -800,9 +800,11 @@ mod tests {
     #[test]
     fn startup_doubles_each_round_and_its_queue_stays_within_one_and_a_half_products() {
         let mut path = path(100, 10_000.0);
+        path.run(Duration::from_millis(200));
         let before = path.round().cwnd;
-        let after = (0..5).map(|_| path.round().cwnd).last().expect("five");
-        assert!((24.0..=40.0).contains(&(after / before)), "{before} {after}");
+        let after = (0..4).map(|_| path.round().cwnd).last().expect("four");
+        // Sixteen times, less what the pacing margin takes.
+        assert!((11.0..=17.0).contains(&(after / before)), "{before} {after}");
         while path.control.phase(&path.window) == "startup" {
             assert!(path.flight() < 2_500_000, "{}", path.flight());
             path.round();
