@@ -59,6 +59,10 @@ pub struct Config {
     pub receive_buffer: ReceiveBuffer,
     /// Whether the FIN and the handshake's last segment exist (ns-2's one-way agents have neither).
     pub bare: bool,
+    /// Both ends are gateways of SaTPEP: windows count segments, are granted from outside
+    /// ([`crate::Connection::set_granted_window`]) and may shrink; every arrival is acknowledged, and holes are reported by
+    /// NACKs.
+    pub satpep: bool,
     /// Expiries of the retransmission timer in a row after which the connection fails.
     pub max_expiries: u32,
     /// The network's capacity and the connections that share it, where a layer below tells (cross-layer window, assigned
@@ -143,6 +147,8 @@ pub struct Tuning {
     pub tibet: (f64, Duration),
     /// Hybla: the reference round-trip time.
     pub hybla_rtt0: Duration,
+    /// SaTPEP: which NACKs are answered by retransmissions.
+    pub nack: NackRule,
     /// Cross-layer window: bytes of headers for each byte of payload (K of the equation).
     pub header_share: f64,
     /// What ends slow start before a loss; `None` for what the control itself prescribes (CUBIC: HyStart in Linux,
@@ -161,6 +167,17 @@ pub enum SlowStartExit {
     HyStartPlusPlus,
 }
 
+/// Which NACKs SaTPEP's sender answers: a receiver repeats them until the data are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NackRule {
+    /// Figure 1 of Velenis et al. 2003 as printed. A lone hole whose retransmission is lost waits for the timer.
+    Fig1Literal,
+    /// Figure 1 with its errors resolved: all holes are repeated once a common count of duplicates has run out.
+    Fig1,
+    /// Each retransmission has a count of its own.
+    PerSegment,
+}
+
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -169,6 +186,7 @@ impl Default for Tuning {
             westwood_tau: Duration::from_millis(500),
             tibet: (0.99, Duration::from_secs(1)),
             hybla_rtt0: Duration::from_millis(25),
+            nack: NackRule::Fig1,
             header_share: 0.0505,
             slow_start_exit: None,
         }
@@ -208,6 +226,7 @@ impl Config {
             send_buffer: Bytes::new(u64::MAX / 4),
             receive_buffer: ReceiveBuffer::plain(Bytes::new(1 << 30)),
             bare: false,
+            satpep: false,
             max_expiries: 15,
             capacity: None,
             resume: None,
@@ -252,6 +271,21 @@ impl Config {
     /// Whether the SYN offers SACK: a recovery that does not use it must not be told more than duplicates.
     pub(crate) fn offers_sack(&self) -> bool {
         self.options.sack && self.recovery.needs_sack
+    }
+
+    /// One end of the hop between two gateways of SaTPEP (Velenis et al. 2003): 1,500-byte packets, RFC 6298's timer, an
+    /// acknowledgement for each segment.
+    pub fn satpep() -> Self {
+        Self {
+            mss: 1460,
+            recovery: &crate::recovery::nack::KIND,
+            control: &crate::control::assigned::KIND,
+            initial_window: 1.0,
+            options: Options { timestamps: false, window_scaling: false, sack: false, dsack: false },
+            acks: AckPolicy { every: 1, delay: Duration::ZERO, quick: 0 },
+            satpep: true,
+            ..Self::rfc()
+        }
     }
 
     /// Bytes of headers and options of a data segment.

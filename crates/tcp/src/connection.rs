@@ -278,6 +278,11 @@ impl Connection {
         if std::mem::take(&mut self.handshake.is_due) {
             return Some(self.syn(now));
         }
+        // Where arrivals are counted, each has an acknowledgement of its own.
+        if self.config.satpep && self.state == State::Established && self.receiver.is_ack_due(now) {
+            let seq = self.sender.out.board.nxt();
+            return Some(self.segment(now, seq, 0, Flags::ACK));
+        }
         if self.state == State::Established {
             match self.sender.poll(now) {
                 Some(Outgoing::Data { seq, len, fin }) => {
@@ -432,6 +437,17 @@ impl Connection {
     #[inline]
     pub fn window(&self) -> Window {
         self.sender.out.window
+    }
+
+    /// How many bytes of the peer's may be outstanding from now on, on a hop of SaTPEP ([`Config::satpep`]): the next
+    /// acknowledgement tells, and may take back what an earlier one gave. Whole segments count, at least one.
+    pub fn set_granted_window(&mut self, bytes: u64) {
+        self.receiver.grant(bytes);
+    }
+
+    /// Tells the peer the window as soon as possible, though nothing has arrived.
+    pub fn announce_window(&mut self) {
+        self.receiver.acknowledge_now();
     }
 
     /// Where the connection stands.

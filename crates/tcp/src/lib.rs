@@ -28,7 +28,7 @@ mod segment;
 mod sender;
 
 pub use config::{
-    AckPolicy, Capacity, Config, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,
+    AckPolicy, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,
     initial_window_rfc3390, initial_window_rfc6928,
 };
 pub use connection::{Connection, Event, Failure, Metrics};

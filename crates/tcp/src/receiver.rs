@@ -39,6 +39,20 @@ pub(crate) struct Receiver {
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
+    /// What SaTPEP's hop adds.
+    satpep: Option<Satpep>,
+}
+
+/// The receiver of SaTPEP: its grant, and where it is in the cycle of NACKs.
+#[derive(Debug)]
+struct Satpep {
+    /// Bytes that may be outstanding; `None` leaves it to the buffer.
+    grant: Option<u64>,
+    mss: u64,
+    /// The end of the hole that the latest NACK named.
+    named_to: u64,
+    /// Data have arrived that the next acknowledgement answers.
+    has_arrival: bool,
 }
 
 impl Receiver {
@@ -62,6 +76,19 @@ impl Receiver {
             duplicate_bytes: 0,
             has_sack: false,
             blocks: if config.options.timestamps { 3 } else { config.sack_blocks },
+            satpep: config.satpep.then(|| Satpep {
+                grant: None,
+                mss: u64::from(config.mss),
+                named_to: 0,
+                has_arrival: false,
+            }),
+        }
+    }
+
+    /// From now on so many bytes are advertised, or less while the buffer has no room for them.
+    pub(crate) fn grant(&mut self, bytes: u64) {
+        if let Some(satpep) = &mut self.satpep {
+            satpep.grant = Some(bytes);
         }
     }
 
@@ -122,15 +149,24 @@ impl Receiver {
     /// The window to advertise, in whole units of its scale.
     pub(crate) fn window(&mut self, shift: u8) -> u32 {
         self.open_window();
-        let window = self.edge.saturating_sub(self.rcv_nxt).min(65_535 << shift);
-        let window = window >> shift << shift;
+        let window = self.open();
+        let window = if self.satpep.is_some() { window } else { window.min(65_535 << shift) >> shift << shift };
         self.told_edge = self.rcv_nxt + window;
         window as u32
     }
 
+    /// Bytes that the peer may send beyond the next one expected. SaTPEP's are whole segments: those granted, at least one,
+    /// as far as the buffer has room and the window's 16 bits can count.
+    fn open(&self) -> u64 {
+        let room = self.edge.saturating_sub(self.rcv_nxt);
+        let Some(satpep) = &self.satpep else { return room };
+        let granted = satpep.grant.unwrap_or(u64::MAX).max(satpep.mss);
+        (room.min(granted) / satpep.mss).min(65_535) * satpep.mss
+    }
+
     /// Whether the window has opened enough since the peer was told to be worth a segment (RFC 9293, 3.8.6.2.2).
     pub(crate) fn has_window_update(&self, mss: u32) -> bool {
-        let gain = self.edge.saturating_sub(self.told_edge);
+        let gain = (self.rcv_nxt + self.open()).saturating_sub(self.told_edge);
         self.told_edge > 0 && gain >= (2 * u64::from(mss)).min(self.buffer.window(0) / 2).max(1)
     }
 
@@ -141,6 +177,9 @@ impl Receiver {
             // Out of the window without data: a probe or a keepalive.
             self.ack_due |= segment.seq < self.rcv_nxt;
             return;
+        }
+        if let Some(satpep) = &mut self.satpep {
+            satpep.has_arrival = true;
         }
         let range = segment.seq..segment.seq + span;
         if range.end <= self.rcv_nxt || range.start > self.edge {
@@ -200,8 +239,25 @@ impl Receiver {
         self.recent[0] = range.start;
     }
 
-    /// The blocks to report: a duplicate first (RFC 2883), then the newest ranges.
+    /// The NACK of the next acknowledgement: holes in ascending order, one each time, and again from the lowest.
+    fn nack(&mut self) -> (SackBlocks, Flags) {
+        let mut blocks = SackBlocks::default();
+        let from = self.satpep.as_ref().filter(|satpep| satpep.has_arrival).map(|satpep| satpep.named_to);
+        let Some(hole) = from.and_then(|from| self.hole(from).or_else(|| self.hole(0))) else {
+            return (blocks, Flags::default());
+        };
+        if let Some(satpep) = &mut self.satpep {
+            satpep.named_to = hole.end;
+        }
+        blocks.push(self.rcv_nxt, hole);
+        (blocks, Flags::NACK)
+    }
+
+    /// The blocks to report: a duplicate first (RFC 2883), then the newest ranges; or a hole, where those are reported.
     pub(crate) fn blocks(&mut self, config: &Config) -> (SackBlocks, Flags) {
+        if self.satpep.is_some() {
+            return self.nack();
+        }
         let mut blocks = SackBlocks::default();
         let mut flags = Flags::default();
         let duplicate = self.duplicate.take();
@@ -231,6 +287,9 @@ impl Receiver {
         self.unacknowledged = 0;
         self.ack_due = false;
         self.ack_at = None;
+        if let Some(satpep) = &mut self.satpep {
+            satpep.has_arrival = false;
+        }
     }
 
     /// Whether an acknowledgement is to leave now.
@@ -249,7 +308,7 @@ impl Receiver {
     }
 
     /// The lowest hole at or above `from`: what a NACK names.
-    pub(crate) fn hole(&self, from: u64) -> Option<Range<u64>> {
+    fn hole(&self, from: u64) -> Option<Range<u64>> {
         let end = self.out_of_order.last()?.end;
         self.out_of_order.gaps(from.max(self.rcv_nxt)..end).next()
     }

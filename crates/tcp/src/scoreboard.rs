@@ -83,6 +83,8 @@ pub struct Change {
     pub oldest_rtt: Option<Duration>,
     /// A duplicate arrival was reported (RFC 2883).
     pub dsack: bool,
+    /// The hole that a NACK names, within what is outstanding: its first byte and its end.
+    pub nack: Option<(u64, u64)>,
     /// It delivered a segment below the highest delivered so far that was never sent again: reordering.
     pub is_reordered: bool,
 }

@@ -157,19 +157,24 @@ impl Sender {
         }
         let edge = segment.ack + u64::from(segment.window);
         self.is_settled &= edge <= self.edge;
-        self.edge = self.edge.max(edge);
-        let is_duplicate = segment.ack == una
-            && una < nxt
-            && segment.len == 0
-            && !segment.has(Flags::FIN)
-            && (segment.window == self.peer_window || !segment.sack.is_empty());
+        self.edge = if self.config().satpep { edge } else { self.edge.max(edge) };
+        let is_duplicate = segment.ack == una && una < nxt && self.is_answer_to_data(segment);
         self.peer_window = segment.window;
         if self.edge > nxt {
             self.persist = None;
         }
-        if segment.ack > una || is_duplicate {
+        if segment.ack > una || is_duplicate || self.config().satpep {
             self.digest(now, segment, is_duplicate);
         }
+    }
+
+    /// Whether a segment that acknowledges nothing new answers data that arrived, rather than telling a window or carrying
+    /// data of its own.
+    fn is_answer_to_data(&self, segment: &Segment) -> bool {
+        if self.config().satpep {
+            return segment.has(Flags::NACK);
+        }
+        segment.len == 0 && !segment.has(Flags::FIN) && (segment.window == self.peer_window || !segment.sack.is_empty())
     }
 
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
@@ -177,7 +182,12 @@ impl Sender {
         let prior_in_flight = self.recovery.in_flight(&self.out);
         let mut change = Change { dsack: segment.has(Flags::DSACK), ..Change::default() };
         self.out.board.on_cumulative(now, segment.ack, &mut change);
-        if !segment.sack.is_empty() && !segment.has(Flags::NACK) {
+        if segment.has(Flags::NACK) {
+            let within = self.out.board.una()..self.out.board.nxt();
+            let hole = segment.sack_blocks().next();
+            let hole = hole.map(|hole| (hole.start.max(within.start), hole.end.min(within.end)));
+            change.nack = hole.filter(|(first, end)| first < end);
+        } else {
             for block in segment.sack_blocks() {
                 self.out.board.on_sack(now, block, &mut change);
             }
@@ -337,7 +347,8 @@ impl Sender {
     /// Sequence numbers that could be sent next if the window allowed: a full segment, or the rest.
     fn fresh(&self) -> u64 {
         let nxt = self.out.board.nxt();
-        let data = self.end.min(self.edge).saturating_sub(nxt).min(self.out.mss());
+        let edge = self.edge + self.recovery.beyond_window();
+        let data = self.end.min(edge).saturating_sub(nxt).min(self.out.mss());
         let is_all = nxt + data == self.end;
         // Part of a segment leaves only as the last one, not because the peer's window ends in it.
         if !is_all && data < self.out.mss() && !self.out.board.is_empty() {
@@ -361,7 +372,8 @@ impl Sender {
             return;
         }
         self.out.control.on_idle(now, idle);
-        if self.config().restart_after_idle && !self.out.control.governs_window() {
+        let may_restart = self.config().satpep || !self.out.control.governs_window();
+        if self.config().restart_after_idle && may_restart {
             self.out.window.cwnd = self.out.window.cwnd.min(self.config().initial_window);
         }
         self.last_sent_at = now;

@@ -3,7 +3,7 @@
 use super::{Ack, Control, ControlKind, Loss, Start, Window};
 
 /// `cwnd` is the advertised window.
-pub(crate) const KIND: ControlKind = ControlKind {
+pub const KIND: ControlKind = ControlKind {
     name: "assigned",
     about: "the advertised window is the window, a loss changes nothing (SaTPEP)",
     new: |_| Box::new(Assigned),

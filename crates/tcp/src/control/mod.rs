@@ -7,7 +7,7 @@
 //!
 //! To add one: write its file with a type that implements [`Control`], and add one line to [`CONTROLS`].
 
-mod assigned;
+pub mod assigned;
 mod bbr1;
 mod bbr3;
 mod careful_resume;
@@ -98,6 +98,19 @@ pub trait Control: Debug + Send {
     fn phase(&self, window: &Window) -> &'static str {
         if window.in_slow_start() { "slow-start" } else { "congestion-avoidance" }
     }
+}
+
+/// What is known when a connection is established.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// When that was.
+    pub now: Instant,
+    /// Payload of a full segment, in bytes.
+    pub mss: u32,
+    /// The round-trip time of the handshake, if its segment was sent once.
+    pub rtt: Option<Duration>,
+    /// Bytes that the receiver has room for.
+    pub receive_window: u64,
 }
 
 /// The window of a connection, in segments.

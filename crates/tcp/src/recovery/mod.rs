@@ -4,6 +4,7 @@
 //! To add one: write its file with a type that implements [`Recovery`], and add one line to [`RECOVERIES`].
 
 mod fast;
+pub mod nack;
 mod newreno;
 mod prr;
 pub mod rack;
@@ -43,6 +44,11 @@ pub trait Recovery: Debug + Send {
     /// Whether `bytes` of new data may leave, the receiver's window apart.
     fn may_send_new(&self, bytes: u64, out: &Outstanding) -> bool {
         out.board.pipe() + bytes <= out.cwnd_bytes()
+    }
+
+    /// Bytes of new data that may leave beyond the receiver's window.
+    fn beyond_window(&self) -> u64 {
+        0
     }
 
     /// What may be sent again where there is no new data to send.
@@ -92,7 +98,7 @@ pub struct RecoveryKind {
 }
 
 /// Every loss recovery, by name.
-pub const RECOVERIES: &[RecoveryKind] = &[tahoe::KIND, reno::KIND, newreno::KIND, sack::KIND, rack::KIND];
+pub const RECOVERIES: &[RecoveryKind] = &[tahoe::KIND, reno::KIND, newreno::KIND, sack::KIND, rack::KIND, nack::KIND];
 
 impl RecoveryKind {
     /// The recovery of this name.
