@@ -100,19 +100,6 @@ pub trait Control: Debug + Send {
     }
 }
 
-/// What is known when a connection is established.
-#[derive(Debug, Clone, Copy)]
-pub struct Start {
-    /// When that was.
-    pub now: Instant,
-    /// Payload of a full segment, in bytes.
-    pub mss: u32,
-    /// The round-trip time of the handshake, if its segment was sent once.
-    pub rtt: Option<Duration>,
-    /// Bytes that the receiver has room for.
-    pub receive_window: u64,
-}
-
 /// The window of a connection, in segments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {

@@ -266,12 +266,11 @@ impl Nack {
             return self.on_later_duplicate(change.nack, out);
         }
         self.end();
-        if let Some(point) = self.timeout_point.filter(|&point| ack.una < point && change.nack.is_none()) {
-            if self.rule != NackRule::Fig1Literal {
-                Self::resend(ack.una, point, out);
-            }
-        }
         self.timeout_point = self.timeout_point.filter(|&point| ack.una < point);
+        let is_resolved = self.rule != NackRule::Fig1Literal;
+        if let Some(point) = self.timeout_point.filter(|_| is_resolved && change.nack.is_none()) {
+            Self::resend(ack.una, point, out);
+        }
         if change.nack.is_some() {
             self.on_first_duplicate(change.nack, out);
         }
@@ -333,5 +332,41 @@ impl Recovery for Nack {
             (None, Some(_)) => LossState::Timeout,
             (None, None) => LossState::Open,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_covers_its_range_until_its_own_acknowledgement_is_due() {
+        let mut answered = Answered::default();
+        answered.insert(100, 200, 4);
+        answered.insert(300, 400, 9);
+        assert_eq!(answered.pending(0, 1000), Some((100, 200)));
+        assert_eq!(answered.pending(150, 180), Some((150, 180)));
+        assert_eq!(answered.pending(200, 1000), Some((300, 400)));
+        answered.acks_seen = 5;
+        assert_eq!(answered.pending(0, 1000), Some((300, 400)), "the first answer would have arrived by now");
+        answered.insert(120, 140, 10);
+        assert_eq!(answered.pending(100, 160), Some((120, 140)), "what surrounds it keeps its own count");
+        answered.insert(50, 350, 20);
+        assert_eq!((answered.pending(0, 400), answered.pending(350, 400)), (Some((50, 350)), Some((350, 400))));
+        answered.forget_before(350);
+        assert_eq!(answered.ranges.len(), 1);
+    }
+
+    #[test]
+    fn a_cycle_is_complete_when_it_comes_back_to_its_first_hole_or_passes_it() {
+        let complete_at = |holes: &[u64]| {
+            let mut cycle = Cycle { first: holes[0], previous: holes[0], wraps: 0 };
+            holes[1..].iter().position(|&lo| cycle.advance(lo))
+        };
+        assert_eq!(complete_at(&[5, 5]), Some(0));
+        assert_eq!(complete_at(&[5, 9, 2, 5]), Some(2));
+        assert_eq!(complete_at(&[5, 9, 2, 9]), Some(2), "the first hole was filled");
+        assert_eq!(complete_at(&[9, 2, 4, 2]), Some(2), "all above were filled");
+        assert_eq!(complete_at(&[2, 4, 9]), None);
     }
 }
