@@ -6,6 +6,8 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     rate: Rate,
+    /// How much missed time may be made up for.
+    burst: Duration,
     /// When the link will have sent everything handed to it.
     next: Instant,
 }
@@ -17,14 +19,18 @@ impl Pacer {
     const PACKET: Bytes = Bytes::new(1500);
 
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, next: Instant::ZERO }
+        Self { rate, burst: Self::burst(rate), next: Instant::ZERO }
+    }
+
+    fn burst(rate: Rate) -> Duration {
+        rate.time_to_send(Self::PACKET).max(Self::BURST)
     }
 
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
         if rate != self.rate {
             // What was handed over at the old rate takes as long as it takes at the new one.
             let backlog = self.rate.bytes_in(self.next.since(now));
-            self.rate = rate;
+            (self.rate, self.burst) = (rate, Self::burst(rate));
             if backlog.as_u64() > 0 {
                 self.next = now + rate.time_to_send(backlog);
             }
@@ -52,8 +58,7 @@ impl Pacer {
 
     /// A datagram left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
-        let burst = self.rate.time_to_send(Self::PACKET).max(Self::BURST);
-        let from = self.next.max(now.before(burst));
+        let from = self.next.max(now.before(self.burst));
         self.next = from + self.rate.time_to_send(Bytes::from(ip_bytes));
     }
 }

@@ -151,14 +151,15 @@ fn checksum(body: &[u8]) -> [u8; CHECKSUM] {
     (sum as u32).to_le_bytes()
 }
 
-/// The canonical form of a datagram's stream frames, written by `write`.
-pub(crate) fn symbol(capacity: usize, write: impl FnOnce(&mut Writer<'_>)) -> Symbol {
-    let mut bytes = vec![0; capacity];
-    let mut writer = Writer::new(&mut bytes);
+/// The canonical form of a datagram's stream frames, written by `write` into at most `capacity` bytes of `scratch`.
+pub(crate) fn symbol(capacity: usize, scratch: &mut Vec<u8>, write: impl FnOnce(&mut Writer<'_>)) -> Symbol {
+    if scratch.len() < capacity {
+        scratch.resize(capacity, 0);
+    }
+    let mut writer = Writer::new(&mut scratch[..capacity]);
     write(&mut writer);
     let (length, elided) = (writer.len(), writer.elided());
-    bytes.truncate(length - elided);
-    Symbol { bytes, elided }
+    Symbol { bytes: scratch[..length - elided].to_vec(), elided }
 }
 
 /// The receiver's memory of recent datagrams, and of blocks that miss some.
@@ -169,6 +170,8 @@ pub(crate) struct Restorer<P> {
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
+    /// Space to write a symbol in, whose length is known only then.
+    scratch: Vec<u8>,
     payload: PhantomData<P>,
 }
 
@@ -192,12 +195,20 @@ impl<P: Payload> Restorer<P> {
     /// A memory of `max_bytes` of datagrams.
     pub(crate) fn new(max_bytes: u64) -> Self {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        Self { first: 0, symbols: VecDeque::new(), bytes: 0, max_bytes, blocks: VecDeque::new(), payload: PhantomData }
+        Self {
+            first: 0,
+            symbols: VecDeque::new(),
+            bytes: 0,
+            max_bytes,
+            blocks: VecDeque::new(),
+            scratch: Vec::new(),
+            payload: PhantomData,
+        }
     }
 
     /// Remembers the stream frames of a datagram that arrived.
     pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
-        let symbol = canonical::<P>(frames, elided);
+        let symbol = canonical::<P>(frames, elided, &mut self.scratch);
         if self.symbols.is_empty() {
             self.first = number;
         }
@@ -281,8 +292,8 @@ impl<P: Payload> Restorer<P> {
 }
 
 /// The stream frames among `frames`, each with its length spelt out.
-fn canonical<P: Payload>(frames: &[u8], elided: usize) -> Symbol {
-    symbol(frames.len() + elided + HEADROOM, |writer| {
+fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) -> Symbol {
+    symbol(frames.len() + elided + HEADROOM, scratch, |writer| {
         let mut reader = Reader::<P>::with_elided(frames, elided);
         while let Ok(Some(frame)) = reader.next() {
             if let Frame::Stream { stream, offset, data, elided, fin } = frame
@@ -302,7 +313,7 @@ mod tests {
 
     fn datagram(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
-        let symbol = symbol(1400, |writer| {
+        let symbol = symbol(1400, &mut Vec::new(), |writer| {
             let fin = number.is_multiple_of(5);
             writer.stream::<Stored>(number % 3, number * 1000, data.len(), fin).copy_from_slice(&data)
         });
@@ -315,7 +326,7 @@ mod tests {
             count in 1usize..120, recovery in 1usize..20, seed in any::<u64>()
         ) {
             let random = units::CounterRandom::new(seed, 0);
-            let symbols: Vec<_> = (0..count as u64).map(|number| canonical::<Stored>(&datagram(number), 0)).collect();
+            let symbols: Vec<_> = (0..count as u64).map(|number| canonical::<Stored>(&datagram(number), 0, &mut Vec::new())).collect();
             let mut order: Vec<u64> = (0..(count + recovery) as u64).collect();
             order.sort_by_key(|packet| random.at(*packet));
             let lost = &order[..recovery];
@@ -350,7 +361,8 @@ mod tests {
 
     #[test]
     fn a_disagreement_on_a_symbol_is_noticed() {
-        let symbols: Vec<_> = (0..10).map(|number| canonical::<Stored>(&datagram(number), 0)).collect();
+        let symbols: Vec<_> =
+            (0..10).map(|number| canonical::<Stored>(&datagram(number), 0, &mut Vec::new())).collect();
         let mut restorer = Restorer::<Stored>::new(1 << 20);
         (1..9).for_each(|number| restorer.remember(number, &datagram(number), 0));
         restorer.remember(9, &datagram(8), 0);

@@ -206,25 +206,26 @@ impl<P: Payload> Session<P> {
     /// Makes blocks of the datagrams under way that no block covers yet.
     fn make_repair(&mut self) {
         let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
-        let mut symbols = Vec::new();
+        let (mut first, mut symbols, mut scratch) = (0, Vec::new(), Vec::new());
         for (number, frames) in self.ledger.frames_from(self.repaired_to.max(acked_to)) {
-            match self.symbol(frames) {
-                Some(symbol) => symbols.push((number, symbol)),
+            match self.symbol(frames, &mut scratch) {
+                Some(symbol) => symbols.push(symbol),
                 // What it carried is gone, because its stream was given up: the block begins after it.
                 None => symbols.clear(),
             }
+            first = number + 1 - symbols.len() as u64;
         }
         self.repaired_to = self.ledger.next_number();
         for block in symbols.chunks(MAX_BLOCK) {
-            let carry_data: Vec<Symbol> = block.iter().map(|(_, symbol)| symbol.clone()).collect();
-            self.repair_queue.extend(encode(block[0].0, &carry_data, self.loss.recovery_for(block.len())));
+            self.repair_queue.extend(encode(first, block, self.loss.recovery_for(block.len())));
+            first += block.len() as u64;
         }
     }
 
     /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    fn symbol(&self, frames: &SentFrames) -> Option<Symbol> {
+    fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
         let mut complete = true;
-        let symbol = symbol(usize::from(self.mtu.current()), |writer| {
+        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
             for frame in frames {
                 let SentFrame::Stream { key, offset, length, fin } = *frame else { continue };
                 let stream =
