@@ -31,7 +31,8 @@ pub struct Config {
     pub control: &'static ControlKind,
     /// The window at the start, in segments.
     pub initial_window: f64,
-    /// Slow-start threshold at the start, in segments; infinite by default.
+    /// Slow-start threshold at the start, in segments; infinite by default. In the profile `ns2` at most the receiver's
+    /// window, which is where ns-2 starts.
     pub initial_ssthresh: f64,
     /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465.
     pub slow_start_limit: f64,
@@ -154,6 +155,8 @@ pub struct Tuning {
     /// What ends slow start before a loss; `None` for what the control itself prescribes (CUBIC: HyStart in Linux,
     /// HyStart++ in RFC 9438; the others: nothing).
     pub slow_start_exit: Option<SlowStartExit>,
+    /// ns-2's agents: how long before the start of time their clock of 10 ms last ticked; drawn with the seed if not given.
+    pub clock_phase: Option<Duration>,
 }
 
 /// What ends slow start before a loss does.
@@ -189,6 +192,7 @@ impl Default for Tuning {
             nack: NackRule::Fig1,
             header_share: 0.0505,
             slow_start_exit: None,
+            clock_phase: None,
         }
     }
 }
@@ -254,7 +258,6 @@ impl Config {
             profile: Profile::Ns2,
             mss: 1460,
             initial_window: 2.0,
-            initial_ssthresh: 20.0,
             slow_start_limit: 1.0,
             growth_counts_acks: true,
             grow_when_not_limited: true,
@@ -264,6 +267,7 @@ impl Config {
             acks: AckPolicy { every: 1, delay: Duration::from_millis(100), quick: 0 },
             rtt: RttRules::ns2(),
             bare: true,
+            receive_buffer: ReceiveBuffer::plain(Bytes::new(20 * 1460)),
             ..Self::rfc()
         }
     }
@@ -293,9 +297,34 @@ impl Config {
         BARE_HEADER + if self.options.timestamps && !self.bare { TIMESTAMPS_OPTION } else { 0 }
     }
 
+    /// The largest window that this end advertises, in segments.
+    pub(crate) fn window_packets(&self) -> f64 {
+        (self.receive_buffer.most.as_u64() as f64 * self.receive_buffer.share / f64::from(self.mss)).floor()
+    }
+
+    /// The slow-start threshold at the start, in segments.
+    pub(crate) fn start_ssthresh(&self) -> f64 {
+        match self.profile {
+            Profile::Ns2 => self.initial_ssthresh.min(self.window_packets()),
+            Profile::Rfc | Profile::Linux => self.initial_ssthresh,
+        }
+    }
+
+    /// The receive buffer as the receiver has it. ns-2's agents know the window as a parameter of the sender, and their
+    /// receivers never hold it back: with twice as much, what the application has not read yet does not do so here.
+    pub(crate) fn buffer(&self) -> ReceiveBuffer {
+        let ReceiveBuffer { size, share, most } = self.receive_buffer;
+        if crate::ns2::has_agent(self) {
+            ReceiveBuffer { size: size + size, share, most: most + most }
+        } else {
+            self.receive_buffer
+        }
+    }
+
     /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
     pub(crate) fn window_shift(&self) -> u8 {
-        let most = (self.receive_buffer.most.as_u64() as f64 * self.receive_buffer.share) as u64;
+        let buffer = self.buffer();
+        let most = (buffer.most.as_u64() as f64 * buffer.share) as u64;
         (0..14).find(|shift| most >> shift <= 65_535).unwrap_or(14)
     }
 }

@@ -4,7 +4,8 @@ use crate::config::Config;
 use crate::control::{LossState, Window};
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
-use crate::sender::{Counters, Outgoing, Sender};
+use crate::sender::{Counters, Outgoing};
+use crate::sending::Sending;
 use std::sync::Arc;
 use units::{Duration, Instant};
 
@@ -19,7 +20,7 @@ pub struct Connection {
     config: Arc<Config>,
     state: State,
     handshake: Handshake,
-    sender: Sender,
+    sender: Sending,
     receiver: Receiver,
     /// Options that both ends agreed on.
     agreed: Agreed,
@@ -112,7 +113,7 @@ impl Connection {
     /// Opens a connection: the SYN is the first segment to leave.
     pub fn connect(config: Arc<Config>, now: Instant) -> Self {
         let mut connection = Self::new(config, State::SynSent);
-        connection.handshake.is_due = true;
+        connection.handshake.is_due = !connection.sender.open(now);
         connection.handshake.sent_at = now;
         connection
     }
@@ -124,7 +125,7 @@ impl Connection {
 
     fn new(config: Arc<Config>, state: State) -> Self {
         Self {
-            sender: Sender::new(&config),
+            sender: Sending::new(&config),
             receiver: Receiver::new(&config),
             state,
             handshake: Handshake::default(),
@@ -167,6 +168,9 @@ impl Connection {
             },
         };
         self.receiver.on_syn(segment, self.agreed.sack);
+        if segment.len > 0 {
+            self.on_data(now, &Segment { seq: 1, ..*segment });
+        }
         if self.state == State::Listen {
             self.state = State::SynReceived;
             self.handshake.is_due = true;
@@ -179,6 +183,7 @@ impl Connection {
             let was_lost = self.handshake.expiries > 0;
             let rtt = (!was_lost).then(|| now.since(self.handshake.sent_at));
             self.sender.start(now, segment.window, rtt, was_lost);
+            self.sender.on_ack(now, segment);
             self.establish();
             if !self.config.bare {
                 self.receiver.acknowledge_now();
@@ -212,13 +217,17 @@ impl Connection {
             self.sender.on_ack(now, segment);
             self.events.writable |= self.events.writer_waits && self.sender.write_space() > 0;
         }
+        self.on_data(now, segment);
+        self.close_if_done();
+    }
+
+    fn on_data(&mut self, now: Instant, segment: &Segment) {
         let had = self.receiver.readable();
         self.receiver.on_segment(now, segment, &self.config);
         self.events.readable |= self.receiver.readable() > had;
         if self.receiver.is_finished() && !self.events.told_finished {
             (self.events.told_finished, self.events.peer_finished) = (true, true);
         }
-        self.close_if_done();
     }
 
     fn close_if_done(&mut self) {
@@ -237,6 +246,9 @@ impl Connection {
     /// Time has come to [`Connection::next_timeout`]. Harmless at any other time.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
+            State::SynSent if self.sender.sends_syn() && !self.sender.on_timers(now) => {
+                self.fail(Failure::ConnectTimedOut);
+            }
             State::SynSent | State::SynReceived => self.on_handshake_timeout(now),
             State::Established if !self.sender.on_timers(now) => self.fail(Failure::RetransmissionTimedOut),
             _ => {}
@@ -259,6 +271,7 @@ impl Connection {
     /// segment or the application can change anything.
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.state {
+            State::SynSent if self.sender.sends_syn() => self.sender.next_timeout(),
             State::SynSent | State::SynReceived => self.handshake.timeout,
             State::Established => match (self.sender.next_timeout(), self.receiver.ack_at()) {
                 (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
@@ -272,22 +285,24 @@ impl Connection {
     /// The next segment to send at `now`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if std::mem::take(&mut self.handshake.reset_is_due) {
-            let seq = self.sender.out.board.nxt();
+            let seq = self.sender.nxt();
             return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK)));
         }
         if std::mem::take(&mut self.handshake.is_due) {
-            return Some(self.syn(now));
+            return Some(self.syn(now, 0));
         }
         // Where arrivals are counted, each has an acknowledgement of its own.
         if self.config.satpep && self.state == State::Established && self.receiver.is_ack_due(now) {
-            let seq = self.sender.out.board.nxt();
+            let seq = self.sender.nxt();
             return Some(self.segment(now, seq, 0, Flags::ACK));
         }
-        if self.state == State::Established {
+        if self.state == State::Established || self.state == State::SynSent && self.sender.sends_syn() {
             match self.sender.poll(now) {
+                Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
                 Some(Outgoing::Data { seq, len, fin }) => {
                     let flags = if fin { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
-                    return Some(self.segment(now, seq, len, flags));
+                    let segment = self.segment(now, seq, len, flags);
+                    return Some(Segment { header: self.sender.data_header().unwrap_or(segment.header), ..segment });
                 }
                 Some(Outgoing::WindowProbe { seq }) => return Some(self.segment(now, seq, 0, Flags::ACK)),
                 None => {}
@@ -295,14 +310,14 @@ impl Connection {
         }
         let may_acknowledge = matches!(self.state, State::Established | State::Closed);
         (may_acknowledge && self.receiver.is_ack_due(now)).then(|| {
-            let seq = self.sender.out.board.nxt();
+            let seq = self.sender.nxt();
             self.segment(now, seq, 0, Flags::ACK)
         })
     }
 
-    fn syn(&mut self, now: Instant) -> Segment {
+    fn syn(&mut self, now: Instant, len: u32) -> Segment {
         let rtt = &self.config.rtt;
-        if self.state != State::Established {
+        if self.state != State::Established && !self.sender.sends_syn() {
             let wait = (rtt.initial_rto * (1 << self.handshake.expiries)).min(rtt.max_rto);
             self.handshake.timeout = Some(now + wait);
             self.handshake.sent_at = now;
@@ -321,15 +336,20 @@ impl Connection {
             flags = if has { flags.with(flag) } else { flags };
         }
         let ack = self.receiver.rcv_nxt();
+        self.receiver.on_acknowledged();
         Segment {
             seq: 0,
             ack,
-            len: 0,
+            len,
             window: self.receiver.window(0),
             timestamps: self.timestamps(now),
             sack: SackBlocks::default(),
             flags,
-            header: if self.config.bare { BARE_HEADER } else { BARE_HEADER + syn_options(timestamps, sack, scale) },
+            header: match self.sender.data_header() {
+                Some(header) if len > 0 => header,
+                _ if self.config.bare => BARE_HEADER,
+                _ => BARE_HEADER + syn_options(timestamps, sack, scale),
+            },
         }
     }
 
@@ -347,9 +367,7 @@ impl Connection {
             flags = flags.with(Flags::TIMESTAMPS);
             header += TIMESTAMPS_OPTION;
         }
-        if !self.config.bare {
-            header += sack_option(sack.len());
-        }
+        header += if self.config.bare { 8 * sack.len() as u8 } else { sack_option(sack.len()) };
         self.receiver.on_acknowledged();
         Segment {
             seq,
@@ -428,15 +446,13 @@ impl Connection {
 
     /// What the network layer says of the link's capacity, for controls that follow it.
     pub fn set_capacity(&mut self, now: Instant, capacity: units::Rate, connections: u32) {
-        let out = &mut self.sender.out;
-        out.control.on_cross_layer(now, capacity, connections, &mut out.window);
-        self.sender.unsettle();
+        self.sender.set_capacity(now, capacity, connections);
     }
 
     /// The congestion window and slow-start threshold: what changes most often of [`Connection::metrics`].
     #[inline]
     pub fn window(&self) -> Window {
-        self.sender.out.window
+        self.sender.window()
     }
 
     /// How many bytes of the peer's may be outstanding from now on, on a hop of SaTPEP ([`Config::satpep`]): the next
@@ -452,20 +468,10 @@ impl Connection {
 
     /// Where the connection stands.
     pub fn metrics(&self) -> Metrics {
-        let out = &self.sender.out;
         Metrics {
-            window: out.window,
-            in_flight: self.sender.recovery.in_flight(out),
-            flight: out.board.flight(),
-            srtt: out.rtt.srtt(),
-            min_rtt: out.rtt.min_rtt(),
-            rto: out.rtt.rto(),
-            state: self.sender.recovery.state(),
-            phase: out.control.phase(&out.window),
-            acknowledged: self.sender.acknowledged(),
             received: self.receiver.received(),
             duplicate_bytes: self.receiver.duplicate_bytes(),
-            counters: self.sender.counters,
+            ..self.sender.metrics()
         }
     }
 

@@ -19,6 +19,7 @@ mod autotune;
 mod config;
 mod connection;
 pub mod control;
+mod ns2;
 mod outstanding;
 mod receiver;
 pub mod recovery;
@@ -26,6 +27,7 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod sender;
+mod sending;
 
 pub use config::{
     AckPolicy, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,

@@ -30,7 +30,7 @@ impl Outstanding {
     pub(crate) fn new(config: Arc<Config>, first: u64) -> Self {
         Self {
             board: Scoreboard::new(first, config.recovery.by_time),
-            window: Window { cwnd: config.initial_window, ssthresh: config.initial_ssthresh },
+            window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
             rtt: RttEstimator::new(config.rtt),
             control: control::start(&config),
             duplicates: 0,

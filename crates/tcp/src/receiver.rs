@@ -57,7 +57,7 @@ struct Satpep {
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
-        let buffer = Autotune::new(&config.receive_buffer);
+        let buffer = Autotune::new(&config.buffer());
         Self {
             rcv_nxt: 0,
             read_to: 1,

@@ -66,6 +66,8 @@ struct Persist {
 /// What is to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outgoing {
+    /// The SYN, where the sending half takes care of it, and payload with it.
+    Syn { len: u32 },
     /// Payload from `seq`, and a FIN behind it.
     Data { seq: u64, len: u32, fin: bool },
     /// A segment below the window, for the peer to tell its window.

@@ -1,0 +1,328 @@
+//! The senders of ns-2 2.35's one-way agents, as its default parameters make them: `Agent/TCP` (Tahoe), `Reno`, `Newreno`,
+//! `Sack1` and `Vegas`. The profile `ns2` uses them, so that runs can be compared with ns-2's one by one.
+//!
+//! They differ from the standards in many small things at once: windows in packets with a fraction, one packet timed at a
+//! time in ticks of 10 ms, a window that grows though it is not used, everything sent again after a timeout, a counter for
+//! the pipe; and the small things decide when a run times out. So they are senders of their own beside
+//! [`crate::sender`], not parameters of it.
+//!
+//! An agent counts packets. Packet 0 is the SYN and each further one carries a full segment, or the rest of what the
+//! application has written. ns-2's Vegas sends no SYN and no headers: here its packet 0 is a SYN that carries the first
+//! segment.
+//!
+//! To add one: write its file with a type that implements [`agent::Variant`], and add its line to [`agent::Agent::new`].
+
+mod agent;
+mod clock;
+mod holes;
+mod newreno;
+mod packets;
+mod reno;
+mod sack;
+mod state;
+mod tahoe;
+mod vegas;
+
+use crate::config::{Config, Profile};
+use crate::control::{LossState, Window};
+use crate::segment::{Flags, Segment};
+use crate::sender::{Counters, Outgoing};
+use agent::{Ack, Agent, Kind, Parameters};
+use packets::Packets;
+use state::Action;
+use std::sync::Arc;
+use units::{CounterRandom, Duration, Instant};
+
+/// Ranges that a SACK option holds at most.
+const BLOCKS: usize = 4;
+
+/// The sending half of a connection in the manner of ns-2.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    config: Arc<Config>,
+    kind: Kind,
+    agent: Agent,
+    packets: Packets,
+    /// The end of what the application wrote, and whether that is all.
+    end: u64,
+    is_finished: bool,
+    /// The peer takes packets that begin below this.
+    edge: u64,
+    /// This end sends the SYN.
+    opens: bool,
+    /// Expiries of the timer since something new was acknowledged.
+    expiries: u32,
+    persist: Option<Persist>,
+    counters: Counters,
+}
+
+/// A closed window is probed (ns-2's receivers never close theirs).
+#[derive(Debug, Clone, Copy)]
+struct Persist {
+    at: Instant,
+    wait: Duration,
+    is_due: bool,
+}
+
+impl Kind {
+    /// The agent that stands for a recovery and a control, if ns-2 has one.
+    fn of(config: &Config) -> Option<Kind> {
+        if config.profile != Profile::Ns2 || !config.bare {
+            return None;
+        }
+        match (config.control.name, config.recovery.name) {
+            ("vegas", _) => Some(Kind::Vegas),
+            ("reno", "tahoe") => Some(Kind::Tahoe),
+            ("reno", "reno") => Some(Kind::Reno),
+            ("reno", "newreno") => Some(Kind::NewReno),
+            ("reno", "sack") => Some(Kind::Sack),
+            _ => None,
+        }
+    }
+}
+
+/// Whether one of ns-2's agents does what the configuration asks for.
+pub(crate) fn has_agent(config: &Config) -> bool {
+    Kind::of(config).is_some()
+}
+
+impl Sender {
+    /// The sender that the configuration asks for, if it is one of ns-2's.
+    pub(crate) fn new(config: &Arc<Config>) -> Option<Self> {
+        let kind = Kind::of(config)?;
+        Some(Self {
+            kind,
+            agent: Agent::new(kind, &parameters(config, Instant::ZERO)),
+            packets: Packets::new(0, 0),
+            end: 1,
+            is_finished: false,
+            edge: 1,
+            opens: false,
+            expiries: 0,
+            persist: None,
+            counters: Counters::default(),
+            config: config.clone(),
+        })
+    }
+
+    /// This end opens the connection: the SYN is its first packet.
+    pub(crate) fn open(&mut self, now: Instant) {
+        self.opens = true;
+        let parameters = parameters(&self.config, now);
+        self.agent = Agent::new(self.kind, &parameters);
+        if self.kind == Kind::Vegas {
+            // Without a handshake, a window of two after a timeout sends two packets before the first is answered.
+            self.edge = 1 + parameters.window * u64::from(self.config.mss);
+        }
+        self.supply();
+    }
+
+    /// The handshake is over, and the peer takes `window` bytes.
+    pub(crate) fn start(&mut self, now: Instant, window: u32) {
+        self.edge = self.edge.max(1 + u64::from(window));
+        if !self.opens {
+            self.agent = Agent::new(self.kind, &parameters(&self.config, now));
+            let numbered_from = u64::from(self.kind != Kind::Vegas);
+            self.packets = Packets::new(numbered_from, 1);
+            if numbered_from > 0 {
+                self.agent.state.skip_first();
+            }
+        }
+        self.supply();
+    }
+
+    /// Tells the agent how many packets there are. What is new may leave, as after any event of the application's.
+    fn supply(&mut self) {
+        let state = &mut self.agent.state;
+        let limit = self.end.min(self.edge);
+        let available = self.packets.number_after(limit, u64::from(self.config.mss)).max(u64::from(self.opens));
+        if available > state.available {
+            state.available = available;
+            state.may_send(u64::MAX);
+        }
+    }
+
+    pub(crate) fn write_space(&self) -> u64 {
+        let held = self.end - self.packets.una().clamp(1, self.end);
+        if self.is_finished { 0 } else { self.config.send_buffer.as_u64().saturating_sub(held) }
+    }
+
+    pub(crate) fn write(&mut self, bytes: u64) -> u64 {
+        let taken = bytes.min(self.write_space());
+        self.end += taken;
+        self.supply();
+        taken
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_finished && self.packets.una() >= self.end
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.packets.una().clamp(1, self.end) - 1
+    }
+
+    /// The end of what was ever sent.
+    pub(crate) fn nxt(&self) -> u64 {
+        self.packets.nxt()
+    }
+
+    /// Bytes of headers of the segments with data, where they are not the usual ones.
+    pub(crate) fn data_header(&self) -> Option<u8> {
+        (self.kind == Kind::Vegas).then_some(0)
+    }
+
+    pub(crate) fn on_ack(&mut self, now: Instant, segment: &Segment) {
+        if segment.ack > self.packets.nxt() {
+            return;
+        }
+        let edge = segment.ack + u64::from(segment.window);
+        if edge > self.edge {
+            self.edge = edge;
+            self.persist = None;
+            self.supply();
+        }
+        let una = self.packets.una();
+        let is_pure = segment.len == 0 && !segment.has(Flags::FIN) && self.agent.state.has_outstanding();
+        if segment.ack > una || is_pure {
+            self.digest(now, segment);
+        }
+    }
+
+    fn digest(&mut self, now: Instant, segment: &Segment) {
+        let is_old = segment.ack < self.packets.una();
+        let before = self.agent.state.una;
+        let una = self.packets.acknowledge(segment.ack);
+        let mut sacked = [(0, 0); BLOCKS];
+        let mut blocks = 0;
+        if !segment.has(Flags::NACK) {
+            for (slot, block) in sacked.iter_mut().zip(segment.sack_blocks()) {
+                *slot = (self.packets.number_of(block.start), self.packets.number_of(block.end));
+                blocks += 1;
+            }
+        }
+        let una = if is_old { before.saturating_sub(1) } else { una };
+        self.agent.handle_ack(&Ack { now, una, sacked: &sacked[..blocks] });
+        if una > before {
+            self.expiries = 0;
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.counters.timeouts = self.agent.state.timeouts;
+        self.counters.recoveries = self.agent.state.recoveries;
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let timer = self.agent.state.clock.expires();
+        [timer, self.persist.map(|persist| persist.at)].into_iter().flatten().min()
+    }
+
+    /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
+    pub(crate) fn on_timers(&mut self, now: Instant) -> bool {
+        if let Some(persist) = self.persist.as_mut().filter(|persist| persist.at <= now) {
+            persist.is_due = true;
+            persist.wait = (persist.wait * 2).min(Duration::from_secs(60));
+            persist.at = now + persist.wait;
+        }
+        if self.agent.state.clock.expires().is_some_and(|at| at <= now) {
+            self.expiries += u32::from(self.agent.state.has_outstanding());
+            if self.expiries > self.config.max_expiries {
+                return false;
+            }
+            self.agent.handle_timeout(now);
+            self.count();
+        }
+        true
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        if let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due) {
+            persist.is_due = false;
+            self.counters.window_probes += 1;
+            return Some(Outgoing::WindowProbe { seq: self.packets.una() - 1 });
+        }
+        let Some(packet) = self.agent.poll_transmit(now) else {
+            self.watch_window(now);
+            return None;
+        };
+        Some(self.send(packet))
+    }
+
+    fn send(&mut self, packet: u64) -> Outgoing {
+        self.counters.data_segments += 1;
+        if packet < self.packets.count() {
+            self.counters.retransmissions += 1;
+        } else {
+            let syn = u64::from(packet == 0 && self.opens);
+            let data = if syn == 1 && self.kind != Kind::Vegas { 0 } else { u64::from(self.config.mss) };
+            self.packets.cut((self.packets.nxt() + syn + data).min(self.end));
+        }
+        let bytes = self.packets.bytes_of(packet);
+        if bytes.start == 0 {
+            Outgoing::Syn { len: (bytes.end - 1) as u32 }
+        } else {
+            Outgoing::Data { seq: bytes.start, len: (bytes.end - bytes.start) as u32, fin: false }
+        }
+    }
+
+    /// Only the peer's window keeps data from leaving, and nothing is outstanding that could tell when it opens.
+    fn watch_window(&mut self, now: Instant) {
+        let is_closed = self.packets.nxt() < self.end && self.packets.nxt() >= self.edge;
+        if is_closed && !self.agent.state.has_outstanding() && self.persist.is_none() {
+            let wait = self.agent.state.clock.timeout();
+            self.persist = Some(Persist { at: now + wait, wait, is_due: false });
+        }
+    }
+
+    pub(crate) fn window(&self) -> Window {
+        Window { cwnd: self.agent.state.cwnd, ssthresh: self.agent.state.ssthresh as f64 }
+    }
+
+    pub(crate) fn flight(&self) -> u64 {
+        self.packets.nxt() - self.packets.una()
+    }
+
+    pub(crate) fn srtt(&self) -> Duration {
+        self.agent.state.clock.smoothed()
+    }
+
+    pub(crate) fn min_rtt(&self) -> Duration {
+        self.agent.state.clock.least()
+    }
+
+    pub(crate) fn rto(&self) -> Duration {
+        self.agent.state.clock.timeout()
+    }
+
+    pub(crate) fn state(&self) -> LossState {
+        let state = &self.agent.state;
+        match state.action {
+            Action::Timeout if state.una < state.recover => LossState::Timeout,
+            Action::Duplicates if state.una < state.recover => LossState::Recovery,
+            _ => LossState::Open,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// The agent's parameters. Its clock ticks at a time of its own, drawn with the seed and the time at which it starts.
+fn parameters(config: &Config, now: Instant) -> Parameters {
+    let drawn = CounterRandom::new(config.seed, 0).at(now.as_nanos()) % clock::TICK;
+    let window = (config.window_packets() as u64).max(1);
+    Parameters {
+        window,
+        ssthresh: config.start_ssthresh() as u64,
+        initial_window: config.initial_window,
+        phase: config.tuning.clock_phase.unwrap_or(Duration::from_nanos(drawn)),
+        vegas: config.tuning.vegas,
+    }
+}

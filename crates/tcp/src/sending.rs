@@ -1,0 +1,182 @@
+//! The two kinds of sending halves: the usual one, and those of ns-2.
+
+use crate::config::Config;
+use crate::connection::Metrics;
+use crate::control::Window;
+use crate::ns2;
+use crate::segment::Segment;
+use crate::sender::{Outgoing, Sender};
+use std::sync::Arc;
+use units::{Duration, Instant, Rate};
+
+/// The sending half of a connection.
+#[derive(Debug)]
+pub(crate) enum Sending {
+    /// Recovery and control as two axes.
+    Usual(Sender),
+    /// One of ns-2's agents, which also sends the SYN.
+    Ns2(ns2::Sender),
+}
+
+impl Sending {
+    pub(crate) fn new(config: &Arc<Config>) -> Self {
+        match ns2::Sender::new(config) {
+            Some(sender) => Sending::Ns2(sender),
+            None => Sending::Usual(Sender::new(config)),
+        }
+    }
+
+    /// This end opens the connection. Returns whether the sending half sends the SYN.
+    pub(crate) fn open(&mut self, now: Instant) -> bool {
+        match self {
+            Sending::Usual(_) => false,
+            Sending::Ns2(sender) => {
+                sender.open(now);
+                true
+            }
+        }
+    }
+
+    /// Whether the sending half takes care of its SYN.
+    pub(crate) fn sends_syn(&self) -> bool {
+        matches!(self, Sending::Ns2(_))
+    }
+
+    /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
+    pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
+        match self {
+            Sending::Usual(sender) => sender.start(now, window, rtt, syn_was_lost),
+            Sending::Ns2(sender) => sender.start(now, window),
+        }
+    }
+
+    /// Bytes that the application may write.
+    pub(crate) fn write_space(&self) -> u64 {
+        match self {
+            Sending::Usual(sender) => sender.write_space(),
+            Sending::Ns2(sender) => sender.write_space(),
+        }
+    }
+
+    /// Takes up to `bytes` of the application's data.
+    pub(crate) fn write(&mut self, bytes: u64) -> u64 {
+        match self {
+            Sending::Usual(sender) => sender.write(bytes),
+            Sending::Ns2(sender) => sender.write(bytes),
+        }
+    }
+
+    /// No more data follow.
+    pub(crate) fn finish(&mut self) {
+        match self {
+            Sending::Usual(sender) => sender.finish(),
+            Sending::Ns2(sender) => sender.finish(),
+        }
+    }
+
+    /// Whether everything, the FIN included, is acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Sending::Usual(sender) => sender.is_done(),
+            Sending::Ns2(sender) => sender.is_done(),
+        }
+    }
+
+    /// The end of what was ever sent.
+    pub(crate) fn nxt(&self) -> u64 {
+        match self {
+            Sending::Usual(sender) => sender.out.board.nxt(),
+            Sending::Ns2(sender) => sender.nxt(),
+        }
+    }
+
+    /// Bytes of headers of the segments with data, where they are not the usual ones.
+    pub(crate) fn data_header(&self) -> Option<u8> {
+        match self {
+            Sending::Usual(_) => None,
+            Sending::Ns2(sender) => sender.data_header(),
+        }
+    }
+
+    /// An acknowledgement of the peer.
+    pub(crate) fn on_ack(&mut self, now: Instant, segment: &Segment) {
+        match self {
+            Sending::Usual(sender) => sender.on_ack(now, segment),
+            Sending::Ns2(sender) => sender.on_ack(now, segment),
+        }
+    }
+
+    /// When something is to be done though no segment comes.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        match self {
+            Sending::Usual(sender) => sender.next_timeout(),
+            Sending::Ns2(sender) => sender.next_timeout(),
+        }
+    }
+
+    /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
+    pub(crate) fn on_timers(&mut self, now: Instant) -> bool {
+        match self {
+            Sending::Usual(sender) => sender.on_timers(now),
+            Sending::Ns2(sender) => sender.on_timers(now),
+        }
+    }
+
+    /// The next segment to leave, if one may.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        match self {
+            Sending::Usual(sender) => sender.poll(now),
+            Sending::Ns2(sender) => sender.poll(now),
+        }
+    }
+
+    /// What the network layer says of the link's capacity.
+    pub(crate) fn set_capacity(&mut self, now: Instant, capacity: Rate, connections: u32) {
+        if let Sending::Usual(sender) = self {
+            sender.out.control.on_cross_layer(now, capacity, connections, &mut sender.out.window);
+            sender.unsettle();
+        }
+    }
+
+    /// The congestion window and slow-start threshold.
+    pub(crate) fn window(&self) -> Window {
+        match self {
+            Sending::Usual(sender) => sender.out.window,
+            Sending::Ns2(sender) => sender.window(),
+        }
+    }
+
+    /// Where this half stands; what the other half knows is left at zero.
+    pub(crate) fn metrics(&self) -> Metrics {
+        match self {
+            Sending::Usual(sender) => Metrics {
+                window: self.window(),
+                in_flight: sender.recovery.in_flight(&sender.out),
+                flight: sender.out.board.flight(),
+                srtt: sender.out.rtt.srtt(),
+                min_rtt: sender.out.rtt.min_rtt(),
+                rto: sender.out.rtt.rto(),
+                state: sender.recovery.state(),
+                phase: sender.out.control.phase(&sender.out.window),
+                acknowledged: sender.acknowledged(),
+                received: 0,
+                duplicate_bytes: 0,
+                counters: sender.counters,
+            },
+            Sending::Ns2(sender) => Metrics {
+                window: self.window(),
+                in_flight: sender.flight(),
+                flight: sender.flight(),
+                srtt: sender.srtt(),
+                min_rtt: sender.min_rtt(),
+                rto: sender.rto(),
+                state: sender.state(),
+                phase: if sender.window().in_slow_start() { "slow-start" } else { "congestion-avoidance" },
+                acknowledged: sender.acknowledged(),
+                received: 0,
+                duplicate_bytes: 0,
+                counters: sender.counters(),
+            },
+        }
+    }
+}
