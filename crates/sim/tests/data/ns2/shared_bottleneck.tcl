@@ -2,7 +2,7 @@
 #   ns shared_bottleneck.tcl v=newreno seed=1 [win=20 mss=960 q=50 satd=260 udp=1 stag=0.1 quiet=0]
 # Topology: A and B - 20 Mbit/s 10 ms - R1 - 2 Mbit/s 10 ms, drop-tail queue of q packets - R2 - 20 Mbit/s 10 ms - terrestrial receivers; R2 - 20 Mbit/s satd ms - satellite receivers. Satellite senders are at A,
 # terrestrial ones and UDP at B. Each transfer starts at a time drawn uniformly from the first stag seconds of its group.
-# Prints, for each 2,000-s period: variant,seed,period,satellite kbit/s,terrestrial kbit/s,UDP kbit/s (as received in order, headers included), then on stderr the data packets sent and retransmitted.
+# Prints, for each 2,000-s period: variant,seed,period,satellite kbit/s,terrestrial kbit/s,UDP kbit/s (as received in order, headers included), then on stderr the data packets sent and retransmitted. With the variable quiet set: only the data packets sent.
 array set A {v newreno seed 1 win 20 mss 960 q 50 satd 260 udp 1 stag 0.1}
 foreach kv $argv {
     set i [string first = $kv]
@@ -76,9 +76,9 @@ proc finish {} {
         set sent [expr {$sent + [$tcp set ndatapack_]}]
         set again [expr {$again + [$tcp set nrexmitpack_]}]
     }
-    puts stderr "data packets $sent, retransmitted $again"
+    if {[info exists ::quiet]} {puts $sent} else {puts stderr "data packets $sent, retransmitted $again"}
     exit 0
 }
-foreach number {1 2 3} {$ns at [expr {2000.0 * $number}] "period $number"}
+if {![info exists quiet]} {foreach number {1 2 3} {$ns at [expr {2000.0 * $number}] "period $number"}}
 $ns at 6000.0001 finish
 $ns run
