@@ -8,7 +8,7 @@ mod udp;
 use self::ping::Ping;
 use self::tcp::Tcp;
 use self::udp::Udp;
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, Parcel};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
 use units::{Bytes, CounterRandom, Duration, Instant};
@@ -47,9 +47,9 @@ impl Agent {
     }
 
     #[inline]
-    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, packet: &Packet) -> Progress {
-        match (self, &packet.body) {
-            (Agent::Tcp(tcp), Body::Tcp(segment)) => tcp.handle_segment(wire, packet.port, segment),
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) -> Progress {
+        match (self, &parcel.body) {
+            (Agent::Tcp(tcp), Body::Tcp(segment)) => tcp.handle_segment(wire, parcel.port, segment),
             (Agent::Udp(udp), _) => udp.handle_packet(wire),
             (Agent::Ping(ping), body) => ping.handle_packet(wire, body),
             (Agent::Tcp(_), _) => Progress::GoesOn,
@@ -105,10 +105,11 @@ pub(crate) const TIMERS: u32 = 3;
 pub(crate) const APPLICATION: u32 = 2;
 
 impl Place {
-    /// Sends a packet from the end `port`.
+    /// Sends a packet from the end `port` to the other.
     #[inline]
-    pub(crate) fn send(&self, wire: &mut Wire, port: u32, packet: Packet) {
-        wire.send(self.nodes[port as usize], self.paths[port as usize], packet);
+    pub(crate) fn send(&self, wire: &mut Wire, port: u32, size: u32, body: Body) {
+        let parcel = Parcel { agent: self.agent, port: port ^ 1, body };
+        wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
     }
 
     /// The application's timer goes off next at `at`.

@@ -3,23 +3,73 @@
 use crate::NodeId;
 use units::{Bytes, Instant};
 
-/// A packet in the network: plain data, copied from link to link.
+/// A packet in the network as links see it: what it says stays where it is ([`Parcels`]) and is looked up at the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
-    /// The agent for which it is, and which of its ports.
-    pub(crate) agent: u32,
-    pub(crate) port: u32,
+    pub(crate) parcel: ParcelId,
     /// Where in [`crate::wire::Wire`]'s table of paths its next link is written.
     pub(crate) hop: u32,
     /// IP bytes.
     pub(crate) size: u32,
-    pub(crate) body: Body,
 }
 
 impl link::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
         Bytes::new(u64::from(self.size))
+    }
+}
+
+/// What a packet says, and to whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parcel {
+    /// The agent for which it is, and which of its ports.
+    pub(crate) agent: u32,
+    pub(crate) port: u32,
+    pub(crate) body: Body,
+}
+
+/// Where a parcel is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ParcelId(u32);
+
+/// The parcels of all packets under way. A place given up is the next to be used, so that few are in use and those are in
+/// the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Parcels {
+    places: Vec<Parcel>,
+    free: Vec<ParcelId>,
+}
+
+impl Parcels {
+    #[inline]
+    pub(crate) fn keep(&mut self, parcel: Parcel) -> ParcelId {
+        if let Some(id) = self.free.pop() {
+            self.places[id.0 as usize] = parcel;
+            return id;
+        }
+        self.places.push(parcel);
+        ParcelId(self.places.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: ParcelId) -> &Parcel {
+        &self.places[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn release(&mut self, id: ParcelId) {
+        self.free.push(id);
+    }
+
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Bytes that they occupy, roughly.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Parcel>() * self.places.capacity() + size_of::<ParcelId>() * self.free.capacity()
     }
 }
 

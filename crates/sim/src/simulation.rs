@@ -1,6 +1,7 @@
 //! A run: from a network and flows to a report.
 
 use crate::agent::{Agent, Place, Progress, TIMERS};
+use crate::tournament::NEVER;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
     FlowConfig, FlowError, FlowSample, LinkReport, Network, NodeId, PacketRecord, QueueSample, Report, Settings,
@@ -188,7 +189,7 @@ impl Simulation {
         self.events += 1;
         let progress = match self.wire.advance() {
             Event::Passage => return None,
-            Event::Delivery(packet) => self.agents[packet.agent as usize].handle_packet(&mut self.wire, &packet),
+            Event::Delivery(parcel) => self.agents[parcel.agent as usize].handle_packet(&mut self.wire, &parcel),
             Event::Timer(timer) => {
                 self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire, timer % TIMERS)
             }
@@ -203,7 +204,7 @@ impl Simulation {
     /// Takes the samples that are due before the event at `next`, or ends.
     #[cold]
     fn pause(&mut self, next: Instant) -> Option<Stopped> {
-        if next == Instant::FAR_FUTURE {
+        if next == NEVER {
             return Some(Stopped::Idle);
         }
         let at = self.pause_at;
@@ -238,11 +239,11 @@ impl Simulation {
 }
 
 /// The latest time that a run can reach.
-const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
+const LAST: Instant = Instant::from_nanos(NEVER.as_nanos() - 1);
 
 impl Ticks {
     fn new(interval: Option<Duration>) -> Self {
-        Self { interval, next: interval.map_or(Instant::FAR_FUTURE, |interval| Instant::ZERO + interval) }
+        Self { interval, next: interval.map_or(NEVER, |interval| Instant::ZERO + interval) }
     }
 
     /// Whether one is at `at`; then the next is an interval later.

@@ -21,40 +21,58 @@ pub(crate) struct Entry {
     pub(crate) slot: u32,
 }
 
+/// Later than anything that can be entered, by 146 years.
+pub(crate) const NEVER: Instant = Instant::from_nanos((1 << 62) - 1);
+
+/// Four players. A key is a time and, in its two lowest bits, the player's place in the match: the least key is that of the
+/// earliest time, and among equals of the first place.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Match([Entry; 4]);
+struct Match {
+    keys: [u64; 4],
+    slots: [u32; 4],
+}
 
 impl Match {
+    /// The place of the winner is in its two lowest bits.
     #[inline]
-    fn winner(&self) -> Entry {
-        let earlier = |a: Entry, b: Entry| if b.at < a.at { b } else { a };
-        let [a, b, c, d] = self.0;
-        earlier(earlier(a, b), earlier(c, d))
+    fn winner(&self) -> u64 {
+        let [a, b, c, d] = self.keys;
+        a.min(b).min(c.min(d))
+    }
+
+    /// Enters a player at `place`; returns whether that changes anything.
+    #[inline]
+    fn enter(&mut self, place: usize, at_bits: u64, slot: u32) -> bool {
+        let key = at_bits | place as u64;
+        let changes = self.keys[place] != key || self.slots[place] != slot;
+        (self.keys[place], self.slots[place]) = (key, slot);
+        changes
     }
 }
+
+const PLACE_BITS: u64 = 3;
 
 impl Tournament {
     /// With `slots` slots at which nothing ever happens.
     pub(crate) fn new(slots: usize) -> Self {
-        let (mut rounds, mut last_round) = (1, 0);
-        while rounds * 4 < slots {
-            last_round += rounds;
-            rounds *= 4;
+        let (mut width, mut last_round) = (1, 0);
+        while width * 4 < slots {
+            last_round += width;
+            width *= 4;
         }
-        let never = |slot| Entry { at: Instant::FAR_FUTURE, slot };
-        let mut matches = vec![Match([never(0); 4]); last_round + rounds];
-        for (number, entries) in matches[last_round..].iter_mut().enumerate() {
-            entries.0 = [0, 1, 2, 3].map(|k| never((4 * number + k) as u32));
+        let never = [0, 1, 2, 3].map(|place| NEVER.as_nanos() << 2 | place);
+        let mut matches = vec![Match { keys: never, slots: [0; 4] }; last_round + width];
+        for (slot, place) in matches[last_round..].iter_mut().flat_map(|round| &mut round.slots).enumerate() {
+            *place = slot as u32;
         }
         for i in (1..matches.len()).rev() {
-            let winner = matches[i].winner();
-            matches[(i - 1) / 4].0[(i - 1) % 4] = winner;
+            matches[(i - 1) / 4].slots[(i - 1) % 4] = matches[i].slots[0];
         }
-        Self { first: matches[0].winner(), matches, last_round }
+        Self { matches, last_round, first: Entry { at: NEVER, slot: 0 } }
     }
 
-    /// The earliest time, and the lowest slot that has it.
+    /// The earliest time, and the lowest slot that has it; [`NEVER`] if there is none.
     #[inline]
     pub(crate) fn first(&self) -> Entry {
         self.first
@@ -63,24 +81,27 @@ impl Tournament {
     /// A slot's time.
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> Instant {
-        self.matches[self.last_round + slot as usize / 4].0[slot as usize % 4].at
+        Instant::from_nanos(self.matches[self.last_round + slot as usize / 4].keys[slot as usize % 4] >> 2)
     }
 
-    /// Gives a slot a new time.
+    /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
-        let mut i = self.last_round + slot as usize / 4;
-        self.matches[i].0[slot as usize % 4].at = at;
-        while i > 0 {
-            let winner = self.matches[i].winner();
-            let above = &mut self.matches[(i - 1) / 4].0[(i - 1) % 4];
-            if *above == winner {
+        let (mut i, mut place) = (self.last_round + slot as usize / 4, slot as usize % 4);
+        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << 2, slot);
+        loop {
+            let round = &mut self.matches[i];
+            if !round.enter(place, at_bits, slot) {
                 return;
             }
-            *above = winner;
-            i = (i - 1) / 4;
+            let winner = round.winner();
+            (at_bits, slot) = (winner & !PLACE_BITS, round.slots[(winner & PLACE_BITS) as usize]);
+            if i == 0 {
+                break;
+            }
+            (i, place) = ((i - 1) / 4, (i - 1) % 4);
         }
-        self.first = self.matches[0].winner();
+        self.first = Entry { at: Instant::from_nanos(at_bits >> 2), slot };
     }
 }
 
@@ -99,9 +120,9 @@ mod tests {
             changes in prop::collection::vec((0usize..40, 0u64..12), 1..200),
         ) {
             let mut tournament = Tournament::new(slots);
-            let mut model = vec![Instant::FAR_FUTURE; slots];
+            let mut model = vec![NEVER; slots];
             for (slot, nanos) in changes {
-                let (slot, at) = (slot % slots, if nanos == 11 { Instant::FAR_FUTURE } else { Instant::from_nanos(nanos) });
+                let (slot, at) = (slot % slots, if nanos == 11 { NEVER } else { Instant::from_nanos(nanos) });
                 tournament.set(slot as u32, at);
                 model[slot] = at;
                 let expected = (0..slots).min_by_key(|&slot| model[slot]).expect("at least one");

@@ -1,11 +1,11 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
-use crate::packet::Packet;
-use crate::tournament::Tournament;
+use crate::packet::{Packet, Parcel, ParcelId, Parcels};
+use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
 use std::collections::BTreeMap;
-use units::Instant;
+use units::{Bytes, Instant, Probability};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -19,6 +19,10 @@ pub(crate) struct Path(u32);
 pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
+    parcels: Parcels,
+    /// For each link that duplicates, the parcel of the packet that came out last: the next to come may be its copy.
+    copied: Vec<Option<ParcelId>>,
+    duplicates: Vec<bool>,
     /// When each link has something to say: one pending event for each, however much is on the way.
     arrivals: Tournament,
     /// One deadline for each timer; see [`Wire::arm`].
@@ -44,7 +48,7 @@ struct Tap {
 /// What happens next.
 pub(crate) enum Event {
     /// A packet is where it was sent.
-    Delivery(Packet),
+    Delivery(Parcel),
     /// A packet was dropped, or sent on by a router.
     Passage,
     /// A timer, by number, is due: it stays so until it is [reset](Wire::reset).
@@ -66,6 +70,9 @@ impl Wire {
         Self {
             now: Instant::ZERO,
             links,
+            parcels: Parcels::default(),
+            copied: vec![None; directions.len()],
+            duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: Tournament::new(directions.len()),
             timers: Tournament::new(timers),
             paths: Vec::new(),
@@ -99,13 +106,13 @@ impl Wire {
 
     /// Bytes that packets under way and records occupy, roughly.
     pub(crate) fn memory(&self) -> usize {
-        let packets: u64 = self.links.iter().map(|link| link.counters().in_transit().packets).sum();
-        size_of::<(Instant, Packet)>() * packets as usize
+        size_of::<(Instant, Packet)>() * self.parcels.len()
+            + self.parcels.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
     }
 
-    /// When the next event is due; the far future if there is none.
+    /// When the next event is due; [`NEVER`] if there is none.
     #[inline]
     pub(crate) fn next(&self) -> Instant {
         self.arrivals.first().at.min(self.timers.first().at)
@@ -130,37 +137,66 @@ impl Wire {
     fn arrive(&mut self, direction: u32) -> Event {
         let link = &mut self.links[direction as usize];
         let outcome = link.poll(self.now);
-        self.arrivals.set(direction, link.next_timeout().unwrap_or(Instant::FAR_FUTURE));
-        let Some(Outcome::Departure { mut packet, .. }) = outcome else { return Event::Passage };
+        self.arrivals.set(direction, link.next_timeout().unwrap_or(NEVER));
+        let mut packet = match outcome {
+            Some(Outcome::Departure { packet, .. }) => packet,
+            Some(Outcome::Drop { packet, .. }) => {
+                self.parcels.release(packet.parcel);
+                return Event::Passage;
+            }
+            None => return Event::Passage,
+        };
+        if self.duplicates[direction as usize] {
+            packet.parcel = self.own(direction, packet.parcel);
+        }
         if self.tap.on {
             self.record(self.ends[direction as usize], &packet);
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
-            return Event::Delivery(packet);
+            let parcel = *self.parcels.get(packet.parcel);
+            self.parcels.release(packet.parcel);
+            return Event::Delivery(parcel);
         }
         packet.hop += 1;
         self.enqueue(next, packet);
         Event::Passage
     }
 
-    /// Sends a packet from `node`, where `path` starts.
+    /// The parcel of a packet that came out of a link that duplicates. A copy follows right behind its original and names
+    /// the same parcel: so an original goes on with a new one, and leaves the old one to a copy that may come.
+    #[cold]
+    fn own(&mut self, direction: u32, parcel: ParcelId) -> ParcelId {
+        let copied = &mut self.copied[direction as usize];
+        if *copied == Some(parcel) {
+            *copied = None;
+            return parcel;
+        }
+        if let Some(unused) = copied.replace(parcel) {
+            self.parcels.release(unused);
+        }
+        let content = *self.parcels.get(parcel);
+        self.parcels.keep(content)
+    }
+
+    /// Sends a packet of `size` bytes from `node`, where `path` starts.
     #[inline]
-    pub(crate) fn send(&mut self, node: NodeId, path: Path, mut packet: Packet) {
+    pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
+        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size };
         if self.tap.on {
             self.record(node, &packet);
         }
-        packet.hop = path.0 + 1;
         self.enqueue(self.paths[path.0 as usize], packet);
     }
 
     #[inline]
     fn enqueue(&mut self, direction: u32, packet: Packet) {
         let link = &mut self.links[direction as usize];
+        let before = link.next_timeout();
         link.enqueue(self.now, packet);
-        let next = link.next_timeout().unwrap_or(Instant::FAR_FUTURE);
-        if next != self.arrivals.at(direction) {
-            self.arrivals.set(direction, next);
+        let next = link.next_timeout();
+        if next != before {
+            self.arrivals.set(direction, next.unwrap_or(NEVER));
         }
     }
 
@@ -183,13 +219,15 @@ impl Wire {
     #[cold]
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
+            let Parcel { agent, port, body } = *self.parcels.get(packet.parcel);
+            let size = Bytes::new(u64::from(packet.size));
             self.tap.records.push(PacketRecord {
                 at: self.now,
                 node,
-                flow: packet.agent,
-                to_server: packet.port == SERVER,
-                size: link::Packet::size(packet),
-                body: packet.body,
+                flow: agent,
+                to_server: port == SERVER,
+                size,
+                body,
             });
         }
     }

@@ -1,7 +1,7 @@
 //! ICMP echo: requests at an interval, and what their answers say of the round trip.
 
 use super::{Outcome, Place, Progress, RttStatistics};
-use crate::packet::{Body, Packet};
+use crate::packet::Body;
 use crate::wire::{CLIENT, SERVER, Wire};
 use units::{Bytes, Duration, Instant};
 
@@ -96,8 +96,6 @@ impl Ping {
     }
 
     fn send(&self, wire: &mut Wire, from: u32, body: Body) {
-        let size = self.size.as_u64() as u32;
-        let packet = Packet { agent: self.place.agent, port: from ^ 1, hop: 0, size, body };
-        self.place.send(wire, from, packet);
+        self.place.send(wire, from, self.size.as_u64() as u32, body);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::application::{App, Wish};
 use super::{Outcome, Place, Progress};
-use crate::packet::{Body, Packet};
+use crate::packet::Body;
 use crate::wire::{CLIENT, SERVER, Wire};
 use crate::{Application, FlowSample};
 use std::sync::Arc;
@@ -107,14 +107,8 @@ impl Tcp {
         }
         while let Some(segment) = self.ends[port as usize].poll_transmit(wire.now) {
             wire.data_packets += u64::from(segment.len > 0);
-            let packet = Packet {
-                agent: self.place.agent,
-                port: port ^ 1,
-                hop: 0,
-                size: segment.len + u32::from(segment.header),
-                body: Body::Tcp(segment),
-            };
-            self.place.send(wire, port, packet);
+            let size = segment.len + u32::from(segment.header);
+            self.place.send(wire, port, size, Body::Tcp(segment));
         }
         if self.recorded.is_some() && port == self.app.sender() {
             self.record(wire);

@@ -2,8 +2,8 @@
 
 use super::{Outcome, Place, Progress};
 use crate::OnOff;
-use crate::packet::{Body, Packet};
-use crate::wire::{CLIENT, SERVER, Wire};
+use crate::packet::Body;
+use crate::wire::{CLIENT, Wire};
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
 /// IPv4 and UDP headers.
@@ -68,17 +68,10 @@ impl Udp {
         } else if now >= self.burst_ends {
             self.begin_burst(now);
         }
-        let packet = Packet {
-            agent: self.place.agent,
-            port: SERVER,
-            hop: 0,
-            size: self.size.as_u64() as u32,
-            body: Body::Udp { number: self.sent },
-        };
+        self.place.send(wire, CLIENT, self.size.as_u64() as u32, Body::Udp { number: self.sent });
         self.sent += 1;
         self.sent_in_burst += 1;
         wire.data_packets += 1;
-        self.place.send(wire, CLIENT, packet);
         let next = self.burst + self.rate.time_to_send(Bytes::new(self.size.as_u64() * self.sent_in_burst));
         let next = if next < self.burst_ends { next } else { self.next_burst() };
         self.place.wake_application(wire, next);
