@@ -8,7 +8,7 @@ mod udp;
 use self::ping::Ping;
 use self::tcp::Tcp;
 use self::udp::Udp;
-use crate::packet::{Body, Parcel};
+use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
 use units::{Bytes, CounterRandom, Duration, Instant};
@@ -46,12 +46,26 @@ impl Agent {
         }
     }
 
+    /// A packet has come: reads its parcel, and releases it.
     #[inline]
-    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) -> Progress {
-        match (self, &parcel.body) {
-            (Agent::Tcp(tcp), Body::Tcp(segment)) => tcp.handle_segment(wire, parcel.port, segment),
-            (Agent::Udp(udp), _) => udp.handle_packet(wire),
-            (Agent::Ping(ping), body) => ping.handle_packet(wire, body),
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, id: ParcelId) -> Progress {
+        let Parcel { port, body, .. } = wire.parcels.get(id);
+        match (self, body) {
+            (Agent::Tcp(tcp), Body::Tcp(segment)) => {
+                let port = *port;
+                tcp.take(wire.now, port, segment);
+                wire.parcels.release(id);
+                tcp.serve(wire, port)
+            }
+            (Agent::Ping(ping), body) => {
+                let body = *body;
+                wire.parcels.release(id);
+                ping.handle_packet(wire, body)
+            }
+            (Agent::Udp(udp), _) => {
+                wire.parcels.release(id);
+                udp.handle_packet(wire)
+            }
             (Agent::Tcp(_), _) => Progress::GoesOn,
         }
     }
@@ -106,7 +120,7 @@ pub(crate) const APPLICATION: u32 = 2;
 
 impl Place {
     /// Sends a packet from the end `port` to the other.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&self, wire: &mut Wire, port: u32, size: u32, body: Body) {
         let parcel = Parcel { agent: self.agent, port: port ^ 1, body };
         wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);

@@ -10,13 +10,13 @@ pub(crate) struct Packet {
     /// Where in [`crate::wire::Wire`]'s table of paths its next link is written.
     pub(crate) hop: u32,
     /// IP bytes.
-    pub(crate) size: u32,
+    pub(crate) size: u64,
 }
 
 impl link::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
-        Bytes::new(u64::from(self.size))
+        Bytes::new(self.size)
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Parcels {
 }
 
 impl Parcels {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&mut self, parcel: Parcel) -> ParcelId {
         if let Some(id) = self.free.pop() {
             self.places[id.0 as usize] = parcel;

@@ -110,16 +110,16 @@ impl Simulation {
 
     /// Runs for at most so many events; returns why the run ended, or `None` if there is more to do.
     pub fn run_for(&mut self, events: u64) -> Option<Stopped> {
-        let last = self.events.saturating_add(events);
+        let last = self.events.saturating_add(events).min(self.settings.limits.events);
         while self.stopped.is_none() && self.events < last {
             self.stopped = self.check_memory();
-            let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last).min(self.settings.limits.events);
+            let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last);
             while self.stopped.is_none() && self.events < pause {
                 self.stopped = self.step();
             }
-            if self.stopped.is_none() && self.events >= self.settings.limits.events {
-                self.stopped = Some(Stopped::EventLimit);
-            }
+        }
+        if self.stopped.is_none() && self.events >= self.settings.limits.events {
+            self.stopped = Some(Stopped::EventLimit);
         }
         self.stopped
     }
@@ -189,7 +189,10 @@ impl Simulation {
         self.events += 1;
         let progress = match self.wire.advance() {
             Event::Passage => return None,
-            Event::Delivery(parcel) => self.agents[parcel.agent as usize].handle_packet(&mut self.wire, &parcel),
+            Event::Delivery(id) => {
+                let agent = self.wire.parcels.get(id).agent;
+                self.agents[agent as usize].handle_packet(&mut self.wire, id)
+            }
             Event::Timer(timer) => {
                 self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire, timer % TIMERS)
             }

@@ -2,9 +2,9 @@
 
 use units::Instant;
 
-/// A tournament over slots 0..n in matches of four: the winner of each plays in the match above, so that the last one gives
-/// the earliest of all. Changing one slot replays its matches up to the first whose winner stays the same: at most log4(n)
-/// of them, one cache line each. Ties go to the lower slot.
+/// A tournament over slots 0..n in matches of eight: the winner of each plays in the match above, so that the last one gives
+/// the earliest of all. Changing one slot replays its matches up to the first whose winner stays the same: at most log8(n)
+/// of them. Ties go to the lower slot.
 #[derive(Debug)]
 pub(crate) struct Tournament {
     /// The final first, then round before round; the last round has all slots.
@@ -21,24 +21,29 @@ pub(crate) struct Entry {
     pub(crate) slot: u32,
 }
 
-/// Later than anything that can be entered, by 146 years.
-pub(crate) const NEVER: Instant = Instant::from_nanos((1 << 62) - 1);
+/// Later than anything that can be entered: after 73 years.
+pub(crate) const NEVER: Instant = Instant::from_nanos((1 << (64 - PLACE_BITS)) - 1);
 
-/// Four players. A key is a time and, in its two lowest bits, the player's place in the match: the least key is that of the
+/// Players of a match.
+const PLAYERS: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 3;
+const PLACE: u64 = PLAYERS as u64 - 1;
+
+/// Eight players. A key is a time and, in its lowest bits, the player's place in the match: the least key is that of the
 /// earliest time, and among equals of the first place.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Match {
-    keys: [u64; 4],
-    slots: [u32; 4],
+    keys: [u64; PLAYERS],
+    slots: [u32; PLAYERS],
 }
 
 impl Match {
-    /// The place of the winner is in its two lowest bits.
+    /// The winner's key.
     #[inline]
     fn winner(&self) -> u64 {
-        let [a, b, c, d] = self.keys;
-        a.min(b).min(c.min(d))
+        let [a, b, c, d, e, f, g, h] = self.keys;
+        a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
     }
 
     /// Enters a player at `place`; returns whether that changes anything.
@@ -51,23 +56,21 @@ impl Match {
     }
 }
 
-const PLACE_BITS: u64 = 3;
-
 impl Tournament {
     /// With `slots` slots at which nothing ever happens.
     pub(crate) fn new(slots: usize) -> Self {
         let (mut width, mut last_round) = (1, 0);
-        while width * 4 < slots {
+        while width * PLAYERS < slots {
             last_round += width;
-            width *= 4;
+            width *= PLAYERS;
         }
-        let never = [0, 1, 2, 3].map(|place| NEVER.as_nanos() << 2 | place);
-        let mut matches = vec![Match { keys: never, slots: [0; 4] }; last_round + width];
+        let never = [0, 1, 2, 3, 4, 5, 6, 7].map(|place| NEVER.as_nanos() << PLACE_BITS | place);
+        let mut matches = vec![Match { keys: never, slots: [0; PLAYERS] }; last_round + width];
         for (slot, place) in matches[last_round..].iter_mut().flat_map(|round| &mut round.slots).enumerate() {
             *place = slot as u32;
         }
         for i in (1..matches.len()).rev() {
-            matches[(i - 1) / 4].slots[(i - 1) % 4] = matches[i].slots[0];
+            matches[(i - 1) / PLAYERS].slots[(i - 1) % PLAYERS] = matches[i].slots[0];
         }
         Self { matches, last_round, first: Entry { at: NEVER, slot: 0 } }
     }
@@ -81,27 +84,29 @@ impl Tournament {
     /// A slot's time.
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> Instant {
-        Instant::from_nanos(self.matches[self.last_round + slot as usize / 4].keys[slot as usize % 4] >> 2)
+        Instant::from_nanos(
+            self.matches[self.last_round + slot as usize / PLAYERS].keys[slot as usize % PLAYERS] >> PLACE_BITS,
+        )
     }
 
     /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
-        let (mut i, mut place) = (self.last_round + slot as usize / 4, slot as usize % 4);
-        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << 2, slot);
+        let (mut i, mut place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
+        let (mut at_bits, mut slot) = (at.min(NEVER).as_nanos() << PLACE_BITS, slot);
         loop {
             let round = &mut self.matches[i];
             if !round.enter(place, at_bits, slot) {
                 return;
             }
             let winner = round.winner();
-            (at_bits, slot) = (winner & !PLACE_BITS, round.slots[(winner & PLACE_BITS) as usize]);
+            (at_bits, slot) = (winner & !PLACE, round.slots[(winner & PLACE) as usize]);
             if i == 0 {
                 break;
             }
-            (i, place) = ((i - 1) / 4, (i - 1) % 4);
+            (i, place) = ((i - 1) / PLAYERS, (i - 1) % PLAYERS);
         }
-        self.first = Entry { at: Instant::from_nanos(at_bits >> 2), slot };
+        self.first = Entry { at: Instant::from_nanos(at_bits >> PLACE_BITS), slot };
     }
 }
 
@@ -116,8 +121,8 @@ mod tests {
 
         #[test]
         fn the_first_is_the_least_time_then_the_lowest_slot(
-            slots in 1usize..40,
-            changes in prop::collection::vec((0usize..40, 0u64..12), 1..200),
+            slots in 1usize..80,
+            changes in prop::collection::vec((0usize..80, 0u64..12), 1..200),
         ) {
             let mut tournament = Tournament::new(slots);
             let mut model = vec![NEVER; slots];

@@ -19,7 +19,7 @@ pub(crate) struct Path(u32);
 pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
-    parcels: Parcels,
+    pub(crate) parcels: Parcels,
     /// For each link that duplicates, the parcel of the packet that came out last: the next to come may be its copy.
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
@@ -47,8 +47,8 @@ struct Tap {
 
 /// What happens next.
 pub(crate) enum Event {
-    /// A packet is where it was sent.
-    Delivery(Parcel),
+    /// A packet is where it was sent. Its parcel is to be released.
+    Delivery(ParcelId),
     /// A packet was dropped, or sent on by a router.
     Passage,
     /// A timer, by number, is due: it stays so until it is [reset](Wire::reset).
@@ -154,9 +154,7 @@ impl Wire {
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
-            let parcel = *self.parcels.get(packet.parcel);
-            self.parcels.release(packet.parcel);
-            return Event::Delivery(parcel);
+            return Event::Delivery(packet.parcel);
         }
         packet.hop += 1;
         self.enqueue(next, packet);
@@ -180,9 +178,9 @@ impl Wire {
     }
 
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
-        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size };
+        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size: u64::from(size) };
         if self.tap.on {
             self.record(node, &packet);
         }
@@ -220,7 +218,7 @@ impl Wire {
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
             let Parcel { agent, port, body } = *self.parcels.get(packet.parcel);
-            let size = Bytes::new(u64::from(packet.size));
+            let size = Bytes::new(packet.size);
             self.tap.records.push(PacketRecord {
                 at: self.now,
                 node,

@@ -62,8 +62,8 @@ impl Ping {
     }
 
     /// Answers a request, or counts an answer.
-    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, body: &Body) -> Progress {
-        match *body {
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, body: Body) -> Progress {
+        match body {
             Body::EchoRequest { number, sent } => self.send(wire, SERVER, Body::EchoReply { number, sent }),
             Body::EchoReply { sent, .. } => {
                 self.answered += 1;

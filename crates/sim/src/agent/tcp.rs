@@ -56,10 +56,10 @@ impl Tcp {
         }
     }
 
+    /// A segment has come to an end, which is then to be served.
     #[inline]
-    pub(crate) fn handle_segment(&mut self, wire: &mut Wire, port: u32, segment: &Segment) -> Progress {
-        self.ends[port as usize].handle_segment(wire.now, segment);
-        self.serve(wire, port)
+    pub(crate) fn take(&mut self, now: Instant, port: u32, segment: &Segment) {
+        self.ends[port as usize].handle_segment(now, segment);
     }
 
     /// The timer of an end was due.
@@ -98,7 +98,7 @@ impl Tcp {
 
     /// Tells the application what there is to know, sends what there is to send, and arms the end's timer.
     #[inline]
-    fn serve(&mut self, wire: &mut Wire, port: u32) -> Progress {
+    pub(crate) fn serve(&mut self, wire: &mut Wire, port: u32) -> Progress {
         let mut progress = Progress::GoesOn;
         while let Some(event) = self.ends[port as usize].poll_event() {
             if self.handle_event(wire, port, event) == Progress::Ended {
