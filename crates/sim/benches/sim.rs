@@ -1,6 +1,7 @@
 //! How fast the simulator is: `cargo bench -p sim [-- NAME…]` prints, for each scenario whose name contains one of the
 //! NAMEs, the CPU time that it takes, the data packets per second and the nanoseconds for each, and the peak of memory.
-//! Each runs in a process of its own, so that the memory is its own, too.
+//! Each runs in a process of its own, so that the memory is its own, too. With `--peers` it also runs them in ns-2 and ns-3,
+//! where those are installed (`peers/run.py`; some minutes), and prints how many times as much user CPU they take.
 
 use link::{LinkConfig, QueueLimit};
 use sim::{
@@ -13,6 +14,8 @@ use units::{Bytes, Duration, Instant, Rate};
 /// A simulation to measure.
 struct Case {
     name: String,
+    /// What `peers/run.py` calls it, if other simulators can run it.
+    peer: Option<&'static str>,
     network: Network,
     flows: Vec<FlowConfig>,
     seconds: u64,
@@ -21,13 +24,18 @@ struct Case {
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let with_peers = std::env::args().any(|arg| arg == "--peers");
     println!(
         "{:32} {:>9} {:>9} {:>11} {:>8} {:>8} {:>9}",
         "", "CPU", "packets", "packets/s", "ns each", "events", "memory"
     );
     for case in cases() {
         if names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str())) {
-            measure(case);
+            let peer = case.peer.filter(|_| with_peers);
+            let cpu = measure(case);
+            if let Some(scenario) = peer {
+                compare(scenario, cpu);
+            }
         }
     }
 }
@@ -36,7 +44,8 @@ fn cases() -> Vec<Case> {
     vec![single(), paper002(Record::default()), many(100, 400), many(1000, 40)]
 }
 
-fn measure(case: Case) {
+/// Runs it and prints what it took; returns the seconds of CPU.
+fn measure(case: Case) -> f64 {
     let stop = Stop { at: Some(seconds(case.seconds)), when_complete: false };
     let settings = Settings { stop, record: case.record, ..Settings::default() };
     let mut simulation = Simulation::new(case.network, case.flows, settings).expect("a valid case");
@@ -56,6 +65,28 @@ fn measure(case: Case) {
         peak_kb() / 1000,
         summary(&report),
     );
+    cpu
+}
+
+/// Runs the scenario in other simulators and prints how much more user CPU they take than `ours`, in seconds.
+fn compare(scenario: &str, ours: f64) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/run.py");
+    let output = std::process::Command::new(script).arg(scenario).output();
+    let output = match output {
+        Ok(output) if output.status.success() => output,
+        problem => return println!("  no comparison: {script} did not run: {problem:?}"),
+    };
+    for line in String::from_utf8_lossy(&output.stdout).lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [name, _, packets, user_s, peak_kb] = fields[..] else { continue };
+        let (packets, user_s, peak_kb): (f64, f64, u64) = match (packets.parse(), user_s.parse(), peak_kb.parse()) {
+            (Ok(packets), Ok(user_s), Ok(peak_kb)) => (packets, user_s, peak_kb),
+            _ => continue,
+        };
+        let name = format!("  {name}: {:.1} times as much", user_s / ours);
+        println!("{name:32} {user_s:>7.2} s {:>7.2} M {:>41} MB", packets / 1e6, peak_kb / 1000);
+    }
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// What the case was about, to see that it did what it should.
@@ -83,6 +114,7 @@ fn single() -> Case {
     let window = 3_450_000;
     Case {
         name: "one 50 Mbit/s flow, 100 s".to_owned(),
+        peer: Some("single"),
         network,
         flows: vec![bulk("flow", nodes[0], nodes[3], config(1460, window), Duration::ZERO, Duration::ZERO)],
         seconds: 100,
@@ -115,7 +147,7 @@ fn paper002(record: Record) -> Case {
         traffic: Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off: None },
         ..flow(30, b, t, Duration::from_secs(4000))
     });
-    Case { name: "paper 002, 6000 s".to_owned(), network, flows, seconds: 6000, record }
+    Case { name: "paper 002, 6000 s".to_owned(), peer: Some("shares"), network, flows, seconds: 6000, record }
 }
 
 /// Flows with a window of so many segments over 1 Gbit/s with 250 ms, 60 s.
@@ -132,6 +164,7 @@ fn many(flows: u64, window: u64) -> Case {
     };
     Case {
         name: format!("{flows} flows over 1 Gbit/s, 60 s"),
+        peer: if flows == 100 { Some("flows-100") } else { Some("flows-1000") },
         network,
         flows: (0..flows).map(flow).collect(),
         seconds: 60,

@@ -113,7 +113,7 @@ impl Connection {
     /// Opens a connection: the SYN is the first segment to leave.
     pub fn connect(config: Arc<Config>, now: Instant) -> Self {
         let mut connection = Self::new(config, State::SynSent);
-        connection.handshake.is_due = !connection.sender.open(now);
+        connection.handshake.is_due = !connection.sender.open();
         connection.handshake.sent_at = now;
         connection
     }

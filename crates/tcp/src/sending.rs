@@ -27,11 +27,11 @@ impl Sending {
     }
 
     /// This end opens the connection. Returns whether the sending half sends the SYN.
-    pub(crate) fn open(&mut self, now: Instant) -> bool {
+    pub(crate) fn open(&mut self) -> bool {
         match self {
             Sending::Usual(_) => false,
             Sending::Ns2(sender) => {
-                sender.open(now);
+                sender.open();
                 true
             }
         }
@@ -46,7 +46,7 @@ impl Sending {
     pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
         match self {
             Sending::Usual(sender) => sender.start(now, window, rtt, syn_was_lost),
-            Sending::Ns2(sender) => sender.start(now, window),
+            Sending::Ns2(sender) => sender.start(window),
         }
     }
 

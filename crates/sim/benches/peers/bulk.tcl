@@ -1,8 +1,8 @@
 # Bulk SACK flows over one bottleneck, in ns-2, without tracing.
-#   ns bulk.tcl flows=1 mbps=50 delay=275 window=3000 queue=3000 seconds=100
-# All senders at one host, all receivers at another: host - 10 Gbit/s 1 ms - R1 - bottleneck - R2 - 10 Gbit/s 1 ms - host. 1,500-byte packets, an ACK for each; starts spread over the first second when there is more than one flow.
+#   ns bulk.tcl flows=1 mbps=50 delay=275 window=2363 queue=5000 seconds=100 access=100
+# All senders at one host, all receivers at another: host - access Mbit/s 1 ms - R1 - bottleneck - R2 - access Mbit/s 1 ms - host. 1,500-byte packets, an ACK for each; starts spread over the first second when there is more than one flow.
 # Prints the data packets sent.
-array set A {flows 1 mbps 50 delay 275 window 3000 queue 3000 seconds 100}
+array set A {flows 1 mbps 50 delay 275 window 2363 queue 5000 seconds 100 access 100}
 foreach kv $argv {
     set i [string first = $kv]
     set A([string range $kv 0 [expr {$i - 1}]]) [string range $kv [expr {$i + 1}] end]
@@ -11,9 +11,9 @@ set ns [new Simulator]
 set rng [new RNG]
 $rng seed 1
 foreach node {senders r1 r2 receivers} {set $node [$ns node]}
-$ns duplex-link $senders $r1 10000Mb 1ms DropTail
+$ns duplex-link $senders $r1 $A(access)Mb 1ms DropTail
 $ns duplex-link $r1 $r2 $A(mbps)Mb $A(delay)ms DropTail
-$ns duplex-link $r2 $receivers 10000Mb 1ms DropTail
+$ns duplex-link $r2 $receivers $A(access)Mb 1ms DropTail
 foreach {x y} [list $senders $r1 $r2 $receivers] {
     $ns queue-limit $x $y 100000
     $ns queue-limit $y $x 100000

@@ -1,5 +1,5 @@
 // The benchmark's scenarios in ns-3, without tracing: bulk flows over one bottleneck, and 15 satellite and 15 terrestrial transfers with UDP.
-//   peers bulk FLOWS MBPS DELAY_MS WINDOW_PACKETS QUEUE_PACKETS SECONDS
+//   peers bulk FLOWS MBPS DELAY_MS WINDOW_PACKETS QUEUE_PACKETS SECONDS ACCESS_MBPS
 //   peers shares
 // NewReno with SACK, segments of 1,460 B (bulk) or 960 B (shares), initial window 2, an ACK for each packet, drop-tail queues without a queue discipline above. Prints the data packets that left the senders.
 #include "ns3/applications-module.h"
@@ -81,9 +81,10 @@ static void Bulk(char** argument)
     NodeContainer nodes;
     nodes.Create(4);
     InternetStackHelper().Install(nodes);
-    Join(nodes.Get(0), nodes.Get(1), "10Gbps", 1, 100000);
+    std::string access = std::string(argument[6]) + "Mbps";
+    Join(nodes.Get(0), nodes.Get(1), access, 1, 100000);
     Join(nodes.Get(1), nodes.Get(2), std::string(argument[1]) + "Mbps", std::atof(argument[2]), std::atoi(argument[4]));
-    Join(nodes.Get(2), nodes.Get(3), "10Gbps", 1, 100000);
+    Join(nodes.Get(2), nodes.Get(3), access, 1, 100000);
     Ptr<UniformRandomVariable> start = CreateObject<UniformRandomVariable>();
     for (uint32_t i = 0; i < flows; ++i) {
         Transfer(nodes.Get(0), nodes.Get(3), 1000 + i, flows > 1 ? start->GetValue(0, 1) : 0);
@@ -118,12 +119,12 @@ static void Shares()
 int main(int count, char** argument)
 {
     std::string scenario = count > 1 ? argument[1] : "";
-    if (scenario == "bulk" && count == 8) {
+    if (scenario == "bulk" && count == 9) {
         Bulk(argument + 2);
     } else if (scenario == "shares" && count == 2) {
         Shares();
     } else {
-        std::cerr << "usage: peers bulk FLOWS MBPS DELAY_MS WINDOW QUEUE SECONDS | peers shares" << std::endl;
+        std::cerr << "usage: peers bulk FLOWS MBPS DELAY_MS WINDOW QUEUE SECONDS ACCESS | peers shares" << std::endl;
         return 2;
     }
     return 0;

@@ -13,11 +13,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-#             flows mbps delay window queue seconds
+NAMES = ("flows", "mbps", "delay", "window", "queue", "seconds", "access")
 BULK = {
-    "single": (1, 50, 275, 3000, 3000, 100),
-    "flows-100": (100, 1000, 250, 400, 5000, 60),
-    "flows-1000": (1000, 1000, 250, 400, 5000, 60),
+    "single": (1, 50, 275, 2363, 5000, 100, 100),
+    "flows-100": (100, 1000, 250, 400, 5000, 60, 10000),
+    "flows-1000": (1000, 1000, 250, 40, 5000, 60, 10000),
 }
 SLOW_IN_NS3 = {"flows-100", "flows-1000"}
 MODULES = ("applications", "core", "internet", "network", "point-to-point", "traffic-control")
@@ -26,8 +26,7 @@ MODULES = ("applications", "core", "internet", "network", "point-to-point", "tra
 def ns2(scenario):
     if scenario == "shares":
         return ["ns", str(HERE / "shares.tcl")]
-    names = ("flows", "mbps", "delay", "window", "queue", "seconds")
-    return ["ns", str(HERE / "bulk.tcl"), *(f"{name}={value}" for name, value in zip(names, BULK[scenario]))]
+    return ["ns", str(HERE / "bulk.tcl"), *(f"{name}={value}" for name, value in zip(NAMES, BULK[scenario]))]
 
 
 def build_ns3(folder):

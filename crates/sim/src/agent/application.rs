@@ -110,12 +110,18 @@ impl App {
         self.sender() ^ 1
     }
 
+    /// The client is about to connect. What it sends first waits for the handshake, except where the SYN carries it.
+    pub(crate) fn on_connecting(&mut self, client: &mut Connection) {
+        if let App::Bulk(bulk) = self {
+            bulk.on_connecting(client);
+        }
+    }
+
     pub(crate) fn on_connected(&mut self, now: Instant, port: u32, end: &mut Connection) -> Wish {
         match self {
-            App::Bulk(bulk) => bulk.on_connected(port, end),
             App::OnOff(bursts) if port == CLIENT => return Wish::Wake(bursts.write(now, end)),
             App::Web(web) if port == CLIENT => web.ask(now, end),
-            App::OnOff(_) | App::Web(_) => {}
+            App::Bulk(_) | App::OnOff(_) | App::Web(_) => {}
         }
         Wish::Nothing
     }
@@ -179,12 +185,12 @@ impl Bulk {
         Self { sender, size, left: size.unwrap_or(1 << 60), request, has_begun: false }
     }
 
-    fn on_connected(&mut self, port: u32, end: &mut Connection) {
-        if self.sender == CLIENT && port == CLIENT {
+    fn on_connecting(&mut self, client: &mut Connection) {
+        if self.sender == CLIENT {
             self.has_begun = true;
-            self.write(end);
-        } else if port == CLIENT {
-            end.write(self.request);
+            self.write(client);
+        } else {
+            client.write(self.request);
         }
     }
 

@@ -78,6 +78,7 @@ impl Tcp {
         if self.start.is_none() {
             self.start = Some(wire.now);
             self.place.wake_application(wire, self.stop);
+            self.app.on_connecting(&mut self.ends[CLIENT as usize]);
             return self.serve(wire, CLIENT);
         }
         if wire.now >= self.stop {

@@ -3,7 +3,7 @@
 use super::state::State;
 use super::{newreno, reno, sack, tahoe, vegas};
 use std::fmt::Debug;
-use units::{Duration, Instant};
+use units::Instant;
 
 /// Which of ns-2's agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +29,6 @@ pub(super) struct Parameters {
     pub(super) ssthresh: u64,
     /// The congestion window after the first acknowledgement, in packets (`windowInit_`).
     pub(super) initial_window: f64,
-    /// How long before the start of time the clock ticked last.
-    pub(super) phase: Duration,
     /// Vegas' alpha, beta and gamma in packets.
     pub(super) vegas: [f64; 3],
 }

@@ -34,9 +34,9 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(phase: Duration) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            phase: phase.as_nanos(),
+            phase: 0,
             smoothed: 0,
             deviation: 1200 << 2,
             timeout: INITIAL,
@@ -46,6 +46,11 @@ impl Clock {
             expires: None,
             least: None,
         }
+    }
+
+    /// The clock ticked last so long before the start of time.
+    pub(super) fn set_phase(&mut self, phase: Duration) {
+        self.phase = phase.as_nanos();
     }
 
     /// A packet never sent before leaves.

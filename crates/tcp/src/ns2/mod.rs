@@ -92,7 +92,7 @@ impl Sender {
         let kind = Kind::of(config)?;
         Some(Self {
             kind,
-            agent: Agent::new(kind, &parameters(config, Instant::ZERO)),
+            agent: Agent::new(kind, &parameters(config)),
             packets: Packets::new(0, 0),
             end: 1,
             is_finished: false,
@@ -106,22 +106,19 @@ impl Sender {
     }
 
     /// This end opens the connection: the SYN is its first packet.
-    pub(crate) fn open(&mut self, now: Instant) {
+    pub(crate) fn open(&mut self) {
         self.opens = true;
-        let parameters = parameters(&self.config, now);
-        self.agent = Agent::new(self.kind, &parameters);
         if self.kind == Kind::Vegas {
             // Without a handshake, a window of two after a timeout sends two packets before the first is answered.
-            self.edge = 1 + parameters.window * u64::from(self.config.mss);
+            self.edge = 1 + self.agent.state.window * u64::from(self.config.mss);
         }
         self.supply();
     }
 
     /// The handshake is over, and the peer takes `window` bytes.
-    pub(crate) fn start(&mut self, now: Instant, window: u32) {
+    pub(crate) fn start(&mut self, window: u32) {
         self.edge = self.edge.max(1 + u64::from(window));
         if !self.opens {
-            self.agent = Agent::new(self.kind, &parameters(&self.config, now));
             let numbered_from = u64::from(self.kind != Kind::Vegas);
             self.packets = Packets::new(numbered_from, 1);
             if numbered_from > 0 {
@@ -251,10 +248,13 @@ impl Sender {
             self.watch_window(now);
             return None;
         };
-        Some(self.send(packet))
+        Some(self.send(now, packet))
     }
 
-    fn send(&mut self, packet: u64) -> Outgoing {
+    fn send(&mut self, now: Instant, packet: u64) -> Outgoing {
+        if self.counters.data_segments == 0 {
+            self.agent.state.clock.set_phase(self.phase(now));
+        }
         self.counters.data_segments += 1;
         if packet < self.packets.count() {
             self.counters.retransmissions += 1;
@@ -269,6 +269,12 @@ impl Sender {
         } else {
             Outgoing::Data { seq: bytes.start, len: (bytes.end - bytes.start) as u32, fin: false }
         }
+    }
+
+    /// How long before the start of time the clock ticked last: drawn with the seed and the time of the first packet.
+    fn phase(&self, now: Instant) -> Duration {
+        let drawn = CounterRandom::new(self.config.seed, 0).at(now.as_nanos()) % clock::TICK;
+        self.config.tuning.clock_phase.unwrap_or(Duration::from_nanos(drawn))
     }
 
     /// Only the peer's window keeps data from leaving, and nothing is outstanding that could tell when it opens.
@@ -314,15 +320,11 @@ impl Sender {
     }
 }
 
-/// The agent's parameters. Its clock ticks at a time of its own, drawn with the seed and the time at which it starts.
-fn parameters(config: &Config, now: Instant) -> Parameters {
-    let drawn = CounterRandom::new(config.seed, 0).at(now.as_nanos()) % clock::TICK;
-    let window = (config.window_packets() as u64).max(1);
+fn parameters(config: &Config) -> Parameters {
     Parameters {
-        window,
+        window: (config.window_packets() as u64).max(1),
         ssthresh: config.start_ssthresh() as u64,
         initial_window: config.initial_window,
-        phase: config.tuning.clock_phase.unwrap_or(Duration::from_nanos(drawn)),
         vegas: config.tuning.vegas,
     }
 }

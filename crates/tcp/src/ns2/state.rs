@@ -63,7 +63,7 @@ impl State {
             duplicates: 0,
             recover: 1,
             action: Action::None,
-            clock: Clock::new(parameters.phase),
+            clock: Clock::new(),
             timeouts: 0,
             recoveries: 0,
             forced: None,

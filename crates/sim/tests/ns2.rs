@@ -1,0 +1,219 @@
+//! The simulator against ns-2 2.35: single transfers run by run, and the shares of a bottleneck over many seeds. The data, and how
+//! they were made, are in `tests/data/ns2`.
+
+use link::{LinkConfig, LossModel, QueueLimit};
+use sim::{Application, FlowConfig, Network, NodeId, Record, Settings, Simulation, Start, Stop, Traffic, Transfer};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tcp::{Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
+use units::{Bytes, Duration, Instant, Rate};
+
+/// A row of results: fields by the names of their columns.
+type Row = HashMap<String, String>;
+
+fn rows(file: &str) -> Vec<Row> {
+    let path = format!("{}/tests/data/ns2/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut lines = text.lines().map(fields);
+    let header = lines.next().expect("a header");
+    lines.map(|fields| header.iter().cloned().zip(fields).collect()).collect()
+}
+
+/// The fields of a line of CSV, some of them in quotes.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            letter => fields.last_mut().expect("there is one").push(letter),
+        }
+    }
+    fields
+}
+
+fn number(row: &Row, name: &str) -> f64 {
+    row[name].parse().unwrap_or_else(|_| panic!("{name} in {row:?}"))
+}
+
+const fn mbit(rate: u64) -> Rate {
+    Rate::from_bps(rate * 1_000_000)
+}
+
+/// A link of ns-2 with a limit of `queue` packets, of which one less may wait.
+fn link(rate: u64, delay_ms: u64, queue: u64) -> LinkConfig {
+    LinkConfig { queue: QueueLimit::Packets(queue - 1), ..LinkConfig::new(mbit(rate), Duration::from_millis(delay_ms)) }
+}
+
+/// ns-2's agent of this name.
+fn agent(variant: &str, mss: u32, window: u64, phase: Option<u64>, seed: u64) -> Config {
+    let (recovery, control) = if variant == "vegas" { ("newreno", "vegas") } else { (variant, "reno") };
+    Config {
+        mss,
+        recovery: RecoveryKind::by_name(recovery).expect("known"),
+        control: ControlKind::by_name(control).expect("known"),
+        receive_buffer: ReceiveBuffer::plain(Bytes::new(window * u64::from(mss))),
+        tuning: Tuning { clock_phase: phase.map(Duration::from_nanos), ..Tuning::default() },
+        seed,
+        ..Config::new(Profile::Ns2)
+    }
+}
+
+fn bulk(name: String, ends: (NodeId, NodeId), start: Start, config: Config, size: Option<u64>) -> FlowConfig {
+    let config = Arc::new(config);
+    FlowConfig {
+        name,
+        from: ends.0,
+        to: ends.1,
+        start,
+        stop: None,
+        traffic: Traffic::Tcp {
+            client: config.clone(),
+            server: config,
+            application: Application::Bulk { size: size.map(Bytes::new), transfer: Transfer::Upload },
+        },
+        record: true,
+    }
+}
+
+#[test]
+fn a_transfer_with_given_losses_ends_as_in_ns2() {
+    for row in rows("deterministic.csv") {
+        let mut network = Network::new();
+        let nodes = ["sender", "ug", "dg", "receiver"].map(|name| network.add_node(name).expect("new"));
+        let lan = link(10, 1, 600);
+        let back = link(6, 275, 600);
+        let drops = row["drops"].split(',').filter_map(|drop| drop.parse().ok()).collect();
+        let there = LinkConfig { loss: LossModel::DropList(drops), ..back.clone() };
+        network.add_link("up", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("new");
+        network.add_link("satellite", nodes[1], nodes[2], there, back).expect("new");
+        network.add_link("down", nodes[2], nodes[3], lan.clone(), lan).expect("new");
+        let phase = if row["variant"] == "vegas" { 142_047 } else { 5_558_807 };
+        let config = agent(&row["variant"], 1460, 500, Some(phase), 0);
+        let start = Start { at: Instant::ZERO, spread: Duration::ZERO };
+        let flow = bulk("file".to_owned(), (nodes[0], nodes[3]), start, config, Some(685 * 1460));
+        let mut simulation = Simulation::new(network, vec![flow], Settings::default()).expect("valid");
+        simulation.run();
+        let ours = &simulation.report().flows[0];
+        let end = ours.end_s.expect("complete");
+        assert!((end - number(&row, "received_s")).abs() < 1e-5, "{end} {row:?}");
+        let counts = [ours.data_packets, ours.retransmissions, ours.rtos];
+        let theirs = ["data", "rexmit", "rto"].map(|name| number(&row, name) as u64);
+        assert_eq!(counts, theirs, "{row:?}");
+    }
+}
+
+/// Shares in percent of the satellite's transfers, the terrestrial ones and UDP.
+type Shares = [f64; 3];
+
+/// The scenario of `shared_bottleneck.tcl`: shares in each of the three periods of 2,000 s.
+fn shared_bottleneck(variant: &str, seed: u64) -> [Shares; 3] {
+    let mut network = Network::new();
+    let [a, b, r1, r2, terrestrial, satellite] =
+        ["a", "b", "r1", "r2", "terrestrial", "satellite"].map(|name| network.add_node(name).expect("new"));
+    for (name, from, to, config) in [
+        ("from a", a, r1, link(20, 10, 50)),
+        ("from b", b, r1, link(20, 10, 50)),
+        ("bottleneck", r1, r2, link(2, 10, 50)),
+        ("to terrestrial", r2, terrestrial, link(20, 10, 50)),
+        ("to satellite", r2, satellite, link(20, 260, 50)),
+    ] {
+        network.add_link(name, from, to, config.clone(), config).expect("new");
+    }
+    let start =
+        |at, spread| Start { at: Instant::ZERO + Duration::from_secs(at), spread: Duration::from_millis(spread) };
+    let transfer = |number: u64, ends, at| {
+        bulk(format!("{number}"), ends, start(at, 100), agent(variant, 960, 20, None, seed), None)
+    };
+    let mut flows: Vec<_> = (0..15).map(|number| transfer(number, (a, satellite), 0)).collect();
+    flows.extend((15..30).map(|number| transfer(number, (b, terrestrial), 2000)));
+    flows.push(FlowConfig {
+        start: start(4000, 0),
+        traffic: Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off: None },
+        ..transfer(30, (b, terrestrial), 4000)
+    });
+    let settings = Settings {
+        seed,
+        stop: Stop { at: Some(start(6000, 0).at), when_complete: false },
+        record: Record { flow_interval: Some(Duration::from_secs(2000)), ..Record::default() },
+        ..Settings::default()
+    };
+    let mut simulation = Simulation::new(network, flows, settings).expect("valid");
+    simulation.run();
+    // ns-2 counts packets with their headers, and Vegas' packets have none.
+    let size = if variant == "vegas" { 1.0 } else { 1000.0 / 960.0 };
+    let mut delivered = [[0.0; 3]; 3];
+    for sample in simulation.take_flow_samples() {
+        let group = (sample.flow as usize / 15).min(2);
+        let period = (sample.at.as_secs_f64() / 2000.0).round() as usize;
+        if (1..=3).contains(&period) && group < 2 {
+            delivered[period - 1][group] += sample.delivered.as_u64() as f64 * size;
+        }
+    }
+    let udp = simulation.report().flows[30].received_packets as f64 * 1000.0;
+    let percent = |bytes: f64| bytes * 8.0 / 2000.0 / 2e6 * 100.0;
+    let [first, second, third] = delivered;
+    let difference = |later: Shares, earlier: Shares| [0, 1, 2].map(|group| percent(later[group] - earlier[group]));
+    let mut shares = [difference(first, [0.0; 3]), difference(second, first), difference(third, second)];
+    shares[2][2] = percent(udp);
+    shares
+}
+
+/// Mean and standard deviation.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, square.sqrt())
+}
+
+/// What ns-2's seeds gave: by variant, period and group.
+fn shares_of_ns2() -> BTreeMap<(String, usize), [Vec<f64>; 3]> {
+    let mut shares: BTreeMap<(String, usize), [Vec<f64>; 3]> = BTreeMap::new();
+    for row in rows("shares.csv") {
+        let of_period = shares.entry((row["variant"].clone(), number(&row, "period") as usize)).or_default();
+        for (values, name) in of_period.iter_mut().zip(["satellite_kbps", "terrestrial_kbps", "udp_kbps"]) {
+            values.push(number(&row, name) / 20.0);
+        }
+    }
+    shares
+}
+
+/// Runs so many seeds of each variant, prints their shares beside ns-2's, and demands that no mean is further from ns-2's than three
+/// standard errors and a third of a percent (the seeds draw only the starts of the transfers; which flow meets a full queue, and so
+/// UDP's share, depends much on them).
+fn compare(seeds: u64) {
+    let theirs = shares_of_ns2();
+    let mut deviations = Vec::new();
+    for variant in ["tahoe", "reno", "newreno", "sack", "vegas"] {
+        let ours: Vec<[Shares; 3]> = (1..=seeds).map(|seed| shared_bottleneck(variant, seed)).collect();
+        for period in 1..=3 {
+            for (group, name) in ["satellite", "terrestrial", "UDP"].into_iter().enumerate() {
+                let values: Vec<f64> = ours.iter().map(|shares| shares[period - 1][group]).collect();
+                let (mean, deviation) = moments(&values);
+                let samples = &theirs[&(variant.to_owned(), period)][group];
+                let (expected, spread) = moments(samples);
+                let line =
+                    format!("{variant} {period} {name}: {mean:.1} ± {deviation:.1}, ns-2 {expected:.1} ± {spread:.1}");
+                println!("{line}");
+                let error = spread * (1.0 / seeds as f64 + 1.0 / samples.len() as f64).sqrt();
+                if (mean - expected).abs() > 3.0 * error + 0.33 {
+                    deviations.push(line);
+                }
+            }
+        }
+    }
+    assert!(deviations.is_empty(), "{deviations:#?}");
+}
+
+#[test]
+fn flows_share_a_bottleneck_as_in_ns2() {
+    compare(1);
+}
+
+#[test]
+#[ignore = "some minutes: all seeds of the recorded runs"]
+fn flows_share_a_bottleneck_as_in_ns2_over_20_seeds() {
+    compare(20);
+}
