@@ -258,3 +258,52 @@ impl Ticks {
         is_at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Start, Traffic};
+    use link::{LinkConfig, LossModel, QueueLimit};
+    use units::{Probability, Rate};
+
+    /// Pings over two links that lose, refuse, duplicate and reorder.
+    #[test]
+    fn every_parcel_is_released_but_what_a_copy_might_still_need() {
+        let chance = Probability::new(0.2).expect("valid");
+        let config = LinkConfig {
+            queue: QueueLimit::Packets(2),
+            loss: LossModel::Bernoulli(chance),
+            duplicate: chance,
+            reorder: Some(link::Reorder { probability: chance, extra_delay: Duration::from_millis(7) }),
+            ..LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_millis(10))
+        };
+        let mut network = Network::new();
+        let nodes = ["a", "b", "c"].map(|name| network.add_node(name).expect("new"));
+        for (stream, name, from, to) in [(0, "ab", nodes[0], nodes[1]), (2, "bc", nodes[1], nodes[2])] {
+            let streams = [stream, stream + 1].map(|stream| LinkConfig { stream, ..config.clone() });
+            let [there, back] = streams;
+            network.add_link(name, from, to, there, back).expect("valid");
+        }
+        let flow = |i: u64| FlowConfig {
+            name: format!("{i}"),
+            from: nodes[0],
+            to: nodes[2],
+            start: Start::default(),
+            stop: None,
+            traffic: Traffic::Ping {
+                interval: Duration::from_millis(3),
+                packet_size: Bytes::new(84 + i),
+                count: Some(2_000),
+            },
+            record: false,
+        };
+        let mut simulation = Simulation::new(network, vec![flow(0), flow(1)], Settings::default()).expect("valid");
+        assert_eq!(simulation.run(), Stopped::Idle);
+        let counters = simulation.report().links;
+        let all =
+            |count: fn(&link::Counters) -> link::Tally| counters.iter().all(|link| count(&link.counters).packets > 100);
+        assert!(all(|c| c.duplicated) && all(|c| c.reordered) && all(|c| c.dropped_loss));
+        assert!(counters[0].counters.dropped_queue_full.packets > 100);
+        assert!(simulation.wire.parcels.len() <= counters.len(), "{}", simulation.wire.parcels.len());
+    }
+}

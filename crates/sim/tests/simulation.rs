@@ -1,0 +1,422 @@
+//! Whole simulations: what goes in comes out, on time, in order, and the same each time.
+
+use link::{LinkConfig, LossModel, QueueLimit};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use sim::{
+    Application, Body, Distribution, FlowConfig, Limits, Network, NodeId, OnOff, Record, Report, Settings, Simulation,
+    Start, Stop, Stopped, Traffic, Transfer,
+};
+use std::sync::Arc;
+use tcp::{Config, Profile};
+use units::{Bytes, Duration, Instant, Probability, Rate};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn mbit(n: u64) -> Rate {
+    Rate::from_bps(n * 1_000_000)
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// Nodes in a row, joined by these links, the same both ways but for the stream of their losses.
+fn row(links: &[LinkConfig]) -> (Network, Vec<NodeId>) {
+    let mut network = Network::new();
+    let nodes: Vec<_> = (0..=links.len()).map(|i| network.add_node(&format!("n{i}")).expect("new")).collect();
+    for (i, link) in links.iter().enumerate() {
+        let stream = 2 * i as u64;
+        let (there, back) = (LinkConfig { stream, ..link.clone() }, LinkConfig { stream: stream + 1, ..link.clone() });
+        network.add_link(&format!("l{i}"), nodes[i], nodes[i + 1], there, back).expect("valid");
+    }
+    (network, nodes)
+}
+
+/// The path of the ns-2 scripts: 10 Mbit/s and 1 ms, 6 Mbit/s and 275 ms, 10 Mbit/s and 1 ms, queues of 600 packets.
+fn satellite_path() -> (Network, Vec<NodeId>) {
+    let queue = QueueLimit::Packets(600);
+    let lan = LinkConfig { queue, ..LinkConfig::new(mbit(10), MS(1)) };
+    let satellite = LinkConfig { queue, ..LinkConfig::new(mbit(6), MS(275)) };
+    row(&[lan.clone(), satellite, lan])
+}
+
+fn flow(name: &str, from: NodeId, to: NodeId, traffic: Traffic) -> FlowConfig {
+    let name = name.to_owned();
+    FlowConfig { name, from, to, start: Start::default(), stop: None, traffic, record: true }
+}
+
+fn tcp(config: Config, application: Application) -> Traffic {
+    let config = Arc::new(config);
+    Traffic::Tcp { client: config.clone(), server: config, application }
+}
+
+fn upload(size: u64) -> Application {
+    Application::Bulk { size: Some(Bytes::new(size)), transfer: Transfer::Upload }
+}
+
+fn complete() -> Settings {
+    Settings { stop: Stop { at: Some(at(100_000)), when_complete: true }, ..Settings::default() }
+}
+
+fn until(seconds: u64) -> Settings {
+    Settings { stop: Stop { at: Some(at(seconds)), when_complete: false }, ..Settings::default() }
+}
+
+fn run(network: Network, flows: Vec<FlowConfig>, settings: Settings) -> Report {
+    let mut simulation = Simulation::new(network, flows, settings).expect("valid");
+    simulation.run();
+    simulation.report()
+}
+
+#[test]
+fn a_megabyte_over_the_satellite_takes_as_long_as_in_ns2() {
+    let (network, nodes) = satellite_path();
+    let mut config = Config::new(Profile::Ns2);
+    config.receive_buffer = tcp::ReceiveBuffer::plain(Bytes::new(500 * 1460));
+    config.initial_ssthresh = 500.0;
+    let report = run(network, vec![flow("file", nodes[0], nodes[3], tcp(config, upload(1_000_000)))], complete());
+    assert_eq!(report.stopped, Stopped::Complete);
+    let flow = &report.flows[0];
+    assert_eq!((flow.bytes, flow.complete, flow.retransmissions, flow.rtos), (1_000_000, true, 0, 0));
+    // ns-2 2.35: 1415 kbit/s.
+    let goodput = flow.goodput_bps.expect("complete");
+    assert!((goodput / 1_415e3 - 1.0).abs() < 0.005, "{goodput}");
+}
+
+#[test]
+fn a_download_takes_a_round_trip_more_than_an_upload() {
+    let time = |transfer| {
+        let (network, nodes) = satellite_path();
+        let file = Application::Bulk { size: Some(Bytes::new(100_000)), transfer };
+        let report =
+            run(network, vec![flow("file", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), file))], complete());
+        assert!(report.flows[0].complete && report.flows[0].bytes == 100_000, "{report:?}");
+        report.flows[0].end_s.expect("complete") - report.flows[0].start_s.expect("started")
+    };
+    let difference = time(Transfer::Download { request: Bytes::new(100) }) - time(Transfer::Upload);
+    assert!((0.27..0.30).contains(&difference), "half a round trip for the request: {difference}");
+}
+
+#[test]
+fn pings_measure_the_path() {
+    let (network, nodes) = satellite_path();
+    let ping = Traffic::Ping { interval: MS(100), packet_size: Bytes::new(84), count: Some(5) };
+    let report = run(network, vec![flow("ping", nodes[0], nodes[3], ping)], complete());
+    assert_eq!(report.stopped, Stopped::Complete);
+    let (flow, rtt) = (&report.flows[0], report.flows[0].rtt.expect("answers"));
+    assert!(flow.complete && flow.received_packets == 5 && flow.data_packets == 5);
+    let exact = 2.0 * (0.277 + 84.0 * 8.0 * (2.0 / 10e6 + 1.0 / 6e6));
+    assert!((rtt.min_s - exact).abs() < 1e-8 && rtt.max_s == rtt.min_s && rtt.stddev_s < 1e-12, "{rtt:?} {exact}");
+    // The last request left at 0.4 s.
+    assert!((report.end_s - 0.4 - exact).abs() < 1e-8);
+}
+
+#[test]
+fn pings_that_are_lost_are_not_awaited_for_ever() {
+    let (network, nodes) = row(&[LinkConfig {
+        loss: LossModel::Bernoulli(Probability::new(1.0).expect("valid")),
+        ..LinkConfig::new(mbit(1), MS(10))
+    }]);
+    let ping = Traffic::Ping { interval: MS(100), packet_size: Bytes::new(84), count: Some(5) };
+    let cbr = Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off: None };
+    let flows = vec![flow("ping", nodes[0], nodes[1], ping), flow("udp", nodes[0], nodes[1], cbr)];
+    let report = run(network, flows, complete());
+    assert_eq!(report.stopped, Stopped::Complete);
+    assert!(!report.flows[0].complete && report.flows[0].rtt.is_none());
+    assert!((report.end_s - 10.4).abs() < 1e-9, "{}", report.end_s);
+}
+
+#[test]
+fn udp_keeps_its_rate_and_bursts_keep_their_share() {
+    let (network, nodes) = row(&[LinkConfig::new(mbit(10), MS(10))]);
+    let udp = |on_off| Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off };
+    let times = |ms| Distribution::Exponential { mean: MS(ms) };
+    let bursts = OnOff { on: times(500), off: times(1500) };
+    let mut stopped = flow("stopped", nodes[0], nodes[1], udp(None));
+    stopped.stop = Some(at(10));
+    let flows = vec![
+        flow("steady", nodes[0], nodes[1], udp(None)),
+        flow("bursts", nodes[0], nodes[1], udp(Some(bursts))),
+        stopped,
+    ];
+    let report = run(network, flows, until(2000));
+    assert_eq!(report.stopped, Stopped::Time);
+    assert_eq!(report.flows[0].data_packets, 125 * 2000 + 1);
+    let share = report.flows[1].data_packets as f64 / 250_000.0;
+    // 1000 bursts of exponential length: the standard deviation of the share is about 0.25 * 2 / sqrt(1000).
+    assert!((share - 0.25).abs() < 0.05, "{share}");
+    assert_eq!(report.flows[2].data_packets, 1250);
+}
+
+#[test]
+fn web_clients_get_every_response() {
+    let (network, nodes) = satellite_path();
+    let web = Application::Web {
+        requests: Some(20),
+        request: Distribution::Uniform { min: Bytes::new(200), max: Bytes::new(800) },
+        response: Distribution::Pareto { min: Bytes::new(2_000), shape: 1.2, max: Bytes::new(1_000_000) },
+        think: Distribution::Exponential { mean: Duration::from_secs(2) },
+    };
+    let report = run(network, vec![flow("web", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), web))], complete());
+    let flow = &report.flows[0];
+    assert!(flow.complete && flow.responses == 20 && flow.bytes > 20 * 2_000, "{flow:?}");
+    assert!(flow.rtt.expect("responses").min_s >= 0.554);
+}
+
+#[test]
+fn bursts_over_tcp_keep_their_rate() {
+    let (network, nodes) = satellite_path();
+    let times = |seconds| Distribution::Constant(Duration::from_secs(seconds));
+    let bursts = Application::OnOff { rate: mbit(1), on_off: OnOff { on: times(1), off: times(3) } };
+    let mut flow = flow("bursts", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), bursts));
+    flow.stop = Some(at(80));
+    let report = run(network, vec![flow], until(100));
+    let bytes = report.flows[0].bytes as f64;
+    assert!((bytes / (20.0 * 125_000.0) - 1.0).abs() < 0.02, "{bytes}");
+    assert!(report.flows[0].failure.is_none());
+}
+
+#[test]
+fn a_file_without_end_is_cut_short_where_the_flow_stops() {
+    let (network, nodes) = satellite_path();
+    let endless = Application::Bulk { size: None, transfer: Transfer::Upload };
+    let mut flow = flow("endless", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), endless));
+    flow.stop = Some(at(30));
+    let report = run(network, vec![flow], until(60));
+    let flow = &report.flows[0];
+    assert_eq!(report.stopped, Stopped::Idle, "nothing happens after the reset");
+    assert!(flow.failure.is_none() && !flow.complete && flow.bytes > 10_000_000, "{flow:?}");
+    assert!(flow.end_s.expect("data") <= 30.6 && report.end_s < 31.0);
+}
+
+#[test]
+fn a_server_that_never_answers_is_a_named_failure() {
+    let loss = LossModel::Bernoulli(Probability::new(1.0).expect("valid"));
+    let (network, nodes) = row(&[LinkConfig { loss, ..LinkConfig::new(mbit(1), MS(10)) }]);
+    let report =
+        run(network, vec![flow("f", nodes[0], nodes[1], tcp(Config::new(Profile::Linux), upload(1)))], complete());
+    let flow = &report.flows[0];
+    assert_eq!(report.stopped, Stopped::Complete, "what has failed is over");
+    assert!(!flow.complete && flow.end_s.is_none());
+    assert_eq!(flow.failure.as_deref(), Some("connection timed out: no answer to the SYN"));
+}
+
+#[test]
+fn runaways_stop_at_their_limits_and_say_so() {
+    let endless = || {
+        let (network, nodes) = row(&[LinkConfig { queue: QueueLimit::Unlimited, ..LinkConfig::new(mbit(1), MS(10)) }]);
+        let udp = Traffic::Udp { rate: mbit(1000), packet_size: Bytes::new(100), on_off: None };
+        (network, vec![flow("flood", nodes[0], nodes[1], udp)])
+    };
+    let limited = |limits| {
+        let (network, flows) = endless();
+        run(network, flows, Settings { limits, ..Settings::default() })
+    };
+    let report = limited(Limits { events: 10_000, ..Limits::default() });
+    assert_eq!((report.stopped, report.events), (Stopped::EventLimit, 10_000));
+    let report = limited(Limits { memory: Bytes::new(20_000_000), ..Limits::default() });
+    assert_eq!(report.stopped, Stopped::MemoryLimit);
+    assert!(report.links[0].counters.in_transit().packets < 400_000);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let refuse = |change: fn(&mut FlowConfig, &[NodeId])| {
+        let (mut network, mut nodes) = satellite_path();
+        nodes.push(network.add_node("island").expect("new"));
+        let mut flow = flow("culprit", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), upload(1)));
+        change(&mut flow, &nodes);
+        let error = Simulation::new(network, vec![flow], Settings::default()).expect_err("refused").to_string();
+        assert!(error.contains("`culprit`"), "{error}");
+        error
+    };
+    let island = refuse(|flow, nodes| flow.to = nodes[4]);
+    assert!(island.contains("`island`") && island.contains("`n0`"), "{island}");
+    assert!(refuse(|flow, _| flow.to = flow.from).contains("`n0`"));
+    let zero =
+        refuse(|flow, _| flow.traffic = Traffic::Ping { interval: MS(0), packet_size: Bytes::new(84), count: None });
+    assert!(zero.contains("`interval`"), "{zero}");
+    assert!(
+        refuse(|flow, _| {
+            flow.traffic = Traffic::Udp { rate: Rate::ZERO, packet_size: Bytes::new(100), on_off: None };
+        })
+        .contains("`rate`")
+    );
+    assert!(
+        refuse(|flow, _| {
+            flow.traffic = Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(27), on_off: None };
+        })
+        .contains("`packet_size`")
+    );
+    assert!(refuse(|flow, _| flow.traffic = tcp(Config::new(Profile::Linux), upload(0))).contains("`size`"));
+}
+
+#[test]
+fn two_flows_of_one_name_are_refused() {
+    let (network, nodes) = satellite_path();
+    let twin = || flow("twin", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), upload(1)));
+    let error = Simulation::new(network, vec![twin(), twin()], Settings::default()).expect_err("refused");
+    assert!(error.to_string().contains("`twin`"));
+}
+
+#[test]
+fn records_show_the_run_and_change_nothing() {
+    let plain = || {
+        let (network, nodes) = satellite_path();
+        (network, vec![flow("file", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), upload(3_000_000)))])
+    };
+    let (network, flows) = plain();
+    let without = run(network, flows, complete());
+    let (network, flows) = plain();
+    let nodes = [flows[0].from, flows[0].to];
+    let record = Record {
+        flow_interval: Some(MS(100)),
+        window_changes: true,
+        queue_interval: Some(MS(50)),
+        packets_at: nodes.to_vec(),
+    };
+    let mut simulation = Simulation::new(network, flows, Settings { record, ..complete() }).expect("valid");
+    simulation.run();
+    assert_eq!(simulation.report(), without);
+
+    let samples = simulation.take_flow_samples();
+    assert!(samples.is_sorted_by_key(|sample| (sample.at, sample.delivered)));
+    let on_the_tick = samples.iter().filter(|sample| sample.at.as_nanos() % 100_000_000 == 0).count();
+    assert!(on_the_tick >= (without.end_s * 10.0) as usize && samples.len() > 2 * on_the_tick);
+    assert!(samples.iter().any(|sample| sample.cwnd > Bytes::new(200_000)), "slow start");
+    assert_eq!(samples.last().map(|sample| sample.flow), Some(0));
+
+    let queues = simulation.take_queue_samples();
+    assert_eq!(queues.len(), 6 * (without.end_s * 20.0) as usize);
+    assert!(queues.iter().any(|sample| sample.bytes > Bytes::new(10_000) && sample.packets > 10));
+
+    let packets = simulation.take_packets();
+    assert!(packets.is_sorted_by_key(|packet| packet.at));
+    let len = |body: &Body| if let Body::Tcp(segment) = body { segment.len } else { 0 };
+    let data = |node| packets.iter().filter(move |packet| packet.node == node && len(&packet.body) > 0);
+    assert_eq!(data(nodes[0]).count() as u64, without.data_packets);
+    assert!(data(nodes[1]).map(|packet| u64::from(len(&packet.body))).sum::<u64>() >= 3_000_000);
+    assert!(data(nodes[0]).chain(data(nodes[1])).all(|packet| packet.to_server));
+    assert!(packets.iter().any(|packet| packet.node == nodes[0] && !packet.to_server), "acknowledgements");
+    assert_eq!(simulation.take_packets().len(), 0, "taken once");
+}
+
+fn probability(most: f64) -> impl Strategy<Value = Probability> {
+    prop_oneof![Just(0.0), 0.0..most].prop_map(|p| Probability::new(p).expect("valid"))
+}
+
+prop_compose! {
+    /// A link with all that can happen on one.
+    fn any_link()(
+        rate in prop_oneof![Just(None), (100_000u64..20_000_000).prop_map(|bps| Some(Rate::from_bps(bps)))],
+        delay in (0u64..300).prop_map(MS),
+        packets in 3u64..200,
+        loss in probability(0.05),
+        duplicate in probability(0.05),
+        reorder in probability(0.05),
+        seed in 0u64..1000,
+    ) -> LinkConfig {
+        LinkConfig {
+            rate,
+            queue: QueueLimit::Packets(packets),
+            loss: LossModel::Bernoulli(loss),
+            reorder: (reorder > Probability::ZERO)
+                .then(|| link::Reorder { probability: reorder, extra_delay: MS(20) }),
+            duplicate,
+            seed,
+            ..LinkConfig::new(mbit(1), delay)
+        }
+    }
+}
+
+prop_compose! {
+    fn any_traffic()(
+        kind in 0..4,
+        size in 1u64..400_000,
+        profile in prop::sample::select(vec![Profile::Rfc, Profile::Linux, Profile::Ns2]),
+        recovery in 0..tcp::recovery::RECOVERIES.len(),
+    ) -> Traffic {
+        // Ns2's agents have no FIN, and take the handshake for lossless: they would not know that a SYN was lost.
+        let config = Config { recovery: if profile == Profile::Ns2 { Config::new(profile).recovery } else { &tcp::recovery::RECOVERIES[recovery] }, ..Config::new(profile) };
+        match kind {
+            0 => tcp(config, upload(size)),
+            1 => tcp(config, Application::Bulk {
+                size: Some(Bytes::new(size)),
+                transfer: Transfer::Download { request: Bytes::new(300) },
+            }),
+            2 => Traffic::Udp { rate: Rate::from_bps(size * 4), packet_size: Bytes::new(500), on_off: None },
+            _ => Traffic::Ping { interval: MS(50), packet_size: Bytes::new(84), count: Some(1 + size / 10_000) },
+        }
+    }
+}
+
+/// What must hold of any run over a row of links.
+fn check(report: &Report, flows: &[FlowConfig]) -> Result<(), TestCaseError> {
+    for link in &report.links {
+        let counters = &link.counters;
+        let dropped = counters.dropped_queue_full + counters.dropped_loss;
+        prop_assert_eq!(
+            counters.offered + counters.duplicated,
+            counters.delivered + dropped + counters.in_transit(),
+            "{}",
+            link.name
+        );
+    }
+    for (report, flow) in report.flows.iter().zip(flows) {
+        if let Traffic::Tcp { application: Application::Bulk { size: Some(size), .. }, .. } = &flow.traffic {
+            prop_assert!(report.bytes <= size.as_u64(), "{:?}", report);
+            prop_assert_eq!(report.complete, report.bytes == size.as_u64(), "{:?}", report);
+            prop_assert!(report.complete || report.failure.is_some(), "neither complete nor failed: {:?}", report);
+            prop_assert!(report.retransmissions < report.data_packets || report.data_packets == 0);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        rng_seed: RngSeed::Fixed(11), cases: 60, max_shrink_iters: 40, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn packets_and_bytes_are_conserved_whatever_happens(
+        links in prop::collection::vec(any_link(), 1..4),
+        traffic in prop::collection::vec((any_traffic(), any::<bool>(), 0u64..3000), 1..5),
+        seed in 0u64..1000,
+    ) {
+        let build = || {
+            let (network, nodes) = row(&links);
+            let (first, last) = (nodes[0], nodes[links.len()]);
+            let flows = traffic.iter().enumerate().map(|(i, (traffic, backwards, spread))| {
+                let (from, to) = if *backwards { (last, first) } else { (first, last) };
+                let start = Start { at: Instant::ZERO, spread: MS(*spread) };
+                let stop = matches!(traffic, Traffic::Udp { .. }).then(|| at(5));
+                FlowConfig { start, stop, ..flow(&format!("f{i}"), from, to, traffic.clone()) }
+            });
+            let flows: Vec<_> = flows.collect();
+            (network, flows)
+        };
+        let settings = || Settings {
+            seed,
+            limits: Limits { events: 20_000_000, ..Limits::default() },
+            ..Settings::default()
+        };
+        let (network, flows) = build();
+        let report = run(network, flows.clone(), settings());
+        prop_assert_eq!(report.stopped, Stopped::Idle);
+        check(&report, &flows)?;
+        for pair in report.links.chunks(2).collect::<Vec<_>>().windows(2) {
+            prop_assert_eq!(report.links.iter().map(|link| link.counters.in_transit().packets).sum::<u64>(), 0);
+            let ([near, _], [far, back]) = (pair[0], pair[1]) else { unreachable!("two directions") };
+            prop_assert_eq!(near.counters.delivered, far.counters.offered, "a router loses nothing");
+            prop_assert_eq!(back.counters.delivered, pair[0][1].counters.offered);
+        }
+
+        // Step by step, it is the same.
+        let (network, flows) = build();
+        let mut steps = Simulation::new(network, flows, settings()).expect("valid");
+        while steps.run_for(997).is_none() {}
+        prop_assert_eq!(steps.report(), report);
+    }
+}
