@@ -87,7 +87,7 @@ impl Autotune {
             return;
         }
         let growth = read.saturating_sub(self.best_round);
-        let slow_start = if self.best_round > 0 { 2 * read * growth / self.best_round } else { 0 };
+        let slow_start = (2 * read * growth).checked_div(self.best_round).unwrap_or(0);
         let wanted = 2 * read + 16 * 1460 + slow_start;
         self.best_round = read;
         self.size = self.size.max(((wanted as f64 / self.share) as u64).min(self.most));

@@ -46,13 +46,17 @@ struct Handshake {
     sent_at: Instant,
     timeout: Option<Instant>,
     expiries: u32,
-    reset_is_due: bool,
+    /// How often the SYN has left: a round-trip time can be told only where it was once (Karn).
+    sent: u32,
+    /// A reset leaves next, with this sequence number.
+    reset: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Agreed {
     timestamps: bool,
     sack: bool,
+    window_scaling: bool,
     /// Shift of the windows that this end advertises; zero without window scaling.
     shift: u8,
 }
@@ -140,34 +144,46 @@ impl Connection {
         if segment.has(Flags::RST) {
             return self.on_reset(segment);
         }
+        let has_ack = segment.has(Flags::ACK);
         match self.state {
-            State::Listen | State::SynSent if segment.has(Flags::SYN) => self.on_syn(now, segment),
-            State::Listen | State::SynSent | State::Failed => {}
+            State::Listen if segment.has(Flags::SYN) && !has_ack => self.on_syn(now, segment),
+            State::SynSent if segment.has(Flags::SYN) && self.acknowledges_syn(segment) => self.on_syn(now, segment),
+            State::Listen | State::SynSent => {}
+            State::Failed if has_ack && !self.config.bare => self.handshake.reset = Some(segment.ack),
+            State::Failed => {}
             State::SynReceived if segment.has(Flags::SYN) => self.handshake.is_due = true,
             State::SynReceived | State::Established | State::Closed => self.on_data_or_ack(now, segment),
         }
     }
 
+    /// Whether a segment acknowledges the SYN of this end, and nothing that was not sent.
+    fn acknowledges_syn(&self, segment: &Segment) -> bool {
+        segment.has(Flags::ACK) && (1..=self.sender.nxt().max(1)).contains(&segment.ack)
+    }
+
+    /// A reset counts where it answers the SYN, or where the next byte is expected; elsewhere in the window the peer is
+    /// asked to confirm it (RFC 9293, section 3.5.3; RFC 5961, section 3).
     fn on_reset(&mut self, segment: &Segment) {
-        let answers_syn = self.state == State::SynSent && segment.ack == 1;
-        let in_window =
-            matches!(self.state, State::SynReceived | State::Established) && segment.seq >= self.receiver.rcv_nxt();
-        if answers_syn || in_window {
-            self.fail(Failure::Reset);
+        match self.state {
+            State::SynSent if self.acknowledges_syn(segment) => self.fail(Failure::Reset),
+            State::SynReceived | State::Established if segment.seq == self.receiver.rcv_nxt() => {
+                self.fail(Failure::Reset);
+            }
+            State::Established if self.receiver.is_in_window(segment.seq) => self.receiver.acknowledge_now(),
+            _ => {}
         }
     }
 
     fn on_syn(&mut self, now: Instant, segment: &Segment) {
+        let window_scaling = self.config.options.window_scaling && segment.has(Flags::WINDOW_SCALE);
         self.agreed = Agreed {
             timestamps: self.config.options.timestamps && segment.has(Flags::TIMESTAMPS),
             sack: self.config.offers_sack() && segment.has(Flags::SACK_PERMITTED),
-            shift: if self.config.options.window_scaling && segment.has(Flags::WINDOW_SCALE) {
-                self.config.window_shift()
-            } else {
-                0
-            },
+            window_scaling,
+            shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
-        self.receiver.on_syn(segment, self.agreed.sack);
+        self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
+        self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
             self.on_data(now, &Segment { seq: 1, ..*segment });
         }
@@ -179,16 +195,19 @@ impl Connection {
                 self.establish();
             }
         } else {
-            self.handshake.timeout = None;
-            let was_lost = self.handshake.expiries > 0;
-            let rtt = (!was_lost).then(|| now.since(self.handshake.sent_at));
-            self.sender.start(now, segment.window, rtt, was_lost);
+            self.start(now, segment);
             self.sender.on_ack(now, segment);
-            self.establish();
             if !self.config.bare {
                 self.receiver.acknowledge_now();
             }
         }
+    }
+
+    /// The SYN of this end is acknowledged.
+    fn start(&mut self, now: Instant, segment: &Segment) {
+        let rtt = (self.handshake.sent == 1).then(|| now.since(self.handshake.sent_at));
+        self.sender.start(now, segment.window, rtt, self.handshake.expiries > 0);
+        self.establish();
     }
 
     fn establish(&mut self) {
@@ -200,10 +219,7 @@ impl Connection {
 
     fn on_data_or_ack(&mut self, now: Instant, segment: &Segment) {
         if self.state == State::SynReceived && segment.has(Flags::ACK) && segment.ack >= 1 {
-            let was_lost = self.handshake.expiries > 0;
-            let rtt = (!was_lost).then(|| now.since(self.handshake.sent_at));
-            self.sender.start(now, segment.window, rtt, was_lost);
-            self.establish();
+            self.start(now, segment);
         }
         if segment.has(Flags::SYN) {
             // The peer did not see the handshake's last segment.
@@ -284,8 +300,7 @@ impl Connection {
 
     /// The next segment to send at `now`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        if std::mem::take(&mut self.handshake.reset_is_due) {
-            let seq = self.sender.nxt();
+        if let Some(seq) = self.handshake.reset.take() {
             return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK)));
         }
         if std::mem::take(&mut self.handshake.is_due) {
@@ -321,11 +336,12 @@ impl Connection {
             let wait = (rtt.initial_rto * (1 << self.handshake.expiries)).min(rtt.max_rto);
             self.handshake.timeout = Some(now + wait);
             self.handshake.sent_at = now;
+            self.handshake.sent += 1;
         }
         let is_answer = self.state != State::SynSent;
         let options = self.config.options;
         let (timestamps, sack, scale) = if is_answer {
-            (self.agreed.timestamps, self.agreed.sack, self.agreed.shift > 0)
+            (self.agreed.timestamps, self.agreed.sack, self.agreed.window_scaling)
         } else {
             (options.timestamps, self.config.offers_sack(), options.window_scaling)
         };
@@ -422,7 +438,7 @@ impl Connection {
     /// The application reads up to `most` bytes; returns how many there were. May make a window update due.
     pub fn read(&mut self, now: Instant, most: u64) -> u64 {
         let bytes = self.receiver.read(now, most);
-        if self.state == State::Established && self.receiver.has_window_update(self.config.mss) && !self.config.bare {
+        if self.state == State::Established && self.receiver.has_window_update() && !self.config.bare {
             self.receiver.acknowledge_now();
         }
         bytes
@@ -437,7 +453,7 @@ impl Connection {
     /// Gives the connection up at once, with a reset.
     pub fn abort(&mut self) {
         if matches!(self.state, State::SynReceived | State::Established) {
-            self.handshake.reset_is_due = true;
+            self.handshake.reset = Some(self.sender.nxt());
         }
         if !matches!(self.state, State::Closed | State::Failed) {
             self.fail(Failure::Aborted);

@@ -1,11 +1,11 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::control::{self, Ack, Control, Loss, Window};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use std::sync::Arc;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// The sending side of a connection without its loss recovery.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct Outstanding {
     pub control: Box<dyn Control>,
     /// Duplicates since the last acknowledgement of new data.
     pub duplicates: u32,
+    /// Bytes that limited transmit has sent since the first of them.
+    pub limited_transmit: u64,
+    /// Expiries of the retransmission timer since the last acknowledgement of new data.
+    pub expiries: u32,
     /// New data is waiting to be sent, and the receiver's window allows some of it.
     pub has_new_data: bool,
 }
@@ -34,6 +38,8 @@ impl Outstanding {
             rtt: RttEstimator::new(config.rtt),
             control: control::start(&config),
             duplicates: 0,
+            limited_transmit: 0,
+            expiries: 0,
             has_new_data: false,
             config,
         }
@@ -46,7 +52,8 @@ impl Outstanding {
 
     /// So many segments in bytes.
     pub fn segments(&self, segments: f64) -> u64 {
-        (segments * f64::from(self.config.mss)) as u64
+        // Windows that were whole numbers of bytes come back as such.
+        (segments * f64::from(self.config.mss) + 1e-3) as u64
     }
 
     /// The payload of a full segment in bytes.
@@ -63,14 +70,13 @@ impl Outstanding {
             nxt: self.board.nxt(),
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
-            expiries: self.rtt.backoff(),
+            expiries: self.expiries,
         }
     }
 
     /// FlightSize for a loss found by duplicates: without the segments that limited transmit added (RFC 5681, 3.2).
     pub fn flight_without_limited_transmit(&self) -> u64 {
-        let limited = if self.config.limited_transmit { u64::from(self.duplicates.min(2)) } else { 0 };
-        self.board.flight().saturating_sub(limited * self.mss()).max(self.mss())
+        self.board.flight().saturating_sub(self.limited_transmit)
     }
 
     /// Tells the congestion control of a loss. Unless it governs the window, `cwnd` is left for the recovery to move.
@@ -86,12 +92,27 @@ impl Outstanding {
         }
     }
 
-    /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows.
+    /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
+    /// SACK had reported before does not count again.
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
-        if ack.acked > 0 && is_limited && !self.control.governs_window() {
-            self.control.grow(ack, &mut self.window);
+        let acked = ack.acked.min(ack.delivered);
+        if acked > 0 && is_limited && !self.control.governs_window() {
+            self.control.grow(&Ack { acked, ..*ack }, &mut self.window);
         }
+    }
+
+    /// The connection sends again after `idle`, longer than the timeout: the window restarts (RFC 5681, section 4.1; Linux
+    /// halves it for each timeout that has passed, and `ssthresh` remembers it).
+    pub(crate) fn restart(&mut self, idle: Duration, rto: Duration) {
+        let (cwnd, least) = (self.window.cwnd, self.window.cwnd.min(self.config.initial_window));
+        if self.config.profile != Profile::Linux {
+            self.window.cwnd = least;
+            return;
+        }
+        let timeouts = idle.as_nanos().saturating_sub(1) / rto.as_nanos().max(1);
+        self.window.ssthresh = self.window.ssthresh.max(0.75 * cwnd);
+        self.window.cwnd = (cwnd * 0.5_f64.powi(timeouts.min(64) as i32)).max(least);
     }
 
     /// The retransmission timer expired: everything outstanding counts as lost.

@@ -8,6 +8,8 @@ use units::{Instant, RangeSet};
 
 /// Ranges that a SACK option reports beside the newest one.
 const REMEMBERED: usize = 4;
+/// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
+const LEAST_FULL_SEGMENT: u64 = 536;
 
 /// Bytes from the peer, in order and out of order.
 #[derive(Debug)]
@@ -29,13 +31,18 @@ pub(crate) struct Receiver {
     /// The edge that the peer was told last.
     told_edge: u64,
     buffer: Autotune,
-    /// Full segments, and bytes, not acknowledged yet.
+    /// Bytes not acknowledged yet.
     unacknowledged: u64,
+    /// Payload of the peer's full segments, as far as they have been seen.
+    full_segment: u64,
+    mss: u64,
     quick: u32,
     ack_due: bool,
     ack_at: Option<Instant>,
-    /// The timestamp to echo, and bytes that arrived twice.
+    /// The timestamp to echo, and the latest acknowledgement number sent, which decides what is echoed.
     echo: u32,
+    acknowledged: u64,
+    /// Bytes that arrived twice.
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
@@ -69,13 +76,16 @@ impl Receiver {
             told_edge: 0,
             buffer,
             unacknowledged: 0,
+            full_segment: LEAST_FULL_SEGMENT,
+            mss: u64::from(config.mss),
             quick: config.acks.quick,
             ack_due: false,
             ack_at: None,
             echo: 0,
+            acknowledged: 0,
             duplicate_bytes: 0,
             has_sack: false,
-            blocks: if config.options.timestamps { 3 } else { config.sack_blocks },
+            blocks: config.sack_blocks,
             satpep: config.satpep.then(|| Satpep {
                 grant: None,
                 mss: u64::from(config.mss),
@@ -93,10 +103,14 @@ impl Receiver {
     }
 
     /// The peer's SYN has come: byte 1 is next.
-    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool) {
+    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool) {
         self.rcv_nxt = segment.seq + 1;
+        self.acknowledged = self.rcv_nxt;
         self.echo = segment.timestamps.value;
         self.has_sack = sack;
+        if timestamps {
+            self.blocks = self.blocks.min(3);
+        }
     }
 
     /// The next byte expected: the acknowledgement number.
@@ -107,6 +121,11 @@ impl Receiver {
     /// The timestamp to echo.
     pub(crate) fn echo(&self) -> u32 {
         self.echo
+    }
+
+    /// Whether `seq` is in the window.
+    pub(crate) fn is_in_window(&self, seq: u64) -> bool {
+        (self.rcv_nxt..self.edge).contains(&seq)
     }
 
     /// Bytes in order that the application has not read.
@@ -142,8 +161,13 @@ impl Receiver {
         bytes
     }
 
+    /// Moves the right edge by a full segment or half of the buffer at least, or not at all: a window that opens by
+    /// crumbs is filled with crumbs (RFC 9293, 3.8.6.2.2).
     fn open_window(&mut self) {
-        self.edge = self.edge.max(self.data_end() + self.buffer.window(self.readable()));
+        let edge = self.data_end() + self.buffer.window(self.readable());
+        if edge >= self.edge + self.mss.min(self.buffer.window(0) / 2) {
+            self.edge = edge;
+        }
     }
 
     /// The window to advertise, in whole units of its scale.
@@ -152,6 +176,7 @@ impl Receiver {
         let window = self.open();
         let window = if self.satpep.is_some() { window } else { window.min(65_535 << shift) >> shift << shift };
         self.told_edge = self.rcv_nxt + window;
+        self.acknowledged = self.rcv_nxt;
         window as u32
     }
 
@@ -164,14 +189,25 @@ impl Receiver {
         (room.min(granted) / satpep.mss).min(65_535) * satpep.mss
     }
 
-    /// Whether the window has opened enough since the peer was told to be worth a segment (RFC 9293, 3.8.6.2.2).
-    pub(crate) fn has_window_update(&self, mss: u32) -> bool {
+    /// Whether the window has opened enough since the peer was told to be worth a segment: by two segments or half of the
+    /// buffer, and to twice of what the peer knows of. Before that, what it sends brings acknowledgements anyway.
+    pub(crate) fn has_window_update(&self) -> bool {
         let gain = (self.rcv_nxt + self.open()).saturating_sub(self.told_edge);
-        self.told_edge > 0 && gain >= (2 * u64::from(mss)).min(self.buffer.window(0) / 2).max(1)
+        let known = self.told_edge.saturating_sub(self.rcv_nxt);
+        self.told_edge > 0 && gain > known && gain >= (2 * self.mss).min(self.buffer.window(0) / 2).max(1)
+    }
+
+    /// RFC 7323, section 4.3: the echo is the timestamp of what moves the left edge of the window, and with delayed
+    /// acknowledgements of the first of several.
+    fn remember_timestamp(&mut self, segment: &Segment) {
+        if segment.has(Flags::TIMESTAMPS) && segment.seq <= self.acknowledged && segment.timestamps.value > self.echo {
+            self.echo = segment.timestamps.value;
+        }
     }
 
     /// A segment of the peer: takes its payload and FIN, and decides when to acknowledge.
     pub(crate) fn on_segment(&mut self, now: Instant, segment: &Segment, config: &Config) {
+        self.remember_timestamp(segment);
         let span = u64::from(segment.len) + u64::from(segment.has(Flags::FIN));
         if span == 0 {
             // Out of the window without data: a probe or a keepalive.
@@ -181,26 +217,40 @@ impl Receiver {
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = true;
         }
-        let range = segment.seq..segment.seq + span;
-        if range.end <= self.rcv_nxt || range.start > self.edge {
-            self.report_duplicate(range);
+        let Some(range) = self.acceptable(segment, span) else {
+            self.ack_due = true;
             return;
-        }
-        if segment.has(Flags::FIN) {
-            self.fin = Some(range.end - 1);
-        }
+        };
+        self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
         if range.start <= self.rcv_nxt {
-            self.echo = segment.timestamps.value;
             self.in_order(now, range, segment, config);
         } else {
             self.beyond(range);
         }
     }
 
+    /// The new part of a segment that is inside the window and not beyond the FIN. Takes note of old parts and of the FIN.
+    fn acceptable(&mut self, segment: &Segment, span: u64) -> Option<Range<u64>> {
+        let data_end = segment.seq + u64::from(segment.len);
+        let highest = self.out_of_order.last().map_or(self.rcv_nxt, |last| last.end);
+        if segment.has(Flags::FIN) && self.fin.is_none() && data_end <= self.edge && data_end >= highest {
+            self.fin = Some(data_end);
+        }
+        // A FIN takes no room in the buffer.
+        let end = match self.fin {
+            Some(fin) => (segment.seq + span).min(fin + 1),
+            None => data_end.min(self.edge),
+        };
+        if segment.seq < self.rcv_nxt && segment.seq < end {
+            self.report_duplicate(segment.seq..end.min(self.rcv_nxt));
+        }
+        let range = segment.seq.max(self.rcv_nxt)..end;
+        (!range.is_empty()).then_some(range)
+    }
+
     fn report_duplicate(&mut self, range: Range<u64>) {
         self.duplicate_bytes += range.end - range.start;
         self.duplicate = Some(range);
-        self.ack_due = true;
     }
 
     fn in_order(&mut self, now: Instant, range: Range<u64>, segment: &Segment, config: &Config) {
@@ -213,7 +263,7 @@ impl Receiver {
         }
         self.buffer.on_data(now, self.rcv_nxt - before, segment, self.edge - before);
         self.unacknowledged += range.end - range.start;
-        let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * u64::from(config.mss);
+        let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * self.full_segment;
         let is_quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
         if had_holes || is_full || is_quick || segment.has(Flags::FIN) {
@@ -225,18 +275,22 @@ impl Receiver {
 
     fn beyond(&mut self, range: Range<u64>) {
         self.ack_due = true;
-        let length = range.end - range.start;
         if self.out_of_order.insert(range.clone()) == 0 {
-            self.duplicate_bytes += length;
-            self.duplicate = Some(range.clone());
+            self.report_duplicate(range.clone());
         }
-        let at = self
-            .recent
-            .iter()
-            .position(|&at| at != 0 && self.out_of_order.range_of(at).is_none_or(|known| known.contains(&range.start)));
-        let last = at.unwrap_or(REMEMBERED - 1);
-        self.recent.copy_within(..last, 1);
-        self.recent[0] = range.start;
+        self.remember_report(&range);
+    }
+
+    /// Puts the range that holds `new` first among those to report, once, and drops what is no longer a range of its own.
+    fn remember_report(&mut self, new: &Range<u64>) {
+        let known = self.out_of_order.range_of(new.start).unwrap_or(new.clone());
+        let mut newest = [0; REMEMBERED];
+        newest[0] = new.start;
+        let others = self.recent.iter().filter(|at| **at > self.rcv_nxt && !known.contains(at));
+        for (slot, at) in newest[1..].iter_mut().zip(others) {
+            *slot = *at;
+        }
+        self.recent = newest;
     }
 
     /// The NACK of the next acknowledgement: holes in ascending order, one each time, and again from the lowest.
@@ -271,11 +325,9 @@ impl Receiver {
         if self.out_of_order.is_empty() {
             return (blocks, flags);
         }
-        let mut reported: [u64; REMEMBERED] = [0; REMEMBERED];
-        for (slot, at) in self.recent.into_iter().enumerate().filter(|(_, at)| *at > self.rcv_nxt) {
+        for at in self.recent.into_iter().filter(|at| *at > self.rcv_nxt) {
             let Some(range) = self.out_of_order.range_of(at) else { continue };
-            if blocks.len() < self.blocks && !reported[..slot].contains(&range.start) {
-                reported[slot] = range.start;
+            if blocks.len() < self.blocks {
                 blocks.push(self.rcv_nxt, range);
             }
         }

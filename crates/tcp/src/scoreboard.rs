@@ -81,6 +81,8 @@ pub struct Change {
     pub newest: Option<Delivered>,
     /// Round-trip time of the oldest newly delivered segment that was sent once.
     pub oldest_rtt: Option<Duration>,
+    /// A segment that was sent more than once is among those acknowledged cumulatively.
+    pub acked_retransmission: bool,
     /// A duplicate arrival was reported (RFC 2883).
     pub dsack: bool,
     /// The hole that a NACK names, within what is outstanding: its first byte and its end.
@@ -274,6 +276,7 @@ impl Scoreboard {
             return;
         }
         change.acked = ack - self.una;
+        let highest = self.highest_sacked();
         while let Some(record) = self.records.front_mut() {
             if record.seq >= ack {
                 break;
@@ -287,19 +290,24 @@ impl Scoreboard {
                 record.seq += u64::from(part);
                 record.span -= part;
             }
-            self.take_out(now, &taken, change);
+            self.take_out(now, &taken, highest, change);
         }
         if !self.sacked.is_empty() {
             self.sacked.remove(self.una..ack);
         }
         self.una = ack;
         self.searched_to = self.searched_to.max(ack);
+        if let Some(by_time) = self.by_time.as_mut().filter(|_| self.records.is_empty()) {
+            by_time.clear();
+        }
         self.after_delivery(now, change);
     }
 
     /// A record, or its first part, leaves the scoreboard: it was acknowledged cumulatively.
-    fn take_out(&mut self, now: Instant, record: &Record, change: &mut Change) {
+    fn take_out(&mut self, now: Instant, record: &Record, highest: u64, change: &mut Change) {
         let span = u64::from(record.span);
+        change.acked_retransmission |= record.is_retransmitted;
+        change.is_reordered |= record.end() < highest && !record.is_retransmitted && record.fate != Fate::Sacked;
         match record.fate {
             Fate::Sacked => {
                 self.sacked_bytes -= span;
@@ -521,7 +529,8 @@ impl Scoreboard {
 
     /// The last outstanding segment that has not arrived, for a probe: its first byte and span.
     pub fn last_outstanding(&self) -> Option<(u64, u32)> {
-        let record = self.records.iter().rev().find(|record| record.fate != Fate::Sacked)?;
+        let end = self.sacked.last().filter(|last| last.end == self.nxt).map_or(self.nxt, |last| last.start);
+        let record = self.records.get(self.locate(end.checked_sub(1)?)).filter(|record| record.seq < end)?;
         Some((record.seq, record.span))
     }
 
@@ -559,10 +568,8 @@ impl Scoreboard {
     fn locate(&self, seq: u64) -> usize {
         let Some(first) = self.records.front() else { return 0 };
         let guess = (seq.saturating_sub(first.seq) / u64::from(first.span.max(1))) as usize;
-        if let Some(record) = self.records.get(guess) {
-            if record.seq <= seq && seq < record.end() {
-                return guess;
-            }
+        if self.records.get(guess).is_some_and(|record| record.seq <= seq && seq < record.end()) {
+            return guess;
         }
         self.records.partition_point(|record| record.end() <= seq)
     }

@@ -144,7 +144,7 @@ mod tests {
         let mut blocks = SackBlocks::default();
         let ack = 5_000_000_000;
         let ranges = [ack + 1448..ack + 2896, ack - 1448..ack, ack + 10_000..ack + 20_000, ack + 30_000..ack + 30_001];
-        for range in ranges.clone().into_iter().chain([ack..ack + 1]) {
+        for range in ranges.clone().into_iter().chain(std::iter::once(ack..ack + 1)) {
             blocks.push(ack, range);
         }
         assert_eq!(blocks.iter(ack).collect::<Vec<_>>(), ranges);

@@ -4,9 +4,9 @@
 use crate::config::Config;
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::outstanding::Outstanding;
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, newreno};
 use crate::rtt::Sampling;
-use crate::scoreboard::Change;
+use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant};
@@ -19,15 +19,22 @@ pub(crate) struct Sender {
     /// The end of what the application wrote, and whether a FIN follows it.
     end: u64,
     is_finished: bool,
-    /// The peer takes bytes below this.
+    /// The peer takes bytes below this, said a segment with the sequence number `window_from`.
     edge: u64,
-    /// The window of the latest acknowledgement, which tells a duplicate from a window update.
+    window_from: u64,
+    /// The window of the latest acknowledgement, which tells a duplicate from a window update, and the largest so far.
     peer_window: u32,
+    largest_window: u32,
+    /// The peer reports what it has: only reports of something new are duplicates (RFC 6675, section 2).
+    has_sack: bool,
     /// When the retransmission timer expires.
     timeout: Option<Instant>,
     persist: Option<Persist>,
-    /// The next segment may leave at this time (pacing).
+    /// Expiries of either timer since the peer was last heard of.
+    unanswered: u32,
+    /// The next segment may leave at this time (pacing), and one waits for it.
     pace_at: Instant,
+    waits_for_pacer: bool,
     /// The window, rather than the data or the peer, kept the latest segment from leaving.
     is_window_limited: bool,
     /// Nothing has changed since there was nothing to send.
@@ -60,6 +67,7 @@ pub struct Counters {
 struct Persist {
     at: Instant,
     wait: Duration,
+    /// A probe leaves next, or what there is room for, be it little.
     is_due: bool,
 }
 
@@ -82,10 +90,15 @@ impl Sender {
             end: 1,
             is_finished: false,
             edge: 1,
+            window_from: 0,
             peer_window: 0,
+            largest_window: 0,
+            has_sack: false,
             timeout: None,
             persist: None,
+            unanswered: 0,
             pace_at: Instant::ZERO,
+            waits_for_pacer: false,
             is_window_limited: false,
             is_settled: false,
             last_sent_at: Instant::ZERO,
@@ -134,10 +147,19 @@ impl Sender {
         self.out.board.una().min(self.end) - 1
     }
 
+    /// Whether both ends use SACK. Where the recovery needs it and the peer does not have it, NewReno takes its place.
+    pub(crate) fn agree(&mut self, has_sack: bool) {
+        self.has_sack = has_sack;
+        if self.config().recovery.needs_sack && !has_sack {
+            self.recovery = (newreno::KIND.new)(&self.out.config);
+            self.out.board = Scoreboard::new(1, false);
+        }
+    }
+
     /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
     pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
         self.edge = 1 + u64::from(window);
-        self.peer_window = window;
+        (self.peer_window, self.largest_window) = (window, window);
         self.is_settled = false;
         self.last_sent_at = now;
         if let Some(rtt) = rtt {
@@ -157,15 +179,16 @@ impl Sender {
         if segment.ack > nxt || segment.ack < una {
             return;
         }
-        let edge = segment.ack + u64::from(segment.window);
-        self.is_settled &= edge <= self.edge;
-        self.edge = if self.config().satpep { edge } else { self.edge.max(edge) };
+        self.take_window(segment);
         let is_duplicate = segment.ack == una && una < nxt && self.is_answer_to_data(segment);
         self.peer_window = segment.window;
-        if self.edge > nxt {
-            self.persist = None;
+        if segment.ack > una {
+            (self.unanswered, self.out.expiries) = (0, 0);
+        } else if self.persist.is_some() || self.edge <= una {
+            // A closed window is kept closed by a peer that is there (RFC 1122, section 4.2.2.17).
+            self.unanswered = 0;
         }
-        if segment.ack > una || is_duplicate || self.config().satpep {
+        if segment.ack > una || is_duplicate || !segment.sack.is_empty() || self.config().satpep {
             self.digest(now, segment, is_duplicate);
         }
     }
@@ -179,6 +202,21 @@ impl Sender {
         segment.len == 0 && !segment.has(Flags::FIN) && (segment.window == self.peer_window || !segment.sack.is_empty())
     }
 
+    /// Takes the window of a segment that is not older than the one whose window counts (SND.WL1 and SND.WL2 of RFC 9293,
+    /// section 3.10.7.4). Of two with equal numbers the larger window is the later one, unless it closes; SaTPEP's windows
+    /// are grants, which may shrink at any time.
+    fn take_window(&mut self, segment: &Segment) {
+        let edge = segment.ack + u64::from(segment.window);
+        let is_later = segment.ack > self.out.board.una()
+            || segment.seq > self.window_from
+            || segment.seq == self.window_from && (edge > self.edge || segment.window == 0);
+        if is_later || self.config().satpep {
+            self.is_settled &= edge <= self.edge;
+            (self.edge, self.window_from) = (edge, segment.seq);
+            self.largest_window = self.largest_window.max(segment.window);
+        }
+    }
+
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
@@ -189,12 +227,14 @@ impl Sender {
             let hole = segment.sack_blocks().next();
             let hole = hole.map(|hole| (hole.start.max(within.start), hole.end.min(within.end)));
             change.nack = hole.filter(|(first, end)| first < end);
-        } else {
-            for block in segment.sack_blocks() {
-                self.out.board.on_sack(now, block, &mut change);
-            }
+        } else if !segment.sack.is_empty() {
+            self.take_blocks(now, segment, &mut change);
         }
-        self.out.duplicates = if change.acked > 0 { 0 } else { self.out.duplicates + u32::from(is_duplicate) };
+        if change.acked > 0 {
+            (self.out.duplicates, self.out.limited_transmit) = (0, 0);
+        } else if is_duplicate && (!self.has_sack || change.sacked > 0) {
+            self.out.duplicates += 1;
+        }
         let rtt = self.sample_rtt(now, segment, &change);
         let rate = self.out.board.rate_sample(now, &change, self.out.rtt.min_rtt());
         let total_lost = self.out.board.total_lost();
@@ -220,6 +260,16 @@ impl Sender {
         self.apply(&ack, &change);
     }
 
+    /// Takes SACK blocks from the lowest up, as RFC 8985 (section 6.2) wants it: out of order they would look like
+    /// reordering.
+    fn take_blocks(&mut self, now: Instant, segment: &Segment, change: &mut Change) {
+        let mut above = 0;
+        while let Some(block) = segment.sack_blocks().filter(|block| block.end > above).min_by_key(|block| block.end) {
+            above = block.end;
+            self.out.board.on_sack(now, block, change);
+        }
+    }
+
     fn apply(&mut self, ack: &Ack, change: &Change) {
         let was_recovering = ack.state == LossState::Recovery;
         let out = &mut self.out;
@@ -243,9 +293,10 @@ impl Sender {
                 self.timed = None;
                 now.since(sent_at)
             }
+            // What waited behind a hole that a retransmission filled says nothing of the path (Karn).
             Sampling::EverySegment => match (change.oldest_rtt, change.newest) {
-                (Some(rtt), _) => rtt,
-                (None, Some(_)) if segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
+                (Some(rtt), _) if !change.acked_retransmission => rtt,
+                (_, Some(_)) if segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
                     let sent_at = u64::from(segment.timestamps.echo) * 1_000_000;
                     Duration::from_nanos(now.as_nanos().saturating_sub(sent_at))
                 }
@@ -253,7 +304,7 @@ impl Sender {
             },
         };
         self.out.rtt.sample(sample);
-        let newest = change.newest.filter(|newest| !newest.is_retransmitted);
+        let newest = change.newest.filter(|newest| !newest.is_retransmitted && !change.acked_retransmission);
         Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
     }
 
@@ -269,15 +320,11 @@ impl Sender {
         if let Some(persist) = &self.persist {
             consider(persist.at);
         }
-        if self.pace_at > self.last_sent_at && self.has_work() {
+        if self.waits_for_pacer {
             consider(self.pace_at);
         }
         self.recovery.next_timeout().map(consider);
         next
-    }
-
-    fn has_work(&self) -> bool {
-        self.out.board.lost() > 0 || self.out.board.nxt() < self.last()
     }
 
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
@@ -285,7 +332,9 @@ impl Sender {
         self.is_settled = false;
         if self.recovery.next_timeout().is_some_and(|at| at <= now) {
             let before = self.recovery.state();
-            self.recovery.on_timer(now, &mut self.out);
+            if self.recovery.on_timer(now, &mut self.out) {
+                self.set_timeout(now);
+            }
             if before != LossState::Recovery && self.recovery.state() == LossState::Recovery {
                 self.counters.recoveries += 1;
             }
@@ -294,18 +343,25 @@ impl Sender {
             persist.is_due = true;
             persist.wait = (persist.wait * 2).min(Duration::from_secs(60));
             persist.at = now + persist.wait;
+            self.unanswered += 1;
         }
         if self.timeout.is_some_and(|at| at <= now) {
-            if self.out.rtt.backoff() >= self.config().max_expiries {
+            if self.recovery.probes_instead() {
+                self.set_timeout(now);
+                return true;
+            }
+            self.unanswered += 1;
+            if self.unanswered > self.config().max_expiries {
                 return false;
             }
             self.counters.timeouts += 1;
+            self.out.expiries += 1;
             self.timed = None;
             self.recovery.on_timeout(now, &mut self.out);
             self.pace_at = now;
             self.set_timeout(now);
         }
-        true
+        self.unanswered <= self.config().max_expiries
     }
 
     /// Something has changed from outside: there may be something to send.
@@ -320,12 +376,15 @@ impl Sender {
     }
 
     fn find_work(&mut self, now: Instant) -> Option<Outgoing> {
-        if let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due) {
+        if self.edge <= self.out.board.nxt()
+            && let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due)
+        {
             persist.is_due = false;
             self.counters.window_probes += 1;
             return Some(Outgoing::WindowProbe { seq: self.out.board.una() - 1 });
         }
-        if now < self.pace_at {
+        self.waits_for_pacer = now < self.pace_at;
+        if self.waits_for_pacer {
             return None;
         }
         let fresh = self.fresh();
@@ -352,8 +411,10 @@ impl Sender {
         let edge = self.edge + self.recovery.beyond_window();
         let data = self.end.min(edge).saturating_sub(nxt).min(self.out.mss());
         let is_all = nxt + data == self.end;
-        // Part of a segment leaves only as the last one, not because the peer's window ends in it.
-        if !is_all && data < self.out.mss() && !self.out.board.is_empty() {
+        // Part of a segment leaves only as the last one, not because the peer's window ends in it, unless that is half of
+        // the largest window or has lasted too long (RFC 9293, 3.8.6.2.1).
+        let is_overdue = self.persist.is_some_and(|persist| persist.is_due);
+        if !is_all && data < self.out.mss() && !is_overdue && 2 * data < u64::from(self.largest_window) {
             return 0;
         }
         let fin = is_all && self.last() > self.end && nxt + data < self.last();
@@ -369,14 +430,14 @@ impl Sender {
 
     /// After an idle time longer than the timeout, what the window knew of the path is old (RFC 5681, section 4.1).
     fn restart_after_idle(&mut self, now: Instant) {
-        let idle = now.since(self.last_sent_at);
-        if idle <= self.out.rtt.rto() || self.counters.data_segments == 0 {
+        let (idle, rto) = (now.since(self.last_sent_at), self.out.rtt.rto());
+        if idle <= rto || self.counters.data_segments == 0 {
             return;
         }
         self.out.control.on_idle(now, idle);
         let may_restart = self.config().satpep || !self.out.control.governs_window();
         if self.config().restart_after_idle && may_restart {
-            self.out.window.cwnd = self.out.window.cwnd.min(self.config().initial_window);
+            self.out.restart(idle, rto);
         }
         self.last_sent_at = now;
     }
@@ -386,6 +447,10 @@ impl Sender {
         let fin = seq + span > self.end;
         let was_empty = self.out.board.is_empty();
         self.out.board.on_sent(now, span as u32);
+        self.persist = None;
+        if self.out.duplicates > 0 && self.recovery.state() == LossState::Open {
+            self.out.limited_transmit += span;
+        }
         if self.timed.is_none() && self.config().rtt.sampling == Sampling::OneAtATime {
             self.timed = Some((seq, now));
         }

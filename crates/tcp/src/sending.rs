@@ -42,6 +42,13 @@ impl Sending {
         matches!(self, Sending::Ns2(_))
     }
 
+    /// Whether both ends use SACK.
+    pub(crate) fn agree(&mut self, has_sack: bool) {
+        if let Sending::Usual(sender) = self {
+            sender.agree(has_sack);
+        }
+    }
+
     /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
     pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
         match self {

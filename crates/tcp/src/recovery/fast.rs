@@ -26,9 +26,10 @@ impl FastRecovery {
         Self { state: LossState::Open, recover: None, inflation: 0.0, is_due: false }
     }
 
-    /// Whether a third duplicate now begins a recovery: not for what an earlier one covers.
+    /// Whether a third duplicate now begins a recovery: only where more than what an earlier one covers is acknowledged
+    /// (RFC 6582, section 3.2, step 2).
     pub(super) fn may_begin(&self, out: &Outstanding) -> bool {
-        out.duplicates == DUPLICATES && self.recover.is_none_or(|recover| out.board.una() > recover)
+        out.duplicates == DUPLICATES && self.recover.is_none_or(|recover| out.board.una() > recover + 1)
     }
 
     /// Begins a recovery: the first outstanding segment is lost.

@@ -5,7 +5,7 @@
 
 mod fast;
 pub mod nack;
-mod newreno;
+pub(crate) mod newreno;
 mod prr;
 pub mod rack;
 mod reno;
@@ -72,10 +72,17 @@ pub trait Recovery: Debug + Send {
         None
     }
 
-    /// Whether the timer stands in for the retransmission timer, which then starts when it fires (the probe of
-    /// RFC 8985).
-    fn on_timer(&mut self, now: Instant, out: &mut Outstanding) {
+    /// The time of [`Recovery::next_timeout`] has come. Returns whether that stands in for the retransmission timer, which
+    /// then starts anew (the probe of RFC 8985).
+    fn on_timer(&mut self, now: Instant, out: &mut Outstanding) -> bool {
         let _ = (now, out);
+        false
+    }
+
+    /// The retransmission timer is about to expire: whether a probe that was to come later leaves instead (RFC 8985,
+    /// section 7.2).
+    fn probes_instead(&mut self) -> bool {
+        false
     }
 
     /// What it is doing.

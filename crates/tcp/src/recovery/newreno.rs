@@ -8,7 +8,7 @@ use crate::scoreboard::Change;
 use units::Instant;
 
 /// The NewReno modification of fast recovery.
-pub(super) const KIND: RecoveryKind = RecoveryKind {
+pub(crate) const KIND: RecoveryKind = RecoveryKind {
     name: "newreno",
     about: "fast recovery that lasts until all that was outstanding is acknowledged (RFC 6582)",
     needs_sack: false,

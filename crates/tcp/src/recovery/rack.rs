@@ -107,14 +107,14 @@ impl Rack {
     }
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
-        let flight = out.board.flight();
+        let flight = out.flight_without_limited_transmit();
         out.reduce(now, flight);
         self.state = LossState::Recovery;
         self.recovery_point = out.board.nxt();
         self.is_due = true;
         self.probe.at = None;
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(flight));
+            self.proportional = Some(RateReduction::new(out.board.flight()));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }
@@ -148,7 +148,7 @@ impl Rack {
         let Some((end, was_retransmission)) = self.probe.outstanding else { return };
         if change.dsack {
             self.probe.outstanding = None;
-        } else if ack.una >= end {
+        } else if !was_retransmission && ack.una >= end || ack.una > end {
             self.probe.outstanding = None;
             if was_retransmission && self.state == LossState::Open {
                 let flight = out.board.flight().max(out.cwnd_bytes());
@@ -187,12 +187,14 @@ impl Recovery for Rack {
             self.on_dsack(ack);
         }
         self.judge_probe(ack, change, out);
+        let was_recovering = self.state == LossState::Recovery;
         if self.state != LossState::Open && ack.una >= self.recovery_point {
             self.end(ack, out);
         }
-        let found = if out.board.is_empty() { 0 } else { self.detect(ack.now, out) };
+        let found = self.detect(ack.now, out);
         match self.state {
             LossState::Open if found > 0 => self.begin(ack.now, out),
+            LossState::Open if was_recovering => {}
             LossState::Open | LossState::Timeout => out.grow(ack),
             LossState::Recovery => {}
         }
@@ -248,17 +250,20 @@ impl Recovery for Rack {
         [self.reorder_timer, self.probe.at].into_iter().flatten().min()
     }
 
-    fn on_timer(&mut self, now: Instant, out: &mut Outstanding) {
+    fn on_timer(&mut self, now: Instant, out: &mut Outstanding) -> bool {
         if self.reorder_timer.is_some_and(|at| at <= now) {
             self.reorder_timer = None;
             if self.detect(now, out) > 0 && self.state == LossState::Open {
                 self.begin(now, out);
             }
         }
-        if self.probe.at.is_some_and(|at| at <= now) {
-            self.probe.at = None;
-            self.probe.is_due = true;
-        }
+        self.probe.at.is_some_and(|at| at <= now) && self.probes_instead()
+    }
+
+    fn probes_instead(&mut self) -> bool {
+        let was_scheduled = self.probe.at.take().is_some();
+        self.probe.is_due |= was_scheduled;
+        was_scheduled
     }
 
     fn state(&self) -> LossState {

@@ -56,7 +56,7 @@ impl Sack {
         self.highest_retransmitted = out.board.una();
         (self.may_rescue, self.is_due) = (true, true);
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(flight));
+            self.proportional = Some(RateReduction::new(out.board.flight()));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }
@@ -75,6 +75,7 @@ impl Sack {
 
 impl Recovery for Sack {
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
+        let was_recovering = self.state == LossState::Recovery;
         if self.state != LossState::Open && ack.una >= self.recovery_point {
             self.end(ack, out);
         }
@@ -83,6 +84,7 @@ impl Recovery for Sack {
         }
         match self.state {
             LossState::Open if out.board.lost() > 0 || out.duplicates >= DUPLICATES => self.begin(ack, out),
+            LossState::Open if was_recovering => {}
             LossState::Open | LossState::Timeout => out.grow(ack),
             LossState::Recovery => {}
         }

@@ -14,6 +14,9 @@ impl Packet for Carried {
     }
 }
 
+/// What looks at segments: (now, from the client?, segment).
+pub type Tap = dyn FnMut(Instant, bool, &Segment);
+
 /// A client that sends a file to a server over links in a row, and back over their mirror images.
 pub struct Path {
     pub now: Instant,
@@ -27,7 +30,7 @@ pub struct Path {
     pub received: u64,
     /// Called with each segment that enters the path: (now, from the client?, segment).
     #[allow(dead_code, reason = "not every test looks at segments")]
-    pub tap: Option<Box<dyn FnMut(Instant, bool, &Segment)>>,
+    pub tap: Option<Box<Tap>>,
 }
 
 impl Path {

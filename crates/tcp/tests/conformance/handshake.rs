@@ -1,0 +1,239 @@
+//! Opening a connection (RFC 9293, sections 3.5 and 3.10; RFC 6298, section 5.7; RFC 7323).
+
+use crate::lone::{Lone, bare, config, seg, syn};
+use tcp::{Config, Event, Failure, Flags, ReceiveBuffer, Segment};
+use units::{Bytes, Duration};
+
+const ALL: [Flags; 3] = [Flags::TIMESTAMPS, Flags::SACK_PERMITTED, Flags::WINDOW_SCALE];
+
+fn with_all_options() -> Config {
+    let config = config("sack");
+    Config { options: tcp::Options { timestamps: true, ..config.options }, ..config }
+}
+
+#[test]
+fn the_three_segments() {
+    let mut client = Lone::connecting(with_all_options());
+    let offer = client.take();
+    assert_eq!(offer.len(), 1);
+    assert!(offer[0].has(Flags::SYN) && !offer[0].has(Flags::ACK));
+    assert!(ALL.iter().all(|option| offer[0].has(*option)));
+    assert_eq!((offer[0].seq, offer[0].len, offer[0].header), (0, 0, 60));
+
+    let mut server = Lone::listening(with_all_options());
+    server.give(offer[0]);
+    let answer = server.take();
+    assert_eq!(answer.len(), 1);
+    assert!(answer[0].has(Flags::SYN.with(Flags::ACK)) && ALL.iter().all(|option| answer[0].has(*option)));
+    assert_eq!((answer[0].seq, answer[0].ack), (0, 1));
+    assert!(server.events().is_empty(), "not connected before the third segment");
+
+    client.at(100);
+    client.give(answer[0]);
+    let third = client.take();
+    assert_eq!(third.len(), 1);
+    assert_eq!(
+        (third[0].seq, third[0].ack, third[0].len, third[0].flags),
+        (1, 1, 0, Flags::ACK.with(Flags::TIMESTAMPS))
+    );
+    assert!(client.events().contains(&Event::Connected));
+    assert_eq!(client.end.metrics().srtt, Duration::from_millis(100));
+
+    server.at(100);
+    server.give(third[0]);
+    assert!(server.events().contains(&Event::Connected));
+    assert!(server.take().is_empty());
+}
+
+#[test]
+fn an_option_is_used_only_when_both_offer_it() {
+    for refused in ALL {
+        let offered: Vec<Flags> = ALL.into_iter().filter(|option| *option != refused).collect();
+        let mut server = Lone::listening(with_all_options());
+        server.give(syn(&offered));
+        let answer = server.take()[0];
+        for option in ALL {
+            assert_eq!(answer.has(option), option != refused, "{option:?} where {refused:?} was not offered");
+        }
+        let mut client = Lone::connecting(with_all_options());
+        client.take();
+        client.give(bare(offered.iter().fold(Flags::SYN.with(Flags::ACK), |flags, option| flags.with(*option)), 0, 1));
+        let third = client.take()[0];
+        assert_eq!(third.has(Flags::TIMESTAMPS), refused != Flags::TIMESTAMPS);
+        assert_eq!(third.header, if refused == Flags::TIMESTAMPS { 40 } else { 52 });
+        let most = if refused == Flags::WINDOW_SCALE { 65_535 } else { 1 << 30 };
+        assert!(third.window <= most && third.window >= most - (1 << 14), "{}", third.window);
+        client.payload(seg(1), 1000);
+        assert_eq!(client.take()[0].sack.is_empty(), refused == Flags::SACK_PERMITTED);
+    }
+}
+
+/// RFC 7323, section 2.2: a scale of zero is still the option, and lets the other end scale.
+#[test]
+fn window_scaling_is_agreed_though_this_end_has_a_small_buffer() {
+    let small = Config { receive_buffer: ReceiveBuffer::plain(Bytes::new(30_000)), ..with_all_options() };
+    let mut server = Lone::listening(small);
+    server.give(syn(&ALL));
+    assert!(server.take()[0].has(Flags::WINDOW_SCALE));
+}
+
+/// RFC 7323, section 2.2: the window of a SYN is never scaled.
+#[test]
+fn the_window_of_a_syn_is_not_scaled_and_later_ones_are_whole_units() {
+    let large = Config { receive_buffer: ReceiveBuffer::plain(Bytes::new(1_000_001)), ..with_all_options() };
+    let mut client = Lone::connecting(large);
+    assert_eq!(client.take()[0].window, 65_535);
+    client.give(syn(&[Flags::ACK, Flags::WINDOW_SCALE]).acknowledging(1));
+    // 1,000,001 >> 4 is the first that fits in 16 bits.
+    assert_eq!(client.take()[0].window, 1_000_001 >> 4 << 4);
+}
+
+trait Acknowledging {
+    fn acknowledging(self, ack: u64) -> Segment;
+}
+
+impl Acknowledging for Segment {
+    fn acknowledging(self, ack: u64) -> Segment {
+        Segment { ack, ..self }
+    }
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_1_s_and_then_backed_off() {
+    let mut client = Lone::connecting(config("sack"));
+    client.at(20_000);
+    let sent = client.take_timed();
+    assert!(sent.iter().all(|(_, segment)| segment.has(Flags::SYN)));
+    assert_eq!(sent.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1_000, 3_000, 7_000, 15_000]);
+}
+
+/// RFC 5681, section 3.1: one segment after a lost SYN; RFC 6298, 5.7: the timer starts from 3 s.
+#[test]
+fn after_a_lost_syn_data_begin_with_one_segment_and_a_timeout_of_3_s() {
+    let mut client = Lone::connecting(config("sack"));
+    client.at(1_100);
+    client.give(bare(Flags::SYN.with(Flags::ACK), 0, 1));
+    client.take();
+    client.write(20_000);
+    assert_eq!(client.data(), [seg(0)]);
+    client.at(10_000);
+    let again = client.take_timed();
+    assert_eq!((again[0].0, again[0].1.seq), (4_100, seg(0)));
+}
+
+#[test]
+fn a_lost_syn_ack_is_sent_again_by_the_timer_and_for_each_syn() {
+    let mut server = Lone::listening(config("sack"));
+    server.give(syn(&[]));
+    server.at(500);
+    server.give(syn(&[]));
+    server.at(1_600);
+    let sent = server.take_timed();
+    assert!(sent.iter().all(|(_, segment)| segment.has(Flags::SYN.with(Flags::ACK)) && segment.ack == 1));
+    assert_eq!(sent.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 500, 1_500]);
+    // Karn: which of them is acknowledged cannot be told.
+    server.give(bare(Flags::ACK, 1, 1));
+    assert!(server.events().contains(&Event::Connected));
+    assert!(server.end.metrics().srtt.is_zero(), "{:?}", server.end.metrics().srtt);
+}
+
+#[test]
+fn a_syn_ack_sent_twice_for_two_syns_gives_no_sample() {
+    let mut server = Lone::listening(config("sack"));
+    server.give(syn(&[]));
+    server.at(500);
+    server.give(syn(&[]));
+    server.at(600);
+    server.give(bare(Flags::ACK, 1, 1));
+    assert!(server.end.metrics().srtt.is_zero(), "{:?}", server.end.metrics().srtt);
+}
+
+#[test]
+fn data_on_the_third_segment_are_taken() {
+    let mut server = Lone::listening(config("sack"));
+    server.give(syn(&[]));
+    server.at(100);
+    server.take();
+    server.payload(1, 700);
+    let events = server.events();
+    assert!(events.contains(&Event::Connected) && events.contains(&Event::Readable), "{events:?}");
+    assert_eq!(server.read(u64::MAX), 700);
+    assert_eq!(server.take()[0].ack, 701);
+}
+
+#[test]
+fn data_after_a_lost_third_segment_connect_as_well() {
+    let mut server = Lone::listening(config("sack"));
+    server.give(syn(&[Flags::SACK_PERMITTED]));
+    server.take();
+    server.payload(seg(1), 1000);
+    assert!(server.events().contains(&Event::Connected));
+    let answer = server.take();
+    assert_eq!((answer[0].ack, answer[0].sack.len()), (1, 1));
+}
+
+#[test]
+fn a_syn_ack_that_comes_again_is_acknowledged_again() {
+    let mut client = Lone::connected(config("sack"));
+    client.give(bare(Flags::SYN.with(Flags::ACK), 0, 1));
+    let sent = client.take();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].flags, sent[0].seq, sent[0].ack), (Flags::ACK, 1, 1));
+}
+
+#[test]
+fn a_refused_connection_fails_by_name() {
+    let mut client = Lone::connecting(config("sack"));
+    client.at(100);
+    client.give(bare(Flags::RST.with(Flags::ACK), 0, 1));
+    assert_eq!(client.events(), [Event::Failed(Failure::Reset)]);
+    client.take();
+    client.at(100_000);
+    assert!(client.take().is_empty());
+}
+
+/// RFC 9293, section 3.10.7.3: only a reset that acknowledges the SYN counts.
+#[test]
+fn a_reset_that_does_not_acknowledge_the_syn_is_ignored() {
+    for reset in
+        [bare(Flags::RST, 0, 1), bare(Flags::RST.with(Flags::ACK), 0, 5), bare(Flags::RST.with(Flags::ACK), 0, 0)]
+    {
+        let mut client = Lone::connecting(config("sack"));
+        client.give(reset);
+        assert!(client.events().is_empty(), "{reset:?}");
+    }
+}
+
+#[test]
+fn no_answer_at_all_fails_by_name_within_three_minutes() {
+    let mut client = Lone::connecting(config("sack"));
+    client.at(200_000);
+    assert_eq!(client.events(), [Event::Failed(Failure::ConnectTimedOut)]);
+    let mut server = Lone::listening(config("sack"));
+    server.give(syn(&[]));
+    server.at(200_000);
+    assert_eq!(server.events(), [Event::Failed(Failure::ConnectTimedOut)]);
+}
+
+#[test]
+fn a_syn_ack_for_something_else_does_not_connect() {
+    let mut client = Lone::connecting(config("sack"));
+    client.give(bare(Flags::SYN.with(Flags::ACK), 0, 77));
+    assert!(!client.events().contains(&Event::Connected));
+}
+
+#[test]
+fn where_the_peer_refuses_sack_the_recovery_counts_duplicates() {
+    let mut client = Lone::connecting(config("rack"));
+    client.take();
+    client.at(100);
+    client.give(bare(Flags::SYN.with(Flags::ACK), 0, 1));
+    client.write(20_000);
+    client.take();
+    client.at(200);
+    client.ack(seg(1));
+    for _ in 0..3 {
+        client.ack(seg(1));
+    }
+    assert!(client.data().contains(&seg(1)), "the third duplicate is a loss where there is no SACK");
+}

@@ -1,0 +1,14 @@
+//! What the RFCs ask of a TCP endpoint, rule by rule, of a lone [`tcp::Connection`] that is fed segments at given times
+//! (as packetdrill does), and of two of them over random networks.
+
+mod acknowledging;
+mod closing;
+mod handshake;
+mod lone;
+#[path = "../path/mod.rs"]
+mod path;
+mod recovering;
+mod retransmitting;
+mod scoreboard;
+mod transfers;
+mod windows;

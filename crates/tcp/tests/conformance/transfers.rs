@@ -1,0 +1,144 @@
+//! Whole transfers over random networks: what must hold whatever is lost, reordered or duplicated.
+
+use crate::path::Path;
+use link::{LinkConfig, LossModel, QueueLimit};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use tcp::recovery::RECOVERIES;
+use tcp::{Config, Flags, Profile, RecoveryKind};
+use units::{Duration, Probability, Rate};
+
+const PROFILES: [Profile; 2] = [Profile::Rfc, Profile::Linux];
+
+fn hop(loss: f64, seed: u64) -> LinkConfig {
+    LinkConfig {
+        queue: QueueLimit::Packets(200),
+        loss: LossModel::Bernoulli(Probability::new(loss).expect("valid")),
+        seed,
+        ..LinkConfig::new(Rate::from_bps(6_000_000), Duration::from_millis(50))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Network {
+    losses: (f64, f64),
+    reordering: f64,
+    duplication: f64,
+    seed: u64,
+    bytes: u64,
+}
+
+fn networks() -> impl Strategy<Value = Network> {
+    let loss = || prop_oneof![Just(0.0), 0.0..0.05, 0.0..0.3];
+    (loss(), loss(), prop_oneof![Just(0.0), 0.0..0.5], prop_oneof![Just(0.0), 0.0..0.3], any::<u64>(), 1u64..400_000)
+        .prop_map(|(forth, back, reordering, duplication, seed, bytes)| Network {
+            losses: (forth, back),
+            reordering,
+            duplication,
+            seed,
+            bytes,
+        })
+}
+
+fn links(network: &Network) -> (Vec<LinkConfig>, Vec<LinkConfig>) {
+    let probability = |share: f64| Probability::new(share).expect("valid");
+    let disturbed = |loss, seed| LinkConfig {
+        reorder: Some(link::Reorder {
+            probability: probability(network.reordering),
+            extra_delay: Duration::from_millis(20),
+        }),
+        duplicate: probability(network.duplication),
+        ..hop(loss, seed)
+    };
+    (vec![disturbed(network.losses.0, network.seed)], vec![disturbed(network.losses.1, network.seed ^ 1)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(9293), ..ProptestConfig::default() })]
+
+    /// Every recovery with every profile delivers every byte once and in order, or says why not; without a busy loop,
+    /// and with no more kept than the window holds.
+    #[test]
+    fn a_transfer_completes_or_fails_by_name(network in networks()) {
+        for recovery in RECOVERIES {
+            for profile in PROFILES {
+                let config = Config { recovery, ..Config::new(profile) };
+                let (forward, backward) = links(&network);
+                let mut path = Path::new(config, forward, backward);
+                let end = path.transfer(network.bytes);
+                let what = format!("{} {profile:?}: {:?}", recovery.name, path.metrics());
+                match end {
+                    Some(_) => prop_assert_eq!(path.received, network.bytes, "{}", what),
+                    None => prop_assert!(path.failure.is_some(), "neither complete nor failed: {}", what),
+                }
+                let counters = path.metrics().counters;
+                prop_assert!(counters.data_segments < 40 * (network.bytes / 1_000 + 40), "{}", what);
+            }
+        }
+    }
+}
+
+/// Completion times without any loss are equal, and with several losses in a window better knowledge is not slower.
+#[test]
+fn more_knowledge_is_no_slower() {
+    let time = |name: &str, drops: &[u64]| {
+        let recovery = RecoveryKind::by_name(name).expect("known");
+        let config = Config { recovery, initial_ssthresh: 40.0, ..Config::new(Profile::Rfc) };
+        let loss = LossModel::DropList(drops.to_vec());
+        let forward = LinkConfig { loss, ..hop(0.0, 1) };
+        let mut path = Path::new(config, vec![forward], vec![hop(0.0, 2)]);
+        path.transfer(500_000).expect("complete").as_secs_f64()
+    };
+    let none: Vec<f64> = ["tahoe", "reno", "newreno", "sack", "rack"].map(|name| time(name, &[])).to_vec();
+    assert!(none.iter().all(|time| *time == none[0]), "{none:?}");
+    let slack = 1.02;
+    let mut rng = units::CounterRandom::new(6675, 1);
+    for case in 0..60 {
+        let count = 2 + case % 6;
+        let first = 20 + rng.next_u64() % 150;
+        let mut drops: Vec<u64> = (0..count).map(|_| first + rng.next_u64() % 30).collect();
+        drops.sort_unstable();
+        drops.dedup();
+        let [reno, newreno, sack, rack] = ["reno", "newreno", "sack", "rack"].map(|name| time(name, &drops));
+        assert!(sack <= newreno * slack && newreno <= reno * slack, "{drops:?}: {reno} {newreno} {sack}");
+        assert!(rack <= sack * 1.1, "{drops:?}: {rack} {sack}");
+    }
+}
+
+/// Every segment on the wire is one that TCP may send: data inside the peer's window, acknowledgements that never move
+/// back, SACK blocks above them.
+#[test]
+fn what_is_on_the_wire_is_sound() {
+    use std::sync::{Arc, Mutex};
+    for recovery in RECOVERIES {
+        for (profile, seed) in PROFILES.into_iter().zip(1..) {
+            let network = Network { losses: (0.05, 0.05), reordering: 0.1, duplication: 0.05, seed, bytes: 300_000 };
+            let (forward, backward) = links(&network);
+            let mut path = Path::new(Config { recovery, ..Config::new(profile) }, forward, backward);
+            let faults = Arc::new(Mutex::new(Vec::new()));
+            let seen = faults.clone();
+            let (mut edge, mut acks) = (u64::MAX, [0, 0]);
+            path.tap = Some(Box::new(move |now, from_client, segment| {
+                let mut faults = seen.lock().expect("one thread");
+                let last = &mut acks[usize::from(from_client)];
+                if segment.ack < *last && segment.has(Flags::ACK) {
+                    faults.push(format!("{now:?}: the acknowledgement moves back: {segment:?}"));
+                }
+                *last = segment.ack.max(*last);
+                if from_client && segment.seq + segment.span() > edge.saturating_add(1) {
+                    faults.push(format!("{now:?}: beyond {edge}: {segment:?}"));
+                }
+                if !from_client {
+                    edge = if edge == u64::MAX { 0 } else { edge }.max(segment.ack + u64::from(segment.window));
+                }
+                let blocks: Vec<_> = segment.sack_blocks().skip(usize::from(segment.has(Flags::DSACK))).collect();
+                if blocks.iter().any(|block| block.is_empty() || block.start <= segment.ack) {
+                    faults.push(format!("{now:?}: a block that says nothing: {segment:?}"));
+                }
+            }));
+            path.transfer(network.bytes).expect("complete");
+            let faults = faults.lock().expect("one thread");
+            assert!(faults.is_empty(), "{} {profile:?}: {:?}", recovery.name, &faults[..faults.len().min(3)]);
+        }
+    }
+}
