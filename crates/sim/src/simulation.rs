@@ -275,7 +275,7 @@ mod tests {
             loss: LossModel::Bernoulli(chance),
             duplicate: chance,
             reorder: Some(link::Reorder { probability: chance, extra_delay: Duration::from_millis(7) }),
-            ..LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_millis(10))
+            ..LinkConfig::new(Rate::from_bps(400_000), Duration::from_millis(10))
         };
         let mut network = Network::new();
         let nodes = ["a", "b", "c"].map(|name| network.add_node(name).expect("new"));
