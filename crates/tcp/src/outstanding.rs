@@ -117,7 +117,9 @@ impl Outstanding {
 
     /// The retransmission timer expired: everything outstanding counts as lost.
     pub fn collapse(&mut self, now: Instant) {
-        let flight = self.board.flight();
+        // Where a retransmission was lost, new data has gone on leaving for a whole timeout: what is known to have arrived
+        // is not in flight.
+        let flight = self.board.flight() - self.board.sacked();
         self.rtt.back_off();
         let loss = self.loss(now, flight);
         self.control.on_timeout(&loss, &mut self.window);
