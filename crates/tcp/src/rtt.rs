@@ -136,8 +136,7 @@ impl RttEstimator {
         self.backoff = (self.backoff + 1).min(30);
     }
 
-    /// New data were acknowledged: the timeout is no longer backed off (RFC 6298 leaves it to the next sample; Linux and
-    /// section 5 of RFC 5682 do it at once).
+    /// The expiry was needless: the timeout is no longer backed off (RFC 4015, section 3.3).
     pub fn end_backoff(&mut self) {
         self.backoff = 0;
     }

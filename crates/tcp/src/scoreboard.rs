@@ -81,6 +81,8 @@ pub struct Change {
     pub newest: Option<Delivered>,
     /// Round-trip time of the oldest newly delivered segment that was sent once.
     pub oldest_rtt: Option<Duration>,
+    /// The timestamp that the acknowledgement echoes, in milliseconds of this end's clock.
+    pub echo: Option<u32>,
     /// A segment that was sent more than once is among those acknowledged cumulatively.
     pub acked_retransmission: bool,
     /// A duplicate arrival was reported (RFC 2883).
@@ -281,16 +283,15 @@ impl Scoreboard {
             if record.seq >= ack {
                 break;
             }
-            let part = (ack.min(record.end()) - record.seq) as u32;
-            let whole = part == record.span;
-            let taken = Record { span: part, ..record.clone() };
-            if whole {
-                self.records.pop_front();
-            } else {
-                record.seq += u64::from(part);
-                record.span -= part;
+            if record.end() > ack {
+                let part = (ack - record.seq) as u32;
+                let taken = Record { span: part, ..record.clone() };
+                (record.seq, record.span) = (ack, record.span - part);
+                self.take_out(now, &taken, highest, change);
+                break;
             }
-            self.take_out(now, &taken, highest, change);
+            let Some(record) = self.records.pop_front() else { break };
+            self.take_out(now, &record, highest, change);
         }
         if !self.sacked.is_empty() {
             self.sacked.remove(self.una..ack);
@@ -457,6 +458,30 @@ impl Scoreboard {
         self.mark_lost_between(self.una, self.nxt, true)
     }
 
+    /// What counts as lost and was not sent again yet counts as in flight again: the loss was none.
+    pub fn unmark_lost(&mut self) {
+        while let Some(lost) = self.lost.pop_first() {
+            let mut index = self.locate(lost.start);
+            while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < lost.end) {
+                index += 1;
+                record.fate = Fate::InFlight;
+                self.lost_bytes -= u64::from(record.span);
+                self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
+            }
+        }
+        self.searched_to = self.una;
+        self.restore_times();
+    }
+
+    /// Detection by time has passed what it found lost: it begins anew.
+    fn restore_times(&mut self) {
+        let Some(by_time) = &mut self.by_time else { return };
+        let in_flight = self.records.iter().filter(|record| record.fate == Fate::InFlight);
+        let mut times: Vec<(u64, u64)> = in_flight.map(|record| (record.seq, record.transmission)).collect();
+        times.sort_unstable_by_key(|(_, transmission)| *transmission);
+        *by_time = times.into();
+    }
+
     /// Forgets what SACK said: after a timeout, where the receiver may have dropped it.
     pub fn forget_sacks(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.fate == Fate::Sacked) {
@@ -572,5 +597,21 @@ impl Scoreboard {
             return guess;
         }
         self.records.partition_point(|record| record.end() <= seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One segment at a time, as with requests and responses: nothing is ever found lost, and nothing may pile up.
+    #[test]
+    fn times_of_transmissions_do_not_outlive_the_flight() {
+        let mut board = Scoreboard::new(1, true);
+        for number in 1..1_000 {
+            board.on_sent(Instant::ZERO, 1);
+            board.on_cumulative(Instant::ZERO, number + 1, &mut Change::default());
+        }
+        assert_eq!(board.by_time.as_ref().map(VecDeque::len), Some(0));
     }
 }

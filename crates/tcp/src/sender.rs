@@ -220,7 +220,11 @@ impl Sender {
     fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
-        let mut change = Change { dsack: segment.has(Flags::DSACK), ..Change::default() };
+        let mut change = Change {
+            dsack: segment.has(Flags::DSACK),
+            echo: segment.has(Flags::TIMESTAMPS).then_some(segment.timestamps.echo),
+            ..Change::default()
+        };
         self.out.board.on_cumulative(now, segment.ack, &mut change);
         if segment.has(Flags::NACK) {
             let within = self.out.board.una()..self.out.board.nxt();

@@ -11,6 +11,7 @@ pub mod rack;
 mod reno;
 pub mod sack;
 mod tahoe;
+mod undo;
 
 use crate::config::Config;
 use crate::control::{Ack, LossState};

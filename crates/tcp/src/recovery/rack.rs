@@ -2,6 +2,7 @@
 
 use super::fast::DUPLICATES;
 use super::prr::RateReduction;
+use super::undo::Undo;
 use super::{Recovery, RecoveryKind};
 use crate::config::Profile;
 use crate::control::{Ack, LossState};
@@ -34,6 +35,8 @@ struct Rack {
     /// When the next segment counts as lost.
     reorder_timer: Option<Instant>,
     probe: Probe,
+    /// What the response to the latest loss changed, while it may turn out to be needless (Linux).
+    undo: Option<Undo>,
 }
 
 /// How much reordering the path shows.
@@ -72,14 +75,21 @@ impl Rack {
             reordering: Reordering { was_seen: false, factor: 1, persistence: 0, round_end: 0 },
             reorder_timer: None,
             probe: Probe::default(),
+            undo: None,
         }
+    }
+
+    /// A response begins.
+    fn remember_window(&mut self, out: &Outstanding) {
+        self.undo = (self.profile == Profile::Linux).then(|| Undo::new(out.window));
     }
 
     /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
     fn update(&mut self, ack: &Ack, change: &Change) {
         let Some(delivered) = change.newest else { return };
         let rtt = ack.now.since(delivered.sent_at);
-        if delivered.is_retransmitted && rtt < ack.min_rtt {
+        let predates = |echo: u32| u64::from(echo) < delivered.sent_at.as_nanos() / 1_000_000;
+        if delivered.is_retransmitted && (rtt < ack.min_rtt || change.acked > 0 && change.echo.is_some_and(predates)) {
             return;
         }
         if self.newest.is_none_or(|newest| newest < (delivered.sent_at, delivered.end)) {
@@ -107,6 +117,7 @@ impl Rack {
     }
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
+        self.remember_window(out);
         let flight = out.flight_without_limited_transmit();
         out.reduce(now, flight);
         self.state = LossState::Recovery;
@@ -132,6 +143,20 @@ impl Rack {
         self.state = LossState::Open;
         self.proportional = None;
         self.is_due = false;
+        self.undo = None;
+    }
+
+    /// The response to a loss was needless: all is as before.
+    fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
+        let Some(undo) = self.undo.as_mut().filter(|_| self.state != LossState::Open) else { return };
+        if undo.is_spurious(change) {
+            let undo = *undo;
+            undo.apply(ack.now, out);
+            self.state = LossState::Open;
+            self.proportional = None;
+            self.is_due = false;
+            self.undo = None;
+        }
     }
 
     /// A duplicate arrival was reported: the window was too short.
@@ -187,6 +212,7 @@ impl Recovery for Rack {
             self.on_dsack(ack);
         }
         self.judge_probe(ack, change, out);
+        self.undo_if_spurious(ack, change, out);
         let was_recovering = self.state == LossState::Recovery;
         if self.state != LossState::Open && ack.una >= self.recovery_point {
             self.end(ack, out);
@@ -209,6 +235,9 @@ impl Recovery for Rack {
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
+        if self.state != LossState::Timeout {
+            self.remember_window(out);
+        }
         out.collapse(now);
         self.state = LossState::Timeout;
         self.recovery_point = out.board.nxt();
@@ -240,6 +269,9 @@ impl Recovery for Rack {
         }
         if let Some(proportional) = &mut self.proportional {
             proportional.on_sent(bytes);
+        }
+        if let Some(undo) = self.undo.as_mut().filter(|_| is_retransmission) {
+            undo.on_retransmission(now);
         }
         if !is_retransmission {
             self.schedule_probe(now, out);

@@ -175,3 +175,36 @@ fn slow_start_after_a_timeout_skips_what_has_arrived() {
         assert!(rest.contains(&seg(5)), "{recovery}");
     }
 }
+
+/// RFC 5682 (F-RTO) and RFC 3522 (Eifel): an expiry that the acknowledgements of the original transmissions show to be
+/// needless costs nothing.
+#[test]
+fn a_spurious_timeout_is_undone_on_linux() {
+    let base = config("rack");
+    let linux = Config {
+        profile: tcp::Profile::Linux,
+        rtt: tcp::RttRules::linux(),
+        options: Options { timestamps: true, ..base.options },
+        ..base
+    };
+    let mut end = Lone::connected(linux);
+    end.write(40_000);
+    let before = end.end.metrics().window;
+    let first = end.take();
+    end.at(1_200);
+    assert!(end.end.metrics().counters.timeouts > 0);
+    assert_eq!(end.end.metrics().window.cwnd, 1.0);
+    let sent = end.take().len();
+    // The path was only slow: the originals are acknowledged, one after the other.
+    for (number, original) in first.iter().enumerate() {
+        end.give(Segment {
+            timestamps: Timestamps { value: 9, echo: original.timestamps.value },
+            ..bare(Flags::ACK.with(Flags::TIMESTAMPS), 1, seg(number as u64 + 1))
+        });
+    }
+    let after = end.end.metrics().window;
+    assert!(after.cwnd >= before.cwnd && after.ssthresh == before.ssthresh, "{before:?} {after:?}");
+    assert!(sent <= 2);
+    let again = end.data();
+    assert!(again.iter().all(|at| *at >= seg(10)), "nothing that has arrived is sent again: {again:?}");
+}

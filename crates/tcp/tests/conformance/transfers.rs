@@ -54,7 +54,7 @@ fn links(network: &Network) -> (Vec<LinkConfig>, Vec<LinkConfig>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(9293), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(9293), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Every recovery with every profile delivers every byte once and in order, or says why not; without a busy loop,
     /// and with no more kept than the window holds.
@@ -73,6 +73,34 @@ proptest! {
                 }
                 let counters = path.metrics().counters;
                 prop_assert!(counters.data_segments < 40 * (network.bytes / 1_000 + 40), "{}", what);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, rng_seed: RngSeed::Fixed(5681), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The same for every congestion control, paced ones and those that govern the window included.
+    #[test]
+    fn every_control_completes_as_well(network in networks()) {
+        for control in tcp::control::CONTROLS {
+            for name in ["newreno", "sack", "rack"] {
+                let recovery = RecoveryKind::by_name(name).expect("known");
+                let capacity = tcp::Capacity {
+                    rate: Rate::from_bps(6_000_000),
+                    rtt: Duration::from_millis(100),
+                    connections: 1,
+                };
+                let capacity = Some(capacity);
+                let config = Config { recovery, control, capacity, ..Config::new(Profile::Linux) };
+                let (forward, backward) = links(&network);
+                let mut path = Path::new(config, forward, backward);
+                let end = path.transfer(network.bytes);
+                let what = format!("{} {name}: {:?}", control.name, path.metrics());
+                prop_assert!(end.is_some() || path.failure.is_some(), "neither complete nor failed: {}", what);
+                prop_assert!(end.is_none() || path.received == network.bytes, "{}", what);
+                prop_assert!(path.metrics().window.cwnd >= 1.0, "{}", what);
             }
         }
     }
