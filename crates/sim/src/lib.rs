@@ -9,6 +9,7 @@ mod flow;
 mod network;
 mod packet;
 mod report;
+pub mod satpep2003;
 mod simulation;
 mod tournament;
 mod wire;
