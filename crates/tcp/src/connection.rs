@@ -256,6 +256,7 @@ impl Connection {
 
     fn fail(&mut self, failure: Failure) {
         self.state = State::Failed;
+        self.handshake.is_due = false;
         self.events.failed = Some(failure);
     }
 

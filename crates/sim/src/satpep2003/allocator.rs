@@ -8,7 +8,9 @@
 //! - AW above the sum of the windows would make equation (1) overshoot: the excess is given in equal parts.
 //! - At full load AW is zero and equation (1) moves nothing: a newcomer would keep its one segment. Equation (2) lets it in
 //!   where the limit has room (`headroom`), and `kappa`, which the paper does not have, moves every window towards the mean.
-//! - A connection that opens gets what is free at once, and that counts as given while it cannot be seen in use yet.
+//! - A connection that opens is told its part of what is free at once, a lone one all of it, and that counts as given while
+//!   it cannot be seen in use yet. Those that open within that time are equal from their first data on, though the first of
+//!   them was told more.
 
 use super::meter::{Measurement, Meter};
 use std::collections::VecDeque;
@@ -79,15 +81,17 @@ pub struct ConnectionId(u32);
 pub struct Allocator {
     division: Division,
     connections: Vec<Connection>,
-    free: Vec<u32>,
+    free: Vec<ConnectionId>,
     meter: Meter,
     epoch_ends: Instant,
     /// Of the epoch before this one, in bit/s.
     throughput: f64,
     /// Connections that were active in the epoch before this one or are in this one, and those that opened in this one.
     recent: usize,
-    /// What was given lately, in bytes.
+    /// What was given lately at the ends of epochs, in bytes.
     given: VecDeque<(Instant, f64)>,
+    /// Connections that opened lately.
+    opened: VecDeque<(Instant, ConnectionId)>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +100,9 @@ struct Connection {
     packet: f64,
     /// The window in segments: `rwnd`.
     window: f64,
+    /// What its opening told.
+    first_window: f64,
+    has_data: bool,
     /// Data came in this epoch.
     is_active: bool,
     is_recent: bool,
@@ -115,6 +122,7 @@ impl Allocator {
             throughput: 0.0,
             recent: 0,
             given: VecDeque::new(),
+            opened: VecDeque::new(),
         }
     }
 
@@ -129,22 +137,38 @@ impl Allocator {
     pub fn open(&mut self, now: Instant, packet: Bytes) -> ConnectionId {
         self.end_epochs(now);
         let packet = packet.as_u64().max(1) as f64;
-        let others = self.recent + 1;
-        let free = self.available(now).max(0.0) / (others as f64 * packet);
-        let window = (1.0 + free).min(self.division.most(others, packet));
-        self.given.push_back((now, window * packet));
+        let n = self.recent + 1;
+        self.settle(now);
+        let free = (self.unused() - self.given_in_epochs()).max(0.0);
+        let part = |free: f64| (1.0 + free / (n as f64 * packet)).min(self.division.most(n, packet));
+        let (window, first_window) = (part(free), part((free - self.given_to_opened()).max(0.0)));
+        for (_, id) in &self.opened {
+            let earlier = &mut self.connections[id.0 as usize];
+            earlier.window = earlier.window.min((window * packet / earlier.packet).max(1.0));
+        }
         self.recent += 1;
-        let opened = Connection { packet, window, is_active: false, is_recent: true, is_open: true, last_data: now };
-        match self.free.pop() {
-            Some(index) => {
-                self.connections[index as usize] = opened;
-                ConnectionId(index)
+        let opened = Connection {
+            packet,
+            window,
+            first_window,
+            has_data: false,
+            is_active: false,
+            is_recent: true,
+            is_open: true,
+            last_data: now,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.connections[id.0 as usize] = opened;
+                id
             }
             None => {
                 self.connections.push(opened);
                 ConnectionId(self.connections.len() as u32 - 1)
             }
-        }
+        };
+        self.opened.push_back((now, id));
+        id
     }
 
     /// A data segment of the connection has arrived.
@@ -152,7 +176,7 @@ impl Allocator {
     pub fn on_data(&mut self, now: Instant, id: ConnectionId) {
         self.end_epochs(now);
         let connection = &mut self.connections[id.0 as usize];
-        connection.is_active = true;
+        (connection.has_data, connection.is_active) = (true, true);
         connection.last_data = now;
         if !std::mem::replace(&mut connection.is_recent, true) {
             self.recent += 1;
@@ -163,7 +187,9 @@ impl Allocator {
     #[inline]
     pub fn window(&mut self, now: Instant, id: ConnectionId) -> u64 {
         self.end_epochs(now);
-        self.connections[id.0 as usize].window as u64
+        let connection = &self.connections[id.0 as usize];
+        let window = if connection.has_data { connection.window } else { connection.first_window };
+        window as u64
     }
 
     /// The connection is over; its number may be given to another.
@@ -172,20 +198,42 @@ impl Allocator {
         if std::mem::replace(&mut connection.is_open, false) {
             self.recent -= usize::from(connection.is_recent);
             (connection.is_active, connection.is_recent) = (false, false);
-            self.free.push(id.0);
+            self.free.push(id);
+            self.opened.retain(|(_, opened)| *opened != id);
         }
     }
 
     /// AW: what the link could carry beyond what it did, less what was given since, in bytes.
     fn available(&mut self, now: Instant) -> f64 {
-        while self.given.front().is_some_and(|(at, _)| *at + self.division.settles <= now) {
+        self.settle(now);
+        let unused = self.unused();
+        // What was given is not taken back for being unseen.
+        (unused - self.given_in_epochs() - self.given_to_opened()).max(unused.min(0.0))
+    }
+
+    /// Forgets what was given so long ago that it shows in the throughput.
+    fn settle(&mut self, now: Instant) {
+        let settles = self.division.settles;
+        while self.given.front().is_some_and(|(at, _)| *at + settles <= now) {
             self.given.pop_front();
         }
-        let unused = self.division.capacity.as_bps() as f64 - self.throughput;
-        let available = unused * self.division.rtt.as_secs_f64() / 8.0;
-        let given: f64 = self.given.iter().map(|(_, bytes)| bytes).sum();
-        // What was given is not taken back for being unseen.
-        if given > 0.0 { (available - given).max(available.min(0.0)) } else { available }
+        while self.opened.front().is_some_and(|(at, _)| *at + settles <= now) {
+            self.opened.pop_front();
+        }
+    }
+
+    fn unused(&self) -> f64 {
+        (self.division.capacity.as_bps() as f64 - self.throughput) * self.division.rtt.as_secs_f64() / 8.0
+    }
+
+    fn given_in_epochs(&self) -> f64 {
+        self.given.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What those hold that opened lately, in bytes.
+    fn given_to_opened(&self) -> f64 {
+        let windows = self.opened.iter().map(|(_, id)| &self.connections[id.0 as usize]);
+        windows.map(|connection| connection.window.max(connection.first_window) * connection.packet).sum()
     }
 
     #[inline]
@@ -268,7 +316,7 @@ mod tests {
     fn allocator(division: Division, windows: &[f64]) -> (Allocator, Vec<ConnectionId>) {
         let mut allocator = Allocator::new(division);
         let ids: Vec<_> = windows.iter().map(|_| allocator.open(Instant::ZERO, Bytes::new(PACKET))).collect();
-        allocator.given.clear();
+        allocator.opened.clear();
         for (connection, window) in allocator.connections.iter_mut().zip(windows) {
             connection.window = *window;
         }
@@ -358,21 +406,25 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_newcomer_gets_the_whole_link_and_the_next_gets_none_of_it_twice() {
+    fn a_lone_newcomer_gets_the_whole_link_and_those_that_open_with_it_share_alike() {
         let mut link = Allocator::new(division());
-        let first = link.open(Instant::ZERO, Bytes::new(PACKET));
-        assert_eq!(link.window(Instant::ZERO, first), 276);
-        let second = link.open(Instant::from_nanos(1_000_000), Bytes::new(PACKET));
-        assert_eq!(link.window(Instant::from_nanos(1_000_000), second), 1);
+        let now = Instant::from_nanos(1_000_000);
+        let ids: Vec<_> = (0..20).map(|_| link.open(now, Bytes::new(PACKET))).collect();
+        let told: Vec<_> = ids.iter().map(|id| link.window(now, *id)).collect();
+        assert_eq!((told[0], told[1..].iter().sum::<u64>()), (276, 19), "no more than there is");
+        ids.iter().for_each(|id| link.on_data(now + Duration::from_millis(500), *id));
+        for at in [now + Duration::from_millis(500), epoch_end(1)] {
+            assert!(ids.iter().all(|id| link.window(at, *id) == 14), "{link:?}");
+        }
     }
 
     #[test]
     fn an_idle_connection_falls_back_to_one_segment_however_long_nothing_happens() {
         let epoch = Duration::from_millis(50);
         let (mut link, ids) = allocator(Division { epoch, ..division() }, &[100.0]);
-        run(&mut link, &ids, 0, 3);
-        let before = link.window(epoch_end(3), ids[0]);
-        assert!(before > 100, "{before}");
+        link.on_data(epoch_end(1), ids[0]);
+        let before = link.window(epoch_end(2), ids[0]);
+        assert!(before >= 100, "{before}");
         assert_eq!(link.window(Instant::from_nanos(1 << 62), ids[0]), 1);
     }
 }

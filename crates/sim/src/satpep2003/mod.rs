@@ -11,3 +11,73 @@ mod meter;
 
 pub use allocator::{Allocator, ConnectionId, Division};
 pub use meter::Measurement;
+
+use units::{Bytes, Duration, Rate};
+
+/// How a pair of gateways runs the paper's protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Satpep2003 {
+    /// When a gateway answers a SYN.
+    pub opening: Opening,
+    /// How the receiving gateway divides the link.
+    pub profile: Profile,
+    /// Throughput is measured by packet pairs, as the paper says, rather than over whole epochs.
+    pub packet_pair: bool,
+    /// The connections between the gateways. Buffers are set by `buffer`.
+    pub hop: tcp::Config,
+    /// The connections between gateways and hosts. Buffers are set by `buffer`.
+    pub host: tcp::Config,
+    /// Bytes that each connection may have waiting at a gateway, each way; `None` for four bandwidth-delay products of the
+    /// hop, at least 256 KiB. With less than two, windows can be smaller than granted while losses are repaired.
+    pub buffer: Option<Bytes>,
+}
+
+/// When a gateway answers a SYN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// Once the server has: what it refuses is refused, and opening takes a round trip over the satellite.
+    Transparent,
+    /// At once: data wait at the gateway for the connection further on.
+    Spoof,
+}
+
+/// Constants of the division of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// [`Division::paper`].
+    Paper,
+    /// [`Division::deploy`].
+    Deploy,
+}
+
+impl Default for Satpep2003 {
+    /// The paper's constants, transparent, over hosts that follow the RFCs.
+    fn default() -> Self {
+        Self {
+            opening: Opening::Transparent,
+            profile: Profile::Paper,
+            packet_pair: false,
+            hop: tcp::Config::satpep(),
+            host: tcp::Config::new(tcp::Profile::Rfc),
+            buffer: None,
+        }
+    }
+}
+
+impl Satpep2003 {
+    /// The division of a link of this capacity and round trip of propagation.
+    pub(crate) fn division(&self, capacity: Rate, rtt: Duration) -> Division {
+        let division = match self.profile {
+            Profile::Paper => Division::paper(capacity, rtt),
+            Profile::Deploy => Division::deploy(capacity, rtt),
+        };
+        let pair = Measurement::PacketPair { idle: division.epoch.mul_f64(0.25) };
+        Division { measurement: if self.packet_pair { pair } else { division.measurement }, ..division }
+    }
+
+    /// `config` with the buffers of a gateway on a link of this bandwidth-delay product.
+    pub(crate) fn buffered(&self, config: &tcp::Config, product: Bytes) -> tcp::Config {
+        let buffer = self.buffer.unwrap_or(Bytes::new((4 * product.as_u64()).max(256 << 10)));
+        tcp::Config { send_buffer: buffer, receive_buffer: tcp::ReceiveBuffer::plain(buffer), ..config.clone() }
+    }
+}

@@ -12,7 +12,9 @@
 //! - The count is of what is outstanding where that is less than the window, or it would never run out; a count below zero
 //!   has run out too.
 //! - A new acknowledgement resets everything.
-//! - An acknowledgement after a timeout that names no hole says that all that was sent before the timeout is lost.
+//! - The timer starts anew also when the first outstanding segment is sent again, lest it expire while a lost retransmission
+//!   is being repeated.
+//! - The first new acknowledgement after a timeout, if it names no hole, says that all that was sent before the timeout is lost.
 
 use super::{Recovery, RecoveryKind};
 use crate::config::{Config, NackRule};
@@ -43,6 +45,8 @@ struct Nack {
     answered: Answered,
     /// After a timeout: the end of what had been sent.
     timeout_point: Option<u64>,
+    /// The acknowledgement of now had the first outstanding segment sent again.
+    resent_first: bool,
 }
 
 /// A recovery: from the first duplicate until all that was outstanding then is acknowledged.
@@ -140,6 +144,7 @@ impl Nack {
             pass: Pass::Closed,
             answered: Answered::default(),
             timeout_point: None,
+            resent_first: false,
         }
     }
 
@@ -205,6 +210,7 @@ impl Nack {
             bytes = Self::resend(lo, hi, out);
         }
         self.hinack = self.hinack.max(hi);
+        self.resent_first |= lo == out.board.una() && bytes > 0;
         if let Some(recovery) = &mut self.recovery {
             recovery.dupwnd -= bytes as i64;
         }
@@ -266,13 +272,11 @@ impl Nack {
             return self.on_later_duplicate(change.nack, out);
         }
         self.end();
-        self.timeout_point = self.timeout_point.filter(|&point| ack.una < point);
-        let is_resolved = self.rule != NackRule::Fig1Literal;
-        if let Some(point) = self.timeout_point.filter(|_| is_resolved && change.nack.is_none()) {
-            Self::resend(ack.una, point, out);
-        }
+        let timeout_point = self.timeout_point.take();
         if change.nack.is_some() {
             self.on_first_duplicate(change.nack, out);
+        } else if let Some(point) = timeout_point.filter(|_| self.rule != NackRule::Fig1Literal) {
+            Self::resend(ack.una, point, out);
         }
     }
 
@@ -289,6 +293,7 @@ impl Nack {
 impl Recovery for Nack {
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool {
         self.answered.acks_seen += u64::from(ack.acked > 0 || ack.is_duplicate);
+        self.resent_first = false;
         if ack.acked > 0 {
             self.on_new_data(ack, change, out);
         } else if ack.is_duplicate && self.recovery.is_none() {
@@ -296,7 +301,7 @@ impl Recovery for Nack {
         } else if ack.is_duplicate {
             self.on_later_duplicate(change.nack, out);
         }
-        ack.acked > 0
+        ack.acked > 0 || (self.resent_first && self.rule != NackRule::Fig1Literal)
     }
 
     /// Only the segment that the peer waits for leaves again: `cwnd` is 1 until an acknowledgement tells the window.
