@@ -1,7 +1,7 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
 use crate::config::{Config, Profile};
-use crate::control::{self, Ack, Control, Loss, Window};
+use crate::control::{self, Ack, Control, Loss, LossState, Window};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use std::sync::Arc;
@@ -71,6 +71,7 @@ impl Outstanding {
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             expiries: self.expiries,
+            state: LossState::Open,
         }
     }
 
@@ -115,13 +116,13 @@ impl Outstanding {
         self.window.cwnd = (cwnd * 0.5_f64.powi(timeouts.min(64) as i32)).max(least);
     }
 
-    /// The retransmission timer expired: everything outstanding counts as lost.
-    pub fn collapse(&mut self, now: Instant) {
+    /// The retransmission timer expired while the recovery was at `state`: everything outstanding counts as lost.
+    pub fn collapse(&mut self, now: Instant, state: LossState) {
         // Where a retransmission was lost, new data has gone on leaving for a whole timeout: what is known to have arrived
         // is not in flight.
         let flight = self.board.flight() - self.board.sacked();
         self.rtt.back_off();
-        let loss = self.loss(now, flight);
+        let loss = Loss { state, ..self.loss(now, flight) };
         self.control.on_timeout(&loss, &mut self.window);
         self.board.mark_all_lost();
         self.duplicates = 0;

@@ -1,7 +1,7 @@
 //! The sending half of a connection: from the application's bytes to segments, through the window, the pacer and the
 //! timers.
 
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::outstanding::Outstanding;
 use crate::recovery::{Recovery, newreno};
@@ -470,7 +470,9 @@ impl Sender {
         if self.timed.is_some_and(|(timed, _)| timed >= seq) {
             self.timed = None;
         }
-        if self.timeout.is_none() {
+        // Linux gives each retransmission of the first segment a whole timeout, so that the loss of one is found by RACK.
+        let is_restarted = self.config().profile == Profile::Linux && seq == self.out.board.una();
+        if self.timeout.is_none() || is_restarted {
             self.set_timeout(now);
         }
         self.counters.retransmissions += 1;

@@ -157,7 +157,7 @@ impl Control for Cubic {
     /// The next congestion avoidance starts at the plateau (RFC 9438, section 4.8).
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
-        if timeout.expiries == 1 {
+        if self.growth.lowers_at(timeout) {
             window.ssthresh = self.reduce(timeout, window);
         }
         self.state = State { w_max: 0.0, ..self.state };

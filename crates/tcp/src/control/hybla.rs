@@ -1,7 +1,7 @@
 //! Hybla: on a long path the window grows as that of a reference connection with a short one (Caini and Firrincieli,
 //! IJSCN 22(5), 2004).
 
-use super::reno::{Growth, halved};
+use super::reno::Growth;
 use super::{Ack, Control, ControlKind, Loss, LossState, Start, Window};
 use crate::config::{Config, Profile};
 use units::{Duration, Instant, Rate};
@@ -137,13 +137,13 @@ impl Control for Hybla {
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = halved(loss);
+        window.ssthresh = self.growth.half(loss, window);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
-        if timeout.expiries == 1 {
-            window.ssthresh = halved(timeout);
+        if self.growth.lowers_at(timeout) {
+            window.ssthresh = self.growth.half(timeout, window);
         }
         window.cwnd = 1.0;
     }

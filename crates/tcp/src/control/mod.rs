@@ -234,6 +234,8 @@ pub struct Loss {
     pub min_rtt: Duration,
     /// For a timeout: how often the timer has expired in a row, from 1. RFC 5681 keeps `ssthresh` from the second on.
     pub expiries: u32,
+    /// What the recovery was doing when the loss was found.
+    pub state: LossState,
 }
 
 impl Loss {

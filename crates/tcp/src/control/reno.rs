@@ -1,8 +1,8 @@
 //! Reno's window: slow start and congestion avoidance (RFC 5681), halved at a loss.
 
 use super::slow_start::Exit;
-use super::{Ack, Control, ControlKind, Loss, Window};
-use crate::config::{Config, SlowStartExit};
+use super::{Ack, Control, ControlKind, Loss, LossState, Window};
+use crate::config::{Config, Profile, SlowStartExit};
 
 /// Additive increase, multiplicative decrease.
 pub const KIND: ControlKind = ControlKind {
@@ -17,13 +17,14 @@ pub(crate) struct Reno {
     growth: Growth,
 }
 
-/// How acknowledgements make the window grow; other controls share it.
+/// How acknowledgements make the window grow and what a loss leaves of it; other controls share it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
     /// Segments by which one acknowledgement may open the window in slow start (the L of RFC 3465).
     slow_start_limit: f64,
     /// Whether congestion avoidance counts acknowledgements (ns-2) rather than bytes.
     counts_acks: bool,
+    is_linux: bool,
     /// What ends slow start before a loss does.
     exit: Exit,
 }
@@ -39,6 +40,7 @@ impl Growth {
         Self {
             slow_start_limit: exit.slow_start_limit(config.slow_start_limit),
             counts_acks: config.growth_counts_acks,
+            is_linux: config.profile == Profile::Linux,
             exit,
         }
     }
@@ -69,7 +71,10 @@ impl Growth {
         if !window.in_slow_start() {
             return acked;
         }
-        let wanted = acked.min(self.slow_start_limit) * self.exit.growth();
+        // After a timeout one segment for each acknowledgement (RFC 3465, section 2.3), where there is a limit.
+        let is_after_timeout = ack.state == LossState::Timeout && self.slow_start_limit.is_finite();
+        let limit = if is_after_timeout { 1.0 } else { self.slow_start_limit };
+        let wanted = acked.min(limit) * self.exit.growth();
         if self.counts_acks {
             window.cwnd += wanted;
             return 0.0;
@@ -83,17 +88,25 @@ impl Growth {
     pub(crate) fn avoid_congestion(&self, acked: f64, gain: f64, window: &mut Window) {
         window.cwnd += gain * acked / window.cwnd;
     }
+
+    /// What a loss leaves, at least two segments: half of what is in flight (equation 4 of RFC 5681); in Linux, half of
+    /// the window in whole segments.
+    pub(crate) fn half(&self, loss: &Loss, window: &Window) -> f64 {
+        let half = if self.is_linux { (window.cwnd.floor() / 2.0).floor() } else { loss.flight_segments() / 2.0 };
+        half.max(2.0)
+    }
+
+    /// Whether a timeout lowers `ssthresh`: not again for the same segment (RFC 5681, section 3.1); in Linux, not where
+    /// the recovery of the same data has done so.
+    pub(crate) fn lowers_at(&self, timeout: &Loss) -> bool {
+        timeout.expiries == 1 && !(self.is_linux && timeout.state == LossState::Recovery)
+    }
 }
 
 impl Reno {
     pub(crate) fn new(config: &Config) -> Self {
         Self { growth: Growth::new(config) }
     }
-}
-
-/// Half of what is in flight, at least two segments (equation 4 of RFC 5681).
-pub(crate) fn halved(loss: &Loss) -> f64 {
-    (loss.flight_segments() / 2.0).max(2.0)
 }
 
 impl Control for Reno {
@@ -110,14 +123,72 @@ impl Control for Reno {
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = halved(loss);
+        window.ssthresh = self.growth.half(loss, window);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
         self.growth.on_timeout();
-        if timeout.expiries == 1 {
-            window.ssthresh = halved(timeout);
+        if self.growth.lowers_at(timeout) {
+            window.ssthresh = self.growth.half(timeout, window);
         }
         window.cwnd = 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::testing::ack;
+
+    fn window(cwnd: f64, ssthresh: f64) -> Window {
+        Window { cwnd, ssthresh }
+    }
+
+    #[test]
+    fn with_delayed_acknowledgements_slow_start_doubles_where_one_may_open_the_window_by_two() {
+        let mut reno = Reno::new(&Config::new(Profile::Rfc));
+        let mut open = window(10.0, f64::INFINITY);
+        for _ in 0..5 {
+            reno.grow(&ack(2), &mut open);
+        }
+        assert_eq!(open.cwnd, 20.0);
+        reno.grow(&ack(7), &mut open);
+        assert_eq!(open.cwnd, 22.0);
+        reno.grow(&Ack { state: LossState::Timeout, ..ack(2) }, &mut open);
+        assert_eq!(open.cwnd, 23.0);
+    }
+
+    #[test]
+    fn slow_start_ends_at_ssthresh_and_the_rest_counts_for_congestion_avoidance() {
+        let mut reno = Reno::new(&Config::new(Profile::Rfc));
+        let mut open = window(9.0, 10.0);
+        reno.grow(&ack(2), &mut open);
+        assert_eq!(open.cwnd, 10.1);
+    }
+
+    #[test]
+    fn a_loss_halves_the_flight_and_in_linux_the_window() {
+        for (profile, expected) in [(Profile::Rfc, 10.0), (Profile::Linux, 12.0)] {
+            let mut open = window(25.5, 30.0);
+            Reno::new(&Config::new(profile)).on_loss(&ack(1).loss(20), &mut open);
+            assert_eq!(open, window(25.5, expected));
+        }
+    }
+
+    #[test]
+    fn a_timeout_lowers_ssthresh_once_and_in_linux_not_during_a_recovery() {
+        for (profile, state, expected) in [
+            (Profile::Rfc, LossState::Recovery, 10.0),
+            (Profile::Linux, LossState::Recovery, 30.0),
+            (Profile::Linux, LossState::Open, 10.0),
+        ] {
+            let mut reno = Reno::new(&Config::new(profile));
+            let mut open = window(20.0, 30.0);
+            let timeout = Loss { expiries: 1, state, ..ack(1).loss(20) };
+            reno.on_timeout(&timeout, &mut open);
+            assert_eq!(open, window(1.0, expected));
+            reno.on_timeout(&Loss { expiries: 2, ..timeout }, &mut open);
+            assert_eq!(open, window(1.0, expected));
+        }
     }
 }

@@ -50,6 +50,7 @@ impl Ack {
             srtt: self.srtt,
             min_rtt: self.min_rtt,
             expiries: 0,
+            state: LossState::Open,
         }
     }
 }

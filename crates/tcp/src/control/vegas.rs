@@ -1,7 +1,7 @@
 //! Vegas: a window that keeps a few segments queued at the bottleneck (Brakmo and Peterson, IEEE JSAC 13(8), 1995).
 
 use super::filter::WindowedMax;
-use super::reno::{Growth, halved};
+use super::reno::Growth;
 use super::{Ack, Control, ControlKind, Loss, LossState, Window};
 use crate::config::{Config, Profile};
 use units::{Duration, Instant};
@@ -167,13 +167,13 @@ impl Control for Vegas {
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         window.ssthresh = match self.reading {
             Reading::Paper => (window.cwnd * 0.75).max(2.0),
-            Reading::Linux => halved(loss),
+            Reading::Linux => self.growth.half(loss, window),
         };
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
-        if timeout.expiries == 1 {
-            window.ssthresh = halved(timeout);
+        if self.growth.lowers_at(timeout) {
+            window.ssthresh = self.growth.half(timeout, window);
         }
         window.cwnd = if self.reading == Reading::Paper { 2.0 } else { 1.0 };
         self.round = Round::until(timeout.nxt);

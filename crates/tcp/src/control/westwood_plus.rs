@@ -1,7 +1,7 @@
 //! Westwood+: Westwood with one bandwidth sample each round trip, which compressed acknowledgements cannot inflate
 //! (Grieco and Mascolo, ACM CCR 34(2), 2004; Linux's `tcp_westwood.c`).
 
-use super::reno::{Growth, halved};
+use super::reno::Growth;
 use super::westwood::{AckCounter, bandwidth_window};
 use super::{Ack, Control, ControlKind, Loss, Window};
 use crate::config::Config;
@@ -99,7 +99,7 @@ impl Control for WestwoodPlus {
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
-        window.ssthresh = halved(loss);
+        window.ssthresh = self.growth.half(loss, window);
     }
 
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {

@@ -51,7 +51,7 @@ impl FastRecovery {
     }
 
     pub(super) fn on_timeout(&mut self, now: units::Instant, out: &mut Outstanding) {
-        out.collapse(now);
+        out.collapse(now, self.state);
         self.end();
         self.state = LossState::Timeout;
         self.recover = Some(out.board.nxt() - 1);

@@ -32,7 +32,7 @@ pub trait Recovery: Debug + Send {
 
     /// The retransmission timer expired.
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
-        out.collapse(now);
+        out.collapse(now, self.state());
     }
 
     /// What is to be sent again now: its first byte and span.

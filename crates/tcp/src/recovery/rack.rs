@@ -238,7 +238,7 @@ impl Recovery for Rack {
         if self.state != LossState::Timeout {
             self.remember_window(out);
         }
-        out.collapse(now);
+        out.collapse(now, self.state);
         self.state = LossState::Timeout;
         self.recovery_point = out.board.nxt();
         self.proportional = None;

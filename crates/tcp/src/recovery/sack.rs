@@ -96,7 +96,7 @@ impl Recovery for Sack {
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
-        out.collapse(now);
+        out.collapse(now, self.state);
         self.state = LossState::Timeout;
         self.recovery_point = out.board.nxt();
         self.proportional = None;
