@@ -2,12 +2,10 @@
 
 mod application;
 mod ping;
-pub(crate) mod splice;
 mod tcp;
 mod udp;
 
 use self::ping::Ping;
-use self::splice::Splice;
 use self::tcp::Tcp;
 use self::udp::Udp;
 use crate::packet::{Body, Parcel, ParcelId};
@@ -21,7 +19,6 @@ pub(crate) enum Agent {
     Tcp(Box<Tcp>),
     Udp(Udp),
     Ping(Ping),
-    Splice(Box<Splice>),
 }
 
 /// Whether a flow has just come to its end, complete or not.
@@ -69,12 +66,7 @@ impl Agent {
                 wire.parcels.release(id);
                 udp.handle_packet(wire)
             }
-            (Agent::Splice(splice), Body::Tcp(segment)) => {
-                let (port, segment) = (*port, *segment);
-                wire.parcels.release(id);
-                splice.handle_segment(wire, port, &segment)
-            }
-            (Agent::Tcp(_) | Agent::Splice(_), _) => Progress::GoesOn,
+            (Agent::Tcp(_), _) => Progress::GoesOn,
         }
     }
 
@@ -85,7 +77,6 @@ impl Agent {
             Agent::Tcp(tcp) => tcp.handle_timeout(wire, timer),
             Agent::Udp(udp) => udp.handle_timeout(wire),
             Agent::Ping(ping) => ping.handle_timeout(wire),
-            Agent::Splice(splice) => splice.handle_timeout(wire),
         }
     }
 
@@ -99,12 +90,7 @@ impl Agent {
 
     /// Bytes that it occupies, roughly.
     pub(crate) fn memory(&self) -> usize {
-        let boxed = match self {
-            Agent::Tcp(_) => size_of::<Tcp>(),
-            Agent::Splice(_) => size_of::<Splice>(),
-            Agent::Udp(_) | Agent::Ping(_) => 0,
-        };
-        size_of::<Self>() + boxed
+        size_of::<Self>() + if matches!(self, Agent::Tcp(_)) { size_of::<Tcp>() } else { 0 }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
@@ -112,7 +98,6 @@ impl Agent {
             Agent::Tcp(tcp) => tcp.outcome(),
             Agent::Udp(udp) => udp.outcome(),
             Agent::Ping(ping) => ping.outcome(),
-            Agent::Splice(splice) => splice.outcome(),
         }
     }
 }
@@ -126,8 +111,6 @@ pub(crate) struct Place {
     pub(crate) nodes: [NodeId; 2],
     /// The paths that start at each.
     pub(crate) paths: [Path; 2],
-    /// Agent and port with which each speaks: the other end, or a gateway.
-    pub(crate) peers: [(u32, u32); 2],
 }
 
 /// Timers of an agent: one for each end, by its port, and one for the application.
@@ -136,11 +119,10 @@ pub(crate) const TIMERS: u32 = 3;
 pub(crate) const APPLICATION: u32 = 2;
 
 impl Place {
-    /// Sends a packet from the end `port` to its peer.
+    /// Sends a packet from the end `port` to the other.
     #[inline(always)]
     pub(crate) fn send(&self, wire: &mut Wire, port: u32, size: u32, body: Body) {
-        let (agent, peer) = self.peers[port as usize];
-        let parcel = Parcel { agent, port: peer, body };
+        let parcel = Parcel { agent: self.agent, port: port ^ 1, body };
         wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
     }
 

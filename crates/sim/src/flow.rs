@@ -1,6 +1,5 @@
 //! Who sends what to whom: the flows of a simulation, as data.
 
-use crate::gateway::Crossing;
 use crate::{Distribution, Network, NodeId};
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -51,12 +50,6 @@ impl FlowConfig {
             Traffic::Udp { .. } => false,
             Traffic::Ping { count, .. } => count.is_some(),
         }
-    }
-
-    /// Where gateways split it.
-    pub(crate) fn crossing(&self, network: &Network) -> Option<Crossing> {
-        let is_split = matches!(self.traffic, Traffic::Tcp { .. }) && !network.gateways().is_empty();
-        if is_split { network.crossing(self.from, self.to) } else { None }
     }
 
     pub(crate) fn error(&self, problem: impl Into<String>) -> FlowError {

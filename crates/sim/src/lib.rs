@@ -6,7 +6,6 @@
 mod agent;
 mod distribution;
 mod flow;
-mod gateway;
 mod network;
 mod packet;
 mod report;
@@ -17,8 +16,7 @@ mod wire;
 
 pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
-pub use gateway::{GatewayPair, GatewayProtocol};
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use packet::{Body, PacketRecord};
-pub use report::{FlowReport, FlowSample, GatewayReport, LinkReport, QueueSample, Report, RttReport, Stopped};
+pub use report::{FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped};
 pub use simulation::Simulation;

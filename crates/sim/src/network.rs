@@ -1,6 +1,5 @@
 //! Nodes and the duplex links between them.
 
-use crate::GatewayPair;
 use link::LinkConfig;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -65,14 +64,6 @@ pub enum NetworkError {
         /// What is wrong.
         source: link::ConfigError,
     },
-    /// A pair of gateways that is none.
-    #[error("gateways `{pair}`: {problem}")]
-    Gateways {
-        /// The pair's name.
-        pair: String,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
 }
 
 /// One direction of a link, as it was configured.
@@ -111,7 +102,6 @@ pub struct Network {
     links_by_name: BTreeMap<String, DirectionId>,
     /// The directions that start at each node.
     outgoing: Vec<Vec<DirectionId>>,
-    gateways: Vec<GatewayPair>,
 }
 
 impl Network {
@@ -197,15 +187,6 @@ impl Network {
     /// Both directions of all links, in the order of their numbers.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
-    }
-
-    /// The pairs of gateways, in the order in which they were added.
-    pub fn gateways(&self) -> &[GatewayPair] {
-        &self.gateways
-    }
-
-    pub(crate) fn push_gateways(&mut self, pair: GatewayPair) {
-        self.gateways.push(pair);
     }
 
     /// The way that packets take from one node to another: the one with the least propagation delay, among those the one

@@ -1,7 +1,6 @@
 //! What a simulation found.
 
 use crate::DirectionId;
-use crate::agent::Outcome;
 use serde::Serialize;
 use units::{Bytes, Duration, Instant};
 
@@ -16,8 +15,6 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Each direction of each link, in the order of their numbers.
     pub links: Vec<LinkReport>,
-    /// Each pair of gateways, in the order in which they were added.
-    pub gateways: Vec<GatewayReport>,
     /// Events: arrivals of packets and timers.
     pub events: u64,
     /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.
@@ -98,38 +95,6 @@ pub struct LinkReport {
     /// What became of every packet.
     #[serde(flatten)]
     pub counters: link::Counters,
-}
-
-/// What a pair of gateways did between its nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GatewayReport {
-    /// The pair's name.
-    pub name: String,
-    /// Connections that it split.
-    pub connections: u64,
-    /// Data packets that both gateways sent to each other, retransmissions included.
-    pub data_packets: u64,
-    /// Data packets that they sent again.
-    pub retransmissions: u64,
-    /// Expiries of their retransmission timers.
-    pub rtos: u64,
-}
-
-impl GatewayReport {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), connections: 0, data_packets: 0, retransmissions: 0, rtos: 0 }
-    }
-
-    /// With one connection more.
-    pub(crate) fn add(self, outcome: Outcome) -> Self {
-        Self {
-            connections: self.connections + 1,
-            data_packets: self.data_packets + outcome.data_packets,
-            retransmissions: self.retransmissions + outcome.retransmissions,
-            rtos: self.rtos + outcome.rtos,
-            ..self
-        }
-    }
 }
 
 /// A flow's state at a time.

@@ -1,12 +1,11 @@
 //! A run: from a network and flows to a report.
 
 use crate::agent::{Agent, Place, Progress, TIMERS};
-use crate::gateway::Splicer;
 use crate::tournament::NEVER;
-use crate::wire::{Event, Wire};
+use crate::wire::{Event, PathTable, Wire};
 use crate::{
-    FlowConfig, FlowError, FlowSample, GatewayPair, GatewayReport, LinkReport, Network, NodeId, PacketRecord,
-    QueueSample, Report, Settings, Stopped,
+    FlowConfig, FlowError, FlowSample, LinkReport, Network, NodeId, PacketRecord, QueueSample, Report, Settings,
+    Stopped,
 };
 use units::{Bytes, CounterRandom, Duration, Instant};
 
@@ -17,10 +16,7 @@ pub struct Simulation {
     flows: Vec<FlowConfig>,
     settings: Settings,
     wire: Wire,
-    /// The ends of flows, in the order of the flows, and then what gateways put between.
     agents: Vec<Agent>,
-    /// The pair of gateways of each splice.
-    pairs: Vec<usize>,
     /// Flows that have an end and have not come to it.
     unfinished: usize,
     events: u64,
@@ -51,8 +47,8 @@ enum Draws {
 
 impl Draws {
     /// Flows use streams from 2^63, links those below.
-    fn of(self, seed: u64, flow: u32) -> CounterRandom {
-        CounterRandom::new(seed, 1 << 63 | u64::from(flow) << 8 | self as u64)
+    fn of(self, seed: u64, flow: usize) -> CounterRandom {
+        CounterRandom::new(seed, 1 << 63 | (flow as u64) << 8 | self as u64)
     }
 }
 
@@ -62,27 +58,29 @@ impl Simulation {
     /// # Errors
     /// Names the first flow that cannot be and says why: see [`FlowConfig::validate`]; also where two flows have one name.
     pub fn new(network: Network, flows: Vec<FlowConfig>, settings: Settings) -> Result<Self, FlowError> {
-        let crossings: Vec<_> = flows.iter().map(|flow| flow.crossing(&network)).collect();
-        let agents = flows.len() + crossings.iter().flatten().count();
-        let mut wire = Wire::new(&network, agents * TIMERS as usize, &settings.record.packets_at);
-        let mut splicer = Splicer::new(&network, flows.len() as u32);
+        let mut wire = Wire::new(&network, flows.len() * TIMERS as usize, &settings.record.packets_at);
+        let mut paths = PathTable::default();
         let mut names = std::collections::BTreeSet::new();
-        let mut agents = Vec::with_capacity(agents);
-        for (number, (flow, crossing)) in flows.iter().zip(crossings).enumerate() {
+        let mut agents = Vec::with_capacity(flows.len());
+        for (number, flow) in flows.iter().enumerate() {
             if !names.insert(flow.name.as_str()) {
                 return Err(flow.error("there are two flows of this name: names must differ"));
             }
             flow.validate()?;
-            let number = number as u32;
-            let (paths, peers) = splicer.connect(&mut wire, number, flow, crossing)?;
-            let place = Place { agent: number, timer: number * TIMERS, nodes: [flow.from, flow.to], paths, peers };
+            let mut path = |from, to| {
+                paths.find(&mut wire, &network, from, to).ok_or_else(|| flow.unreachable(&network, from, to))
+            };
+            let place = Place {
+                agent: number as u32,
+                timer: number as u32 * TIMERS,
+                nodes: [flow.from, flow.to],
+                paths: [path(flow.from, flow.to)?, path(flow.to, flow.from)?],
+            };
             let later = flow.start.spread.mul_f64(Draws::Start.of(settings.seed, number).unit_at(0));
             place.wake_application(&mut wire, flow.start.at + later);
             let random = Draws::Application.of(settings.seed, number);
             agents.push(Agent::new(flow, place, random, settings.record.window_changes));
         }
-        let Splicer { splices, pairs, .. } = splicer;
-        agents.extend(splices.into_iter().map(|splice| Agent::Splice(Box::new(splice))));
         let mut simulation = Self {
             unfinished: flows.iter().filter(|flow| flow.has_end()).count(),
             flow_ticks: Ticks::new(settings.record.flow_interval),
@@ -93,7 +91,6 @@ impl Simulation {
             settings,
             wire,
             agents,
-            pairs,
             events: 0,
             stopped: None,
             pause_at: Instant::ZERO,
@@ -177,19 +174,9 @@ impl Simulation {
             end_s: self.wire.now.as_secs_f64(),
             flows: flows.map(|(flow, agent)| agent.outcome().report(flow.name.clone())).collect(),
             links: links.collect(),
-            gateways: self.gateways(),
             events: self.events,
             data_packets: self.wire.data_packets,
         }
-    }
-
-    fn gateways(&self) -> Vec<GatewayReport> {
-        let report = |(pair, gateways): (usize, &GatewayPair)| {
-            let splices = self.pairs.iter().zip(&self.agents[self.flows.len()..]);
-            let outcomes = splices.filter(|(of, _)| **of == pair).map(|(_, splice)| splice.outcome());
-            outcomes.fold(GatewayReport::new(&gateways.name), GatewayReport::add)
-        };
-        self.network.gateways().iter().enumerate().map(report).collect()
     }
 
     /// Handles the next event, or finds that there is none to handle.

@@ -1,7 +1,6 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
 use crate::packet::{Packet, Parcel, ParcelId, Parcels};
-use crate::satpep2003::{Allocator, Division};
 use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
@@ -34,17 +33,7 @@ pub(crate) struct Wire {
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
     pub(crate) flow_samples: Vec<FlowSample>,
-    /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
-    is_watched: bool,
     tap: Tap,
-    allocators: Allocators,
-}
-
-/// What divides links among connections, and the direction that each measures.
-#[derive(Debug, Default)]
-struct Allocators {
-    all: Vec<Allocator>,
-    directions: Vec<Option<u32>>,
 }
 
 /// Records packets at chosen nodes.
@@ -53,8 +42,6 @@ struct Tap {
     on: bool,
     /// Whether each node is watched.
     nodes: Vec<bool>,
-    /// The flow of each agent that is none itself.
-    flows: BTreeMap<u32, u32>,
     records: Vec<PacketRecord>,
 }
 
@@ -92,9 +79,7 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
-            is_watched: !watched.is_empty(),
-            tap: Tap { on: !watched.is_empty(), nodes, ..Tap::default() },
-            allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
+            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new() },
         }
     }
 
@@ -117,14 +102,6 @@ impl Wire {
     /// Takes the packets recorded.
     pub(crate) fn take_records(&mut self) -> Vec<PacketRecord> {
         std::mem::take(&mut self.tap.records)
-    }
-
-    /// Adds a path over these links.
-    pub(crate) fn add_path(&mut self, directions: &[DirectionId]) -> Path {
-        let path = Path(self.paths.len() as u32);
-        self.paths.extend(directions.iter().map(|direction| direction.index() as u32));
-        self.paths.push(END);
-        path
     }
 
     /// Bytes that packets under way and records occupy, roughly.
@@ -172,8 +149,8 @@ impl Wire {
         if self.duplicates[direction as usize] {
             packet.parcel = self.own(direction, packet.parcel);
         }
-        if self.is_watched {
-            self.watch(direction, &packet);
+        if self.tap.on {
+            self.record(self.ends[direction as usize], &packet);
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
@@ -237,37 +214,6 @@ impl Wire {
         self.timers.set(timer, deadline.max(self.now));
     }
 
-    #[inline(never)]
-    fn watch(&mut self, direction: u32, packet: &Packet) {
-        if self.tap.on {
-            self.record(self.ends[direction as usize], packet);
-        }
-        if let Some(allocator) = self.allocators.directions[direction as usize] {
-            self.allocators.all[allocator as usize].on_packet(self.now, link::Packet::size(packet));
-        }
-    }
-
-    /// What divides this direction of a link: the one there is, or a new one. Returns its number.
-    pub(crate) fn divide(&mut self, direction: DirectionId, division: Division) -> u32 {
-        self.is_watched = true;
-        let Allocators { all, directions } = &mut self.allocators;
-        *directions[direction.index()].get_or_insert_with(|| {
-            all.push(Allocator::new(division));
-            all.len() as u32 - 1
-        })
-    }
-
-    /// An allocator by its number.
-    #[inline]
-    pub(crate) fn allocator(&mut self, number: u32) -> &mut Allocator {
-        &mut self.allocators.all[number as usize]
-    }
-
-    /// Packets of `agent` are recorded as those of `flow`.
-    pub(crate) fn record_as(&mut self, agent: u32, flow: u32) {
-        self.tap.flows.insert(agent, flow);
-    }
-
     #[cold]
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
@@ -276,8 +222,8 @@ impl Wire {
             self.tap.records.push(PacketRecord {
                 at: self.now,
                 node,
-                flow: *self.tap.flows.get(&agent).unwrap_or(&agent),
-                to_server: port & 1 == SERVER,
+                flow: agent,
+                to_server: port == SERVER,
                 size,
                 body,
             });
@@ -287,7 +233,7 @@ impl Wire {
 
 /// The port of a flow's client.
 pub(crate) const CLIENT: u32 = 0;
-/// The port of a flow's server. Packets towards a server have odd ports, here and in between.
+/// The port of a flow's server.
 pub(crate) const SERVER: u32 = 1;
 
 /// Makes paths: one table entry for all flows between the same nodes.
@@ -301,7 +247,10 @@ impl PathTable {
     pub(crate) fn find(&mut self, wire: &mut Wire, network: &Network, from: NodeId, to: NodeId) -> Option<Path> {
         *self.known.entry((from, to)).or_insert_with(|| {
             let directions = network.path(from, to).filter(|directions| !directions.is_empty())?;
-            Some(wire.add_path(&directions))
+            let path = Path(wire.paths.len() as u32);
+            wire.paths.extend(directions.iter().map(|direction| direction.index() as u32));
+            wire.paths.push(END);
+            Some(path)
         })
     }
 }
