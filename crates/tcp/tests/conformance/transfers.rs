@@ -8,7 +8,7 @@ use tcp::recovery::RECOVERIES;
 use tcp::{Config, Flags, Profile, RecoveryKind};
 use units::{Duration, Probability, Rate};
 
-const PROFILES: [Profile; 2] = [Profile::Rfc, Profile::Linux];
+const PROFILES: [Profile; 3] = [Profile::Rfc, Profile::Linux, Profile::Ns2];
 
 fn hop(loss: f64, seed: u64) -> LinkConfig {
     LinkConfig {
