@@ -1,4 +1,5 @@
 //! Two connections over a chain of links, in virtual time.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use link::{Link, LinkConfig, Outcome, Packet};
 use std::sync::Arc;
