@@ -1,6 +1,8 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
-use crate::packet::{Packet, Parcel, ParcelId, Parcels};
+use crate::gateway::SplitFlows;
+use crate::heads::Heads;
+use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
 use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
@@ -20,12 +22,14 @@ pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
     pub(crate) parcels: Parcels,
+    /// What the datagrams of gateways say.
+    pub(crate) heads: Heads,
     /// For each link that duplicates, the parcel of the packet that came out last: the next to come may be its copy.
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
     /// When each link has something to say: one pending event for each, however much is on the way.
     arrivals: Tournament,
-    /// When each timer goes off.
+    /// One deadline for each timer; see [`Wire::arm`].
     timers: Tournament,
     /// The directions of links that packets take, path after path, each ended by `END`.
     paths: Vec<u32>,
@@ -43,6 +47,7 @@ struct Tap {
     /// Whether each node is watched.
     nodes: Vec<bool>,
     records: Vec<PacketRecord>,
+    pairs: SplitFlows,
 }
 
 /// What happens next.
@@ -51,13 +56,13 @@ pub(crate) enum Event {
     Delivery(ParcelId),
     /// A packet was dropped, or sent on by a router.
     Passage,
-    /// A timer, by number, is due: it stays so until it is [set](Wire::set_timer).
+    /// A timer, by number, is due: it stays so until it is [reset](Wire::reset).
     Timer(u32),
 }
 
 impl Wire {
     /// An idle network with `timers` timers; packets at the nodes `watched` are recorded.
-    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId]) -> Self {
+    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId], pairs: SplitFlows) -> Self {
         let directions = network.directions();
         let links = directions
             .iter()
@@ -71,6 +76,7 @@ impl Wire {
             now: Instant::ZERO,
             links,
             parcels: Parcels::default(),
+            heads: Heads::default(),
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: Tournament::new(directions.len()),
@@ -79,7 +85,7 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
-            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new() },
+            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
         }
     }
 
@@ -108,6 +114,7 @@ impl Wire {
     pub(crate) fn memory(&self) -> usize {
         size_of::<(Instant, Packet)>() * self.parcels.len()
             + self.parcels.memory()
+            + self.heads.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
     }
@@ -141,6 +148,9 @@ impl Wire {
         let mut packet = match outcome {
             Some(Outcome::Departure { packet, .. }) => packet,
             Some(Outcome::Drop { packet, .. }) => {
+                if let Body::Datagram(id) = self.parcels.get(packet.parcel).body {
+                    self.heads.take(id);
+                }
                 self.parcels.release(packet.parcel);
                 return Event::Passage;
             }
@@ -198,25 +208,29 @@ impl Wire {
         }
     }
 
-    /// Sets a timer, or stops it with a time in the far future.
+    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: whoever owns it
+    /// sees then that it is not due and arms it again, so that a deadline that keeps moving into the future (as that of
+    /// a retransmission) costs nothing.
     #[inline]
-    pub(crate) fn set_timer(&mut self, timer: u32, at: Instant) {
-        self.timers.set(timer, at.max(self.now));
+    pub(crate) fn arm(&mut self, timer: u32, deadline: Instant) {
+        if deadline < self.timers.at(timer) {
+            self.timers.set(timer, deadline.max(self.now));
+        }
+    }
+
+    /// Sets a timer that was due.
+    #[inline]
+    pub(crate) fn reset(&mut self, timer: u32, deadline: Instant) {
+        self.timers.set(timer, deadline.max(self.now));
     }
 
     #[cold]
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
-            let Parcel { agent, port, body } = *self.parcels.get(packet.parcel);
-            let size = Bytes::new(packet.size);
-            self.tap.records.push(PacketRecord {
-                at: self.now,
-                node,
-                flow: agent,
-                to_server: port == SERVER,
-                size,
-                body,
-            });
+            let parcel = self.parcels.get(packet.parcel);
+            let ((flow, to_server), body) = (self.tap.pairs.flow(parcel), parcel.body);
+            let (at, size) = (self.now, Bytes::new(packet.size));
+            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, body });
         }
     }
 }
