@@ -88,8 +88,21 @@ impl State {
     }
 
     /// The window in whole packets.
+    #[inline]
     pub(super) fn whole_window(&self) -> u64 {
-        (self.cwnd as u64 + self.inflation).min(self.window)
+        (u64::from(self.cwnd as u32) + self.inflation).min(self.window)
+    }
+
+    /// An acknowledgement could let more leave than is known to be available.
+    #[inline]
+    pub(super) fn may_run_out(&self) -> bool {
+        self.available <= self.high + self.window
+    }
+
+    /// Nothing leaves any more in this event.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        self.burst == 0 && self.forced.is_none()
     }
 
     /// The window opens by one acknowledgement, whether it was in use or not.
