@@ -182,14 +182,13 @@ impl Sender {
         if edge > self.edge {
             self.edge = edge;
             self.persist = None;
-            if self.agent.state.may_run_out() {
-                self.supply();
-            }
         }
         let una = self.packets.una();
         let is_pure = segment.len == 0 && !segment.has(Flags::FIN) && self.agent.state.has_outstanding();
         if segment.ack > una || is_pure {
             self.digest(now, segment);
+        } else {
+            self.supply();
         }
     }
 
@@ -197,6 +196,9 @@ impl Sender {
         let is_old = segment.ack < self.packets.una();
         let before = self.agent.state.una;
         let una = self.packets.acknowledge(segment.ack);
+        if self.agent.state.may_run_out(una) {
+            self.supply();
+        }
         let mut sacked = [(0, 0); BLOCKS];
         let mut blocks = 0;
         if !segment.has(Flags::NACK) {

@@ -93,10 +93,10 @@ impl State {
         (u64::from(self.cwnd as u32) + self.inflation).min(self.window)
     }
 
-    /// An acknowledgement could let more leave than is known to be available.
+    /// Whether the window could reach beyond what is known to be available, now that packets before `una` have arrived.
     #[inline]
-    pub(super) fn may_run_out(&self) -> bool {
-        self.available <= self.high + self.window
+    pub(super) fn may_run_out(&self, una: u64) -> bool {
+        self.available <= una + self.window
     }
 
     /// Nothing leaves any more in this event.
