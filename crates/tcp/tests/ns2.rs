@@ -207,7 +207,7 @@ fn a_reader_that_pauses_holds_the_sender_back() {
         let mut read = 0;
         for _ in 0..10_000 {
             while let Some(segment) = client.poll_transmit(now) {
-                now = now + Duration::from_millis(1);
+                now += Duration::from_millis(1);
                 server.handle_segment(now, &segment);
                 while let Some(answer) = server.poll_transmit(now) {
                     client.handle_segment(now, &answer);
