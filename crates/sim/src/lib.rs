@@ -18,7 +18,9 @@ mod wire;
 
 pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
-pub use gateway::{GatewayConfig, GatewayError, GatewayReport, Protocol, SessionReport, StreamReport, Transport};
+pub use gateway::{
+    GatewayConfig, GatewayError, GatewayReport, HopReport, Protocol, SessionReport, StreamReport, Transport,
+};
 pub use heads::DatagramId;
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use packet::{Body, PacketRecord};

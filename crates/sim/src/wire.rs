@@ -3,6 +3,7 @@
 use crate::gateway::SplitFlows;
 use crate::heads::Heads;
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::satpep2003::{Allocator, Division};
 use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
@@ -37,7 +38,17 @@ pub(crate) struct Wire {
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
     pub(crate) flow_samples: Vec<FlowSample>,
+    /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
+    is_watched: bool,
     tap: Tap,
+    allocators: Allocators,
+}
+
+/// What divides links among connections, and the direction that each measures.
+#[derive(Debug, Default)]
+struct Allocators {
+    all: Vec<Allocator>,
+    directions: Vec<Option<u32>>,
 }
 
 /// Records packets at chosen nodes.
@@ -85,6 +96,8 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
+            is_watched: !watched.is_empty(),
+            allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
             tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
         }
     }
@@ -108,6 +121,14 @@ impl Wire {
     /// Takes the packets recorded.
     pub(crate) fn take_records(&mut self) -> Vec<PacketRecord> {
         std::mem::take(&mut self.tap.records)
+    }
+
+    /// Adds a path over these links.
+    pub(crate) fn add_path(&mut self, directions: &[DirectionId]) -> Path {
+        let path = Path(self.paths.len() as u32);
+        self.paths.extend(directions.iter().map(|direction| direction.index() as u32));
+        self.paths.push(END);
+        path
     }
 
     /// Bytes that packets under way and records occupy, roughly.
@@ -159,8 +180,8 @@ impl Wire {
         if self.duplicates[direction as usize] {
             packet.parcel = self.own(direction, packet.parcel);
         }
-        if self.tap.on {
-            self.record(self.ends[direction as usize], &packet);
+        if self.is_watched {
+            self.watch(direction, &packet);
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
@@ -224,6 +245,32 @@ impl Wire {
         self.timers.set(timer, deadline.max(self.now));
     }
 
+    #[inline(never)]
+    fn watch(&mut self, direction: u32, packet: &Packet) {
+        if self.tap.on {
+            self.record(self.ends[direction as usize], packet);
+        }
+        if let Some(allocator) = self.allocators.directions[direction as usize] {
+            self.allocators.all[allocator as usize].on_packet(self.now, link::Packet::size(packet));
+        }
+    }
+
+    /// What divides this direction of a link: the one there is, or a new one. Returns its number.
+    pub(crate) fn divide(&mut self, direction: DirectionId, division: Division) -> u32 {
+        self.is_watched = true;
+        let Allocators { all, directions } = &mut self.allocators;
+        *directions[direction.index()].get_or_insert_with(|| {
+            all.push(Allocator::new(division));
+            all.len() as u32 - 1
+        })
+    }
+
+    /// An allocator by its number.
+    #[inline]
+    pub(crate) fn allocator(&mut self, number: u32) -> &mut Allocator {
+        &mut self.allocators.all[number as usize]
+    }
+
     #[cold]
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
@@ -251,10 +298,7 @@ impl PathTable {
     pub(crate) fn find(&mut self, wire: &mut Wire, network: &Network, from: NodeId, to: NodeId) -> Option<Path> {
         *self.known.entry((from, to)).or_insert_with(|| {
             let directions = network.path(from, to).filter(|directions| !directions.is_empty())?;
-            let path = Path(wire.paths.len() as u32);
-            wire.paths.extend(directions.iter().map(|direction| direction.index() as u32));
-            wire.paths.push(END);
-            Some(path)
+            Some(wire.add_path(&directions))
         })
     }
 }

@@ -3,11 +3,13 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | what a pair is, which flows it splits, what it reports |
+//! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
 //! | `leg.rs` | one TCP connection of a gateway |
 //! | `relays.rs` | a pair that speaks the satellite transport |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
 
+mod assigned;
 mod leg;
 mod relays;
 mod session;
@@ -15,6 +17,7 @@ mod splices;
 
 use crate::agent::TIMERS;
 use crate::packet::{Body, Parcel};
+use crate::satpep2003::Satpep2003;
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
 use crate::{FlowConfig, Network, NodeId, Traffic};
 use serde::Serialize;
@@ -22,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
 
+use assigned::Assigned;
 pub(crate) use leg::Address;
 use relays::Relays;
 use splices::Splices;
@@ -46,6 +50,8 @@ pub struct GatewayConfig {
 pub enum Protocol {
     /// bentpipe's own transport, run by the code of its gateways in one session that is up when the simulation begins.
     Satpep(Transport),
+    /// SaTPEP as its paper has it: a connection for each that is split, with windows that the receiving gateway assigns.
+    Satpep2003(Box<Satpep2003>),
     /// TCP: a connection for each that is split.
     Tcp(Arc<tcp::Config>),
 }
@@ -117,6 +123,7 @@ impl GatewayConfig {
 #[derive(Debug)]
 pub(crate) enum Gateway {
     Relays(Box<Relays>),
+    Assigned(Box<Assigned>),
     Splices(Box<Splices>),
 }
 
@@ -244,6 +251,9 @@ impl Gateway {
             Protocol::Satpep(transport) => {
                 Relays::new(config, transport, splits, site).map(|relays| Gateway::Relays(Box::new(relays)))
             }
+            Protocol::Satpep2003(protocol) => {
+                Assigned::new(config, protocol, splits, site).map(|pair| Gateway::Assigned(Box::new(pair)))
+            }
             Protocol::Tcp(satellite) => {
                 Splices::new(config, satellite, splits, site).map(|splices| Gateway::Splices(Box::new(splices)))
             }
@@ -253,6 +263,7 @@ impl Gateway {
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
         match self {
             Gateway::Relays(relays) => relays.handle_packet(wire, parcel),
+            Gateway::Assigned(pair) => pair.handle_packet(wire, parcel),
             Gateway::Splices(splices) => splices.handle_packet(wire, parcel),
         }
     }
@@ -261,6 +272,7 @@ impl Gateway {
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
         match self {
             Gateway::Relays(relays) => relays.handle_timeout(wire, timer),
+            Gateway::Assigned(pair) => pair.handle_timeout(wire, timer),
             Gateway::Splices(splices) => splices.handle_timeout(wire, timer),
         }
     }
@@ -269,18 +281,20 @@ impl Gateway {
     pub(crate) fn memory(&self) -> usize {
         match self {
             Gateway::Relays(relays) => relays.memory(),
+            Gateway::Assigned(pair) => pair.memory(),
             Gateway::Splices(splices) => splices.memory(),
         }
     }
 
     pub(crate) fn report(&self, config: &GatewayConfig, flows: &[FlowConfig]) -> GatewayReport {
-        let (streams, sessions) = match self {
-            Gateway::Relays(relays) => (relays.streams(), relays.sessions()),
-            Gateway::Splices(splices) => (splices.streams(), Vec::new()),
+        let (streams, sessions, hop) = match self {
+            Gateway::Relays(relays) => (relays.streams(), relays.sessions(), None),
+            Gateway::Assigned(pair) => (pair.streams(), Vec::new(), Some(pair.hop())),
+            Gateway::Splices(splices) => (splices.streams(), Vec::new(), None),
         };
         let named =
             |(flow, stream): (u32, StreamReport)| StreamReport { flow: flows[flow as usize].name.clone(), ..stream };
-        GatewayReport { name: config.name.clone(), streams: streams.into_iter().map(named).collect(), sessions }
+        GatewayReport { name: config.name.clone(), streams: streams.into_iter().map(named).collect(), sessions, hop }
     }
 }
 
@@ -293,6 +307,19 @@ pub struct GatewayReport {
     pub streams: Vec<StreamReport>,
     /// What each end of the satellite transport's session counted; empty where TCP is spoken.
     pub sessions: Vec<SessionReport>,
+    /// What both gateways sent to one another over SaTPEP's connections; null where something else is spoken.
+    pub hop: Option<HopReport>,
+}
+
+/// What both gateways of a pair sent to one another over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct HopReport {
+    /// Data packets, retransmissions included.
+    pub data_packets: u64,
+    /// Data packets that were sent again.
+    pub retransmissions: u64,
+    /// Expiries of retransmission timers.
+    pub rtos: u64,
 }
 
 /// What passed through a pair for one flow.
