@@ -29,6 +29,14 @@ impl<'a> IpBatch<'a> {
         self
     }
 
+    /// Adds commands.
+    pub fn add_all(&mut self, commands: impl IntoIterator<Item = String>) -> &mut Self {
+        for command in commands {
+            self.add(command);
+        }
+        self
+    }
+
     /// Adds a pair of virtual Ethernet interfaces: `name` here, `peer_name` in `peer`, both down.
     pub fn add_veth(&mut self, name: &str, peer: &'a Namespace, peer_name: &str) -> &mut Self {
         self.others.push(peer);

@@ -51,6 +51,16 @@ pub struct Workload {
     pub seed: u64,
 }
 
+impl Workload {
+    fn socket_options(&self) -> SocketOptions {
+        SocketOptions {
+            congestion_control: self.congestion_control.clone(),
+            timeout: self.timeout,
+            ..SocketOptions::default()
+        }
+    }
+}
+
 /// The two hosts of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
@@ -73,6 +83,8 @@ pub struct Flow {
     pub verified: bool,
     /// Arrivals, counted from `start`.
     pub trace: Trace,
+    /// Segments that the sender sent again (unknown, and 0, where the data did not verify).
+    pub retransmitted_segments: u32,
 }
 
 impl Flow {
@@ -90,33 +102,49 @@ impl Flow {
 /// Port of the first flow's server; each flow has a port of its own, which tells them apart.
 const FIRST_PORT: u16 = 7000;
 
+/// A flow to be run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// Its hosts.
+    pub ends: Ends<'a>,
+    /// What it moves, and how.
+    pub workload: &'a Workload,
+    /// How long after the start of the experiment it starts.
+    pub start: Duration,
+}
+
 /// Runs one flow for each of `ends`, all starting together, and waits until the last has ended.
 ///
 /// # Errors
 /// If a flow fails (one whose data does not verify has not failed).
 pub fn run(ends: &[Ends<'_>], workload: &Workload) -> Result<Vec<Flow>, Error> {
-    let options = SocketOptions {
-        congestion_control: workload.congestion_control.clone(),
-        timeout: workload.timeout,
-        ..SocketOptions::default()
-    };
-    let (workload, options) = (workload, &options);
+    let plans: Vec<_> = ends.iter().map(|ends| Plan { ends: *ends, workload, start: Duration::ZERO }).collect();
+    run_plans(&plans)
+}
+
+/// Runs flows that start at times of their own, and waits until the last has ended.
+///
+/// # Errors
+/// If a flow fails (one whose data does not verify has not failed).
+pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
     let mut listeners = Vec::new();
-    for (port, ends) in (FIRST_PORT..).zip(ends) {
+    for (port, Plan { ends, workload, .. }) in (FIRST_PORT..).zip(plans) {
+        let options = workload.socket_options();
         let address = SocketAddr::new(ends.server.host_address(workload.family), port);
-        let listener = ends.server.host.run(|| listen(address, options))??;
+        let listener = ends.server.host.run(|| listen(address, &options))??;
         // accept() gives up, too, so that a client which never comes does not hang the experiment.
         socket2::SockRef::from(&listener).set_read_timeout(Some(options.timeout.into())).map_err(Error::failed)?;
-        listeners.push((listener, address));
+        listeners.push((listener, address, options));
     }
     // By then every thread waits, however slow the machine is at starting them.
-    let together = Instant::now() + std::time::Duration::from_millis(20 + ends.len() as u64);
+    let together = Instant::now() + std::time::Duration::from_millis(20 + plans.len() as u64);
     thread::scope(|scope| {
         let mut flows = Vec::new();
-        for ((listener, address), ends) in listeners.into_iter().zip(ends) {
-            let server = spawn(scope, move || run_server(&listener, workload, options))?;
-            let client = ends.client;
-            let client = spawn(scope, move || run_client(client, address, together, workload, options))?;
+        for ((listener, address, options), plan) in listeners.into_iter().zip(plans) {
+            let (workload, server_options) = (plan.workload, options.clone());
+            let server = spawn(scope, move || run_server(&listener, workload, &server_options))?;
+            let (client, start) = (plan.ends.client, together + plan.start.into());
+            let client = spawn(scope, move || run_client(client, address, start, workload, &options))?;
             flows.push((client, server));
         }
         let ended: Vec<_> = flows.into_iter().map(|(client, server)| (join(client), join(server))).collect();
@@ -143,6 +171,8 @@ struct End {
     start: Instant,
     /// What arrived, at the end that receives.
     received: Option<crate::transfer::Received>,
+    /// Segments sent again, at the end that sends.
+    retransmitted_segments: u32,
 }
 
 fn run_client(
@@ -156,44 +186,47 @@ fn run_client(
         thread::sleep(together.saturating_duration_since(Instant::now()));
         connect(server, options)
     })??;
-    let received = match workload.direction {
-        Direction::Up => {
-            send_all(&mut stream, workload)?;
-            None
-        }
+    match workload.direction {
+        Direction::Up => send_all(&mut stream, start, workload),
         Direction::Down => {
             request(&mut stream)?;
-            Some(receive(&mut stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?)
+            receive_all(&mut stream, start, workload)
         }
-    };
-    Ok(End { start, received })
+    }
 }
 
 fn run_server(listener: &TcpListener, workload: &Workload, options: &SocketOptions) -> Result<End, Error> {
     let (mut stream, _, start) = accept(listener, options)?;
-    let received = match workload.direction {
-        Direction::Up => Some(receive(&mut stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?),
+    match workload.direction {
+        Direction::Up => receive_all(&mut stream, start, workload),
         Direction::Down => {
             await_request(&mut stream)?;
-            send_all(&mut stream, workload)?;
-            None
+            send_all(&mut stream, start, workload)
         }
-    };
-    Ok(End { start, received })
+    }
 }
 
 /// Sends, and does not mind if the receiver's verdict is bad: the receiver says so itself.
-fn send_all(stream: &mut std::net::TcpStream, workload: &Workload) -> Result<(), Error> {
+fn send_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
     let mut content = Content::random(workload.size, workload.seed);
     match send(stream, &mut content, workload.checksum, &mut |_| {}) {
-        Ok(_) | Err(crate::transfer::TransferError::NotVerified) => Ok(()),
+        Ok(sent) => Ok(End { start, received: None, retransmitted_segments: sent.retransmitted_segments }),
+        Err(crate::transfer::TransferError::NotVerified) => {
+            Ok(End { start, received: None, retransmitted_segments: 0 })
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+fn receive_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
+    let received = receive(stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?;
+    Ok(End { start, received: Some(received), retransmitted_segments: 0 })
 }
 
 /// One flow from what its two ends know.
 fn combine(client: End, server: End) -> Result<Flow, Error> {
     let start = client.start;
+    let retransmitted_segments = client.retransmitted_segments + server.retransmitted_segments;
     let received = client.received.or(server.received).ok_or_else(|| Error::failed("neither end received"))?;
     Ok(Flow {
         start,
@@ -201,5 +234,6 @@ fn combine(client: End, server: End) -> Result<Flow, Error> {
         bytes: received.bytes,
         verified: received.verified,
         trace: received.trace.counted_from(start),
+        retransmitted_segments,
     })
 }

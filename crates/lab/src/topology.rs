@@ -55,6 +55,7 @@ pub struct Site {
     pub host: Namespace,
     /// Where `bentpipe gateway` runs, if it does; else a router.
     pub gateway: Namespace,
+    has_ipv6: bool,
 }
 
 /// A network that exists until it is dropped.
@@ -93,30 +94,44 @@ const ROUTER_SYSCTLS: &[(&str, &str)] = &[("ipv4/ip_forward", "1"), ("ipv6/conf/
 const SILENT_SYSCTLS: &[(&str, &str)] = &[("ipv6/conf/all/disable_ipv6", "1"), ("ipv6/conf/default/disable_ipv6", "1")];
 
 impl Site {
-    fn new(number: u8) -> Result<Self, Error> {
-        let site = Self { number, host: Namespace::new()?, gateway: Namespace::new()? };
+    fn new(number: u8, has_ipv6: bool) -> Result<Self, Error> {
+        let site = Self { number, host: Namespace::new()?, gateway: Namespace::new()?, has_ipv6 };
         for namespace in [&site.host, &site.gateway] {
             set_sysctls(namespace, HOST_SYSCTLS)?;
         }
         set_sysctls(&site.gateway, ROUTER_SYSCTLS)?;
+        if !has_ipv6 {
+            for namespace in [&site.host, &site.gateway] {
+                set_sysctls(namespace, SILENT_SYSCTLS)?;
+            }
+        }
         IpBatch::new(&site.host)
             .add_veth(HOST_INTERFACE, &site.gateway, LAN_INTERFACE)
             .add("link set lo up")
             .add(format!("link set {HOST_INTERFACE} up"))
             .add(format!("address add {}/24 dev {HOST_INTERFACE}", site.host_address(Family::V4)))
-            .add(format!("address add {}/64 dev {HOST_INTERFACE} nodad", site.host_address(Family::V6)))
+            .add_all(
+                site.for_ipv6(format!("address add {}/64 dev {HOST_INTERFACE} nodad", site.host_address(Family::V6))),
+            )
             .run()?;
         IpBatch::new(&site.gateway)
             .add("link set lo up")
             .add(format!("link set {LAN_INTERFACE} up"))
             .add(format!("address add {}/24 dev {LAN_INTERFACE}", site.lan_address(Family::V4, 1)))
-            .add(format!("address add {}/64 dev {LAN_INTERFACE} nodad", site.lan_address(Family::V6, 1)))
+            .add_all(
+                site.for_ipv6(format!("address add {}/64 dev {LAN_INTERFACE} nodad", site.lan_address(Family::V6, 1))),
+            )
             .run()?;
         IpBatch::new(&site.host)
             .add(format!("route add default via {}", site.lan_address(Family::V4, 1)))
-            .add(format!("route add ::/0 via {}", site.lan_address(Family::V6, 1)))
+            .add_all(site.for_ipv6(format!("route add ::/0 via {}", site.lan_address(Family::V6, 1))))
             .run()?;
         Ok(site)
+    }
+
+    /// The command, if the site speaks IPv6.
+    fn for_ipv6(&self, command: String) -> Option<String> {
+        self.has_ipv6.then_some(command)
     }
 
     /// The host's address.
@@ -143,7 +158,10 @@ impl Site {
         IpBatch::new(&self.gateway)
             .add(format!("link set {SATELLITE_INTERFACE} up"))
             .add(format!("address add {}/24 dev {SATELLITE_INTERFACE}", self.satellite_address(Family::V4)))
-            .add(format!("address add {}/64 dev {SATELLITE_INTERFACE} nodad", self.satellite_address(Family::V6)))
+            .add_all(self.for_ipv6(format!(
+                "address add {}/64 dev {SATELLITE_INTERFACE} nodad",
+                self.satellite_address(Family::V6)
+            )))
             .run()?;
         Ok(())
     }
@@ -155,7 +173,7 @@ impl Site {
             let [v4, v6] = other.networks();
             batch
                 .add(format!("route add {v4} via {}", other.satellite_address(Family::V4)))
-                .add(format!("route add {v6} via {}", other.satellite_address(Family::V6)));
+                .add_all(self.for_ipv6(format!("route add {v6} via {}", other.satellite_address(Family::V6))));
         }
         Ok(batch.run()?)
     }
@@ -164,7 +182,7 @@ impl Site {
     fn route_everything(&self, other: &Site) -> Result<(), Error> {
         IpBatch::new(&self.gateway)
             .add(format!("route add default via {}", other.satellite_address(Family::V4)))
-            .add(format!("route add ::/0 via {}", other.satellite_address(Family::V6)))
+            .add_all(self.for_ipv6(format!("route add ::/0 via {}", other.satellite_address(Family::V6))))
             .run()?;
         Ok(())
     }
@@ -188,11 +206,24 @@ impl Topology {
     /// # Errors
     /// If the numbers make no network, the machine lacks something, or the links make no link.
     pub fn new(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
+        Self::with_families(terminals, satellite, true)
+    }
+
+    /// As [`Topology::new`], without IPv6: then only the packets of flows cross the satellite, and drop lists count those.
+    ///
+    /// # Errors
+    /// As [`Topology::new`].
+    pub fn without_ipv6(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
+        Self::with_families(terminals, satellite, false)
+    }
+
+    fn with_families(terminals: usize, satellite: Option<Satellite>, has_ipv6: bool) -> Result<Self, Error> {
         if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && satellite.is_none()) {
             return Err(Error::Input(format!("a hub has 1 to {} terminals, not {terminals}", Self::MAX_TERMINALS)));
         }
-        let hub = Site::new(0)?;
-        let terminals = (1..=terminals as u8).map(Site::new).collect::<Result<Vec<_>, _>>()?;
+        let hub = Site::new(0, has_ipv6)?;
+        let terminals =
+            (1..=terminals as u8).map(|number| Site::new(number, has_ipv6)).collect::<Result<Vec<_>, _>>()?;
         let satellite = match satellite {
             None => {
                 IpBatch::new(&hub.gateway)
@@ -214,6 +245,15 @@ impl Topology {
     /// What the satellite has carried so far (`up` is the return link, `down` the forward link); `None` without one.
     pub fn satellite_report(&self) -> Option<Report> {
         self.satellite.as_ref().map(|satellite| satellite.monitor.report())
+    }
+
+    /// Writes sysctls (paths below /proc/sys/net, and values) at every host.
+    ///
+    /// # Errors
+    /// If one does not exist or may not be written.
+    pub fn set_host_sysctls(&self, settings: &[(&str, &str)]) -> Result<(), Error> {
+        let sites = self.terminals.iter().chain([&self.hub]);
+        Ok(sites.map(|site| &site.host).try_for_each(|host| set_sysctls(host, settings))?)
     }
 
     /// Stops the satellite and returns what it carried.

@@ -1,6 +1,6 @@
 //! A connection: handshake, transfer both ways, close.
 
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::control::{LossState, Window};
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
@@ -48,6 +48,8 @@ struct Handshake {
     expiries: u32,
     /// How often the SYN has left: a round-trip time can be told only where it was once (Karn).
     sent: u32,
+    /// The handshake's last segment leaves next, without data.
+    answers_alone: bool,
     /// A reset leaves next, with this sequence number.
     reset: Option<u64>,
 }
@@ -199,6 +201,8 @@ impl Connection {
             self.sender.on_ack(now, segment);
             if !self.config.bare {
                 self.receiver.acknowledge_now();
+                // Linux answers before the application learns that it is connected.
+                self.handshake.answers_alone = self.config.profile == Profile::Linux;
             }
         }
     }
@@ -308,7 +312,8 @@ impl Connection {
             return Some(self.syn(now, 0));
         }
         // Where arrivals are counted, each has an acknowledgement of its own.
-        if self.config.satpep && self.state == State::Established && self.receiver.is_ack_due(now) {
+        let is_alone = std::mem::take(&mut self.handshake.answers_alone) || self.config.satpep;
+        if is_alone && self.state == State::Established && self.receiver.is_ack_due(now) {
             let seq = self.sender.nxt();
             return Some(self.segment(now, seq, 0, Flags::ACK));
         }

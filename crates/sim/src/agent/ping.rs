@@ -73,7 +73,7 @@ impl Ping {
                     return self.end();
                 }
             }
-            Body::Tcp(_) | Body::Udp { .. } | Body::Datagram(_) => {}
+            Body::Tcp(_) | Body::Udp { .. } => {}
         }
         Progress::GoesOn
     }

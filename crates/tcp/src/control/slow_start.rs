@@ -71,7 +71,7 @@ impl Exit {
     }
 }
 
-/// HyStart as in Linux 6.x (`tcp_cubic.c`; Ha and Rhee, Computer Networks 55(9), 2011): slow start ends when a train of
+/// HyStart as in Linux 6.14 and later, whose rounds are counted from the start of the connection (`tcp_cubic.c`; Ha and Rhee, Computer Networks 55(9), 2011): slow start ends when a train of
 /// closely spaced acknowledgements lasts half the smallest round-trip time, or when the delay rises.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HyStart {
@@ -95,11 +95,14 @@ impl HyStart {
         let Some(rtt) = ack.rtt else { return };
         let delay_min = self.delay_min.map_or(rtt, |min| min.min(rtt));
         self.delay_min = Some(delay_min);
-        if self.is_found || !window.in_slow_start() || window.cwnd < Self::LOW_WINDOW {
+        if self.is_found || !window.in_slow_start() {
             return;
         }
         if ack.una > self.round_end {
             self.start_round(ack);
+        }
+        if window.cwnd < Self::LOW_WINDOW {
+            return;
         }
         self.is_found = self.is_train_long(ack, delay_min, window) | self.is_delay_raised(rtt, delay_min);
         if self.is_found {
@@ -263,9 +266,9 @@ mod tests {
     #[test]
     fn both_end_slow_start_without_a_loss() {
         assert_eq!(slow_start_end(SlowStartExit::None), f64::INFINITY);
-        // Linux's rounds start in the middle of a flight, where a queue of 16 ms stands early: long before the path is full.
+        // A queue of 16 ms stands at the start of a round once the path is full.
         let hystart = slow_start_end(SlowStartExit::LinuxHyStart);
-        assert!((100.0..=500.0).contains(&hystart), "{hystart}");
+        assert!((500.0..=700.0).contains(&hystart), "{hystart}");
         let plus_plus = slow_start_end(SlowStartExit::HyStartPlusPlus);
         assert!((500.0..=4000.0).contains(&plus_plus), "{plus_plus}");
     }
