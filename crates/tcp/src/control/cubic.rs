@@ -137,9 +137,7 @@ impl Cubic {
         let epoch = self.state.epoch.get_or_insert_with(|| Epoch::new(ack.now, window.cwnd, w_max, rules));
         let elapsed = ack.now.since(epoch.start).as_secs_f64();
         if rules.is_linux {
-            let at = elapsed + self.min_rtt.as_secs_f64();
-            window.cwnd +=
-                Self::linux_growth(epoch, ack.now, self.min_rtt, at, acked, w_max, rules, window.cwnd.floor());
+            window.cwnd += Self::linux_growth(epoch, ack, acked, self.min_rtt, w_max, rules, window.cwnd.floor());
             return;
         }
         let gain = if epoch.friendly >= prior { 1.0 } else { rules.friendly_gain };
@@ -153,20 +151,20 @@ impl Cubic {
         }
     }
 
-    /// Segments by which `acked` more open a window of `cwnd`, `at` seconds along the function: towards the function or
-    /// Reno's estimate, whichever is further, at most one for two acknowledged; and slowly where the window is above both.
+    /// Segments by which `acked` more open a window of `cwnd`: towards the function or Reno's estimate, whichever is
+    /// further, at most one for two acknowledged; and slowly where the window is above both.
     fn linux_growth(
         epoch: &mut Epoch,
-        now: Instant,
-        min_rtt: Duration,
-        at: f64,
+        ack: &Ack,
         acked: f64,
+        min_rtt: Duration,
         w_max: f64,
         rules: &Rules,
         cwnd: f64,
     ) -> f64 {
         epoch.steps.friendly_credit += acked;
-        if epoch.steps.is_stale(now, cwnd, min_rtt) {
+        if epoch.steps.is_stale(ack.now, cwnd, min_rtt) {
+            let at = (ack.now.since(epoch.start) + min_rtt).as_secs_f64();
             let offset = (epoch.window(at, rules) - epoch.origin).trunc();
             let ahead = epoch.origin.floor() + offset - cwnd;
             let mut count = if ahead > 0.0 { cwnd / ahead } else { 100.0 * cwnd };
@@ -181,7 +179,7 @@ impl Cubic {
                 count = count.min(cwnd / (epoch.friendly - cwnd));
             }
             epoch.steps.count = count.floor().max(2.0);
-            epoch.steps.found = Some((now, cwnd));
+            epoch.steps.found = Some((ack.now, cwnd));
         }
         epoch.steps.growth(acked)
     }
