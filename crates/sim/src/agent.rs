@@ -8,6 +8,7 @@ mod udp;
 use self::ping::Ping;
 use self::tcp::Tcp;
 use self::udp::Udp;
+use crate::gateway::Address;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
@@ -111,6 +112,8 @@ pub(crate) struct Place {
     pub(crate) nodes: [NodeId; 2],
     /// The paths that start at each.
     pub(crate) paths: [Path; 2],
+    /// Who is at the end of each: the other end, or a gateway in its place.
+    pub(crate) peers: [Address; 2],
 }
 
 /// Timers of an agent: one for each end, by its port, and one for the application.
@@ -119,10 +122,11 @@ pub(crate) const TIMERS: u32 = 3;
 pub(crate) const APPLICATION: u32 = 2;
 
 impl Place {
-    /// Sends a packet from the end `port` to the other.
+    /// Sends a packet from the end `port` to its peer.
     #[inline(always)]
     pub(crate) fn send(&self, wire: &mut Wire, port: u32, size: u32, body: Body) {
-        let parcel = Parcel { agent: self.agent, port: port ^ 1, body };
+        let to = self.peers[port as usize];
+        let parcel = Parcel { agent: to.agent, port: to.port, body };
         wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
     }
 

@@ -69,7 +69,12 @@ impl FlowConfig {
 impl Traffic {
     fn validate(&self) -> Result<(), String> {
         match self {
-            Traffic::Tcp { application, .. } => application.validate(),
+            Traffic::Tcp { client, server, application } => {
+                for (end, config) in [("client", client), ("server", server)] {
+                    config.validate().map_err(|error| format!("`{end}`: {error}"))?;
+                }
+                application.validate()
+            }
             Traffic::Udp { rate, packet_size, on_off } => {
                 if *rate == Rate::ZERO {
                     return Err("`rate` 0bit/s never sends: it must be above zero".to_owned());

@@ -6,6 +6,8 @@
 mod agent;
 mod distribution;
 mod flow;
+mod gateway;
+mod heads;
 mod network;
 mod packet;
 mod report;
@@ -16,7 +18,11 @@ mod wire;
 
 pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
+pub use gateway::{
+    GatewayConfig, GatewayError, GatewayReport, HopReport, Protocol, SessionReport, StreamReport, Transport,
+};
+pub use heads::DatagramId;
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use packet::{Body, PacketRecord};
 pub use report::{FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped};
-pub use simulation::Simulation;
+pub use simulation::{SetupError, Simulation};

@@ -1,6 +1,7 @@
 //! What links carry.
 
 use crate::NodeId;
+use crate::heads::DatagramId;
 use units::{Bytes, Instant};
 
 /// A packet in the network as links see it: what it says stays where it is ([`Parcels`]) and is looked up at the end.
@@ -79,6 +80,8 @@ impl Parcels {
 pub enum Body {
     /// A TCP segment.
     Tcp(tcp::Segment),
+    /// A datagram of the satellite transport, from a gateway to its peer.
+    Datagram(DatagramId),
     /// A UDP datagram, by number.
     Udp {
         /// From 0.
@@ -107,9 +110,9 @@ pub struct PacketRecord {
     pub at: Instant,
     /// The node that saw it.
     pub node: NodeId,
-    /// The flow to which it belongs, by number.
+    /// The flow to which it belongs, by number; of a datagram between gateways, their pair's number after those of flows.
     pub flow: u32,
-    /// Whether it goes to the flow's server, not to its client.
+    /// Whether it goes to the flow's server, not to its client; of a datagram between gateways, to the pair's second node.
     pub to_server: bool,
     /// IP bytes.
     pub size: Bytes,

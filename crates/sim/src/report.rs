@@ -1,6 +1,6 @@
 //! What a simulation found.
 
-use crate::DirectionId;
+use crate::{DirectionId, GatewayReport};
 use serde::Serialize;
 use units::{Bytes, Duration, Instant};
 
@@ -15,6 +15,9 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Each direction of each link, in the order of their numbers.
     pub links: Vec<LinkReport>,
+    /// Each pair of gateways.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<GatewayReport>,
     /// Events: arrivals of packets and timers.
     pub events: u64,
     /// Packets with data that endpoints sent: TCP segments with payload (retransmissions too), UDP, echo requests.

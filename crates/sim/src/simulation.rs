@@ -1,11 +1,13 @@
 //! A run: from a network and flows to a report.
 
 use crate::agent::{Agent, Place, Progress, TIMERS};
+use crate::gateway::{Gateway, Site, SplitFlows};
+use crate::packet::ParcelId;
 use crate::tournament::NEVER;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
-    FlowConfig, FlowError, FlowSample, LinkReport, Network, NodeId, PacketRecord, QueueSample, Report, Settings,
-    Stopped,
+    FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NodeId, PacketRecord,
+    QueueSample, Report, Settings, Stopped,
 };
 use units::{Bytes, CounterRandom, Duration, Instant};
 
@@ -17,6 +19,10 @@ pub struct Simulation {
     settings: Settings,
     wire: Wire,
     agents: Vec<Agent>,
+    pairs: Vec<Gateway>,
+    /// The first timer of each pair of gateways, after those of flows.
+    pair_timers: Vec<u32>,
+    gateways: Vec<GatewayConfig>,
     /// Flows that have an end and have not come to it.
     unfinished: usize,
     events: u64,
@@ -26,6 +32,17 @@ pub struct Simulation {
     flow_ticks: Ticks,
     queue_ticks: Ticks,
     queue_samples: Vec<QueueSample>,
+}
+
+/// Why a simulation cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// For a flow.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// For a pair of gateways.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
 }
 
 /// Times at an interval, the first of them an interval after the start.
@@ -43,6 +60,7 @@ const EVENTS_BETWEEN_MEMORY_CHECKS: u64 = 1 << 16;
 enum Draws {
     Start = 0,
     Application = 1,
+    Gateway = 2,
 }
 
 impl Draws {
@@ -57,29 +75,56 @@ impl Simulation {
     ///
     /// # Errors
     /// Names the first flow that cannot be and says why: see [`FlowConfig::validate`]; also where two flows have one name.
-    pub fn new(network: Network, flows: Vec<FlowConfig>, settings: Settings) -> Result<Self, FlowError> {
-        let mut wire = Wire::new(&network, flows.len() * TIMERS as usize, &settings.record.packets_at);
+    pub fn new(network: Network, flows: Vec<FlowConfig>, settings: Settings) -> Result<Self, SetupError> {
+        Self::with_gateways(network, flows, Vec::new(), settings)
+    }
+
+    /// Ready to run, with pairs of gateways that split the TCP flows whose way passes both.
+    ///
+    /// # Errors
+    /// As for [`Simulation::new`]; also if a pair cannot be, or if two have one name.
+    pub fn with_gateways(
+        network: Network,
+        flows: Vec<FlowConfig>,
+        gateways: Vec<GatewayConfig>,
+        settings: Settings,
+    ) -> Result<Self, SetupError> {
+        let split = SplitFlows::new(&gateways, &network, &flows)?;
+        let (pair_timers, timers) = split.timers();
+        let mut wire = Wire::new(&network, timers as usize, &settings.record.packets_at, split.clone());
         let mut paths = PathTable::default();
         let mut names = std::collections::BTreeSet::new();
         let mut agents = Vec::with_capacity(flows.len());
         for (number, flow) in flows.iter().enumerate() {
             if !names.insert(flow.name.as_str()) {
-                return Err(flow.error("there are two flows of this name: names must differ"));
+                return Err(flow.error("there are two flows of this name: names must differ").into());
             }
             flow.validate()?;
-            let mut path = |from, to| {
+            let peers = split.peers(number as u32);
+            let ends = [(flow.from, flow.to), (flow.to, flow.from)];
+            let mut path = |end: usize| {
+                let (from, to) = ends[end];
+                let to = split.node_of(&gateways, peers[end]).unwrap_or(to);
                 paths.find(&mut wire, &network, from, to).ok_or_else(|| flow.unreachable(&network, from, to))
             };
             let place = Place {
                 agent: number as u32,
                 timer: number as u32 * TIMERS,
                 nodes: [flow.from, flow.to],
-                paths: [path(flow.from, flow.to)?, path(flow.to, flow.from)?],
+                paths: [path(0)?, path(1)?],
+                peers,
             };
             let later = flow.start.spread.mul_f64(Draws::Start.of(settings.seed, number).unit_at(0));
             place.wake_application(&mut wire, flow.start.at + later);
             let random = Draws::Application.of(settings.seed, number);
             agents.push(Agent::new(flow, place, random, settings.record.window_changes));
+        }
+        let mut pairs = Vec::with_capacity(gateways.len());
+        for (number, config) in gateways.iter().enumerate() {
+            let (agent, timer) = (split.first_pair + number as u32, pair_timers[number]);
+            let seed = Draws::Gateway.of(settings.seed, number).at(0);
+            let site = Site { wire: &mut wire, paths: &mut paths, network: &network, agent, timer, seed };
+            pairs.push(Gateway::new(config, split.pairs[number].clone(), site)?);
         }
         let mut simulation = Self {
             unfinished: flows.iter().filter(|flow| flow.has_end()).count(),
@@ -91,6 +136,9 @@ impl Simulation {
             settings,
             wire,
             agents,
+            pairs,
+            pair_timers,
+            gateways,
             events: 0,
             stopped: None,
             pause_at: Instant::ZERO,
@@ -169,11 +217,13 @@ impl Simulation {
             counters: *link.counters(),
         });
         let flows = self.flows.iter().zip(&self.agents);
+        let pairs = self.pairs.iter().zip(&self.gateways);
         Report {
             stopped: self.stopped.unwrap_or(Stopped::Unfinished),
             end_s: self.wire.now.as_secs_f64(),
             flows: flows.map(|(flow, agent)| agent.outcome().report(flow.name.clone())).collect(),
             links: links.collect(),
+            gateways: pairs.map(|(pair, config)| pair.report(config, &self.flows)).collect(),
             events: self.events,
             data_packets: self.wire.data_packets,
         }
@@ -190,17 +240,36 @@ impl Simulation {
         let progress = match self.wire.advance() {
             Event::Passage => return None,
             Event::Delivery(id) => {
-                let agent = self.wire.parcels.get(id).agent;
-                self.agents[agent as usize].handle_packet(&mut self.wire, id)
+                let agent = self.wire.parcels.get(id).agent as usize;
+                match self.agents.get_mut(agent) {
+                    Some(agent) => agent.handle_packet(&mut self.wire, id),
+                    None => return self.deliver_to_pair(agent, id),
+                }
             }
-            Event::Timer(timer) => {
-                self.agents[(timer / TIMERS) as usize].handle_timeout(&mut self.wire, timer % TIMERS)
-            }
+            Event::Timer(timer) => match self.agents.get_mut((timer / TIMERS) as usize) {
+                Some(agent) => agent.handle_timeout(&mut self.wire, timer % TIMERS),
+                None => return self.wake_pair(timer),
+            },
         };
         if progress == Progress::Ended {
             self.unfinished -= 1;
             return (self.unfinished == 0 && self.settings.stop.when_complete).then_some(Stopped::Complete);
         }
+        None
+    }
+
+    /// A packet has come to a gateway.
+    fn deliver_to_pair(&mut self, agent: usize, id: ParcelId) -> Option<Stopped> {
+        let parcel = *self.wire.parcels.get(id);
+        self.wire.parcels.release(id);
+        self.pairs[agent - self.agents.len()].handle_packet(&mut self.wire, &parcel);
+        None
+    }
+
+    /// A timer of a gateway was due.
+    fn wake_pair(&mut self, timer: u32) -> Option<Stopped> {
+        let pair = self.pair_timers.partition_point(|first| *first <= timer) - 1;
+        self.pairs[pair].handle_timeout(&mut self.wire, timer - self.pair_timers[pair]);
         None
     }
 
@@ -236,6 +305,7 @@ impl Simulation {
     fn memory(&self) -> Bytes {
         let bytes = self.wire.memory()
             + self.agents.iter().map(Agent::memory).sum::<usize>()
+            + self.pairs.iter().map(Gateway::memory).sum::<usize>()
             + size_of::<QueueSample>() * self.queue_samples.capacity();
         Bytes::from(bytes)
     }

@@ -1,6 +1,9 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
-use crate::packet::{Packet, Parcel, ParcelId, Parcels};
+use crate::gateway::SplitFlows;
+use crate::heads::Heads;
+use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::satpep2003::{Allocator, Division};
 use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Link, Outcome};
@@ -20,6 +23,8 @@ pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
     pub(crate) parcels: Parcels,
+    /// What the datagrams of gateways say.
+    pub(crate) heads: Heads,
     /// For each link that duplicates, the parcel of the packet that came out last: the next to come may be its copy.
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
@@ -33,7 +38,17 @@ pub(crate) struct Wire {
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
     pub(crate) flow_samples: Vec<FlowSample>,
+    /// Whether arrivals concern anyone but whom they are for: the tap, or an allocator.
+    is_watched: bool,
     tap: Tap,
+    allocators: Allocators,
+}
+
+/// What divides links among connections, and the direction that each measures.
+#[derive(Debug, Default)]
+struct Allocators {
+    all: Vec<Allocator>,
+    directions: Vec<Option<u32>>,
 }
 
 /// Records packets at chosen nodes.
@@ -43,6 +58,7 @@ struct Tap {
     /// Whether each node is watched.
     nodes: Vec<bool>,
     records: Vec<PacketRecord>,
+    pairs: SplitFlows,
 }
 
 /// What happens next.
@@ -57,7 +73,7 @@ pub(crate) enum Event {
 
 impl Wire {
     /// An idle network with `timers` timers; packets at the nodes `watched` are recorded.
-    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId]) -> Self {
+    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId], pairs: SplitFlows) -> Self {
         let directions = network.directions();
         let links = directions
             .iter()
@@ -71,6 +87,7 @@ impl Wire {
             now: Instant::ZERO,
             links,
             parcels: Parcels::default(),
+            heads: Heads::default(),
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: Tournament::new(directions.len()),
@@ -79,7 +96,9 @@ impl Wire {
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
-            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new() },
+            is_watched: !watched.is_empty(),
+            allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
+            tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
         }
     }
 
@@ -104,10 +123,19 @@ impl Wire {
         std::mem::take(&mut self.tap.records)
     }
 
+    /// Adds a path over these links.
+    pub(crate) fn add_path(&mut self, directions: &[DirectionId]) -> Path {
+        let path = Path(self.paths.len() as u32);
+        self.paths.extend(directions.iter().map(|direction| direction.index() as u32));
+        self.paths.push(END);
+        path
+    }
+
     /// Bytes that packets under way and records occupy, roughly.
     pub(crate) fn memory(&self) -> usize {
         size_of::<(Instant, Packet)>() * self.parcels.len()
             + self.parcels.memory()
+            + self.heads.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
     }
@@ -141,6 +169,9 @@ impl Wire {
         let mut packet = match outcome {
             Some(Outcome::Departure { packet, .. }) => packet,
             Some(Outcome::Drop { packet, .. }) => {
+                if let Body::Datagram(id) = self.parcels.get(packet.parcel).body {
+                    self.heads.take(id);
+                }
                 self.parcels.release(packet.parcel);
                 return Event::Passage;
             }
@@ -149,8 +180,8 @@ impl Wire {
         if self.duplicates[direction as usize] {
             packet.parcel = self.own(direction, packet.parcel);
         }
-        if self.tap.on {
-            self.record(self.ends[direction as usize], &packet);
+        if self.is_watched {
+            self.watch(direction, &packet);
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
@@ -214,19 +245,39 @@ impl Wire {
         self.timers.set(timer, deadline.max(self.now));
     }
 
+    #[inline(never)]
+    fn watch(&mut self, direction: u32, packet: &Packet) {
+        if self.tap.on {
+            self.record(self.ends[direction as usize], packet);
+        }
+        if let Some(allocator) = self.allocators.directions[direction as usize] {
+            self.allocators.all[allocator as usize].on_packet(self.now, link::Packet::size(packet));
+        }
+    }
+
+    /// What divides this direction of a link: the one there is, or a new one. Returns its number.
+    pub(crate) fn divide(&mut self, direction: DirectionId, division: Division) -> u32 {
+        self.is_watched = true;
+        let Allocators { all, directions } = &mut self.allocators;
+        *directions[direction.index()].get_or_insert_with(|| {
+            all.push(Allocator::new(division));
+            all.len() as u32 - 1
+        })
+    }
+
+    /// An allocator by its number.
+    #[inline]
+    pub(crate) fn allocator(&mut self, number: u32) -> &mut Allocator {
+        &mut self.allocators.all[number as usize]
+    }
+
     #[cold]
     fn record(&mut self, node: NodeId, packet: &Packet) {
         if self.tap.nodes[node.index()] {
-            let Parcel { agent, port, body } = *self.parcels.get(packet.parcel);
-            let size = Bytes::new(packet.size);
-            self.tap.records.push(PacketRecord {
-                at: self.now,
-                node,
-                flow: agent,
-                to_server: port == SERVER,
-                size,
-                body,
-            });
+            let parcel = self.parcels.get(packet.parcel);
+            let ((flow, to_server), body) = (self.tap.pairs.flow(parcel), parcel.body);
+            let (at, size) = (self.now, Bytes::new(packet.size));
+            self.tap.records.push(PacketRecord { at, node, flow, to_server, size, body });
         }
     }
 }
@@ -247,10 +298,7 @@ impl PathTable {
     pub(crate) fn find(&mut self, wire: &mut Wire, network: &Network, from: NodeId, to: NodeId) -> Option<Path> {
         *self.known.entry((from, to)).or_insert_with(|| {
             let directions = network.path(from, to).filter(|directions| !directions.is_empty())?;
-            let path = Path(wire.paths.len() as u32);
-            wire.paths.extend(directions.iter().map(|direction| direction.index() as u32));
-            wire.paths.push(END);
-            Some(path)
+            Some(wire.add_path(&directions))
         })
     }
 }

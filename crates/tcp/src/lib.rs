@@ -28,6 +28,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 mod sending;
+mod validate;
 
 pub use config::{
     AckPolicy, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,
@@ -41,3 +42,4 @@ pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
 pub use scoreboard::{Change, Delivered, Scoreboard};
 pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
 pub use sender::Counters;
+pub use validate::{ConfigError, Fault};

@@ -5,8 +5,9 @@ mod path;
 use link::{LinkConfig, LossModel, QueueLimit};
 use path::Path;
 use std::collections::HashMap;
-use tcp::{Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
-use units::{Bytes, Duration, Rate};
+use std::sync::Arc;
+use tcp::{Config, Connection, ControlKind, Failure, Profile, ReceiveBuffer, RecoveryKind, Tuning};
+use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// What a run of ns-2 gave: fields of a row by the names of its columns.
 type Row = HashMap<String, String>;
@@ -151,5 +152,75 @@ fn random_losses_end_as_in_ns2() {
         let drops = &lists[&(row["p"].clone(), row["list"].clone())];
         let (ours, theirs) = (run(&SATELLITE, &row["variant"], drops.clone()), said(&row));
         assert!(is_same(&ours, &theirs), "{} {} {}: {ours:?} {theirs:?}", row["variant"], row["p"], row["list"]);
+    }
+}
+
+/// One hop of 10 Mbit/s and 50 ms that loses packets with a probability.
+fn lossy_hop(probability: f64, seed: u64) -> Vec<LinkConfig> {
+    let loss = LossModel::Bernoulli(Probability::new(probability).expect("valid"));
+    let queue = QueueLimit::Packets(100);
+    vec![LinkConfig { queue, loss, seed, ..LinkConfig::new(Rate::from_bps(10_000_000), Duration::from_millis(50)) }]
+}
+
+fn agent(variant: &str) -> Config {
+    let (recovery, control) = if variant == "vegas" { ("newreno", "vegas") } else { (variant, "reno") };
+    Config {
+        recovery: RecoveryKind::by_name(recovery).expect("known"),
+        control: ControlKind::by_name(control).expect("known"),
+        ..Config::new(Profile::Ns2)
+    }
+}
+
+const VARIANTS: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "vegas"];
+
+#[test]
+fn a_transfer_completes_though_both_directions_lose() {
+    for variant in VARIANTS {
+        for (probability, seed) in [(0.01, 1), (0.1, 2), (0.1, 3), (0.3, 4), (0.3, 5)] {
+            let mut path = Path::new(agent(variant), lossy_hop(probability, seed), lossy_hop(probability, seed + 100));
+            // Not a whole number of segments.
+            assert!(path.transfer(200_001).is_some(), "{variant} {probability} {seed}: {:?}", path.failure);
+        }
+    }
+}
+
+#[test]
+fn a_connection_without_an_answer_fails_by_name() {
+    for (variant, failure) in [("reno", Failure::ConnectTimedOut), ("vegas", Failure::ConnectTimedOut)] {
+        let mut path = Path::new(agent(variant), lossy_hop(1.0, 1), lossy_hop(0.0, 1));
+        assert_eq!(path.transfer(10_000), None);
+        assert_eq!(path.failure, Some(failure), "{variant}");
+    }
+}
+
+/// ns-2's receivers take everything; where an application reads late, the window closes all the same, and a probe finds it open
+/// again.
+#[test]
+fn a_reader_that_pauses_holds_the_sender_back() {
+    for variant in VARIANTS {
+        let config = Arc::new(agent(variant));
+        let mut now = Instant::ZERO;
+        let (mut client, mut server) = (Connection::connect(config.clone(), now), Connection::listen(config));
+        let bytes = 200 * 1460;
+        client.write(bytes);
+        client.finish();
+        let mut read = 0;
+        for _ in 0..10_000 {
+            while let Some(segment) = client.poll_transmit(now) {
+                now += Duration::from_millis(1);
+                server.handle_segment(now, &segment);
+                while let Some(answer) = server.poll_transmit(now) {
+                    client.handle_segment(now, &answer);
+                }
+            }
+            let is_pause_over = now > Instant::ZERO + Duration::from_secs(100);
+            read += if is_pause_over { server.read(now, u64::MAX) } else { 0 };
+            assert!(server.readable() <= (2 * 20 + 1) * 1460, "{variant}: {} bytes wait", server.readable());
+            let Some(next) = client.next_timeout() else { break };
+            now = next.max(now);
+            client.handle_timeout(now);
+        }
+        assert!(client.metrics().counters.window_probes > 0, "{variant}");
+        assert_eq!(read + server.read(now, u64::MAX), bytes, "{variant}");
     }
 }

@@ -73,7 +73,7 @@ impl Ping {
                     return self.end();
                 }
             }
-            Body::Tcp(_) | Body::Udp { .. } => {}
+            Body::Tcp(_) | Body::Udp { .. } | Body::Datagram(_) => {}
         }
         Progress::GoesOn
     }

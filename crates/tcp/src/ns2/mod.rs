@@ -128,7 +128,7 @@ impl Sender {
         self.supply();
     }
 
-    /// Tells the agent how many packets there are. What is new may leave, as after any event of the application's.
+    /// Tells the agent how many packets there are; new ones may leave.
     fn supply(&mut self) {
         let state = &mut self.agent.state;
         let limit = self.end.min(self.edge);
@@ -148,6 +148,7 @@ impl Sender {
         let taken = bytes.min(self.write_space());
         self.end += taken;
         self.supply();
+        self.agent.state.may_send(u64::MAX);
         taken
     }
 
@@ -181,12 +182,13 @@ impl Sender {
         if edge > self.edge {
             self.edge = edge;
             self.persist = None;
-            self.supply();
         }
         let una = self.packets.una();
         let is_pure = segment.len == 0 && !segment.has(Flags::FIN) && self.agent.state.has_outstanding();
         if segment.ack > una || is_pure {
             self.digest(now, segment);
+        } else {
+            self.supply();
         }
     }
 
@@ -194,6 +196,9 @@ impl Sender {
         let is_old = segment.ack < self.packets.una();
         let before = self.agent.state.una;
         let una = self.packets.acknowledge(segment.ack);
+        if self.agent.state.may_run_out(una) {
+            self.supply();
+        }
         let mut sacked = [(0, 0); BLOCKS];
         let mut blocks = 0;
         if !segment.has(Flags::NACK) {
@@ -243,6 +248,9 @@ impl Sender {
             persist.is_due = false;
             self.counters.window_probes += 1;
             return Some(Outgoing::WindowProbe { seq: self.packets.una() - 1 });
+        }
+        if self.agent.state.has_ended() {
+            return None;
         }
         let Some(packet) = self.agent.poll_transmit(now) else {
             self.watch_window(now);

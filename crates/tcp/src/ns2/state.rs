@@ -88,8 +88,21 @@ impl State {
     }
 
     /// The window in whole packets.
+    #[inline]
     pub(super) fn whole_window(&self) -> u64 {
-        (self.cwnd as u64 + self.inflation).min(self.window)
+        (u64::from(self.cwnd as u32) + self.inflation).min(self.window)
+    }
+
+    /// Whether the window could reach beyond what is known to be available, now that packets before `una` have arrived.
+    #[inline]
+    pub(super) fn may_run_out(&self, una: u64) -> bool {
+        self.available <= una + self.window
+    }
+
+    /// Nothing leaves any more in this event.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        self.burst == 0 && self.forced.is_none()
     }
 
     /// The window opens by one acknowledgement, whether it was in use or not.

@@ -5,6 +5,7 @@ mod acknowledging;
 mod closing;
 mod handshake;
 mod lone;
+mod lying;
 #[path = "../path/mod.rs"]
 mod path;
 mod recovering;

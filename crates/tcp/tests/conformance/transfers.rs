@@ -8,7 +8,7 @@ use tcp::recovery::RECOVERIES;
 use tcp::{Config, Flags, Profile, RecoveryKind};
 use units::{Duration, Probability, Rate};
 
-const PROFILES: [Profile; 2] = [Profile::Rfc, Profile::Linux];
+const PROFILES: [Profile; 3] = [Profile::Rfc, Profile::Linux, Profile::Ns2];
 
 fn hop(loss: f64, seed: u64) -> LinkConfig {
     LinkConfig {
@@ -65,14 +65,19 @@ proptest! {
                 let config = Config { recovery, ..Config::new(profile) };
                 let (forward, backward) = links(&network);
                 let mut path = Path::new(config, forward, backward);
-                let end = path.transfer(network.bytes);
-                let what = format!("{} {profile:?}: {:?}", recovery.name, path.metrics());
-                match end {
-                    Some(_) => prop_assert_eq!(path.received, network.bytes, "{}", what),
-                    None => prop_assert!(path.failure.is_some(), "neither complete nor failed: {}", what),
+                path.client.write(network.bytes);
+                path.client.finish();
+                let mut events = 0;
+                while path.received < network.bytes && path.failure.is_none() && path.step().is_some() {
+                    events += 1;
                 }
-                let counters = path.metrics().counters;
-                prop_assert!(counters.data_segments < 40 * (network.bytes / 1_000 + 40), "{}", what);
+                let what = format!("{} {profile:?}, {events} events: {:?}", recovery.name, path.metrics());
+                let is_named = path.failure.is_some();
+                prop_assert!(is_named || path.received == network.bytes, "neither complete nor failed: {}", what);
+                let sent = path.metrics().counters.data_segments;
+                prop_assert!(sent < 40 * (network.bytes / 1_000 + 40), "{}", what);
+                // Each segment and its answer enter and leave a link, perhaps twice, and may set a timer.
+                prop_assert!(events < 12 * sent + 20 * path.now.as_secs_f64() as u64 + 100, "{}", what);
             }
         }
     }
@@ -169,4 +174,40 @@ fn what_is_on_the_wire_is_sound() {
             assert!(faults.is_empty(), "{} {profile:?}: {:?}", recovery.name, &faults[..faults.len().min(3)]);
         }
     }
+}
+
+/// Dynamic right-sizing (Fisk and Feng, 2001): the window keeps ahead of slow start, so that a transfer with autotuning
+/// takes hardly longer than one with the largest buffer from the start; and no edge once told is taken back.
+#[test]
+fn the_autotuned_window_keeps_up_with_slow_start() {
+    use std::sync::{Arc, Mutex};
+    use tcp::ReceiveBuffer;
+    use units::Bytes;
+    let geo = |seed| LinkConfig { delay: Duration::from_millis(275), ..hop(0.0, seed) };
+    let run = |receive_buffer: ReceiveBuffer| {
+        let config = Config { receive_buffer, initial_ssthresh: 280.0, ..Config::new(Profile::Linux) };
+        let mut path = Path::new(config, vec![geo(1)], vec![geo(2)]);
+        let seen = Arc::new(Mutex::new((0, Vec::new())));
+        let told = seen.clone();
+        path.tap = Some(Box::new(move |_, from_client, segment| {
+            if !from_client && !segment.has(Flags::SYN) {
+                let (edge, windows) = &mut *told.lock().expect("one thread");
+                let now = segment.ack + u64::from(segment.window);
+                // Rounding to the unit of the scale may take back less than that.
+                assert!(now + (1 << 7) > *edge, "an edge of {edge} taken back: {segment:?}");
+                *edge = now.max(*edge);
+                windows.push(segment.window);
+            }
+        }));
+        let end = path.transfer(6_000_000).expect("complete").as_secs_f64();
+        let windows = seen.lock().expect("one thread").1.clone();
+        (end, windows)
+    };
+    let most = Bytes::new(6 << 20);
+    let (plain, _) = run(ReceiveBuffer::plain(most));
+    let (tuned, windows) = run(ReceiveBuffer { size: Bytes::new(131_072), share: 0.5, most });
+    assert!(windows[0] <= 65_536, "it starts small: {}", windows[0]);
+    assert!(windows.iter().all(|window| u64::from(*window) <= most.as_u64() / 2));
+    assert!(*windows.last().expect("some") > 800_000, "two round trips' worth: {:?}", windows.last());
+    assert!(tuned <= plain + 0.6, "at most a round trip longer: {tuned} {plain}");
 }

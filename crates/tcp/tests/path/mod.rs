@@ -1,4 +1,5 @@
 //! Two connections over a chain of links, in virtual time.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use link::{Link, LinkConfig, Outcome, Packet};
 use std::sync::Arc;
@@ -122,20 +123,27 @@ impl Path {
     }
 
     fn move_packets(&mut self) {
-        for (links, end) in [(&mut self.forward, &mut self.server), (&mut self.backward, &mut self.client)] {
-            for at in 0..links.len() {
-                while let Some(outcome) = links[at].poll(self.now) {
+        let now = self.now;
+        for to_server in [true, false] {
+            for at in 0..if to_server { self.forward.len() } else { self.backward.len() } {
+                while let Some(outcome) = self.links(to_server)[at].poll(now) {
                     let Outcome::Departure { packet, .. } = outcome else { continue };
-                    match links.get_mut(at + 1) {
-                        Some(next) => next.enqueue(self.now, packet),
-                        None => end.handle_segment(self.now, &packet.0),
+                    if let Some(next) = self.links(to_server).get_mut(at + 1) {
+                        next.enqueue(now, packet);
+                        continue;
                     }
+                    let end = if to_server { &mut self.server } else { &mut self.client };
+                    end.handle_segment(now, &packet.0);
+                    self.drain();
                 }
             }
         }
     }
 
-    #[allow(dead_code, reason = "not every test looks at them")]
+    fn links(&mut self, to_server: bool) -> &mut Vec<Link<Carried>> {
+        if to_server { &mut self.forward } else { &mut self.backward }
+    }
+
     pub fn metrics(&self) -> Metrics {
         self.client.metrics()
     }

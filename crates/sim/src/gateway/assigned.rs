@@ -1,0 +1,374 @@
+//! A pair of gateways that speaks SaTPEP as the paper has it ([`crate::satpep2003`]): each flow is three TCP connections.
+//!
+//! ```text
+//!  client ──► leg 0 │ leg 1 ──── satellite ──── leg 0 │ leg 1 ──► server
+//!            first gateway                     second gateway
+//! ```
+
+use super::leg::{Address, Leg, Route};
+use super::{END_TIMERS, GatewayConfig, GatewayError, HopReport, Site, Split, StreamReport, port, split_of};
+use crate::packet::{Body, Parcel};
+use crate::satpep2003::{ConnectionId, Opening, Satpep2003};
+use crate::wire::{CLIENT, Path, SERVER, Wire};
+use crate::{DirectionId, NodeId};
+use std::sync::Arc;
+use tcp::{Connection, Flags, Segment};
+use units::{Bytes, Duration, Instant};
+
+/// A pair at work.
+#[derive(Debug)]
+pub(crate) struct Assigned {
+    /// Of each flow, both gateways in the order in which it passes them.
+    middles: Vec<[Gate; 2]>,
+    splits: Vec<Split>,
+    /// The pair's first timer.
+    timer: u32,
+}
+
+/// One flow at one gateway.
+#[derive(Debug)]
+struct Gate {
+    /// That towards the client, which listens; and that towards the server, once a SYN has come.
+    legs: [Option<Leg>; 2],
+    /// How the second connects.
+    onward: (Arc<tcp::Config>, Route),
+    opening: Opening,
+    /// A SYN that is answered once the connection further on is open.
+    held: Option<Segment>,
+    was_answered: bool,
+    hop: Hop,
+    /// Bytes read from each leg and written to the other.
+    passed: [u64; 2],
+    connected: [Option<Instant>; 2],
+    is_broken: bool,
+}
+
+/// A gateway's end of the satellite hop.
+#[derive(Debug)]
+struct Hop {
+    /// The leg that is on it.
+    leg: usize,
+    /// What divides the link into this gateway.
+    allocator: u32,
+    /// The flow's place among those that share the link.
+    grant: Option<ConnectionId>,
+    mss: u64,
+}
+
+/// Both ways between the two nodes of a pair, by the node where they start.
+struct Ways {
+    paths: [Path; 2],
+    /// What divides the link into each node.
+    allocators: [u32; 2],
+    config: Arc<tcp::Config>,
+}
+
+impl Assigned {
+    pub(crate) fn new(
+        config: &GatewayConfig,
+        protocol: &Satpep2003,
+        splits: Vec<Split>,
+        mut site: Site<'_>,
+    ) -> Result<Self, GatewayError> {
+        let ways = Ways::new(config, protocol, &mut site)?;
+        let timer = site.timer;
+        let middles = splits.iter().enumerate().map(|(at, split)| {
+            let gate = |order| Gate::new(config, protocol, &ways, &mut site, (at, split, order));
+            let [first, second] = [0, 1].map(gate);
+            Ok([first?, second?])
+        });
+        let middles = middles.collect::<Result<_, _>>()?;
+        Ok(Self { middles, splits, timer })
+    }
+
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
+        let Body::Tcp(segment) = &parcel.body else { return };
+        let (split, side, leg) = split_of(parcel.port);
+        self.gate(split, side).handle_segment(wire, leg, segment);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
+        let Some(leg_timer) = timer.checked_sub(END_TIMERS) else { return };
+        let (split, side, leg) = split_of(leg_timer);
+        let gate = self.gate(split, side);
+        if gate.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) {
+            gate.serve(wire);
+        }
+        let deadline = gate.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
+        wire.reset(self.timer + timer, deadline);
+    }
+
+    fn gate(&mut self, split: usize, side: usize) -> &mut Gate {
+        &mut self.middles[split][usize::from(side != self.splits[split].first)]
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<[Gate; 2]>() * self.middles.capacity()
+    }
+
+    /// What passed for each flow, by its number.
+    pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
+        let stream = |(split, [first, second]): (&Split, &[Gate; 2])| {
+            let report = StreamReport {
+                flow: String::new(),
+                accepted_s: first.connected[0].map(Instant::as_secs_f64),
+                connected_s: second.connected[1].map(Instant::as_secs_f64),
+                from_client: first.passed[0],
+                to_server: second.passed[0],
+                from_server: second.passed[1],
+                to_client: first.passed[1],
+                states: [first, second].map(|gate| gate.state_name().to_owned()),
+            };
+            (split.flow, report)
+        };
+        self.splits.iter().zip(&self.middles).map(stream).collect()
+    }
+
+    /// What both gateways sent to one another.
+    pub(crate) fn hop(&self) -> HopReport {
+        let mut report = HopReport::default();
+        for gate in self.middles.iter().flatten() {
+            let Some(leg) = &gate.legs[gate.hop.leg] else { continue };
+            let counters = leg.tcp.metrics().counters;
+            report.data_packets += counters.data_segments;
+            report.retransmissions += counters.retransmissions;
+            report.rtos += counters.timeouts;
+        }
+        report
+    }
+}
+
+impl Ways {
+    fn new(config: &GatewayConfig, protocol: &Satpep2003, site: &mut Site<'_>) -> Result<Self, GatewayError> {
+        let network = site.network;
+        let node_name = |side: usize| network.node_name(config.nodes[side]);
+        let way = |side: usize| {
+            let [from, to] = [side, 1 - side].map(|side| config.nodes[side]);
+            let Some(via) = protocol.via[side] else {
+                let path = network.path(from, to).filter(|path| !path.is_empty());
+                let (from, to) = (node_name(side), node_name(1 - side));
+                return path.ok_or_else(|| config.error(format!("no links lead from node `{from}` to `{to}`")));
+            };
+            let direction = &network.directions()[via.index()];
+            if (direction.from, direction.to) == (from, to) {
+                return Ok(vec![via]);
+            }
+            let (link, from, to) = (&direction.link, node_name(side), node_name(1 - side));
+            Err(config.error(format!("link `{link}` does not lead from node `{from}` to `{to}`")))
+        };
+        let ways = [way(0)?, way(1)?];
+        let links = |way: &[DirectionId]| {
+            let configs = way.iter().map(|direction| &network.directions()[direction.index()].config);
+            (
+                configs.clone().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay),
+                configs.filter_map(|link| link.rate).min(),
+            )
+        };
+        let rtt = links(&ways[0]).0 + links(&ways[1]).0;
+        let mut product = Bytes::ZERO;
+        let mut divide = |side: usize| {
+            let way = &ways[1 - side];
+            let (Some(capacity), Some(last)) = (links(way).1, way.last()) else {
+                let (from, to) = (node_name(1 - side), node_name(side));
+                return Err(config.error(format!("the links from `{from}` to `{to}` have no rate to divide")));
+            };
+            product = product.max(capacity.bytes_in(rtt));
+            Ok(site.wire.divide(*last, protocol.division(capacity, rtt)))
+        };
+        let allocators = [divide(0)?, divide(1)?];
+        let paths = ways.each_ref().map(|way| site.wire.add_path(way));
+        Ok(Self { paths, allocators, config: Arc::new(protocol.buffered(product)) })
+    }
+}
+
+impl Gate {
+    /// The gateway that a flow passes as number `order`.
+    fn new(
+        config: &GatewayConfig,
+        protocol: &Satpep2003,
+        ways: &Ways,
+        site: &mut Site<'_>,
+        (at, split, order): (usize, &Split, usize),
+    ) -> Result<Self, GatewayError> {
+        let side = if order == 0 { split.first } else { 1 - split.first };
+        let node = config.nodes[side];
+        let (host, to) = [(split.client, CLIENT), (split.server, SERVER)][order];
+        // The first gateway faces the client with leg 0 and the hop with leg 1; the second the other way round.
+        let (host_leg, hop_leg) = (order, 1 - order);
+        let first = site.timer;
+        let timer = |leg| first + END_TIMERS + port(at, side, leg);
+        let towards_host = Route {
+            node,
+            path: host_path(config, site, node, host)?,
+            to: Address { agent: split.flow, port: to },
+            timer: timer(host_leg),
+        };
+        let over_hop = Route {
+            node,
+            path: ways.paths[side],
+            to: Address { agent: site.agent, port: port(at, 1 - side, order) },
+            timer: timer(hop_leg),
+        };
+        let ends = [(config.terrestrial.clone(), towards_host), (ways.config.clone(), over_hop)];
+        let (listens, onward) = match ends {
+            [host, hop] if order == 0 => (host, hop),
+            [host, hop] => (hop, host),
+        };
+        Ok(Self {
+            legs: [Some(Leg::listen(&listens.0, listens.1)), None],
+            onward,
+            opening: protocol.opening,
+            held: None,
+            was_answered: false,
+            hop: Hop { leg: hop_leg, allocator: ways.allocators[side], grant: None, mss: u64::from(ways.config.mss) },
+            passed: [0; 2],
+            connected: [None; 2],
+            is_broken: false,
+        })
+    }
+
+    fn handle_segment(&mut self, wire: &mut Wire, number: usize, segment: &Segment) {
+        if number == 0 && !self.was_answered {
+            if segment.has(Flags::SYN) && self.held.is_none() {
+                self.held = Some(*segment);
+                self.open(wire);
+            }
+        } else if let Some(leg) = &mut self.legs[number] {
+            leg.tcp.handle_segment(wire.now, segment);
+            if number == self.hop.leg && segment.len > 0 {
+                self.hop.on_data(wire);
+            }
+        }
+        self.serve(wire);
+    }
+
+    /// A SYN waits: the connection further on opens.
+    fn open(&mut self, wire: &mut Wire) {
+        let (config, route) = &self.onward;
+        self.legs[1] = Some(Leg::connect(config, *route, wire.now));
+        if self.hop.leg == 1 {
+            self.hop.take_part(wire);
+        }
+        if self.opening == Opening::Spoof {
+            self.answer(wire);
+        }
+    }
+
+    /// The SYN that waits is answered.
+    fn answer(&mut self, wire: &mut Wire) {
+        let (Some(syn), Some(leg)) = (self.held.take(), &mut self.legs[0]) else { return };
+        if self.hop.leg == 0 {
+            self.hop.take_part(wire);
+        }
+        self.was_answered = true;
+        leg.tcp.handle_segment(wire.now, &syn);
+    }
+
+    /// Takes what both connections have to say, moves bytes between them, and sends their segments.
+    fn serve(&mut self, wire: &mut Wire) {
+        while let Some((number, event)) = self.poll_event() {
+            self.on_event(wire, number, event);
+        }
+        self.pass(wire.now, 0);
+        self.pass(wire.now, 1);
+        if let Some(leg) = &mut self.legs[self.hop.leg] {
+            self.hop.grant(wire, &mut leg.tcp);
+        }
+        for leg in self.legs.iter_mut().flatten() {
+            leg.transmit(wire);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<(usize, tcp::Event)> {
+        (0..2).find_map(|number| Some((number, self.legs[number].as_mut()?.tcp.poll_event()?)))
+    }
+
+    fn on_event(&mut self, wire: &mut Wire, number: usize, event: tcp::Event) {
+        match event {
+            tcp::Event::Connected => {
+                self.connected[number] = Some(wire.now);
+                if number == 1 {
+                    self.answer(wire);
+                }
+            }
+            tcp::Event::PeerFinished => {
+                if let Some(leg) = &mut self.legs[number] {
+                    leg.has_peer_finished = true;
+                }
+            }
+            tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
+                // A client that still waits for its answer is refused.
+                self.answer(wire);
+                if let Some(other) = &mut self.legs[1 - number] {
+                    other.tcp.abort();
+                }
+                self.hop.leave(wire);
+            }
+            tcp::Event::Closed if number == self.hop.leg => self.hop.leave(wire),
+            tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
+        }
+    }
+
+    /// From a leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the
+    /// window.
+    fn pass(&mut self, now: Instant, from: usize) {
+        let [Some(first), Some(second)] = &mut self.legs else { return };
+        let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
+        let waiting = source.tcp.readable();
+        if waiting > 0 {
+            let taken = sink.tcp.write(waiting);
+            source.tcp.read(now, taken);
+            self.passed[from] += taken;
+        }
+        if source.is_at_end() {
+            sink.tcp.finish();
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        let is_closed = |leg: &Option<Leg>| leg.as_ref().is_some_and(|leg| leg.tcp.is_closed());
+        match self.connected {
+            _ if self.is_broken => "broken",
+            _ if self.legs.iter().all(is_closed) => "closed",
+            [Some(_), Some(_)] => "established",
+            _ if self.legs[1].is_some() => "connecting",
+            _ => "idle",
+        }
+    }
+}
+
+impl Hop {
+    /// The flow shares the link into this gateway from now on.
+    fn take_part(&mut self, wire: &mut Wire) {
+        let (now, packet) = (wire.now, Bytes::new(self.mss + u64::from(tcp::BARE_HEADER)));
+        self.grant = Some(wire.allocator(self.allocator).open(now, packet));
+    }
+
+    fn on_data(&self, wire: &mut Wire) {
+        let now = wire.now;
+        if let Some(grant) = self.grant {
+            wire.allocator(self.allocator).on_data(now, grant);
+        }
+    }
+
+    /// What the connection may have outstanding from now on.
+    fn grant(&self, wire: &mut Wire, connection: &mut Connection) {
+        let now = wire.now;
+        if let Some(grant) = self.grant {
+            connection.set_granted_window(wire.allocator(self.allocator).window(now, grant) * self.mss);
+        }
+    }
+
+    fn leave(&mut self, wire: &mut Wire) {
+        if let Some(grant) = self.grant.take() {
+            wire.allocator(self.allocator).close(grant);
+        }
+    }
+}
+
+fn host_path(config: &GatewayConfig, site: &mut Site<'_>, from: NodeId, to: NodeId) -> Result<Path, GatewayError> {
+    site.paths.find(site.wire, site.network, from, to).ok_or_else(|| {
+        let [from, to] = [from, to].map(|node| site.network.node_name(node));
+        config.error(format!("node `{to}` cannot be reached from node `{from}`: no links lead there"))
+    })
+}

@@ -1,0 +1,75 @@
+//! One TCP connection of a gateway: towards a host, or towards the other gateway.
+
+use crate::NodeId;
+use crate::packet::{Body, Parcel};
+use crate::wire::{Path, Wire};
+use std::sync::Arc;
+use tcp::Connection;
+use units::Instant;
+
+/// To whom a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) agent: u32,
+    pub(crate) port: u32,
+}
+
+/// Where a leg's packets start and where they go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) node: NodeId,
+    pub(crate) path: Path,
+    pub(crate) to: Address,
+    /// The leg's own timer.
+    pub(crate) timer: u32,
+}
+
+/// A connection and its route.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    pub(crate) tcp: Connection,
+    route: Route,
+    /// The peer's FIN has arrived.
+    pub(crate) has_peer_finished: bool,
+}
+
+impl Leg {
+    /// Waits for a SYN.
+    pub(crate) fn listen(config: &Arc<tcp::Config>, route: Route) -> Self {
+        Self { tcp: Connection::listen(config.clone()), route, has_peer_finished: false }
+    }
+
+    /// Sends a SYN.
+    pub(crate) fn connect(config: &Arc<tcp::Config>, route: Route, now: Instant) -> Self {
+        Self { tcp: Connection::connect(config.clone(), now), route, has_peer_finished: false }
+    }
+
+    /// Whether everything that the peer sent has been read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.has_peer_finished && self.tcp.readable() == 0
+    }
+
+    /// Its timer was due; whether its deadline had come, too.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let is_due = self.deadline() <= now;
+        if is_due {
+            self.tcp.handle_timeout(now);
+        }
+        is_due
+    }
+
+    /// Sends what there is to send, and arms the timer.
+    pub(crate) fn transmit(&mut self, wire: &mut Wire) {
+        let Route { node, path, to, timer } = self.route;
+        while let Some(segment) = self.tcp.poll_transmit(wire.now) {
+            wire.data_packets += u64::from(segment.len > 0);
+            let size = segment.len + u32::from(segment.header);
+            wire.send(node, path, size, Parcel { agent: to.agent, port: to.port, body: Body::Tcp(segment) });
+        }
+        wire.arm(timer, self.deadline());
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.tcp.next_timeout().unwrap_or(Instant::FAR_FUTURE)
+    }
+}

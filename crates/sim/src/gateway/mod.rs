@@ -1,0 +1,365 @@
+//! Pairs of gateways that split the TCP connections whose way passes both.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | what a pair is, which flows it splits, what it reports |
+//! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
+//! | `leg.rs` | one TCP connection of a gateway |
+//! | `relays.rs` | a pair that speaks the satellite transport |
+//! | `session.rs` | the transport's two endpoints, connected before the run begins |
+//! | `splices.rs` | a pair that speaks TCP |
+
+mod assigned;
+mod leg;
+mod relays;
+mod session;
+mod splices;
+
+use crate::agent::TIMERS;
+use crate::packet::{Body, Parcel};
+use crate::satpep2003::Satpep2003;
+use crate::wire::{CLIENT, PathTable, SERVER, Wire};
+use crate::{FlowConfig, Network, NodeId, Traffic};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::{Bytes, Duration, Rate};
+
+use assigned::Assigned;
+pub(crate) use leg::Address;
+use relays::Relays;
+use splices::Splices;
+
+/// A pair of gateways. Each TCP flow whose way passes through both nodes (without beginning or ending there) is split: the
+/// first gateway on its way answers the client in the server's place, the second connects to the server.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    /// What reports call it; unique.
+    pub name: String,
+    /// Where the two are.
+    pub nodes: [NodeId; 2],
+    /// How their TCP towards hosts behaves.
+    pub terrestrial: Arc<tcp::Config>,
+    /// What they speak to one another.
+    pub protocol: Protocol,
+}
+
+/// What a pair of gateways speaks.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// bentpipe's own transport, run by the code of its gateways in one session that is up when the simulation begins.
+    Satpep(Transport),
+    /// SaTPEP as its paper has it: a connection for each that is split, with windows that the receiving gateway assigns.
+    Satpep2003(Box<Satpep2003>),
+    /// TCP: a connection for each that is split.
+    Tcp(Arc<tcp::Config>),
+}
+
+/// Settings of the satellite transport, as an operator makes them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transport {
+    /// The capacity from each node to the other; `None` is that of the slowest link between them.
+    pub capacity: [Option<Rate>; 2],
+    /// The round-trip time; `None` is that of propagation.
+    pub rtt: Option<Duration>,
+    /// The share of the capacity that is used.
+    pub pacing_gain: f64,
+    /// Receive memory; `None` is four bandwidth-delay products, at least 32 MiB.
+    pub pool: Option<Bytes>,
+    /// Whether capacity that would idle carries repair.
+    pub repair: bool,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self { capacity: [None; 2], rtt: None, pacing_gain: 0.99, pool: None, repair: true }
+    }
+}
+
+/// Why a pair of gateways cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("gateway `{gateway}`: {problem}")]
+pub struct GatewayError {
+    /// The pair's name.
+    pub gateway: String,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl GatewayConfig {
+    /// A pair that speaks `protocol`, whose TCP towards hosts is Linux's: CUBIC, buffers of up to 6 MiB for receiving and
+    /// 4 MiB for sending.
+    pub fn new(name: &str, nodes: [NodeId; 2], protocol: Protocol) -> Self {
+        let (size, most) = (Bytes::new(128 << 10), Bytes::new(6 << 20));
+        let terrestrial = tcp::Config {
+            control: tcp::ControlKind::by_name("cubic").expect("tcp has CUBIC"),
+            receive_buffer: tcp::ReceiveBuffer { size, share: 1.0, most },
+            send_buffer: Bytes::new(4 << 20),
+            ..tcp::Config::new(tcp::Profile::Linux)
+        };
+        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol }
+    }
+
+    fn error(&self, problem: impl Into<String>) -> GatewayError {
+        GatewayError { gateway: self.name.clone(), problem: problem.into() }
+    }
+
+    /// Whether it splits a flow; if so, which of its nodes is the first on the flow's way.
+    fn splits(&self, network: &Network, flow: &FlowConfig) -> Option<usize> {
+        if !matches!(flow.traffic, Traffic::Tcp { .. })
+            || [flow.from, flow.to].iter().any(|end| self.nodes.contains(end))
+        {
+            return None;
+        }
+        let way = network.path(flow.from, flow.to)?;
+        let place = |node| way.iter().position(|direction| network.directions()[direction.index()].to == node);
+        let [a, b] = self.nodes.map(place);
+        Some(usize::from(b? < a?))
+    }
+}
+
+/// A pair at work.
+#[derive(Debug)]
+pub(crate) enum Gateway {
+    Relays(Box<Relays>),
+    Assigned(Box<Assigned>),
+    Splices(Box<Splices>),
+}
+
+/// Which pair splits which flows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SplitFlows {
+    /// The number of the first pair as agents: those below are flows.
+    pub(crate) first_pair: u32,
+    /// The flows of each pair.
+    pub(crate) pairs: Vec<Vec<Split>>,
+    /// The pair of each flow that is split, and the flow's number there.
+    places: BTreeMap<u32, (usize, usize)>,
+}
+
+impl SplitFlows {
+    /// A flow that several pairs would split belongs to the first of them.
+    pub(crate) fn new(
+        gateways: &[GatewayConfig],
+        network: &Network,
+        flows: &[FlowConfig],
+    ) -> Result<Self, GatewayError> {
+        let mut names = std::collections::BTreeSet::new();
+        for pair in gateways {
+            if !names.insert(pair.name.as_str()) {
+                return Err(pair.error("there are two pairs of this name: names must differ"));
+            }
+            if pair.nodes[0] == pair.nodes[1] {
+                let node = network.node_name(pair.nodes[0]);
+                return Err(pair.error(format!("both its nodes are `{node}`: a pair has two")));
+            }
+        }
+        let first_pair = flows.len() as u32;
+        let mut split = Self { first_pair, pairs: vec![Vec::new(); gateways.len()], places: BTreeMap::new() };
+        if gateways.is_empty() {
+            return Ok(split);
+        }
+        for (number, flow) in flows.iter().enumerate() {
+            let found = gateways.iter().enumerate().find_map(|(at, pair)| Some((at, pair.splits(network, flow)?)));
+            if let Some((at, first)) = found {
+                split.places.insert(number as u32, (at, split.pairs[at].len()));
+                split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to });
+            }
+        }
+        Ok(split)
+    }
+
+    /// The first timer of each pair, and the number of all timers.
+    pub(crate) fn timers(&self) -> (Vec<u32>, u32) {
+        let mut next = self.first_pair * TIMERS;
+        let mut first = Vec::with_capacity(self.pairs.len());
+        for flows in &self.pairs {
+            first.push(next);
+            next += END_TIMERS + FLOW_TIMERS * flows.len() as u32;
+        }
+        (first, next)
+    }
+
+    /// To whom the client and the server of a flow send: to one another, or to the gateways that face them.
+    pub(crate) fn peers(&self, flow: u32) -> [Address; 2] {
+        let Some(&(pair, at)) = self.places.get(&flow) else {
+            return [SERVER, CLIENT].map(|port| Address { agent: flow, port });
+        };
+        let (agent, first) = (self.first_pair + pair as u32, self.pairs[pair][at].first);
+        [port(at, first, 0), port(at, 1 - first, 1)].map(|port| Address { agent, port })
+    }
+
+    /// The gateway's node that an address means.
+    pub(crate) fn node_of(&self, gateways: &[GatewayConfig], address: Address) -> Option<NodeId> {
+        let pair = address.agent.checked_sub(self.first_pair)?;
+        Some(gateways[pair as usize].nodes[split_of(address.port).1])
+    }
+
+    /// The flow of a packet, and whether it goes to the server.
+    pub(crate) fn flow(&self, parcel: &Parcel) -> (u32, bool) {
+        match (parcel.agent.checked_sub(self.first_pair), &parcel.body) {
+            (Some(pair), Body::Tcp(_)) => {
+                let (split, _, leg) = split_of(parcel.port);
+                (self.pairs[pair as usize][split].flow, leg == 0)
+            }
+            _ => (parcel.agent, parcel.port == SERVER),
+        }
+    }
+}
+
+/// The flow that a pair splits, and where its ends are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Split {
+    pub(crate) flow: u32,
+    /// Which of the pair's nodes is the first on the way from the client: that faces the client.
+    pub(crate) first: usize,
+    pub(crate) client: NodeId,
+    pub(crate) server: NodeId,
+}
+
+/// Timers of a pair: one for each of its two ends, and of each flow one for each leg at each end.
+const END_TIMERS: u32 = 2;
+const FLOW_TIMERS: u32 = 4;
+
+/// What a pair needs to make itself a place in the network.
+pub(crate) struct Site<'a> {
+    pub(crate) wire: &'a mut Wire,
+    pub(crate) paths: &'a mut PathTable,
+    pub(crate) network: &'a Network,
+    /// The number by which packets address it, and its first timer.
+    pub(crate) agent: u32,
+    pub(crate) timer: u32,
+    pub(crate) seed: u64,
+}
+
+/// The port of a leg of the flow number `split` of a pair at its end `side`; leg 0 faces the client, leg 1 the server.
+fn port(split: usize, side: usize, leg: usize) -> u32 {
+    (split * FLOW_TIMERS as usize + side * 2 + leg) as u32
+}
+
+/// The flow (by its number in the pair) and the leg behind a port or, without [`END_TIMERS`], a timer.
+fn split_of(port: u32) -> (usize, usize, usize) {
+    let port = port as usize;
+    (port / FLOW_TIMERS as usize, port / 2 % 2, port % 2)
+}
+
+impl Gateway {
+    /// The pair, ready for its flows.
+    pub(crate) fn new(config: &GatewayConfig, splits: Vec<Split>, site: Site<'_>) -> Result<Self, GatewayError> {
+        match &config.protocol {
+            Protocol::Satpep(transport) => {
+                Relays::new(config, transport, splits, site).map(|relays| Gateway::Relays(Box::new(relays)))
+            }
+            Protocol::Satpep2003(protocol) => {
+                Assigned::new(config, protocol, splits, site).map(|pair| Gateway::Assigned(Box::new(pair)))
+            }
+            Protocol::Tcp(satellite) => {
+                Splices::new(config, satellite, splits, site).map(|splices| Gateway::Splices(Box::new(splices)))
+            }
+        }
+    }
+
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
+        match self {
+            Gateway::Relays(relays) => relays.handle_packet(wire, parcel),
+            Gateway::Assigned(pair) => pair.handle_packet(wire, parcel),
+            Gateway::Splices(splices) => splices.handle_packet(wire, parcel),
+        }
+    }
+
+    /// One of its timers was due, by its number among them.
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
+        match self {
+            Gateway::Relays(relays) => relays.handle_timeout(wire, timer),
+            Gateway::Assigned(pair) => pair.handle_timeout(wire, timer),
+            Gateway::Splices(splices) => splices.handle_timeout(wire, timer),
+        }
+    }
+
+    /// Bytes that it occupies, roughly.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Gateway::Relays(relays) => relays.memory(),
+            Gateway::Assigned(pair) => pair.memory(),
+            Gateway::Splices(splices) => splices.memory(),
+        }
+    }
+
+    pub(crate) fn report(&self, config: &GatewayConfig, flows: &[FlowConfig]) -> GatewayReport {
+        let (streams, sessions, hop) = match self {
+            Gateway::Relays(relays) => (relays.streams(), relays.sessions(), None),
+            Gateway::Assigned(pair) => (pair.streams(), Vec::new(), Some(pair.hop())),
+            Gateway::Splices(splices) => (splices.streams(), Vec::new(), None),
+        };
+        let named =
+            |(flow, stream): (u32, StreamReport)| StreamReport { flow: flows[flow as usize].name.clone(), ..stream };
+        GatewayReport { name: config.name.clone(), streams: streams.into_iter().map(named).collect(), sessions, hop }
+    }
+}
+
+/// One pair's results.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GatewayReport {
+    /// Its name.
+    pub name: String,
+    /// The flows that it split.
+    pub streams: Vec<StreamReport>,
+    /// What each end of the satellite transport's session counted; empty where TCP is spoken.
+    pub sessions: Vec<SessionReport>,
+    /// What both gateways sent to one another over SaTPEP's connections; null where something else is spoken.
+    pub hop: Option<HopReport>,
+}
+
+/// What both gateways of a pair sent to one another over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct HopReport {
+    /// Data packets, retransmissions included.
+    pub data_packets: u64,
+    /// Data packets that were sent again.
+    pub retransmissions: u64,
+    /// Expiries of retransmission timers.
+    pub rtos: u64,
+}
+
+/// What passed through a pair for one flow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct StreamReport {
+    /// The flow.
+    pub flow: String,
+    /// When the first gateway had accepted the client; null if it has not.
+    pub accepted_s: Option<f64>,
+    /// When the second gateway was connected to the server.
+    pub connected_s: Option<f64>,
+    /// Bytes from the client that the first gateway passed on, and of them those given to the server's connection.
+    pub from_client: u64,
+    /// See `from_client`.
+    pub to_server: u64,
+    /// Bytes from the server that the second gateway passed on, and of them those given to the client's connection.
+    pub from_server: u64,
+    /// See `from_server`.
+    pub to_client: u64,
+    /// How it stands at each gateway, in the order in which the flow passes them.
+    pub states: [String; 2],
+}
+
+/// What one end of the satellite transport's session counted, from before the simulation began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionReport {
+    /// The node.
+    pub node: String,
+    /// Datagrams sent, and their IP bytes.
+    pub sent_packets: u64,
+    /// See `sent_packets`.
+    pub sent_bytes: u64,
+    /// Datagrams that the other end is known not to have received.
+    pub lost_packets: u64,
+    /// Stream bytes sent again.
+    pub retransmitted_bytes: u64,
+    /// Bytes of repair sent ahead of losses.
+    pub repair_bytes: u64,
+    /// Stream bytes that the other end's repair restored.
+    pub restored_bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt_s: Option<f64>,
+}

@@ -1,0 +1,189 @@
+//! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
+
+use super::leg::{Address, Leg, Route};
+use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
+use crate::NodeId;
+use crate::packet::{Body, Parcel};
+use crate::wire::{CLIENT, SERVER, Wire};
+use std::sync::Arc;
+use units::Instant;
+
+/// A pair at work.
+#[derive(Debug)]
+pub(crate) struct Splices {
+    /// Of each flow, the splice at each node.
+    splices: Vec<[Splice; 2]>,
+    splits: Vec<Split>,
+    /// The pair's first timer.
+    timer: u32,
+}
+
+/// Two connections at one node, each reading what the other sends on.
+#[derive(Debug)]
+struct Splice {
+    /// That towards the client, which listens; and that towards the server, once the client is accepted.
+    legs: [Option<Leg>; 2],
+    /// How the second connects.
+    onward: (Arc<tcp::Config>, Route),
+    /// Bytes read from each leg and written to the other.
+    passed: [u64; 2],
+    connected: [Option<Instant>; 2],
+    is_broken: bool,
+}
+
+impl Splices {
+    pub(crate) fn new(
+        config: &GatewayConfig,
+        satellite: &Arc<tcp::Config>,
+        splits: Vec<Split>,
+        site: Site<'_>,
+    ) -> Result<Self, GatewayError> {
+        let Site { wire, paths, network, agent, timer, .. } = site;
+        let mut route = |from: NodeId, to_node: NodeId, to: Address, leg: u32| {
+            let path = paths.find(wire, network, from, to_node);
+            let path = path.ok_or_else(|| {
+                let (from, to) = (network.node_name(from), network.node_name(to_node));
+                config.error(format!("node `{to}` cannot be reached from node `{from}`: no links lead there"))
+            })?;
+            Ok(Route { node: from, path, to, timer: timer + END_TIMERS + leg })
+        };
+        let mut splices = Vec::with_capacity(splits.len());
+        for (at, split) in splits.iter().enumerate() {
+            let (first, second) = (split.first, 1 - split.first);
+            let [a, b] = [first, second].map(|side| config.nodes[side]);
+            let [near_in, near_out] = [0, 1].map(|leg| port(at, first, leg));
+            let [far_in, far_out] = [0, 1].map(|leg| port(at, second, leg));
+            let near = Splice::new(
+                Leg::listen(
+                    &config.terrestrial,
+                    route(a, split.client, Address { agent: split.flow, port: CLIENT }, near_in)?,
+                ),
+                (satellite.clone(), route(a, b, Address { agent, port: far_in }, near_out)?),
+            );
+            let far = Splice::new(
+                Leg::listen(satellite, route(b, a, Address { agent, port: near_out }, far_in)?),
+                (
+                    config.terrestrial.clone(),
+                    route(b, split.server, Address { agent: split.flow, port: SERVER }, far_out)?,
+                ),
+            );
+            splices.push(if first == 0 { [near, far] } else { [far, near] });
+        }
+        Ok(Self { splices, splits, timer })
+    }
+
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
+        let Body::Tcp(segment) = &parcel.body else { return };
+        let (split, side, leg) = split_of(parcel.port);
+        let splice = &mut self.splices[split][side];
+        if let Some(leg) = &mut splice.legs[leg] {
+            leg.tcp.handle_segment(wire.now, segment);
+            splice.serve(wire);
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
+        let Some(leg_timer) = timer.checked_sub(END_TIMERS) else { return };
+        let (split, side, leg) = split_of(leg_timer);
+        let splice = &mut self.splices[split][side];
+        if splice.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) {
+            splice.serve(wire);
+        }
+        let deadline = splice.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
+        wire.reset(self.timer + timer, deadline);
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<[Splice; 2]>() * self.splices.capacity()
+    }
+
+    /// What passed for each flow, by its number.
+    pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
+        let stream = |(split, splices): (&Split, &[Splice; 2])| {
+            let [first, second] = [split.first, 1 - split.first].map(|side| &splices[side]);
+            let report = StreamReport {
+                flow: String::new(),
+                accepted_s: first.connected[0].map(Instant::as_secs_f64),
+                connected_s: second.connected[1].map(Instant::as_secs_f64),
+                from_client: first.passed[0],
+                to_server: second.passed[0],
+                from_server: second.passed[1],
+                to_client: first.passed[1],
+                states: [first, second].map(|splice| splice.state_name().to_owned()),
+            };
+            (split.flow, report)
+        };
+        self.splits.iter().zip(&self.splices).map(stream).collect()
+    }
+}
+
+impl Splice {
+    fn new(listens: Leg, onward: (Arc<tcp::Config>, Route)) -> Self {
+        Self { legs: [Some(listens), None], onward, passed: [0; 2], connected: [None; 2], is_broken: false }
+    }
+
+    /// Takes what both connections have to say, moves bytes between them, and sends their segments.
+    fn serve(&mut self, wire: &mut Wire) {
+        for number in 0..2 {
+            while let Some(event) = self.legs[number].as_mut().and_then(|leg| leg.tcp.poll_event()) {
+                self.on_event(wire.now, number, event);
+            }
+        }
+        self.pass(wire.now, 0);
+        self.pass(wire.now, 1);
+        for leg in self.legs.iter_mut().flatten() {
+            leg.transmit(wire);
+        }
+    }
+
+    fn on_event(&mut self, now: Instant, number: usize, event: tcp::Event) {
+        match event {
+            tcp::Event::Connected => {
+                self.connected[number] = Some(now);
+                if number == 0 {
+                    let (config, route) = &self.onward;
+                    self.legs[1] = Some(Leg::connect(config, *route, now));
+                }
+            }
+            tcp::Event::PeerFinished => {
+                if let Some(leg) = &mut self.legs[number] {
+                    leg.has_peer_finished = true;
+                }
+            }
+            // An unclean end of one never looks like a clean one to the other.
+            tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
+                if let Some(other) = &mut self.legs[1 - number] {
+                    other.tcp.abort();
+                }
+            }
+            tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
+        }
+    }
+
+    /// From a leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
+    fn pass(&mut self, now: Instant, from: usize) {
+        let [first, second] = &mut self.legs;
+        let (Some(first), Some(second)) = (first, second) else { return };
+        let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
+        let waiting = source.tcp.readable();
+        if waiting > 0 {
+            let taken = sink.tcp.write(waiting);
+            source.tcp.read(now, taken);
+            self.passed[from] += taken;
+        }
+        if source.is_at_end() {
+            sink.tcp.finish();
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        let is_closed = |leg: &Option<Leg>| leg.as_ref().is_some_and(|leg| leg.tcp.is_closed());
+        match self.connected {
+            _ if self.is_broken => "broken",
+            _ if self.legs.iter().all(is_closed) => "closed",
+            [None, _] => "idle",
+            [Some(_), None] => "connecting",
+            [Some(_), Some(_)] => "established",
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The claims of the SaTPEP paper, in its own scenario: hosts on 10 Mbit/s links of 1 ms, a satellite link of 6 Mbit/s and
+//! 275 ms between the gateways, queues of 600 packets.
+
+use link::{LinkConfig, LossModel, QueueLimit};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use sim::satpep2003::{Opening, Profile, Satpep2003};
+use sim::{
+    Application, FlowConfig, GatewayConfig, Network, Protocol, Record, Report, Settings, Simulation, Start, Stop,
+    Stopped, Traffic, Transfer,
+};
+use std::sync::Arc;
+use tcp::{NackRule, Tuning};
+use units::{Bytes, Duration, Instant, Probability, Rate};
+
+const SATELLITE: Rate = Rate::from_bps(6_000_000);
+
+#[derive(Debug, Clone)]
+struct Scenario {
+    /// Of the gateways; `None` is end-to-end TCP.
+    protocol: Option<Satpep2003>,
+    /// Size and start of each flow's file, each from a host of its own to a host of its own.
+    files: Vec<(u64, u64)>,
+    rate: Rate,
+    loss: f64,
+    /// Windows of the hosts, in segments.
+    rwnd: u64,
+    seed: u64,
+    /// The reverse path is not the satellite but this link.
+    terrestrial: Option<(Rate, Duration)>,
+}
+
+impl Scenario {
+    fn new(protocol: Option<Satpep2003>, files: &[(u64, u64)]) -> Self {
+        Self { protocol, files: files.to_vec(), rate: SATELLITE, loss: 0.0, rwnd: 500, seed: 1, terrestrial: None }
+    }
+
+    fn run(&self) -> Report {
+        let mut simulation = self.simulation(Record::default());
+        simulation.run();
+        simulation.report()
+    }
+
+    fn simulation(&self, record: Record) -> Simulation {
+        let (network, hosts, gateways) = self.network();
+        let flows = self.files.iter().zip(hosts).enumerate().map(|(number, (&(size, start), [from, to]))| {
+            let tcp = tcp::Config {
+                receive_buffer: tcp::ReceiveBuffer::plain(Bytes::new(self.rwnd * 1448)),
+                ..tcp::Config::new(tcp::Profile::Rfc)
+            };
+            let tcp = Arc::new(tcp);
+            FlowConfig {
+                name: format!("file-{number}"),
+                from,
+                to,
+                start: Start { at: Instant::ZERO + Duration::from_secs(start), spread: Duration::ZERO },
+                stop: None,
+                traffic: Traffic::Tcp {
+                    client: tcp.clone(),
+                    server: tcp,
+                    application: Application::Bulk { size: Some(Bytes::new(size)), transfer: Transfer::Upload },
+                },
+                record: true,
+            }
+        });
+        let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(20_000)), when_complete: true };
+        let settings = Settings { seed: self.seed, stop, record, ..Settings::default() };
+        Simulation::with_gateways(network, flows.collect(), gateways, settings).expect("a valid scenario")
+    }
+
+    fn network(&self) -> (Network, Vec<[sim::NodeId; 2]>, Vec<GatewayConfig>) {
+        let mut network = Network::new();
+        let queue = QueueLimit::Packets(600);
+        let link = |rate, delay| LinkConfig { queue, ..LinkConfig::new(rate, delay) };
+        let [ug, dg] = ["uplink gateway", "downlink gateway"].map(|name| network.add_node(name).expect("new"));
+        let loss = LossModel::Bernoulli(Probability::new(self.loss).expect("valid"));
+        let seed = self.seed;
+        let there = LinkConfig { loss: loss.clone(), seed, ..link(self.rate, Duration::from_millis(275)) };
+        let back = LinkConfig { loss, seed, stream: 1, ..link(self.rate, Duration::from_millis(275)) };
+        let satellite = network.add_link("satellite", ug, dg, there, back).expect("valid");
+        let mut via = [None, None];
+        if let Some((rate, delay)) = self.terrestrial {
+            network.add_link("terrestrial", ug, dg, link(rate, delay), link(rate, delay)).expect("valid");
+            via[0] = Some(satellite);
+        }
+        let protocol = self.protocol.clone().map(|protocol| Satpep2003 { via, ..protocol });
+        let pair = |protocol| GatewayConfig::new("pair", [ug, dg], Protocol::Satpep2003(Box::new(protocol)));
+        let gateways = protocol.map(pair).into_iter().collect();
+        let access = link(Rate::from_bps(10_000_000), Duration::from_millis(1));
+        let hosts = (0..self.files.len()).map(|number| {
+            [("sender", ug), ("receiver", dg)].map(|(kind, gateway)| {
+                let host = network.add_node(&format!("{kind} {number}")).expect("new");
+                let name = format!("access {kind} {number}");
+                network.add_link(&name, host, gateway, access.clone(), access.clone()).expect("valid");
+                host
+            })
+        });
+        let hosts = hosts.collect();
+        (network, hosts, gateways)
+    }
+}
+
+fn satpep() -> Option<Satpep2003> {
+    Some(Satpep2003::default())
+}
+
+/// Mean goodput in bit/s over seeds.
+fn goodput(scenario: &Scenario, seeds: u64) -> f64 {
+    let one = |seed| Scenario { seed, ..scenario.clone() }.run().flows[0].goodput_bps.expect("complete");
+    (1..=seeds).map(one).sum::<f64>() / seeds as f64
+}
+
+fn jain(values: &[f64]) -> f64 {
+    let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), value| (sum + value, squares + value * value));
+    sum * sum / (values.len() as f64 * squares)
+}
+
+const MEGABYTE: (u64, u64) = (1_000_000, 0);
+
+/// Twenty files of 2 MB at once, and one of 500 kB nine seconds later.
+fn crowd() -> Vec<(u64, u64)> {
+    let mut files = vec![(2_000_000, 1); 20];
+    files.push((500_000, 10));
+    files
+}
+
+fn rates(report: &Report) -> Vec<f64> {
+    report.flows.iter().map(|flow| flow.goodput_bps.expect("complete")).collect()
+}
+
+#[test]
+fn a_lone_connection_uses_the_whole_link_from_the_first_round_trip_on() {
+    // 685 packets of 2 ms, half a round trip for the last, and a whole one to open.
+    let (opening, transfer) = (0.55, 685.0 * 0.002 + 0.275);
+    for (mode, protocol) in [
+        ("transparent", Satpep2003::default()),
+        ("spoof", Satpep2003 { opening: Opening::Spoof, ..Satpep2003::default() }),
+        ("deploy", Satpep2003 { profile: Profile::Deploy, ..Satpep2003::default() }),
+    ] {
+        let report = Scenario::new(Some(protocol), &[MEGABYTE]).run();
+        let took = report.flows[0].end_s.expect("complete");
+        assert!((took - opening - transfer).abs() < 0.02, "{mode}: {took}");
+        let hop = report.gateways[0].hop.expect("SaTPEP");
+        assert_eq!((hop.retransmissions, hop.rtos), (0, 0), "{mode}");
+    }
+}
+
+#[test]
+fn an_opening_that_is_spoofed_is_answered_before_the_satellite_is_crossed() {
+    let opens = |opening| {
+        let protocol = Satpep2003 { opening, ..Satpep2003::default() };
+        let scenario = Scenario::new(Some(protocol), &[MEGABYTE]);
+        let mut simulation =
+            scenario.simulation(Record { flow_interval: Some(Duration::from_millis(10)), ..Record::default() });
+        simulation.run();
+        let samples = simulation.take_flow_samples();
+        let connected = samples.iter().find(|sample| sample.srtt.is_some()).expect("connected");
+        connected.at.as_secs_f64()
+    };
+    assert!(opens(Opening::Spoof) < 0.02);
+    assert!((0.55..0.58).contains(&opens(Opening::Transparent)));
+}
+
+#[test]
+fn goodput_beside_tcp_rises_with_loss() {
+    let ratio = |loss, seeds| {
+        let [split, whole] =
+            [satpep(), None].map(|protocol| goodput(&Scenario { loss, ..Scenario::new(protocol, &[MEGABYTE]) }, seeds));
+        split / whole
+    };
+    let ratios = [ratio(1e-6, 1), ratio(1e-3, 20), ratio(1e-2, 20)];
+    assert!(ratios[0] > 1.8 && ratios[1] > 1.8 && ratios[2] > 4.0, "{ratios:?}");
+    assert!(ratios[2] > 2.0 * ratios[1], "{ratios:?}");
+}
+
+#[test]
+fn goodput_rises_with_the_file_and_with_the_link() {
+    let of = |size, mbps: u64| {
+        let scenario = Scenario { loss: 1e-3, ..Scenario::new(satpep(), &[(size, 0)]) };
+        goodput(&Scenario { rate: Rate::from_bps(mbps * 1_000_000), ..scenario }, 10)
+    };
+    let by_size = [100_000, 500_000, 1_000_000, 4_000_000].map(|size| of(size, 6));
+    let by_rate = [2, 4, 6, 8].map(|mbps| of(1_000_000, mbps));
+    assert!(by_size.is_sorted() && by_rate.is_sorted(), "{by_size:?} {by_rate:?}");
+}
+
+#[test]
+fn twenty_connections_are_equal() {
+    for profile in [Profile::Paper, Profile::Deploy] {
+        let protocol = Some(Satpep2003 { profile, ..Satpep2003::default() });
+        let report = Scenario { loss: 1e-3, ..Scenario::new(protocol, &crowd()) }.run();
+        let rates = rates(&report);
+        assert!(jain(&rates[..20]) > 0.99, "{profile:?} {rates:?}");
+        // The link's part of each, less opening and the headers.
+        let mean = rates[..20].iter().sum::<f64>() / 20.0;
+        assert!((0.26e6..0.30e6).contains(&mean), "{profile:?} {mean}");
+    }
+}
+
+/// At full load equation (1) gives a newcomer nothing; only the headroom of equation (2) lets it in.
+#[test]
+fn a_connection_that_comes_late_is_let_in_slowly_by_the_paper_and_soon_with_kappa() {
+    let share = |profile| {
+        let protocol = Some(Satpep2003 { profile, ..Satpep2003::default() });
+        let rates = rates(&Scenario { loss: 1e-3, ..Scenario::new(protocol, &crowd()) }.run());
+        rates[20] / (rates[..20].iter().sum::<f64>() / 20.0)
+    };
+    let [paper, deploy] = [Profile::Paper, Profile::Deploy].map(share);
+    assert!((0.2..0.4).contains(&paper) && (0.7..1.0).contains(&deploy), "{paper} {deploy}");
+}
+
+#[test]
+fn packet_pairs_measure_bursts_as_full_use_and_still_carry_the_file() {
+    let protocol = Satpep2003 { packet_pair: true, ..Satpep2003::default() };
+    let report = Scenario { loss: 1e-3, ..Scenario::new(Some(protocol), &[MEGABYTE]) }.run();
+    assert!(report.flows[0].complete, "{report:?}");
+}
+
+#[test]
+fn acknowledgements_may_return_over_the_ground() {
+    let ground = (Rate::from_bps(1_000_000), Duration::from_millis(30));
+    for loss in [0.0, 1e-2] {
+        let satellite = Scenario { loss, ..Scenario::new(satpep(), &[MEGABYTE]) };
+        let over_ground = Scenario { terrestrial: Some(ground), ..satellite.clone() };
+        let report = over_ground.run();
+        let carried = |name: &str, from: &str| {
+            let link = report.links.iter().find(|link| link.name == name && link.from == from).expect("a link");
+            link.counters.offered.packets
+        };
+        assert!(carried("satellite", "uplink gateway") > 685);
+        assert_eq!((carried("satellite", "downlink gateway"), carried("terrestrial", "uplink gateway")), (0, 0));
+        assert!(carried("terrestrial", "downlink gateway") > 600);
+        assert!(report.flows[0].end_s < satellite.run().flows[0].end_s, "a shorter round trip");
+    }
+}
+
+#[test]
+fn what_the_server_does_not_answer_fails_by_name_and_what_ends_ends_everywhere() {
+    // Nothing comes through: the gateways cannot open, and the client gives up.
+    let dead = Scenario { loss: 1.0, ..Scenario::new(satpep(), &[MEGABYTE]) }.run();
+    assert!(!dead.flows[0].complete && dead.flows[0].failure.is_some(), "{dead:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| Scenario { seed, loss: 1e-2, ..Scenario::new(satpep(), &crowd()) }.run();
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
+    let scenario = Scenario::new(satpep(), &[MEGABYTE]);
+    let (network, ..) = scenario.network();
+    let refusal = |network: Network, protocol: Satpep2003| {
+        let nodes = ["uplink gateway", "downlink gateway"].map(|name| network.node(name).expect("a node"));
+        let pair = GatewayConfig::new("pair", nodes, Protocol::Satpep2003(Box::new(protocol)));
+        let refused = Simulation::with_gateways(network, Vec::new(), vec![pair], Settings::default());
+        refused.expect_err("a fault").to_string()
+    };
+    let astray = Satpep2003 { via: [network.link("access sender 0"), None], ..Satpep2003::default() };
+    let message = refusal(network.clone(), astray);
+    assert!(
+        ["`pair`", "`access sender 0`", "`downlink gateway`"].iter().all(|part| message.contains(part)),
+        "{message}"
+    );
+
+    let mut endless = Network::new();
+    let [ug, dg] = ["uplink gateway", "downlink gateway"].map(|name| endless.add_node(name).expect("new"));
+    let link = LinkConfig { rate: None, ..LinkConfig::new(SATELLITE, Duration::from_millis(275)) };
+    endless.add_link("satellite", ug, dg, link.clone(), link).expect("valid");
+    let message = refusal(endless, Satpep2003::default());
+    assert!(message.contains("`pair`") && message.contains("rate"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 40,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever is lost, each file arrives whole or its flow says why not, and the gateways keep nothing back.
+    #[test]
+    fn files_arrive_whole_or_fail_by_name(
+        sizes in prop::collection::vec(1..300_000u64, 1..5),
+        loss in 0.0..0.4f64,
+        seed in 0..1000u64,
+        spoof in any::<bool>(),
+        deploy in any::<bool>(),
+        rule in prop::sample::select(vec![NackRule::Fig1, NackRule::PerSegment, NackRule::Fig1Literal]),
+        buffer in prop::option::of(20_000..500_000u64),
+    ) {
+        let hop = tcp::Config::satpep();
+        let protocol = Satpep2003 {
+            opening: if spoof { Opening::Spoof } else { Opening::Transparent },
+            profile: if deploy { Profile::Deploy } else { Profile::Paper },
+            hop: tcp::Config { tuning: Tuning { nack: rule, ..hop.tuning }, ..hop },
+            buffer: buffer.map(Bytes::new),
+            ..Satpep2003::default()
+        };
+        let files: Vec<_> = sizes.iter().enumerate().map(|(start, size)| (*size, start as u64)).collect();
+        let report = Scenario { loss, seed, ..Scenario::new(Some(protocol), &files) }.run();
+        prop_assert_eq!(report.stopped, Stopped::Complete);
+        for (flow, size) in report.flows.iter().zip(&sizes) {
+            prop_assert!(flow.complete != flow.failure.is_some(), "{:?}", flow);
+            prop_assert!(if flow.complete { flow.bytes == *size } else { flow.bytes <= *size }, "{:?}", flow);
+        }
+    }
+}

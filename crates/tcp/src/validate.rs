@@ -1,0 +1,242 @@
+//! What a configuration must fulfil, and which recoveries and controls mean something together.
+
+use crate::config::Config;
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigError {
+    /// At least one.
+    pub faults: Vec<Fault>,
+}
+
+impl std::error::Error for ConfigError {}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (k, fault) in self.faults.iter().enumerate() {
+            write!(f, "{}{fault}", if k > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Something that is wrong with a configuration, and how to mend it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// The recovery reads an option that is not offered.
+    #[error("recovery `{recovery}` needs selective acknowledgements: offer them, or take `newreno`")]
+    NeedsSack {
+        /// Its name.
+        recovery: &'static str,
+    },
+    /// The recovery is a rule of how the window moves, and the control moves the window itself.
+    #[error(
+        "recovery `{recovery}` is a rule for the window, and control `{control}` sets that itself: take `newreno`, \
+         `sack` or `rack`"
+    )]
+    WindowRuledTwice {
+        /// The recovery's name.
+        recovery: &'static str,
+        /// The control's name.
+        control: &'static str,
+    },
+    /// Negative acknowledgements come from a hop of SaTPEP only, and such a hop sends no others.
+    #[error("recovery `{recovery}` {}", if *.is_satpep { "cannot read the NACKs of a SaTPEP hop: take `nack`" } else { "needs a SaTPEP hop, whose receiver sends NACKs: take `sack`" })]
+    Nacks {
+        /// The recovery's name.
+        recovery: &'static str,
+        /// Whether the hop is one of SaTPEP.
+        is_satpep: bool,
+    },
+    /// The control computes the window from the capacity, which is not given.
+    #[error("control `{control}` needs the link's capacity: give `capacity`")]
+    NeedsCapacity {
+        /// The control's name.
+        control: &'static str,
+    },
+    /// Careful Resume changes a window that the control would set back.
+    #[error(
+        "control `{control}` sets the window itself, so Careful Resume cannot: take `reno` or `cubic`, or no `resume`"
+    )]
+    ResumeGoverned {
+        /// The control's name.
+        control: &'static str,
+    },
+    /// A value is out of its range.
+    #[error("`{key}` must be {range}, not {value}")]
+    Range {
+        /// The field.
+        key: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// What it is.
+        value: f64,
+    },
+}
+
+/// Recoveries that consist in how the window moves.
+const WINDOW_RULES: [&str; 2] = ["tahoe", "reno"];
+/// Controls that follow the capacity that the layer below tells.
+const CAPACITY_CONTROLS: [&str; 1] = ["cross-layer"];
+
+impl Config {
+    /// Whether a connection can run with this.
+    ///
+    /// # Errors
+    /// All faults at once, each by the name of what is at fault.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let mut faults = Vec::new();
+        self.check_ranges(&mut faults);
+        self.check_tuning(&mut faults);
+        if faults.is_empty() {
+            self.check_pair(&mut faults);
+        }
+        if faults.is_empty() { Ok(()) } else { Err(ConfigError { faults }) }
+    }
+
+    fn check_pair(&self, faults: &mut Vec<Fault>) {
+        let (recovery, control) = (self.recovery.name, self.control.name);
+        let governs = (self.control.new)(self).governs_window();
+        if self.recovery.needs_sack && !self.options.sack {
+            faults.push(Fault::NeedsSack { recovery });
+        }
+        if governs && WINDOW_RULES.contains(&recovery) {
+            faults.push(Fault::WindowRuledTwice { recovery, control });
+        }
+        if self.satpep != (recovery == "nack") {
+            faults.push(Fault::Nacks { recovery, is_satpep: self.satpep });
+        }
+        if self.capacity.is_none() && CAPACITY_CONTROLS.contains(&control) {
+            faults.push(Fault::NeedsCapacity { control });
+        }
+        if governs && self.resume.is_some() {
+            faults.push(Fault::ResumeGoverned { control });
+        }
+    }
+
+    fn check_ranges(&self, faults: &mut Vec<Fault>) {
+        let buffer = &self.receive_buffer;
+        let mss = f64::from(self.mss);
+        let (capacity, resume) = (self.capacity, self.resume);
+        let mut check = |is_valid: bool, key, range, value| {
+            if !is_valid {
+                faults.push(Fault::Range { key, range, value });
+            }
+        };
+        check((1..=65_495).contains(&self.mss), "mss", "from 1 to 65495 bytes", mss);
+        let window = self.initial_window;
+        check(window >= 1.0 && window.is_finite(), "initial_window", "1 segment or more", window);
+        check(self.initial_ssthresh >= 2.0, "initial_ssthresh", "2 segments or more", self.initial_ssthresh);
+        check(self.slow_start_limit >= 1.0, "slow_start_limit", "1 segment or more", self.slow_start_limit);
+        check(buffer.share > 0.0 && buffer.share <= 1.0, "receive_buffer.share", "above 0 and at most 1", buffer.share);
+        let size = buffer.size.as_u64() as f64;
+        check(size * buffer.share >= mss, "receive_buffer.size", "large enough to advertise one segment", size);
+        check(buffer.most >= buffer.size, "receive_buffer.most", "`size` or more", buffer.most.as_u64() as f64);
+        let send_buffer = self.send_buffer.as_u64() as f64;
+        check(send_buffer >= mss, "send_buffer", "one segment or more", send_buffer);
+        check(self.acks.every >= 1, "acks.every", "1 or more", 0.0);
+        check(self.max_expiries >= 1, "max_expiries", "1 or more", 0.0);
+        if let Some(capacity) = capacity {
+            let rate = capacity.rate.as_bps() as f64;
+            check(rate > 0.0, "capacity.rate", "above 0 bit/s", rate);
+            check(!capacity.rtt.is_zero(), "capacity.rtt", "above 0 s", 0.0);
+            check(capacity.connections >= 1, "capacity.connections", "1 or more", 0.0);
+        }
+        if let Some(resume) = resume {
+            let saved = resume.cwnd.as_u64() as f64;
+            check(saved >= mss, "resume.cwnd", "one segment or more", saved);
+            check(!resume.rtt.is_zero(), "resume.rtt", "above 0 s", 0.0);
+        }
+    }
+
+    fn check_tuning(&self, faults: &mut Vec<Fault>) {
+        let tuning = &self.tuning;
+        let mut check = |is_valid: bool, key, range, value| {
+            if !is_valid {
+                faults.push(Fault::Range { key, range, value });
+            }
+        };
+        let [alpha, beta, gamma] = tuning.vegas;
+        check(alpha >= 0.0, "tuning.vegas alpha", "0 segments or more", alpha);
+        check(beta >= alpha && beta.is_finite(), "tuning.vegas beta", "alpha or more", beta);
+        check(gamma >= 0.0, "tuning.vegas gamma", "0 segments or more", gamma);
+        check(
+            tuning.vegas_base_window.is_none_or(|window| !window.is_zero()),
+            "tuning.vegas_base_window",
+            "above 0 s",
+            0.0,
+        );
+        check(!tuning.westwood_tau.is_zero(), "tuning.westwood_tau", "above 0 s", 0.0);
+        let (pole, time_constant) = tuning.tibet;
+        check((0.0..1.0).contains(&pole), "tuning.tibet pole", "from 0 to below 1", pole);
+        check(!time_constant.is_zero(), "tuning.tibet time constant", "above 0 s", 0.0);
+        check(!tuning.hybla_rtt0.is_zero(), "tuning.hybla_rtt0", "above 0 s", 0.0);
+        let share = tuning.header_share;
+        check(share >= 0.0 && share.is_finite(), "tuning.header_share", "0 or more", share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Capacity, Profile, SavedPath};
+    use crate::control::{CONTROLS, ControlKind};
+    use crate::recovery::{RECOVERIES, RecoveryKind};
+    use units::{Bytes, Duration, Rate};
+
+    fn pair(recovery: &str, control: &str) -> Config {
+        Config {
+            recovery: RecoveryKind::by_name(recovery).expect("known"),
+            control: ControlKind::by_name(control).expect("known"),
+            ..Config::new(Profile::Rfc)
+        }
+    }
+
+    #[test]
+    fn the_profiles_and_the_hop_of_satpep_are_valid() {
+        for profile in [Profile::Rfc, Profile::Linux, Profile::Ns2] {
+            assert_eq!(Config::new(profile).validate(), Ok(()));
+        }
+        assert_eq!(Config::satpep().validate(), Ok(()));
+    }
+
+    #[test]
+    fn pairs_that_mean_nothing_are_refused_by_name() {
+        let capacity = Capacity { rate: Rate::from_bps(1), rtt: Duration::from_millis(1), connections: 1 };
+        let refused = |config: Config| config.validate().map_err(|error| error.faults);
+        for recovery in RECOVERIES {
+            for control in CONTROLS {
+                let satpep = recovery.name == "nack";
+                let pair = Config { capacity: Some(capacity), satpep, ..pair(recovery.name, control.name) };
+                let governs = ["bbr1", "bbr3", "cross-layer", "assigned"].contains(&control.name);
+                let is_refused = governs && ["tahoe", "reno"].contains(&recovery.name);
+                assert_eq!(refused(pair).is_err(), is_refused, "{} {}", recovery.name, control.name);
+            }
+        }
+        assert_eq!(refused(pair("sack", "cross-layer")), Err(vec![Fault::NeedsCapacity { control: "cross-layer" }]));
+        assert_eq!(refused(pair("nack", "reno")), Err(vec![Fault::Nacks { recovery: "nack", is_satpep: false }]));
+        let satpep = Config { satpep: true, ..pair("sack", "assigned") };
+        assert_eq!(refused(satpep), Err(vec![Fault::Nacks { recovery: "sack", is_satpep: true }]));
+        let mut deaf = pair("rack", "cubic");
+        deaf.options.sack = false;
+        assert_eq!(refused(deaf), Err(vec![Fault::NeedsSack { recovery: "rack" }]));
+        let resume = Some(SavedPath { cwnd: Bytes::new(1 << 20), rtt: Duration::from_millis(550) });
+        let resumed = Config { resume, ..pair("rack", "bbr3") };
+        assert_eq!(refused(resumed), Err(vec![Fault::ResumeGoverned { control: "bbr3" }]));
+        assert_eq!(Config { resume, ..pair("rack", "cubic") }.validate(), Ok(()));
+    }
+
+    #[test]
+    fn all_values_out_of_range_are_named_at_once() {
+        let mut config = pair("rack", "cubic");
+        config.mss = 0;
+        config.initial_window = f64::NAN;
+        config.tuning.tibet.0 = 1.0;
+        config.receive_buffer.share = 0.0;
+        let error = config.validate().expect_err("faulty");
+        let text = error.to_string();
+        for key in ["`mss`", "`initial_window`", "`tuning.tibet pole`", "`receive_buffer.share`"] {
+            assert!(text.contains(key), "{text}");
+        }
+    }
+}
