@@ -28,11 +28,27 @@ struct Scenario {
     seed: u64,
     /// The reverse path is not the satellite but this link.
     terrestrial: Option<(Rate, Duration)>,
+    transfer: Transfer,
+    /// UDP over the satellite from the start on.
+    udp: Option<Rate>,
+    /// The rate of the receivers' own links.
+    receivers: Rate,
 }
 
 impl Scenario {
     fn new(protocol: Option<Satpep2003>, files: &[(u64, u64)]) -> Self {
-        Self { protocol, files: files.to_vec(), rate: SATELLITE, loss: 0.0, rwnd: 500, seed: 1, terrestrial: None }
+        Self {
+            protocol,
+            files: files.to_vec(),
+            rate: SATELLITE,
+            loss: 0.0,
+            rwnd: 500,
+            seed: 1,
+            terrestrial: None,
+            transfer: Transfer::Upload,
+            udp: None,
+            receivers: Rate::from_bps(10_000_000),
+        }
     }
 
     fn run(&self) -> Report {
@@ -58,14 +74,28 @@ impl Scenario {
                 traffic: Traffic::Tcp {
                     client: tcp.clone(),
                     server: tcp,
-                    application: Application::Bulk { size: Some(Bytes::new(size)), transfer: Transfer::Upload },
+                    application: Application::Bulk { size: Some(Bytes::new(size)), transfer: self.transfer },
                 },
                 record: true,
             }
         });
+        let flows = flows.chain(self.udp.map(|rate| self.udp_flow(&network, rate)));
         let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(20_000)), when_complete: true };
         let settings = Settings { seed: self.seed, stop, record, ..Settings::default() };
         Simulation::with_gateways(network, flows.collect(), gateways, settings).expect("a valid scenario")
+    }
+
+    fn udp_flow(&self, network: &Network, rate: Rate) -> FlowConfig {
+        let node = |name| network.node(name).expect("a node");
+        FlowConfig {
+            name: "udp".to_owned(),
+            from: node("uplink gateway"),
+            to: node("downlink gateway"),
+            start: Start::default(),
+            stop: Some(Instant::ZERO + Duration::from_secs(100)),
+            traffic: Traffic::Udp { rate, packet_size: Bytes::new(1500), on_off: None },
+            record: false,
+        }
     }
 
     fn network(&self) -> (Network, Vec<[sim::NodeId; 2]>, Vec<GatewayConfig>) {
@@ -86,12 +116,13 @@ impl Scenario {
         let protocol = self.protocol.clone().map(|protocol| Satpep2003 { via, ..protocol });
         let pair = |protocol| GatewayConfig::new("pair", [ug, dg], Protocol::Satpep2003(Box::new(protocol)));
         let gateways = protocol.map(pair).into_iter().collect();
-        let access = link(Rate::from_bps(10_000_000), Duration::from_millis(1));
+        let ends = [("sender", ug, Rate::from_bps(10_000_000)), ("receiver", dg, self.receivers)];
         let hosts = (0..self.files.len()).map(|number| {
-            [("sender", ug), ("receiver", dg)].map(|(kind, gateway)| {
+            ends.map(|(kind, gateway, rate)| {
                 let host = network.add_node(&format!("{kind} {number}")).expect("new");
+                let access = link(rate, Duration::from_millis(1));
                 let name = format!("access {kind} {number}");
-                network.add_link(&name, host, gateway, access.clone(), access.clone()).expect("valid");
+                network.add_link(&name, host, gateway, access.clone(), access).expect("valid");
                 host
             })
         });
@@ -217,6 +248,39 @@ fn packet_pairs_measure_bursts_as_full_use_and_still_carry_the_file() {
 }
 
 #[test]
+fn a_download_is_divided_by_the_gateway_of_the_client() {
+    let download = Transfer::Download { request: Bytes::new(100) };
+    let report = Scenario { transfer: download, ..Scenario::new(satpep(), &[MEGABYTE]) }.run();
+    // A round trip to open, half of one for the request, and the transfer.
+    let took = report.flows[0].end_s.expect("complete");
+    assert!((took - 0.55 - 0.275 - 685.0 * 0.002 - 0.275).abs() < 0.03, "{took}");
+    let stream = &report.gateways[0].streams[0];
+    assert_eq!((stream.from_server, stream.to_client, stream.to_server), (1_000_000, 1_000_000, 100));
+}
+
+#[test]
+fn what_else_the_link_carries_counts_as_used() {
+    let udp = Some(Rate::from_bps(3_000_000));
+    let report = Scenario { udp, ..Scenario::new(satpep(), &[(8_000_000, 5)]) }.run();
+    let satellite = report.links.iter().find(|link| link.from == "uplink gateway").expect("a link");
+    assert_eq!(satellite.counters.dropped_queue_full.packets, 0, "{satellite:?}");
+    let goodput = report.flows[0].goodput_bps.expect("complete");
+    assert!((2.5e6..3.0e6).contains(&goodput), "half of the link, less the headers and the opening: {goodput}");
+    assert_eq!(report.gateways[0].hop.expect("SaTPEP").retransmissions, 0);
+}
+
+#[test]
+fn a_slow_receiver_closes_the_window_and_loses_nothing() {
+    let protocol = Some(Satpep2003 { buffer: Some(Bytes::new(200_000)), ..Satpep2003::default() });
+    let slow = Scenario { receivers: Rate::from_bps(1_000_000), ..Scenario::new(protocol, &[(12_000_000, 0)]) };
+    let report = slow.run();
+    let goodput = report.flows[0].goodput_bps.expect("complete");
+    assert!((0.9e6..1.0e6).contains(&goodput), "{goodput}");
+    let hop = report.gateways[0].hop.expect("SaTPEP");
+    assert_eq!((hop.retransmissions, hop.rtos), (0, 0));
+}
+
+#[test]
 fn acknowledgements_may_return_over_the_ground() {
     let ground = (Rate::from_bps(1_000_000), Duration::from_millis(30));
     for loss in [0.0, 1e-2] {
@@ -260,6 +324,8 @@ fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
     };
     let astray = Satpep2003 { via: [network.link("access sender 0"), None], ..Satpep2003::default() };
     let message = refusal(network.clone(), astray);
+    let plain = Satpep2003 { hop: tcp::Config::new(tcp::Profile::Rfc), ..Satpep2003::default() };
+    assert!(refusal(network, plain).contains("`hop`"));
     assert!(
         ["`pair`", "`access sender 0`", "`downlink gateway`"].iter().all(|part| message.contains(part)),
         "{message}"

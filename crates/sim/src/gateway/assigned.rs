@@ -177,7 +177,14 @@ impl Ways {
         };
         let allocators = [divide(0)?, divide(1)?];
         let paths = ways.each_ref().map(|way| site.wire.add_path(way));
-        Ok(Self { paths, allocators, config: Arc::new(protocol.buffered(product)) })
+        let hop = protocol.buffered(product);
+        if !hop.satpep {
+            return Err(config.error("`hop` is no hop of SaTPEP: set `satpep`, with recovery `nack`"));
+        }
+        for (key, tcp) in [("hop", &hop), ("terrestrial", &*config.terrestrial)] {
+            tcp.validate().map_err(|error| config.error(format!("`{key}`: {error}")))?;
+        }
+        Ok(Self { paths, allocators, config: Arc::new(hop) })
     }
 }
 
