@@ -217,14 +217,20 @@ fn goodput_rises_with_the_file_and_with_the_link() {
 
 #[test]
 fn twenty_connections_are_equal() {
-    for profile in [Profile::Paper, Profile::Deploy] {
+    for (profile, loss) in
+        [Profile::Paper, Profile::Deploy].into_iter().flat_map(|profile| [(profile, 1e-3), (profile, 1e-2)])
+    {
         let protocol = Some(Satpep2003 { profile, ..Satpep2003::default() });
-        let report = Scenario { loss: 1e-3, ..Scenario::new(protocol, &crowd()) }.run();
+        let report = Scenario { loss, ..Scenario::new(protocol, &crowd()) }.run();
         let rates = rates(&report);
-        assert!(jain(&rates[..20]) > 0.99, "{profile:?} {rates:?}");
+        assert!(jain(&rates[..20]) > 0.99, "{profile:?} {loss} {rates:?}");
         // The link's part of each, less opening and the headers.
         let mean = rates[..20].iter().sum::<f64>() / 20.0;
-        assert!((0.26e6..0.30e6).contains(&mean), "{profile:?} {mean}");
+        assert!((0.26e6..0.30e6).contains(&mean), "{profile:?} {loss} {mean}");
+        // 27,766 segments, of which so many are lost; a common count repeats some in vain, and the last of a file wait for
+        // the timer.
+        let hop = report.gateways[0].hop.expect("SaTPEP");
+        assert!(hop.retransmissions < (1.6 * 27_766.0 * loss) as u64 && hop.rtos <= 5, "{profile:?} {loss} {hop:?}");
     }
 }
 
