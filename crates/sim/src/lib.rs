@@ -12,6 +12,7 @@ mod network;
 mod packet;
 mod report;
 pub mod satpep2003;
+pub mod scenario;
 mod simulation;
 mod tournament;
 mod wire;

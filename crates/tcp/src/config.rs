@@ -324,7 +324,7 @@ impl Config {
     }
 
     /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
-    pub(crate) fn window_shift(&self) -> u8 {
+    pub fn window_shift(&self) -> u8 {
         let buffer = self.buffer();
         let most = (buffer.most.as_u64() as f64 * buffer.share) as u64;
         (0..14).find(|shift| most >> shift <= 65_535).unwrap_or(14)

@@ -1,0 +1,231 @@
+//! How TCP endpoints behave, from the words of the format.
+
+use super::format::{self, AckPolicy, ProfileName, SlowStartExit};
+use super::text::{Window, WindowSize};
+use tcp::{Config, ControlKind, MinRto, Profile, RecoveryKind, SavedPath};
+use units::Bytes;
+
+/// A TCP variant by name: a recovery and a control.
+pub(super) struct Preset {
+    /// What flows call it.
+    pub(super) name: &'static str,
+    /// What it is.
+    pub(super) about: &'static str,
+    pub(super) recovery: &'static str,
+    pub(super) control: &'static str,
+}
+
+/// The variants of the papers and of today.
+const PRESETS: &[Preset] = &[
+    preset("tahoe", "tahoe", "reno", "slow start after every loss (Jacobson 1988)"),
+    preset("reno", "reno", "reno", "fast recovery, left at the first new acknowledgement (RFC 2581)"),
+    preset("newreno", "newreno", "reno", "fast recovery of all losses of a window (RFC 6582)"),
+    preset("sack", "sack", "reno", "recovery by selective acknowledgements (RFC 6675)"),
+    preset("rack", "rack", "reno", "losses found by time, with tail loss probes (RFC 8985)"),
+    preset("vegas", "newreno", "vegas", "the window follows the delay (Brakmo and Peterson 1995)"),
+    preset(
+        "westwood",
+        "newreno",
+        "westwood",
+        "the window after a loss follows the estimated rate (Mascolo et al. 2001)",
+    ),
+    preset(
+        "westwood-plus",
+        "newreno",
+        "westwood-plus",
+        "Westwood with a sample for each round trip (Grieco and Mascolo 2004)",
+    ),
+    preset("tibet", "newreno", "tibet", "as Westwood, with time intervals in the estimate (Capone et al. 2004)"),
+    preset("hybla", "sack", "hybla", "the window grows as over a short path (Caini and Firrincieli 2004)"),
+    preset("cubic", "rack", "cubic", "RFC 9438"),
+    preset("bbr", "rack", "bbr1", "model of rate and round-trip time, version 1 (Cardwell et al. 2016)"),
+    preset("bbr3", "rack", "bbr3", "version 3 (draft-ietf-ccwg-bbr)"),
+    preset("cross-layer", "sack", "cross-layer", "the window that the link's allocation allows (Kim et al.)"),
+];
+
+const fn preset(name: &'static str, recovery: &'static str, control: &'static str, about: &'static str) -> Preset {
+    Preset { name, about, recovery, control }
+}
+
+impl Preset {
+    fn axes(&self) -> Option<(&'static RecoveryKind, &'static ControlKind)> {
+        RecoveryKind::by_name(self.recovery).zip(ControlKind::by_name(self.control))
+    }
+
+    /// Every preset.
+    pub(super) fn all() -> impl Iterator<Item = &'static Preset> + Clone {
+        PRESETS.iter()
+    }
+
+    /// The endpoints of a flow that names the preset.
+    pub(super) fn config(name: &str) -> Option<Config> {
+        let preset = Self::all().find(|preset| preset.name == name)?;
+        let (recovery, control) = preset.axes()?;
+        Some(Config { recovery, control, ..Config::new(Profile::Rfc) })
+    }
+}
+
+/// The recoveries that a flow may have: NACKs are spoken between gateways only.
+pub(super) fn recoveries() -> impl Iterator<Item = &'static str> {
+    tcp::recovery::RECOVERIES.iter().map(|kind| kind.name).filter(|name| *name != "nack")
+}
+
+/// The controls that a flow may have: windows are assigned between gateways only.
+pub(super) fn controls() -> impl Iterator<Item = &'static str> {
+    tcp::control::CONTROLS.iter().map(|kind| kind.name).filter(|name| *name != "assigned")
+}
+
+impl From<SlowStartExit> for tcp::SlowStartExit {
+    fn from(exit: SlowStartExit) -> Self {
+        match exit {
+            SlowStartExit::None => Self::None,
+            SlowStartExit::Hystart => Self::LinuxHyStart,
+            SlowStartExit::HystartPlusPlus => Self::HyStartPlusPlus,
+        }
+    }
+}
+
+impl format::Tcp {
+    /// The endpoint that the section describes.
+    ///
+    /// # Errors
+    /// The key that has a wrong value, and what would be right.
+    pub(super) fn resolve(&self) -> Result<Config, (&'static str, String)> {
+        let profile = match self.profile.unwrap_or(ProfileName::Rfc) {
+            ProfileName::Rfc => Profile::Rfc,
+            ProfileName::Linux => Profile::Linux,
+            ProfileName::Ns2 => Profile::Ns2,
+        };
+        let mut config = Config::new(profile);
+        self.choose_axes(&mut config)?;
+        self.choose_sizes(&mut config)?;
+        self.choose_rules(&mut config);
+        self.choose_tuning(&mut config);
+        if config.recovery.needs_sack && !config.options.sack {
+            return Err(("sack", format!("recovery {} needs the SACK option", config.recovery.name)));
+        }
+        Ok(config)
+    }
+
+    fn choose_axes(&self, config: &mut Config) -> Result<(), (&'static str, String)> {
+        if let Some(name) = &self.preset {
+            let preset = Preset::config(name).ok_or_else(|| ("preset", format!("there is no preset {name}")))?;
+            (config.recovery, config.control) = (preset.recovery, preset.control);
+        }
+        if let Some(name) = &self.recovery {
+            config.recovery =
+                RecoveryKind::by_name(name).ok_or_else(|| ("recovery", format!("there is no recovery {name}")))?;
+        }
+        if let Some(name) = &self.control {
+            config.control =
+                ControlKind::by_name(name).ok_or_else(|| ("control", format!("there is no control {name}")))?;
+        }
+        Ok(())
+    }
+
+    fn choose_sizes(&self, config: &mut Config) -> Result<(), (&'static str, String)> {
+        if let Some(mss) = self.mss {
+            config.mss = u32::try_from(mss.0.as_u64())
+                .ok()
+                .filter(|mss| (64..=65_000).contains(mss))
+                .ok_or_else(|| ("mss", format!("{} is not from 64B to 65000B", mss.0)))?;
+            config.initial_window = match config.profile {
+                Profile::Rfc => tcp::initial_window_rfc6928(config.mss),
+                Profile::Linux | Profile::Ns2 => config.initial_window,
+            };
+        }
+        let mss = config.mss;
+        let segments = |window: Window| match window.0 {
+            WindowSize::Segments(segments) => f64::from(segments),
+            WindowSize::Bytes(bytes) => bytes.as_u64() as f64 / f64::from(mss),
+        };
+        let bytes = |window: Window| match window.0 {
+            WindowSize::Segments(segments) => Bytes::new(u64::from(segments) * u64::from(mss)),
+            WindowSize::Bytes(bytes) => bytes,
+        };
+        let least = Bytes::new(u64::from(mss));
+        for (key, window) in [
+            ("initial_window", self.initial_window),
+            ("initial_ssthresh", self.initial_ssthresh),
+            ("send_buffer", self.send_buffer),
+            ("receive_buffer", self.receive_buffer),
+            ("receive_buffer_max", self.receive_buffer_max),
+        ] {
+            if let Some(window) = window.map(bytes)
+                && window < least
+            {
+                return Err((key, format!("{window} is less than one segment of {least}")));
+            }
+        }
+        config.initial_window = self.initial_window.map_or(config.initial_window, segments);
+        config.initial_ssthresh = self.initial_ssthresh.map_or(config.initial_ssthresh, segments);
+        config.send_buffer = self.send_buffer.map_or(config.send_buffer, bytes);
+        let buffer = &mut config.receive_buffer;
+        if let Some(size) = self.receive_buffer.map(bytes) {
+            (buffer.size, buffer.most) = (size, size);
+        }
+        if let Some(most) = self.receive_buffer_max.map(bytes) {
+            if most < buffer.size {
+                let problem = format!("{most} is less than receive_buffer, {}", buffer.size);
+                return Err(("receive_buffer_max", problem));
+            }
+            buffer.most = most;
+        }
+        buffer.share = self.receive_buffer_share.unwrap_or(buffer.share);
+        Ok(())
+    }
+
+    fn choose_rules(&self, config: &mut Config) {
+        fn set<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        set(&mut config.options.timestamps, self.timestamps);
+        set(&mut config.options.window_scaling, self.window_scaling);
+        set(&mut config.options.sack, self.sack);
+        set(&mut config.options.dsack, self.dsack);
+        set(&mut config.limited_transmit, self.limited_transmit);
+        set(&mut config.proportional_rate_reduction, self.proportional_rate_reduction);
+        set(&mut config.restart_after_idle, self.restart_after_idle);
+        set(&mut config.slow_start_limit, self.slow_start_limit);
+        set(&mut config.growth_counts_acks, self.growth_counts_acks);
+        set(&mut config.grow_when_not_limited, self.grow_when_not_limited);
+        set(&mut config.bare, self.bare);
+        set(&mut config.max_expiries, self.max_expiries);
+        set(&mut config.rtt.initial_rto, self.initial_rto.map(|time| time.0));
+        set(&mut config.rtt.max_rto, self.max_rto.map(|time| time.0));
+        if let Some(least) = self.min_rto {
+            config.rtt.min_rto = match config.rtt.min_rto {
+                MinRto::Total(_) => MinRto::Total(least.0),
+                MinRto::VarianceTerm(_) => MinRto::VarianceTerm(least.0),
+            };
+        }
+        if let Some(AckPolicy { every, delay, quick }) = &self.delayed_ack {
+            set(&mut config.acks.every, *every);
+            set(&mut config.acks.delay, delay.map(|time| time.0));
+            set(&mut config.acks.quick, *quick);
+        }
+        config.resume = self.resume.as_ref().map(|path| SavedPath { cwnd: path.window.0, rtt: path.rtt.0 });
+        config.capacity = self.capacity.as_ref().map(|capacity| tcp::Capacity {
+            rate: capacity.rate.0,
+            rtt: capacity.rtt.0,
+            connections: capacity.connections.unwrap_or(1),
+        });
+    }
+
+    fn choose_tuning(&self, config: &mut Config) {
+        let Some(given) = &self.tuning else { return };
+        let tuning = &mut config.tuning;
+        if let Some([alpha, beta, gamma]) = given.vegas.as_deref() {
+            tuning.vegas = [*alpha, *beta, *gamma];
+        }
+        tuning.westwood_tau = given.westwood_tau.map_or(tuning.westwood_tau, |time| time.0);
+        tuning.tibet.0 = given.tibet_pole.unwrap_or(tuning.tibet.0);
+        tuning.tibet.1 = given.tibet_time.map_or(tuning.tibet.1, |time| time.0);
+        tuning.hybla_rtt0 = given.hybla_rtt0.map_or(tuning.hybla_rtt0, |time| time.0);
+        tuning.vegas_base_window = given.vegas_base_window.map(|time| time.0).or(tuning.vegas_base_window);
+        tuning.slow_start_exit = given.slow_start_exit.map(tcp::SlowStartExit::from).or(tuning.slow_start_exit);
+        tuning.header_share = given.header_share.unwrap_or(tuning.header_share);
+    }
+}

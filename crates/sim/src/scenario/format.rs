@@ -1,0 +1,797 @@
+//! What a scenario file may say: the types whose documentation is the schema's (docs/scenarios.md).
+
+use super::text::{AnyRate, Interval, Name, PositiveRate, Queue, RateLimit, Size, Time, Window};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// An experiment of `bentpipe simulate`: a topology, what flows over it, when it ends and what is recorded.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: sections are read one by one")]
+#[schemars(title = "bentpipe scenario, version 1")]
+pub(super) struct File {
+    /// The version of this format: 1.
+    #[schemars(extend("const" = 1))]
+    version: u32,
+    /// What results call the scenario. By default the file's name.
+    name: Option<String>,
+    /// What it shows, in a sentence.
+    about: Option<String>,
+    /// The names of hosts and routers.
+    #[schemars(length(min = 2, max = 100_000))]
+    nodes: Vec<Name>,
+    /// Links, each between two nodes. Packets take the way of least delay, then of fewest links.
+    #[schemars(length(min = 1))]
+    link: Vec<Link>,
+    /// What passes between nodes.
+    #[schemars(length(min = 1))]
+    flow: Vec<Flow>,
+    /// How TCP endpoints behave, by a name of your choice that flows then use.
+    #[serde(default)]
+    tcp: BTreeMap<String, Tcp>,
+    /// Pairs of gateways that split the TCP connections whose way passes both.
+    #[serde(default)]
+    gateway: Vec<Gateway>,
+    /// Which seeds to run.
+    #[serde(default)]
+    seeds: Seeds,
+    /// When a run ends.
+    #[serde(default)]
+    stop: Stop,
+    /// What to record beside the results of flows and links.
+    #[serde(default)]
+    record: Record,
+    /// Variants of the experiment: for each name the settings that it changes, written as for `--set`. If there are
+    /// any, each of them runs with each seed, instead of the scenario as it stands.
+    #[serde(default)]
+    variants: BTreeMap<String, Changes>,
+}
+
+/// Settings by their path, such as `"link.sat.loss" = 1e-3`, or in nested tables.
+#[derive(JsonSchema)]
+#[schemars(extend("x-changes" = true))]
+pub(super) struct Changes {}
+
+/// The seeds of replicas: one run for each.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Seeds {
+    /// The first seed.
+    #[schemars(range(min = 0), extend("default" = 1))]
+    pub(super) first: Option<u64>,
+    /// How many seeds, in order.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
+    pub(super) count: Option<u64>,
+}
+
+/// The end of a run. Whatever comes first ends it; a limit (events, memory) that is reached is reported as such.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Stop {
+    /// At this time.
+    #[schemars(extend("default" = "1h"))]
+    pub(super) time: Option<Interval>,
+    /// Once every flow that has an end is complete or has failed.
+    #[schemars(extend("default" = true))]
+    pub(super) complete: Option<bool>,
+    /// Give up after so many events (arrivals of packets, timers).
+    #[schemars(range(min = 1), extend("default" = 10_000_000_000u64))]
+    pub(super) max_events: Option<u64>,
+    /// Give up when packets, connections and records take so much memory.
+    #[schemars(extend("default" = "2GB"))]
+    pub(super) max_memory: Option<Size>,
+}
+
+/// What is recorded. Nothing is by default: records cost time and memory.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Record {
+    /// A sample of each flow in such intervals: congestion window, slow-start threshold, smoothed round-trip time,
+    /// bytes in flight, bytes delivered and goodput since the sample before.
+    pub(super) interval: Option<Interval>,
+    /// A sample, too, whenever a sender's congestion window or slow-start threshold changes.
+    #[schemars(extend("default" = false))]
+    pub(super) window_changes: Option<bool>,
+    /// What waits for each direction of each link, in such intervals.
+    pub(super) queue_interval: Option<Interval>,
+    /// The flows to sample, by name. By default all.
+    pub(super) flows: Option<Vec<Name>>,
+    /// The nodes whose packets are captured: all that their endpoints send and receive.
+    pub(super) packets: Option<Vec<Name>>,
+}
+
+/// A link between two nodes. Its keys hold for both directions unless `forward` or `reverse` says otherwise.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+pub(super) struct Link {
+    /// Its name, unique among links.
+    name: Name,
+    /// The two nodes that it joins. Forward is from the first to the second.
+    #[schemars(length(min = 2, max = 2))]
+    between: Vec<Name>,
+    #[serde(flatten)]
+    both: Direction,
+    /// What is different from the first node to the second.
+    #[serde(default)]
+    forward: Option<Direction>,
+    /// What is different from the second node to the first.
+    #[serde(default)]
+    reverse: Option<Direction>,
+}
+
+/// A direction of a link.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+pub(super) struct Direction {
+    /// Bits of IP packets each second.
+    #[schemars(extend("default" = "unlimited"))]
+    rate: Option<RateLimit>,
+    /// Rates that take the place of `rate` from given times on, such as a rain fade. 0bit/s is an outage, in which packets
+    /// wait.
+    rate_steps: Option<Steps<AnyRate>>,
+    /// Recorded delivery opportunities instead of a rate, as in mahimahi's traces.
+    opportunities: Option<Opportunities>,
+    /// Propagation delay one way, at most 1h; or the places of satellites and ground stations that give it.
+    #[schemars(extend("default" = "0s"))]
+    delay: Option<Delay>,
+    /// Delays that take the place of `delay` from given times on.
+    delay_steps: Option<Steps<Time>>,
+    /// A change of satellite at regular times, as in low orbits.
+    handover: Option<Handover>,
+    /// When the delay falls, packets do not overtake those sent before.
+    #[schemars(extend("default" = true))]
+    keep_order: Option<bool>,
+    /// What may wait for the transmitter; required where there is a rate. 1BDP is what the link's rate carries in its own
+    /// round trip, at least 1500 B.
+    queue: Option<QueueForm>,
+    /// Which packets the queue gives up: the last, or by how long they wait (RFC 8289), or that for each flow (RFC 8290).
+    #[schemars(extend("default" = "drop_tail"))]
+    discipline: Option<Discipline>,
+    /// Which packets are lost on the way: a probability, or a model.
+    #[schemars(extend("default" = 0.0))]
+    loss: Option<Loss>,
+    /// Which packets are overtaken.
+    reorder: Option<Reorder>,
+    /// The fraction of the delivered packets that arrive twice.
+    #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+    duplicate: Option<f64>,
+}
+
+/// Values that change at given times; the plain value holds before the first. `steps` or `file`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct Steps<T> {
+    /// Times, rising, and the value from each on: `[["10s", …], ["20s", …]]`.
+    #[schemars(length(min = 1))]
+    steps: Option<Vec<(Time, T)>>,
+    /// A file with a line for each step, such as `10s 3Mbit/s`. Its path counts from the scenario's folder.
+    file: Option<String>,
+    /// Everything starts again after this time. By default never.
+    repeat: Option<Interval>,
+}
+
+/// Recorded delivery opportunities: `millis` or `file`. The whole starts again after the last.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct Opportunities {
+    /// Milliseconds at which 1500 bytes may leave; they do not fall.
+    #[schemars(length(min = 1))]
+    millis: Option<Vec<u64>>,
+    /// A file with one of them a line. Its path counts from the scenario's folder.
+    file: Option<String>,
+}
+
+/// A delay.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum Delay {
+    /// As it is.
+    Time(Time),
+    /// From where satellites and ground stations are.
+    Geometry(Geometry),
+}
+
+/// The places of satellites and ground stations.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum Geometry {
+    /// Over one geostationary satellite.
+    Geo {
+        /// The satellite's longitude in degrees; west is negative.
+        #[schemars(range(min = -180, max = 180))]
+        satellite_longitude: f64,
+        /// The stations at both ends.
+        #[schemars(length(min = 2, max = 2))]
+        stations: Vec<GroundStation>,
+    },
+    /// Over satellites in low orbit.
+    Leo {
+        /// Altitude of the satellites in km.
+        #[schemars(range(min = 100, max = 100_000))]
+        altitude_km: f64,
+        /// Elevation in degrees of the first satellite from the first station, and of the last from the second.
+        #[schemars(length(min = 2, max = 2), inner(range(min = 0, max = 90)))]
+        elevations: Vec<f64>,
+        /// Lengths of the hops between satellites in km. By default there is one satellite.
+        #[serde(default)]
+        #[schemars(inner(range(min = 0, max = 1_000_000)))]
+        inter_satellite_km: Option<Vec<f64>>,
+    },
+}
+
+/// A point on the ground.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct GroundStation {
+    /// Degrees; south is negative.
+    #[schemars(range(min = -90, max = 90))]
+    latitude: f64,
+    /// Degrees; west is negative.
+    #[schemars(range(min = -180, max = 180))]
+    longitude: f64,
+}
+
+/// Changes of satellite: from one to the next the delay (and the rate) is constant, drawn uniformly by the seed.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct Handover {
+    /// Time between changes, at most 1h. Starlink's is 15s.
+    period: Interval,
+    /// The lowest and the highest delay one way; they take the place of `delay`.
+    #[schemars(length(min = 2, max = 2))]
+    delay: Vec<Time>,
+    /// The lowest and the highest rate; they take the place of `rate`. By default the rate stays.
+    #[schemars(length(min = 2, max = 2))]
+    rate: Option<Vec<PositiveRate>>,
+    /// The longest outage after a change, each drawn uniformly from zero to it: what is sent then is lost.
+    #[schemars(extend("default" = "0s"))]
+    outage: Option<Time>,
+}
+
+/// The size of a queue.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum QueueForm {
+    /// In short.
+    Text(Queue),
+    /// As in link files.
+    Limit(QueueLimit),
+}
+
+/// The size of a queue, as in link files.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum QueueLimit {
+    /// So many packets.
+    Packets(#[schemars(range(min = 1))] u64),
+    /// So many bytes.
+    Bytes(Size),
+}
+
+/// What a queue does when it is long.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum Discipline {
+    /// Drops what finds it full.
+    DropTail,
+    /// Controlled delay (RFC 8289).
+    Codel {
+        /// How long packets may wait.
+        #[schemars(extend("default" = "5ms"))]
+        target: Option<Interval>,
+        /// How long they may wait longer before one is dropped; over a geostationary satellite, 600ms.
+        #[schemars(extend("default" = "100ms"))]
+        interval: Option<Interval>,
+    },
+    /// Controlled delay for each flow, and flows in turn (RFC 8290).
+    FqCodel {
+        /// As of `codel`.
+        #[schemars(extend("default" = "5ms"))]
+        target: Option<Interval>,
+        /// As of `codel`.
+        #[schemars(extend("default" = "100ms"))]
+        interval: Option<Interval>,
+        /// What a flow may send in its turn, at least 256B.
+        #[schemars(extend("default" = "1514B"))]
+        quantum: Option<Size>,
+        /// Queues among which flows are hashed.
+        #[schemars(range(min = 1, max = 65_536), extend("default" = 1024))]
+        flows: Option<u32>,
+    },
+}
+
+/// Losses.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum Loss {
+    /// Each packet with this probability.
+    Probability(#[schemars(range(min = 0, max = 1))] f64),
+    /// A model.
+    Model(LossModel),
+}
+
+/// A model of losses.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(super) enum LossModel {
+    /// No packet.
+    None,
+    /// Each packet with this probability.
+    Bernoulli(#[schemars(range(min = 0, max = 1))] f64),
+    /// Each bit is wrong with this probability, and one wrong bit loses the packet.
+    BitErrorRate(#[schemars(range(min = 0, max = 1))] f64),
+    /// Two states between which each packet may change: bursts that are long in packets. The mean burst is 1/r packets.
+    GilbertElliott {
+        /// Probability of going from the good to the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        p: f64,
+        /// Probability of going from the bad to the good state.
+        #[schemars(range(min = 0, max = 1))]
+        r: f64,
+        /// Probability of a loss in the good state.
+        #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+        loss_good: Option<f64>,
+        /// Probability of a loss in the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        loss_bad: f64,
+    },
+    /// Two states that last exponentially distributed times: fades.
+    TimedGilbertElliott {
+        /// How long the good state lasts in the mean, at least 1us.
+        mean_good: Interval,
+        /// How long the bad state lasts in the mean, at least 1us.
+        mean_bad: Interval,
+        /// Probability of a loss in the good state.
+        #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+        loss_good: Option<f64>,
+        /// Probability of a loss in the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        loss_bad: f64,
+    },
+    /// These packets, by their number among those sent on this direction, the first being 0.
+    DropList(Vec<u64>),
+    /// A file with such numbers, rising, one a line. Its path counts from the scenario's folder.
+    DropFile(String),
+    /// A probability that changes at given times, zero before the first.
+    Steps(Steps<Probability>),
+}
+
+/// Some packets are held back, so that those behind them overtake.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct Reorder {
+    /// The fraction of packets held back.
+    #[schemars(range(min = 0, max = 1))]
+    probability: f64,
+    /// By how long they are, at most 1h.
+    extra_delay: Interval,
+}
+
+/// A probability.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+#[expect(dead_code, reason = "it describes")]
+pub(super) struct Probability(#[schemars(range(min = 0, max = 1))] f64);
+
+/// One flow, or `count` of them alike. Exactly one of `bulk`, `on_off`, `request_response`, `udp` and `ping` says what it
+/// does.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
+pub(super) struct Flow {
+    /// Its name, unique among flows. Of several alike, results number them: NAME-1, NAME-2, …
+    pub(super) name: Name,
+    /// The node of the client: the end that connects, sends or asks.
+    pub(super) from: Name,
+    /// The node of the server.
+    pub(super) to: Name,
+    /// How many.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
+    pub(super) count: Option<u32>,
+    /// When it starts.
+    #[schemars(extend("default" = "0s"))]
+    pub(super) start: Option<Start>,
+    /// When its application sends no more. By default never.
+    pub(super) stop: Option<Interval>,
+    /// How its TCP endpoints behave: one of the presets (docs/scenarios.md lists them), or a name under `[tcp]`.
+    #[schemars(extend("default" = "sack"))]
+    pub(super) tcp: Option<Name>,
+    /// How the server's endpoint behaves, if not as the client's.
+    pub(super) server_tcp: Option<Name>,
+    /// TCP: one file.
+    pub(super) bulk: Option<Bulk>,
+    /// TCP: the client sends in bursts.
+    pub(super) on_off: Option<OnOff>,
+    /// TCP: the client asks, the server answers, the client thinks, on one connection, as on the web.
+    pub(super) request_response: Option<RequestResponse>,
+    /// UDP packets at a constant rate, or in bursts of it.
+    pub(super) udp: Option<Udp>,
+    /// ICMP echo requests, each answered.
+    pub(super) ping: Option<Ping>,
+}
+
+/// When a flow starts.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Start {
+    /// At a fixed time.
+    At(Time),
+    /// Staggered, or at random.
+    Spread(Spread),
+}
+
+/// The starts of flows alike.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(super) struct Spread {
+    /// The earliest start.
+    #[schemars(extend("default" = "0s"))]
+    pub(super) at: Option<Time>,
+    /// Each flow so much later than the one before.
+    #[schemars(extend("default" = "0s"))]
+    pub(super) every: Option<Time>,
+    /// And each later by a time that is drawn uniformly from zero to this, by the seed.
+    #[schemars(extend("default" = "0s"))]
+    pub(super) spread: Option<Time>,
+}
+
+/// A file transfer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct Bulk {
+    /// The file's size. By default without end.
+    pub(super) size: Option<Size>,
+    /// Who sends: the client (up), or the server when it has the client's request (down).
+    #[schemars(extend("default" = "up"))]
+    pub(super) direction: Option<Way>,
+    /// The size of the request of a download.
+    #[schemars(extend("default" = "100B"))]
+    pub(super) request: Option<Size>,
+}
+
+/// The direction of a transfer.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Way {
+    Up,
+    Down,
+}
+
+/// Bursts and pauses in turn; a burst comes first.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct OnOff {
+    /// How fast the application writes while it is on.
+    pub(super) rate: PositiveRate,
+    /// How long a burst lasts.
+    pub(super) on: Distribution<Interval>,
+    /// How long a pause lasts.
+    pub(super) off: Distribution<Time>,
+}
+
+/// Requests and responses.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct RequestResponse {
+    /// How many exchanges. By default without end.
+    #[schemars(range(min = 1))]
+    pub(super) requests: Option<u64>,
+    /// The size of a request.
+    #[schemars(extend("default" = "400B"))]
+    pub(super) request: Option<Distribution<Size>>,
+    /// The size of a response.
+    pub(super) response: Distribution<Size>,
+    /// From a response's last byte to the next request.
+    #[schemars(extend("default" = "0s"))]
+    pub(super) think: Option<Distribution<Time>>,
+}
+
+/// UDP at a constant rate.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Udp {
+    /// Bits of IP packets each second.
+    pub(super) rate: PositiveRate,
+    /// The size of each IP packet, from 28B to 65535B.
+    #[schemars(extend("default" = "1500B"))]
+    pub(super) packet_size: Option<Size>,
+    /// How long a burst lasts. Give `off`, too; by default it sends without pause.
+    pub(super) on: Option<Distribution<Interval>>,
+    /// How long a pause lasts.
+    pub(super) off: Option<Distribution<Time>>,
+}
+
+/// Echo requests.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct Ping {
+    /// From one request to the next.
+    #[schemars(extend("default" = "1s"))]
+    pub(super) interval: Option<Interval>,
+    /// The size of each IP packet, from 28B to 65535B.
+    #[schemars(extend("default" = "84B"))]
+    pub(super) packet_size: Option<Size>,
+    /// How many requests. By default without end.
+    #[schemars(range(min = 1))]
+    pub(super) requests: Option<u64>,
+}
+
+/// A size or a time: always the same, or drawn at random by the seed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Distribution<T> {
+    /// Always the same.
+    Constant(T),
+    /// Drawn at random.
+    Random(Random<T>),
+}
+
+/// How a size or a time is drawn.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Random<T> {
+    /// Uniform between two values.
+    Uniform {
+        /// The least.
+        min: T,
+        /// The largest.
+        max: T,
+    },
+    /// Exponential.
+    Exponential {
+        /// The mean.
+        mean: T,
+    },
+    /// Pareto, cut off at `max`: heavy-tailed, as the sizes of files on the web are.
+    Pareto {
+        /// The least.
+        min: T,
+        /// The exponent of the tail.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
+        shape: f64,
+        /// What exceeds this becomes this.
+        max: T,
+    },
+    /// Log-normal.
+    LogNormal {
+        /// The median.
+        median: T,
+        /// The standard deviation of the logarithm.
+        #[schemars(range(min = 0, max = 10))]
+        sigma: f64,
+    },
+}
+
+/// A pair of gateways. Each TCP flow whose way passes both nodes, without beginning or ending there, is split: the first
+/// gateway on its way answers the client in the server's place, the second connects to the server.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
+pub(super) struct Gateway {
+    /// Its name, unique among pairs.
+    pub(super) name: Name,
+    /// The two nodes.
+    #[schemars(length(min = 2, max = 2))]
+    pub(super) nodes: Vec<Name>,
+    /// What they speak to one another: bentpipe's own transport, in a session that is up when the run begins, or a TCP
+    /// connection for each flow.
+    #[schemars(extend("default" = "satpep"))]
+    pub(super) protocol: Option<Protocol>,
+    /// How their TCP towards hosts behaves. By default as Linux with CUBIC and buffers of up to 6 MiB.
+    pub(super) hosts_tcp: Option<Name>,
+    /// How their TCP between them behaves, where the protocol is tcp. By default as towards hosts.
+    pub(super) tcp: Option<Name>,
+    /// Settings of satpep.
+    #[serde(default)]
+    pub(super) satpep: Transport,
+}
+
+/// What a pair of gateways speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Protocol {
+    Satpep,
+    Tcp,
+}
+
+/// Settings of the satellite transport.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Transport {
+    /// The capacity from the first node to the second, and back. By default that of the slowest link between them.
+    #[schemars(length(min = 2, max = 2))]
+    pub(super) capacity: Option<Vec<PositiveRate>>,
+    /// The round-trip time. By default that of propagation.
+    pub(super) rtt: Option<Interval>,
+    /// The share of the capacity that is used.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 0.99))]
+    pub(super) pacing_gain: Option<f64>,
+    /// Receive memory. By default four bandwidth-delay products, at least 32 MiB.
+    pub(super) pool: Option<Size>,
+    /// Whether capacity that would idle carries repair.
+    #[schemars(extend("default" = true))]
+    pub(super) repair: Option<bool>,
+}
+
+/// How TCP endpoints behave: a preset or a pair of recovery and control, the constants of a profile, and what is
+/// different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Tcp {
+    /// A recovery and a control by the name of the variant. By default those of the profile: sack with reno, or rack with
+    /// reno for linux.
+    #[schemars(schema_with = "presets")]
+    pub(super) preset: Option<String>,
+    /// Where constants come from: standards track, Linux 6.x, or the one-way agents of ns-2 2.35.
+    #[schemars(extend("default" = "rfc"))]
+    pub(super) profile: Option<ProfileName>,
+    /// What finds losses and repairs them; instead of the preset's.
+    #[schemars(schema_with = "recoveries")]
+    pub(super) recovery: Option<String>,
+    /// What sizes the window; instead of the preset's.
+    #[schemars(schema_with = "controls")]
+    pub(super) control: Option<String>,
+    /// Payload of a full segment, from 64B to 65000B. By default 1448B, for ns2 1460B.
+    pub(super) mss: Option<Size>,
+    /// The congestion window at the start. By default that of RFC 6928, for ns2 2segments.
+    pub(super) initial_window: Option<Window>,
+    /// The slow-start threshold at the start. By default unlimited, for ns2 20segments.
+    pub(super) initial_ssthresh: Option<Window>,
+    /// What may wait to be sent or acknowledged. By default unlimited.
+    pub(super) send_buffer: Option<Window>,
+    /// What may wait to be read, and so the largest window that the peer may use.
+    #[schemars(extend("default" = "1GiB"))]
+    pub(super) receive_buffer: Option<Window>,
+    /// The receive buffer grows up to this as the application reads. By default it does not grow.
+    pub(super) receive_buffer_max: Option<Window>,
+    /// The part of the receive buffer that is advertised: 0.5 for Linux 2.2, 0.75 for 2.4 to 3.x.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 1.0))]
+    pub(super) receive_buffer_share: Option<f64>,
+    /// When the receiver acknowledges.
+    pub(super) delayed_ack: Option<AckPolicy>,
+    /// The timestamps option, 12 bytes in every segment. By default on, for ns2 off.
+    pub(super) timestamps: Option<bool>,
+    /// The window scale option.
+    #[schemars(extend("default" = true))]
+    pub(super) window_scaling: Option<bool>,
+    /// The SACK option.
+    #[schemars(extend("default" = true))]
+    pub(super) sack: Option<bool>,
+    /// Duplicates are reported (RFC 2883). By default on, for ns2 off.
+    pub(super) dsack: Option<bool>,
+    /// New data leaves on the first two duplicate acknowledgements (RFC 3042).
+    #[schemars(extend("default" = true))]
+    pub(super) limited_transmit: Option<bool>,
+    /// The window falls in proportion during a recovery (RFC 6937). By default off, for linux on.
+    pub(super) proportional_rate_reduction: Option<bool>,
+    /// The window falls back to the initial one after an idle time (RFC 5681). By default on, for ns2 off.
+    pub(super) restart_after_idle: Option<bool>,
+    /// Segments by which one acknowledgement opens the window in slow start at most (the L of RFC 3465). By default 2, for
+    /// linux unlimited, for ns2 1.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(super) slow_start_limit: Option<f64>,
+    /// The window grows by acknowledgements rather than by bytes. By default off, for ns2 on.
+    pub(super) growth_counts_acks: Option<bool>,
+    /// The window grows also while it is not what limits the sender. By default off, for ns2 on.
+    pub(super) grow_when_not_limited: Option<bool>,
+    /// The retransmission timeout before the first sample. By default 1s, for ns2 3s.
+    pub(super) initial_rto: Option<Interval>,
+    /// The least timeout: of the whole (rfc: 1s, ns2: 200ms), or on top of the smoothed round-trip time (linux: 200ms).
+    pub(super) min_rto: Option<Time>,
+    /// The longest timeout. By default 60s, for linux 120s.
+    pub(super) max_rto: Option<Interval>,
+    /// No third segment of the handshake, no FIN and no options on the wire. By default off, for ns2 on.
+    pub(super) bare: Option<bool>,
+    /// The connection fails after so many timeouts in a row.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 15))]
+    pub(super) max_expiries: Option<u32>,
+    /// What an earlier connection learnt of the path (Careful Resume, RFC 9959). By default nothing.
+    pub(super) resume: Option<SavedPath>,
+    /// What the link layer tells: for the controls that take their window from it.
+    pub(super) capacity: Option<Capacity>,
+    /// Constants of single algorithms.
+    pub(super) tuning: Option<Tuning>,
+}
+
+/// Where constants come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProfileName {
+    Rfc,
+    Linux,
+    Ns2,
+}
+
+/// Delayed acknowledgements. What is left out is the profile's.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct AckPolicy {
+    /// At the latest after so many full segments: 1 acknowledges each. By default 2, for ns2 1.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) every: Option<u32>,
+    /// At the latest after this time. By default 200ms, for linux 40ms, for ns2 100ms.
+    pub(super) delay: Option<Interval>,
+    /// So many segments at the start are acknowledged at once. By default 0, for linux 16.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(super) quick: Option<u32>,
+}
+
+/// An earlier connection.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(super) struct SavedPath {
+    /// Bytes that it delivered in a round trip.
+    pub(super) window: Size,
+    /// Its smallest round-trip time.
+    pub(super) rtt: Interval,
+}
+
+/// The link as its layer tells.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(super) struct Capacity {
+    /// The capacity that connections share.
+    pub(super) rate: PositiveRate,
+    /// The round-trip time of propagation.
+    pub(super) rtt: Interval,
+    /// How many connections share it.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
+    pub(super) connections: Option<u32>,
+}
+
+/// Constants of single algorithms.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Tuning {
+    /// Vegas: segments that it keeps queued at least (alpha), at most (beta), and the limit of slow start (gamma). By default
+    /// [1, 3, 1], for linux [2, 4, 1].
+    #[schemars(length(min = 3, max = 3), inner(range(min = 0, max = 1000)))]
+    pub(super) vegas: Option<Vec<f64>>,
+    /// Vegas: over how long the propagation round-trip time is the smallest sample. By default the whole connection.
+    pub(super) vegas_base_window: Option<Interval>,
+    /// What ends slow start before a loss. By default what the control prescribes: for cubic hystart++, with linux hystart;
+    /// for the others nothing.
+    pub(super) slow_start_exit: Option<SlowStartExit>,
+    /// Westwood: time constant of the bandwidth filter.
+    #[schemars(extend("default" = "500ms"))]
+    pub(super) westwood_tau: Option<Interval>,
+    /// TIBET: the pole of the averages.
+    #[schemars(range(min = 0, max = 0.999_999), extend("default" = 0.99))]
+    pub(super) tibet_pole: Option<f64>,
+    /// TIBET: the time constant of the filter.
+    #[schemars(extend("default" = "1s"))]
+    pub(super) tibet_time: Option<Interval>,
+    /// Hybla: the reference round-trip time.
+    #[schemars(extend("default" = "25ms"))]
+    pub(super) hybla_rtt0: Option<Interval>,
+    /// Cross-layer window: bytes of headers for each byte of payload.
+    #[schemars(range(min = 0, max = 10), extend("default" = 0.0505))]
+    pub(super) header_share: Option<f64>,
+}
+
+/// What ends slow start before a loss does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SlowStartExit {
+    None,
+    Hystart,
+    #[serde(rename = "hystart++")]
+    HystartPlusPlus,
+}
+
+fn names(names: impl Iterator<Item = &'static str>) -> Schema {
+    json_schema!({ "type": "string", "enum": names.collect::<Vec<_>>() })
+}
+
+fn presets(_: &mut SchemaGenerator) -> Schema {
+    names(super::endpoint::Preset::all().map(|preset| preset.name))
+}
+
+fn recoveries(_: &mut SchemaGenerator) -> Schema {
+    names(super::endpoint::recoveries())
+}
+
+fn controls(_: &mut SchemaGenerator) -> Schema {
+    names(super::endpoint::controls())
+}

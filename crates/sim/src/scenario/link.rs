@@ -1,0 +1,82 @@
+//! Links, from the words of the format to those of the `link` crate, which reads and checks them.
+
+use super::Reader;
+use super::document::Node;
+use super::text::{Queue, QueueSize, RateLimit};
+use link::{LinkConfig, QueueLimit};
+use serde_json::{Map, Value as Json, json};
+use units::{Duration, Rate};
+
+/// Why a direction makes no link.
+pub(super) struct Problem {
+    /// The key that is wrong, if it is one.
+    pub(super) key: Option<&'static str>,
+    /// What is wrong.
+    pub(super) text: String,
+}
+
+/// Keys of a link that are not settings of a direction.
+const OTHERS: [&str; 4] = ["name", "between", "forward", "reverse"];
+
+/// The value of `key` for the direction `way`: its own, or that of both.
+pub(super) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n Node> {
+    // Keys inside a setting, such as `handover.rate`, lie within it.
+    let key = key.split('.').next().unwrap_or(key);
+    link.get(way).and_then(|direction| direction.get(key)).or_else(|| link.get(key))
+}
+
+/// The propagation delay of a direction, if it makes a link.
+pub(super) fn delay(link: &Node, way: &str) -> Option<Duration> {
+    let delay = setting(link, way, "delay").map_or(json!("0s"), Node::to_json);
+    serde_json::from_value::<LinkConfig>(json!({ "delay": delay })).ok().map(|config| config.delay)
+}
+
+/// The direction `way` of `link`, whose propagation delays there and back make `round_trip`.
+pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader<'_>) -> Result<LinkConfig, Problem> {
+    let own = link.get(way).map_or(&[][..], Node::entries);
+    let both = link.entries().iter().filter(|entry| !OTHERS.contains(&entry.key.as_str()));
+    let mut settings: Map<String, Json> =
+        both.chain(own).map(|entry| (entry.key.clone(), entry.node.to_json())).collect();
+    let rate =
+        settings.remove("rate").and_then(|rate| serde_json::from_value(rate).ok()).and_then(|RateLimit(rate)| rate);
+    let given = settings.remove("queue");
+    let limits = rate.is_some() || settings.contains_key("opportunities") || settings.contains_key("handover");
+    if limits && given.is_none() {
+        let key = if rate.is_some() { "rate" } else { "opportunities" };
+        let text =
+            "a link with a rate needs `queue`, which says what may wait: such as \"1BDP\" or \"100packets\"".to_owned();
+        return Err(Problem { key: Some(key), text });
+    }
+    let queue = given.map_or(Ok(QueueLimit::Unlimited), |given| queue_limit(given, rate, round_trip));
+    let queue = queue.map_err(|text| Problem { key: Some("queue"), text })?;
+    match settings.remove("loss") {
+        Some(Json::Number(zero)) if zero.as_f64() == Some(0.0) => None,
+        Some(Json::Number(probability)) => settings.insert("loss".into(), json!({ "bernoulli": probability })),
+        Some(model) => settings.insert("loss".into(), model),
+        None => None,
+    };
+    settings.entry("delay").or_insert_with(|| json!("0s"));
+    let config: LinkConfig =
+        serde_json::from_value(settings.into()).map_err(|error| Problem { key: None, text: error.to_string() })?;
+    let mut config = LinkConfig { rate, queue, ..config };
+    let checked = config.read_files(read).and_then(|()| config.validate());
+    checked.map_err(|error| {
+        let text = error.to_string();
+        Problem { key: Some(error.key()), text: text.strip_prefix("link: ").unwrap_or(&text).to_owned() }
+    })?;
+    Ok(config)
+}
+
+fn queue_limit(given: Json, rate: Option<Rate>, round_trip: Duration) -> Result<QueueLimit, String> {
+    let Json::String(text) = &given else { return serde_json::from_value(given).map_err(|error| error.to_string()) };
+    let Queue(size) = text.parse()?;
+    Ok(match size {
+        QueueSize::Unlimited => QueueLimit::Unlimited,
+        QueueSize::Packets(packets) => QueueLimit::Packets(packets),
+        QueueSize::Bytes(bytes) => QueueLimit::Bytes(bytes),
+        QueueSize::BandwidthDelayProducts(products) => match rate {
+            Some(rate) => QueueLimit::bandwidth_delay_product(rate, round_trip.mul_f64(products)),
+            None => return Err("without a `rate` there is no bandwidth-delay product".to_owned()),
+        },
+    })
+}

@@ -1,0 +1,446 @@
+//! From the words of a file to what the simulator runs: names are looked up, defaults filled in, and what no single key
+//! shows is checked (that names are unique and known, that flows reach their ends).
+
+use super::Reader;
+use super::check::item_name;
+use super::document::Node;
+use super::endpoint::Preset;
+use super::fault::{Fault, suggestion};
+use super::format::{self, Start};
+use crate::{
+    Direction, FlowConfig, GatewayConfig, Limits, Network, Protocol, Record, Settings, SetupError, Simulation, Stop,
+    Traffic, Transport,
+};
+use link::LinkConfig;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use units::{Duration, Instant};
+
+/// One variant of an experiment, ready to be run with any seed.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The variant's name, if the file has any.
+    pub variant: Option<String>,
+    /// The seeds that the file asks for.
+    pub seeds: RangeInclusive<u64>,
+    /// Nodes and links. Their seed is that of a run: see [`Scenario::simulation`].
+    pub network: Arc<Network>,
+    /// Flows, those of a `count` one by one.
+    pub flows: Vec<FlowConfig>,
+    /// The name in the file of each of `flows`.
+    pub groups: Arc<[String]>,
+    /// Pairs of gateways.
+    pub gateways: Vec<GatewayConfig>,
+    /// When to end and what to record. The seed is that of `seeds` that a run has.
+    pub settings: Settings,
+}
+
+impl Scenario {
+    /// The run with this seed. Without `recording` nothing is recorded, whatever the scenario says: for runs whose
+    /// samples and packets nobody takes.
+    ///
+    /// # Errors
+    /// If the simulator refuses what the format allows.
+    pub fn simulation(&self, seed: u64, recording: bool) -> Result<Simulation, SetupError> {
+        let mut network = Network::new();
+        for name in self.network.nodes() {
+            network.add_node(name).expect("names were unique");
+        }
+        let seeded = |direction: &Direction| LinkConfig { seed, ..direction.config.clone() };
+        for pair in self.network.directions().chunks_exact(2) {
+            let (there, back) = (seeded(&pair[0]), seeded(&pair[1]));
+            network.add_link(&pair[0].link, pair[0].from, pair[0].to, there, back).expect("the same links were valid");
+        }
+        let record = if recording { self.settings.record.clone() } else { Record::default() };
+        let settings = Settings { seed, record, ..self.settings.clone() };
+        Simulation::with_gateways(network, self.flows.clone(), self.gateways.clone(), settings)
+    }
+}
+
+/// Resolves `document`, whose faults so far are `faults`, and adds to them.
+pub(super) fn resolve(
+    document: &Node,
+    variant: Option<&str>,
+    read: Reader<'_>,
+    faults: &mut Vec<Fault>,
+) -> Option<Scenario> {
+    let (network, endpoints) = (Network::new(), BTreeMap::new());
+    let mut resolver = Resolver { document, read, faults, network, endpoints, complete: true };
+    resolver.nodes();
+    resolver.links();
+    resolver.endpoints();
+    let (flows, groups) = resolver.flows();
+    let gateways = resolver.gateways();
+    let (seeds, settings) = (resolver.seeds(), resolver.settings());
+    let (network, groups) = (Arc::new(resolver.network), groups.into());
+    let variant = variant.map(str::to_owned);
+    Some(Scenario { variant, seeds: seeds?, network, flows, groups, gateways, settings: settings? })
+}
+
+struct Resolver<'a> {
+    document: &'a Node,
+    read: Reader<'a>,
+    faults: &'a mut Vec<Fault>,
+    network: Network,
+    endpoints: BTreeMap<String, Arc<tcp::Config>>,
+    /// Whether every node and link of the document is in the network.
+    complete: bool,
+}
+
+impl Resolver<'_> {
+    fn fault(&mut self, node: &Node, text: String) {
+        self.faults.push(Fault::new(node.origin.clone(), text));
+    }
+
+    /// The value that `path` leads to, unless it has faults already.
+    fn typed<T: DeserializeOwned>(&mut self, node: &Node, path: &[&str]) -> Option<T> {
+        if self.faults.iter().any(|fault| fault.lies_within(path)) {
+            return None;
+        }
+        match serde_json::from_value(node.to_json()) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(node, format!("{}: {error}", path.join(".")));
+                None
+            }
+        }
+    }
+
+    /// A section that may be left out.
+    fn section<T: DeserializeOwned + Default>(&mut self, key: &str) -> Option<T> {
+        self.document.get(key).map_or_else(|| Some(T::default()), |node| self.typed(node, &[key]))
+    }
+
+    /// The items of the list `key` with their names, each name once.
+    fn named(&mut self, key: &str) -> Vec<(String, &'_ Node)>
+    where
+        Self: Sized,
+    {
+        let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
+        let items = self.document.get(key).map_or(&[][..], Node::items);
+        let mut named = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            if let Some(name) = item.get("name")
+                && let Some(text) = name.text()
+                && seen.insert(text, ()).is_some()
+            {
+                let text = format!("{key}.{text}: there is another {key} of this name");
+                self.faults.push(Fault::new(name.origin.clone(), text));
+            }
+            named.push((item_name(item, at), item));
+        }
+        named
+    }
+
+    fn nodes(&mut self) {
+        for node in self.document.get("nodes").map_or(&[][..], Node::items) {
+            match node.text() {
+                Some(name) => {
+                    if self.network.add_node(name).is_err() {
+                        self.fault(node, format!("nodes: there is another node called {name}"));
+                    }
+                }
+                None => self.complete = false,
+            }
+        }
+    }
+
+    /// The node whose name `name` holds, a value of `path`.
+    fn node(&mut self, name: Option<&Node>, path: &str) -> Option<crate::NodeId> {
+        let name = name?;
+        let text = name.text()?;
+        let found = self.network.node(text);
+        if found.is_none() {
+            let known = suggestion(text, self.network.nodes().iter().map(String::as_str));
+            self.fault(name, format!("{path}: there is no node called {text}{known}"));
+        }
+        found
+    }
+
+    fn links(&mut self) {
+        let links: Vec<_> = self.named("link").into_iter().map(|(name, node)| (name, node.clone())).collect();
+        let mut complete = self.complete;
+        for (name, node) in links {
+            complete &= self.link(&name, &node).is_some();
+        }
+        self.complete = complete;
+    }
+
+    fn link(&mut self, name: &str, node: &Node) -> Option<()> {
+        let between = node.get("between").map_or(&[][..], Node::items);
+        let path = format!("link.{name}.between");
+        let ends: Vec<_> = between.iter().map(|end| self.node(Some(end), &path)).collect();
+        if let [Some(a), Some(b)] = ends[..]
+            && a == b
+        {
+            self.fault(&between[1], format!("{path}: a link joins two nodes, not one to itself"));
+            return None;
+        }
+        if self.faults.iter().any(|fault| fault.lies_within(&["link", name])) {
+            return None;
+        }
+        let delays = ["forward", "reverse"].map(|way| super::link::delay(node, way).unwrap_or_default());
+        let stream = self.network.directions().len() as u64;
+        let mut configs = Vec::new();
+        for (way, stream) in [("forward", stream), ("reverse", stream + 1)] {
+            match super::link::resolve(node, way, delays[0] + delays[1], self.read) {
+                Ok(config) => configs.push(LinkConfig { stream, ..config }),
+                Err(problem) => {
+                    let at = problem.key.and_then(|key| super::link::setting(node, way, key)).unwrap_or(node);
+                    let (at, text) = (at.clone(), format!("link.{name} ({way}): {}", problem.text));
+                    self.fault(&at, text);
+                }
+            }
+        }
+        let ([Some(a), Some(b)], [forward, reverse]) = (&ends[..], &configs[..]) else { return None };
+        self.network.add_link(name, *a, *b, forward.clone(), reverse.clone()).ok().map(|_| ())
+    }
+
+    fn flows(&mut self) -> (Vec<FlowConfig>, Vec<String>) {
+        let flows: Vec<_> = self.named("flow").into_iter().map(|(name, node)| (name, node.clone())).collect();
+        let recorded = self.document.get("record").and_then(|record| record.get("flows")).map(Node::to_json);
+        let is_recorded = |name: &str| match &recorded {
+            Some(serde_json::Value::Array(names)) => names.iter().any(|recorded| recorded == name),
+            _ => true,
+        };
+        let (mut configs, mut groups) = (Vec::new(), Vec::new());
+        for (name, node) in flows {
+            for config in self.flow(&name, &node).unwrap_or_default() {
+                configs.push(FlowConfig { record: is_recorded(&name), ..config });
+                groups.push(name.clone());
+            }
+        }
+        (configs, groups)
+    }
+
+    fn flow(&mut self, name: &str, node: &Node) -> Option<Vec<FlowConfig>> {
+        let from = self.node(node.get("from"), &format!("flow.{name}.from"));
+        let to = self.node(node.get("to"), &format!("flow.{name}.to"));
+        if let (Some(from), Some(to)) = (from, to) {
+            self.reach(name, node, from, to);
+        }
+        let does: Vec<_> = APPLICATIONS.into_iter().filter(|key| node.get(key).is_some()).collect();
+        if does.len() != 1 {
+            let found = if does.is_empty() { "none".to_owned() } else { does.join(" and ") };
+            let list = APPLICATIONS.join(", ");
+            self.fault(node, format!("flow.{name}: expected exactly one of {list}; there is {found}"));
+            return None;
+        }
+        let known = self.known_endpoints(name, node, does[0]);
+        let flow: format::Flow = self.typed(node, &["flow", name]).filter(|_| known)?;
+        let traffic = match self.traffic(&flow) {
+            Ok(traffic) => traffic,
+            Err(problem) => {
+                let node = node.get(does[0]).unwrap_or(node);
+                self.fault(node, format!("flow.{name}.{}: {problem}", does[0]));
+                return None;
+            }
+        };
+        let (from, to) = (from?, to?);
+        let (at, every, spread) = start(flow.start.as_ref());
+        let count = flow.count.unwrap_or(1);
+        let config = |number: u32| FlowConfig {
+            name: if count == 1 { name.to_owned() } else { format!("{name}-{}", number + 1) },
+            from,
+            to,
+            start: crate::Start { at: Instant::ZERO + at + every * u64::from(number), spread },
+            stop: flow.stop.map(|time| Instant::ZERO + time.0),
+            traffic: traffic.clone(),
+            record: true,
+        };
+        Some((0..count).map(config).collect())
+    }
+
+    fn reach(&mut self, name: &str, node: &Node, from: crate::NodeId, to: crate::NodeId) {
+        if from == to {
+            let at = node.get("to").unwrap_or(node).clone();
+            self.fault(&at, format!("flow.{name}: `from` and `to` are one node"));
+        } else if self.complete && self.network.path(from, to).is_none() {
+            let (from, to) = (self.network.node_name(from).to_owned(), self.network.node_name(to).to_owned());
+            self.fault(node, format!("flow.{name}: no links lead from {from} to {to}"));
+        }
+    }
+
+    fn traffic(&self, flow: &format::Flow) -> Result<Traffic, String> {
+        if let Some(udp) = &flow.udp {
+            return udp.resolve();
+        }
+        if let Some(ping) = &flow.ping {
+            return ping.resolve();
+        }
+        let application = match (&flow.bulk, &flow.on_off, &flow.request_response) {
+            (Some(bulk), _, _) => bulk.resolve(),
+            (_, Some(on_off), _) => on_off.resolve()?,
+            (_, _, Some(exchange)) => exchange.resolve()?,
+            _ => return Err(format!("expected one of {}", APPLICATIONS.join(", "))),
+        };
+        let name = flow.tcp.as_ref().map_or(DEFAULT_TCP, |name| &name.0);
+        let server = flow.server_tcp.as_ref().map_or(name, |name| &name.0);
+        let endpoint = |name: &str| self.endpoints.get(name).cloned().ok_or_else(|| format!("tcp {name} has a fault"));
+        Ok(Traffic::Tcp { client: endpoint(name)?, server: endpoint(server)?, application })
+    }
+
+    /// The endpoints that flows may name: the presets, and those of the file, which come first.
+    fn endpoints(&mut self) {
+        for preset in Preset::all() {
+            self.endpoints.extend(Preset::config(preset.name).map(|config| (preset.name.to_owned(), Arc::new(config))));
+        }
+        let sections = self.document.get("tcp").map_or(&[][..], Node::entries);
+        for entry in sections {
+            let name = entry.key.as_str();
+            self.endpoints.remove(name);
+            let Some(section) = self.typed::<format::Tcp>(&entry.node, &["tcp", name]) else { continue };
+            match section.resolve() {
+                Ok(config) => {
+                    self.endpoints.insert(name.to_owned(), Arc::new(config));
+                }
+                Err((key, problem)) => {
+                    let at = entry.node.get(key).unwrap_or(&entry.node);
+                    self.fault(at, format!("tcp.{name}.{key}: {problem}"));
+                }
+            }
+        }
+    }
+
+    /// Whether the endpoints that a flow names are there.
+    fn known_endpoints(&mut self, flow: &str, node: &Node, does: &str) -> bool {
+        let mut known = true;
+        for key in ["tcp", "server_tcp"] {
+            let Some(value) = node.get(key) else { continue };
+            if matches!(does, "udp" | "ping") {
+                self.fault(value, format!("flow.{flow}.{key}: {does} has no TCP"));
+            }
+            known &= self.endpoint(value, &format!("flow.{flow}.{key}")).is_some();
+        }
+        known
+    }
+
+    /// The endpoints whose name `value` holds, a value of `path`.
+    fn endpoint(&mut self, value: &Node, path: &str) -> Option<Arc<tcp::Config>> {
+        let name = value.text()?;
+        let sections = self.document.get("tcp").map_or(&[][..], Node::entries);
+        let names = sections.iter().map(|entry| entry.key.as_str()).chain(Preset::all().map(|preset| preset.name));
+        if names.clone().all(|known| known != name) {
+            let near = suggestion(name, names);
+            self.fault(value, format!("{path}: there is no preset and no [tcp.{name}]{near}"));
+        }
+        self.endpoints.get(name).cloned()
+    }
+
+    fn gateways(&mut self) -> Vec<GatewayConfig> {
+        let pairs: Vec<_> = self.named("gateway").into_iter().map(|(name, node)| (name, node.clone())).collect();
+        pairs.iter().filter_map(|(name, node)| self.gateway(name, node)).collect()
+    }
+
+    fn gateway(&mut self, name: &str, node: &Node) -> Option<GatewayConfig> {
+        let path = format!("gateway.{name}.nodes");
+        let nodes = node.get("nodes").map_or(&[][..], Node::items);
+        let ends: Vec<_> = nodes.iter().map(|end| self.node(Some(end), &path)).collect();
+        let mut endpoint = |key: &str| {
+            let value = node.get(key)?;
+            self.endpoint(value, &format!("gateway.{name}.{key}"))
+        };
+        let (hosts, between) = (endpoint("hosts_tcp"), endpoint("tcp"));
+        let gateway: format::Gateway = self.typed(node, &["gateway", name])?;
+        let [Some(a), Some(b)] = ends[..] else { return None };
+        if a == b {
+            self.fault(&nodes[1], format!("{path}: a pair has two nodes"));
+            return None;
+        }
+        if self.complete && self.network.path(a, b).is_none() {
+            self.fault(node, format!("gateway.{name}: no links lead from one to the other"));
+            return None;
+        }
+        let transport = gateway.satpep.resolve();
+        let config = GatewayConfig::new(name, [a, b], Protocol::Satpep(transport));
+        let terrestrial = hosts.unwrap_or(config.terrestrial);
+        let protocol = match gateway.protocol.unwrap_or(format::Protocol::Satpep) {
+            format::Protocol::Satpep => config.protocol,
+            format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
+        };
+        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol })
+    }
+
+    fn seeds(&mut self) -> Option<RangeInclusive<u64>> {
+        let seeds: format::Seeds = self.section("seeds")?;
+        let first = seeds.first.unwrap_or(1);
+        Some(first..=first.saturating_add(seeds.count.unwrap_or(1) - 1))
+    }
+
+    fn settings(&mut self) -> Option<Settings> {
+        let stop: Option<format::Stop> = self.section("stop");
+        let record = self.record();
+        let stop = stop?;
+        let limits = Limits::default();
+        Some(Settings {
+            seed: 0,
+            stop: Stop {
+                at: Some(Instant::ZERO + stop.time.map_or(Duration::from_secs(3600), |time| time.0)),
+                when_complete: stop.complete.unwrap_or(true),
+            },
+            limits: Limits {
+                events: stop.max_events.unwrap_or(limits.events),
+                memory: stop.max_memory.map_or(limits.memory, |size| size.0),
+            },
+            record: record?,
+        })
+    }
+
+    fn record(&mut self) -> Option<Record> {
+        let node = self.document.get("record").cloned();
+        let list = |key: &str| node.as_ref().and_then(|node| node.get(key)).map_or(&[][..], Node::items).to_vec();
+        for flow in list("flows") {
+            let known: Vec<String> = self.named("flow").into_iter().map(|(name, _)| name).collect();
+            if let Some(name) = flow.text()
+                && !known.iter().any(|known| known == name)
+            {
+                let near = suggestion(name, known.iter().map(String::as_str));
+                self.fault(&flow, format!("record.flows: there is no flow called {name}{near}"));
+            }
+        }
+        let packets: Vec<_> = list("packets").iter().map(|name| self.node(Some(name), "record.packets")).collect();
+        let record: format::Record = self.section("record")?;
+        Some(Record {
+            flow_interval: record.interval.map(|interval| interval.0),
+            window_changes: record.window_changes.unwrap_or(false),
+            queue_interval: record.queue_interval.map(|interval| interval.0),
+            packets_at: packets.into_iter().flatten().collect(),
+        })
+    }
+}
+
+/// How TCP behaves where a flow does not say.
+const DEFAULT_TCP: &str = "sack";
+/// The keys that say what a flow does.
+const APPLICATIONS: [&str; 5] = ["bulk", "on_off", "request_response", "udp", "ping"];
+
+/// The earliest start, by how much each flow starts later than the one before, and by how much more at random.
+fn start(start: Option<&Start>) -> (Duration, Duration, Duration) {
+    match start {
+        None => Default::default(),
+        Some(Start::At(at)) => (at.0, Duration::ZERO, Duration::ZERO),
+        Some(Start::Spread(spread)) => {
+            let of = |time: Option<super::text::Time>| time.map_or(Duration::ZERO, |time| time.0);
+            (of(spread.at), of(spread.every), of(spread.spread))
+        }
+    }
+}
+
+impl format::Transport {
+    fn resolve(&self) -> Transport {
+        let plain = Transport::default();
+        let capacity = match self.capacity.as_deref() {
+            Some([there, back]) => [Some(there.0), Some(back.0)],
+            _ => plain.capacity,
+        };
+        Transport {
+            capacity,
+            rtt: self.rtt.map(|rtt| rtt.0),
+            pacing_gain: self.pacing_gain.unwrap_or(plain.pacing_gain),
+            pool: self.pool.map(|pool| pool.0),
+            repair: self.repair.unwrap_or(plain.repair),
+        }
+    }
+}

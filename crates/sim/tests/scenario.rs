@@ -1,0 +1,403 @@
+//! The scenario format: what it accepts, and what it says about what it does not.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use link::{LossModel, QueueLimit};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use serde_json::Value as Json;
+use sim::scenario::{Experiment, Scenario, json_schema, load, reference};
+use sim::{Application, Distribution, Stopped, Traffic, Transfer};
+use std::path::{Path, PathBuf};
+use units::{Bytes, Duration, Instant, Rate};
+
+const SMALL: &str = r#"
+version = 1
+nodes = ["a", "b", "c"]
+[[link]]
+name = "ab"
+between = ["a", "b"]
+rate = "10Mbit/s"
+delay = "10ms"
+queue = { packets = 100 }
+[[link]]
+name = "sat"
+between = ["b", "c"]
+rate = "6Mbit/s"
+delay = "275ms"
+queue = "64packets"
+loss = 1e-3
+forward = { rate = "2Mbit/s", queue = "2BDP" }
+[[flow]]
+name = "file"
+from = "a"
+to = "c"
+bulk = { size = "1MB", direction = "down" }
+[[flow]]
+name = "voice"
+from = "a"
+to = "c"
+count = 2
+start = { at = "1s", every = "100ms", spread = "50ms" }
+udp = { rate = "64kbit/s", packet_size = "200B" }
+[stop]
+time = "20s"
+"#;
+
+fn no_files(name: &str) -> Result<String, String> {
+    Err(format!("{name}: there are no files here"))
+}
+
+fn read(text: &str, overrides: &[&str]) -> Result<Experiment, Vec<String>> {
+    let overrides: Vec<_> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    load(text, "test.toml", &overrides, &no_files).map_err(|faults| faults.0)
+}
+
+fn accepted(text: &str, overrides: &[&str]) -> Scenario {
+    let experiment = read(text, overrides).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    experiment.scenarios.into_iter().next().unwrap()
+}
+
+fn faults(text: &str, overrides: &[&str]) -> Vec<String> {
+    read(text, overrides).map(|_| ()).expect_err("there are faults")
+}
+
+#[test]
+fn a_scenario_becomes_a_network_and_flows() {
+    let scenario = accepted(SMALL, &[]);
+    let directions = scenario.network.directions();
+    let sat = scenario.network.link("sat").unwrap();
+    let (there, back) = (&directions[sat.index()].config, &directions[sat.reverse().index()].config);
+    assert_eq!((there.rate, back.rate), (Some(Rate::from_bps(2_000_000)), Some(Rate::from_bps(6_000_000))));
+    // Twice 2 Mbit/s times 550 ms.
+    assert_eq!(there.queue, QueueLimit::Bytes(Bytes::new(275_000)));
+    assert_eq!(back.queue, QueueLimit::Packets(64));
+    assert!(matches!(there.loss, LossModel::Bernoulli(p) if p.as_f64() == 1e-3));
+    let streams: std::collections::BTreeSet<_> = directions.iter().map(|direction| direction.config.stream).collect();
+    assert_eq!(streams.len(), 4, "every direction draws its own losses");
+    let names: Vec<_> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["file", "voice-1", "voice-2"]);
+    assert_eq!(scenario.groups[..], ["file", "voice", "voice"]);
+    assert_eq!(scenario.flows[2].start.at, Instant::ZERO + Duration::from_millis(1100));
+    assert_eq!(scenario.flows[2].start.spread, Duration::from_millis(50));
+    let Traffic::Tcp { client, application, .. } = &scenario.flows[0].traffic else { panic!("a file goes over TCP") };
+    assert_eq!((client.recovery.name, client.control.name), ("sack", "reno"));
+    let transfer = Transfer::Download { request: Bytes::new(100) };
+    assert_eq!(*application, Application::Bulk { size: Some(Bytes::new(1_000_000)), transfer });
+    assert_eq!(scenario.seeds, 1..=1);
+}
+
+#[test]
+fn every_fault_is_reported_at_once_with_place_key_and_what_would_fit() {
+    let text = r#"
+versoin = 1
+nodes = ["a", "b", "b", "isle", "7"]
+[[link]]
+name = "ab"
+between = ["a", "bb"]
+rate = "0bit/s"
+delay = 10
+loss = { bernouli = 1e-3 }
+[[link]]
+name = "ab"
+between = ["a", "a"]
+duplicate = 1.5
+forward = { rte = "1Mbit/s" }
+[[link]]
+name = "slow"
+between = ["a", "b"]
+rate = "1Mbit/s"
+[[flow]]
+name = "f"
+from = "a"
+to = "x"
+udp = { rate = "6Mbits", packet_size = "20B" }
+ping = {}
+[[flow]]
+name = "g"
+from = "a"
+to = "b"
+[[flow]]
+name = "h"
+from = "a"
+to = "b"
+tcp = "cubik"
+start = true
+bulk = { direction = "left" }
+[tcp.mine]
+recovery = "reno"
+mss = "1B"
+[seeds]
+count = 0
+[record]
+flows = ["ff"]
+packets = ["a", "z"]
+interval = "0s"
+"#;
+    let faults = faults(text, &["link.abb.rate=1Mbit/s", "seeds.first=x", "nonsense", "stop.tme=1s"]);
+    let expected = [
+        "test.toml:1:1: version is missing: expected 1",
+        "test.toml:2:1: versoin: unknown key; did you mean version?",
+        "test.toml:3:20: nodes: there is another node called b",
+        "test.toml:3:33: nodes.4 = \"7\": it is not a name of letters, digits, - and _, at most 48, not digits alone",
+        "test.toml:6:17: link.ab.between: there is no node called bb; did you mean b?",
+        "test.toml:7:8: link.ab.rate = \"0bit/s\": it is not above 0bit/s and at most 1Tbit/s",
+        "test.toml:8:9: link.ab.delay = 10: expected a time, such as \"550ms\" or \"0s\"",
+        "test.toml:9:10: link.ab.loss.bernouli: unknown key; did you mean bernoulli?",
+        "test.toml:11:8: link.ab: there is another link of this name",
+        "test.toml:12:17: link.ab.between: a link joins two nodes, not one to itself",
+        "test.toml:13:13: link.ab.duplicate = 1.5: expected a number from 0 to 1",
+        "test.toml:14:13: link.ab.forward.rte: unknown key; did you mean rate?",
+        "test.toml:18:8: link.slow (forward): a link with a rate needs `queue`",
+        "test.toml:19:1: flow.f: expected exactly one of bulk, on_off, request_response, udp, ping; there is udp and ping",
+        "test.toml:22:6: flow.f.to: there is no node called x",
+        "test.toml:23:16: flow.f.udp.rate = \"6Mbits\": `6Mbits` is not a rate",
+        "test.toml:25:1: flow.g: expected exactly one of bulk, on_off, request_response, udp, ping; there is none",
+        "test.toml:33:7: flow.h.tcp: there is no preset and no [tcp.cubik]; did you mean cubic?",
+        "test.toml:34:9: flow.h.start = true: expected a time, such as \"550ms\" or \"0s\", or a table of at, every, spread",
+        "test.toml:35:22: flow.h.bulk.direction = \"left\": expected \"up\", \"down\"",
+        "test.toml:38:7: tcp.mine.mss: 1B is not from 64B to 65000B",
+        "test.toml:40:9: seeds.count = 0: expected an integer from 1 to 1000000",
+        "test.toml:42:10: record.flows: there is no flow called ff; did you mean f?",
+        "test.toml:43:17: record.packets: there is no node called z",
+        "test.toml:44:12: record.interval = \"0s\": it is not above 0s",
+        "--set link.abb.rate=1Mbit/s: link.abb: there is no link called abb; did you mean ab?",
+        "--set seeds.first=x: seeds.first = \"x\": expected an integer of at least 0",
+        "--set nonsense: expected KEY=VALUE",
+        "--set stop.tme=1s: stop.tme: unknown key; did you mean time?",
+    ];
+    for expected in expected {
+        assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
+    }
+    let count = faults.iter().filter(|fault| !fault.contains("(reverse)")).count();
+    assert_eq!(count, expected.len(), "{faults:#?}");
+}
+
+#[test]
+fn a_flow_that_no_links_carry_is_refused() {
+    let island = SMALL
+        .replace("\"c\"]\n[[link]]", "\"c\", \"isle\"]\n[[link]]")
+        .replace("to = \"c\"\ncount", "to = \"isle\"\ncount");
+    assert_eq!(faults(&island, &[]), ["test.toml:23:1: flow.voice: no links lead from a to isle"]);
+    assert_eq!(faults(SMALL, &["flow.file.to=a"]), ["--set flow.file.to=a: flow.file: `from` and `to` are one node"]);
+}
+
+#[test]
+fn overrides_replace_single_settings_and_take_quantities_without_quotes() {
+    let scenario = accepted(
+        SMALL,
+        &[
+            "link.sat.loss=0",
+            "link.sat.reverse.rate = 3Mbit/s",
+            "flow.file.bulk.size=5MB",
+            "flow.1.count=3",
+            "flow.file.tcp=mine",
+            "tcp.mine.control=cubic",
+            "tcp.mine.initial_window=3segments",
+            "seeds.count=4",
+        ],
+    );
+    let sat = scenario.network.link("sat").unwrap();
+    assert_eq!(scenario.network.directions()[sat.index()].config.loss, LossModel::None);
+    assert_eq!(scenario.network.directions()[sat.reverse().index()].config.rate, Some(Rate::from_bps(3_000_000)));
+    assert_eq!(scenario.flows.len(), 4);
+    assert_eq!(scenario.seeds, 1..=4);
+    let Traffic::Tcp { client, .. } = &scenario.flows[0].traffic else { panic!("a file goes over TCP") };
+    assert_eq!((client.control.name, client.initial_window), ("cubic", 3.0));
+    // A model takes the place of another, and of a plain probability.
+    let burst = accepted(SMALL, &["link.sat.loss.gilbert_elliott={ p = 0.1, r = 0.5, loss_bad = 1.0 }"]);
+    assert!(matches!(burst.network.directions()[2].config.loss, LossModel::GilbertElliott(_)));
+}
+
+#[test]
+fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
+    let text = SMALL.to_owned()
+        + "[variants.lossy]\n\"link.sat.loss\" = { bit_error_rate = 1e-6 }\n\"flow.voice.count\" = 1\n\
+           [variants.nested.flow.file]\nbulk.size = \"9MB\"\ntcp = \"vegas\"\n[variants.plain]\n";
+    let experiment = read(&text, &["flow.voice.count=5"]).unwrap();
+    let names: Vec<_> = experiment.scenarios.iter().map(|scenario| scenario.variant.as_deref().unwrap()).collect();
+    assert_eq!(names, ["lossy", "nested", "plain"]);
+    let [lossy, nested, plain] = &experiment.scenarios[..] else { panic!("three variants") };
+    assert!(matches!(lossy.network.directions()[2].config.loss, LossModel::BitErrorRate(_)));
+    assert!(experiment.scenarios.iter().all(|scenario| scenario.flows.len() == 6));
+    let Traffic::Tcp { client, application, .. } = &nested.flows[0].traffic else { panic!("TCP") };
+    assert_eq!(client.control.name, "vegas");
+    // What the table does not name stays.
+    let transfer = Transfer::Download { request: Bytes::new(100) };
+    assert_eq!(*application, Application::Bulk { size: Some(Bytes::new(9_000_000)), transfer });
+    assert!(matches!(plain.network.directions()[2].config.loss, LossModel::Bernoulli(_)));
+    let wrong = text.replace("vegas", "vega").replace("bit_error_rate = 1e-6", "bit_error_rate = 2");
+    let faults = faults(&wrong, &[]);
+    assert_eq!(faults.len(), 2, "{faults:#?}");
+    assert!(faults[0].contains("link.sat.loss.bit_error_rate = 2: expected a number from 0 to 1"), "{faults:#?}");
+}
+
+#[test]
+fn files_are_read_beside_the_scenario_and_their_faults_named() {
+    let overrides = ["link.sat.loss.drop_file=drops.txt".to_owned()];
+    let read_as = |content: &str| {
+        let content = content.to_owned();
+        load(SMALL, "test.toml", &overrides, &move |name: &str| {
+            assert_eq!(name, "drops.txt");
+            Ok(content.clone())
+        })
+    };
+    let scenario = read_as("3\n17\n").unwrap().scenarios.remove(0);
+    assert_eq!(scenario.network.directions()[2].config.loss, LossModel::DropList(vec![3, 17]));
+    let faults = read_as("3\nx\n").map(|_| ()).unwrap_err().0;
+    assert!(faults[0].contains("drops.txt: line 2") && faults[0].contains("link.sat (forward)"), "{faults:?}");
+}
+
+#[test]
+fn random_sizes_and_times_are_drawn_as_written() {
+    let text = SMALL.replace(
+        "bulk = { size = \"1MB\", direction = \"down\" }",
+        "request_response = { response = { pareto = { min = \"1kB\", shape = 1.2, max = \"1MB\" } }, think = \"2s\" }",
+    );
+    let scenario = accepted(&text, &[]);
+    let Traffic::Tcp { application: Application::Web { response, think, .. }, .. } = &scenario.flows[0].traffic else {
+        panic!("web")
+    };
+    let pareto = Distribution::Pareto { min: Bytes::new(1000), shape: 1.2, max: Bytes::new(1_000_000) };
+    assert_eq!((*response, *think), (pareto, Distribution::Constant(Duration::from_secs(2))));
+    let faults = faults(&text.replace("max = \"1MB\"", "max = \"10B\""), &[]);
+    assert!(faults[0].contains("flow.file.request_response: max 10B is below min 1kB"), "{faults:?}");
+}
+
+#[test]
+fn a_run_that_outgrows_its_limits_stops_there_and_says_which() {
+    let scenario = accepted(SMALL, &["stop.max_events=1000"]);
+    let mut simulation = scenario.simulation(1, true).unwrap();
+    assert_eq!(simulation.run(), Stopped::EventLimit);
+    assert_eq!(simulation.events(), 1000);
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn every_example_loads_and_its_variants_run() {
+    let mut examples = 0;
+    for entry in std::fs::read_dir(repository().join("scenarios")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let folder = path.parent().unwrap().to_owned();
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
+        // Each file as it stands, then for a few seconds.
+        load(&text, &path.display().to_string(), &[], &read).unwrap_or_else(|faults| panic!("{faults}"));
+        let short = ["stop.time=3s".to_owned()];
+        let experiment = load(&text, "short", &short, &read).unwrap_or_else(|faults| panic!("{faults}"));
+        for scenario in experiment.scenarios {
+            let mut simulation = scenario.simulation(1, false).unwrap();
+            simulation.run();
+            let report = simulation.report();
+            assert!(report.flows.iter().any(|flow| flow.bytes > 0), "{}: nothing arrives", path.display());
+        }
+        examples += 1;
+    }
+    assert!(examples >= 5, "{examples} examples");
+}
+
+#[test]
+fn the_documentation_holds_the_reference_that_the_types_make() {
+    let path = repository().join("docs/scenarios.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
+    let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");
+    if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
+        let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
+        std::fs::write(&path, page).unwrap();
+    } else {
+        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p sim --test scenario writes it");
+    }
+}
+
+/// Every TOML example of the documentation that is a whole file is one.
+#[test]
+fn the_documentation_shows_sound_scenarios() {
+    let page = std::fs::read_to_string(repository().join("docs/scenarios.md")).unwrap();
+    let blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let whole: Vec<_> = blocks.filter(|block| block.contains("version = 1")).collect();
+    assert!(!whole.is_empty());
+    for block in whole {
+        load(block, "docs/scenarios.md", &[], &no_files).unwrap_or_else(|faults| panic!("{faults}"));
+    }
+}
+
+/// The defaults that the schema states are those that hold: writing one changes nothing.
+#[test]
+fn stated_defaults_are_the_defaults() {
+    let schema = json_schema();
+    let plain = format!("{:?}", accepted(SMALL, &["flow.file.tcp=mine", "tcp.mine.profile=rfc"]));
+    let mut checked = 0;
+    for (section, prefix) in [
+        ("Seeds", "seeds"),
+        ("Stop", "stop"),
+        ("Record", "record"),
+        ("Direction", "link.ab"),
+        ("Flow", "flow.file"),
+        ("Bulk", "flow.file.bulk"),
+        ("Tcp", "tcp.mine"),
+        ("Tuning", "tcp.mine.tuning"),
+    ] {
+        for (key, property) in schema["$defs"][section]["properties"].as_object().unwrap() {
+            let Some(default) = property.get("default") else { continue };
+            // These the small scenario sets.
+            if ["stop.time", "link.ab.rate", "link.ab.delay", "flow.file.bulk.direction", "flow.file.tcp"]
+                .contains(&format!("{prefix}.{key}").as_str())
+            {
+                continue;
+            }
+            let change = format!("{prefix}.{key}={}", toml_text(default));
+            let explicit = format!("{:?}", accepted(SMALL, &["flow.file.tcp=mine", "tcp.mine.profile=rfc", &change]));
+            assert_eq!(explicit, plain, "{change}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "{checked}");
+}
+
+fn toml_text(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Words that scenarios are made of, for texts that nearly are some.
+fn scrap() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("version = 1\n"),
+        Just("nodes = [\"a\", \"b\"]\n"),
+        Just("[[link]]\n"),
+        Just("[[flow]]\n"),
+        Just("[tcp.x]\n"),
+        Just("[variants.v]\n"),
+        Just("name = \"x\"\n"),
+        Just("between = [\"a\", \"b\"]\n"),
+        Just("rate = \"1Mbit/s\"\n"),
+        Just("queue = \"1BDP\"\n"),
+        Just("loss = { steps = { steps = [[\"1s\"]] } }\n"),
+        Just("delay = { geo = {} }\n"),
+        Just("from = \"a\"\nto = \"b\"\n"),
+        Just("bulk = { size = 1 }\n"),
+        Just("link = 3\n"),
+        Just("\"link.x\" = []\n"),
+        Just("flow.x.count = 1e300\n"),
+        Just("\"\" = 1979-05-27\n"),
+    ]
+    .prop_map(str::to_owned)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(3), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Nothing that is written makes it panic, and what is refused is refused with a place.
+    #[test]
+    fn no_text_is_too_wrong(scraps in prop::collection::vec(scrap(), 0..12), change in "[a-z.]{0,12}=[a-z0-9.\\[\\]{}\"]{0,6}") {
+        if let Err(faults) = read(&scraps.concat(), &[&change]) {
+            prop_assert!(faults.iter().all(|fault| fault.starts_with("test.toml:") || fault.starts_with("--set ")));
+            prop_assert!(!faults.is_empty());
+        }
+    }
+}
