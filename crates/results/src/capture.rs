@@ -1,0 +1,257 @@
+//! Packets as pcapng: every node that was recorded is an interface, every packet a raw IPv4 packet with valid headers,
+//! cut off after them as with a short snapshot length. Hosts have addresses of 198.18.0.0/15, the range for
+//! measurements (RFC 2544); the payload is zeros.
+
+use crate::error::Error;
+use etherparse::{
+    IcmpEchoHeader, Icmpv4Header, Icmpv4Type, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
+};
+use pcap_file::DataLink;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use sim::{Body, FlowConfig, GatewayConfig, NodeId, PacketRecord, Simulation, Traffic};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tcp::{Config, Flags, Segment};
+
+/// A capture that is being written.
+pub struct Capture<W: Write> {
+    writer: PcapNgWriter<W>,
+    /// The interface of each node, by the node's number.
+    interfaces: Vec<Option<u32>>,
+    flows: Vec<Sockets>,
+    /// The packet that is being made.
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Capture<W> {
+    /// Begins a capture of the packets that `nodes` record.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn new(
+        output: W,
+        simulation: &Simulation,
+        gateways: &[GatewayConfig],
+        nodes: &[NodeId],
+    ) -> Result<Self, Error> {
+        let network = simulation.network();
+        let mut writer = PcapNgWriter::new(output).map_err(failed)?;
+        let mut interfaces = vec![None; network.nodes().len()];
+        for (number, node) in nodes.iter().enumerate() {
+            let options = vec![
+                InterfaceDescriptionOption::IfName(Cow::Borrowed(network.node_name(*node))),
+                // Nanoseconds.
+                InterfaceDescriptionOption::IfTsResol(9),
+            ];
+            let block = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options };
+            writer.write_pcapng_block(block).map_err(failed)?;
+            interfaces[node.index()] = Some(number as u32);
+        }
+        // The gateways that split each flow answer hosts with options of their own.
+        let mut split = BTreeMap::new();
+        for (gateway, report) in gateways.iter().zip(simulation.report().gateways) {
+            split.extend(report.streams.into_iter().map(|stream| (stream.flow, SynOptions::new(&gateway.terrestrial))));
+        }
+        let flows = simulation.flows().iter().enumerate();
+        let flows = flows.map(|(number, flow)| Sockets::of_flow(number, flow, split.get(&flow.name).copied()));
+        let flows = flows.chain(gateways.iter().map(Sockets::of_gateways)).collect();
+        Ok(Self { writer, interfaces, flows, buffer: Vec::new() })
+    }
+
+    /// Appends a packet.
+    ///
+    /// # Errors
+    /// If the output cannot be written, or the packet is larger than IP allows.
+    pub fn append(&mut self, record: &PacketRecord) -> Result<(), Error> {
+        let Some(interface_id) = self.interfaces.get(record.node.index()).copied().flatten() else { return Ok(()) };
+        self.buffer.clear();
+        self.flows[record.flow as usize].write(record, &mut self.buffer).map_err(Error::Capture)?;
+        let block = EnhancedPacketBlock {
+            interface_id,
+            timestamp: Duration::from_nanos(record.at.as_nanos()),
+            original_len: record.size.as_u64() as u32,
+            data: Cow::Borrowed(&self.buffer),
+            options: Vec::new(),
+        };
+        self.writer.write_pcapng_block(block).map_err(failed).map(|_| ())
+    }
+
+    /// The output, with everything written to it.
+    pub fn into_inner(self) -> W {
+        self.writer.into_inner()
+    }
+}
+
+fn failed(error: pcap_file::PcapError) -> Error {
+    Error::Capture(error.to_string())
+}
+
+/// What a flow's packets carry that the simulator's do not.
+struct Sockets {
+    /// Of the client and the server.
+    addresses: [Ipv4Addr; 2],
+    ports: [u16; 2],
+    nodes: [NodeId; 2],
+    /// Of the TCP endpoints.
+    options: [SynOptions; 2],
+    /// Of gateways that answer in the place of the other end.
+    gateway: Option<SynOptions>,
+}
+
+/// What an endpoint offers in its SYN, and what its window field means afterwards.
+#[derive(Debug, Clone, Copy, Default)]
+struct SynOptions {
+    mss: u16,
+    sack: bool,
+    window_shift: Option<u8>,
+}
+
+impl SynOptions {
+    fn new(config: &Config) -> Self {
+        Self {
+            // The option counts the bytes behind a header without options (RFC 6691).
+            mss: u16::try_from(config.mss + u32::from(config.options.timestamps) * 12).unwrap_or(u16::MAX),
+            sack: config.options.sack,
+            window_shift: config.options.window_scaling.then(|| config.window_shift()),
+        }
+    }
+}
+
+/// The address of a node: 198.18.0.1 and up.
+fn address(node: NodeId) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 1).to_bits().wrapping_add(node.index() as u32))
+}
+
+impl Sockets {
+    /// Every flow has a pair of ports of its own: ports of clients count up from 1024, those of servers from 5001.
+    fn of_flow(number: usize, flow: &FlowConfig, gateway: Option<SynOptions>) -> Self {
+        const CLIENTS: usize = 64_000;
+        let ports = [1024 + (number % CLIENTS) as u16, 5001 + (number / CLIENTS) as u16];
+        let options = match &flow.traffic {
+            Traffic::Tcp { client, server, .. } => [SynOptions::new(client), SynOptions::new(server)],
+            _ => Default::default(),
+        };
+        let nodes = [flow.from, flow.to];
+        Self { addresses: nodes.map(address), ports, nodes, options, gateway }
+    }
+
+    /// The datagrams of a pair of gateways.
+    fn of_gateways(pair: &GatewayConfig) -> Self {
+        let (nodes, options) = (pair.nodes, Default::default());
+        Self { addresses: nodes.map(address), ports: [4500; 2], nodes, options, gateway: None }
+    }
+
+    /// What the two ends of the connection that `node` sees have offered.
+    fn options_at(&self, node: NodeId) -> [SynOptions; 2] {
+        let [client, server] = self.options;
+        match self.gateway {
+            Some(gateway) if node == self.nodes[0] => [client, gateway],
+            Some(gateway) if node == self.nodes[1] => [gateway, server],
+            Some(gateway) => [gateway; 2],
+            None => [client, server],
+        }
+    }
+
+    /// Appends the packet's headers to `packet`.
+    fn write(&self, record: &PacketRecord, packet: &mut Vec<u8>) -> Result<(), String> {
+        let from = usize::from(!record.to_server);
+        let ports = [self.ports[from], self.ports[1 - from]];
+        let ip = |protocol| self.ip_header(record, from, protocol);
+        match &record.body {
+            Body::Tcp(segment) => {
+                let ip = ip(IpNumber::TCP)?;
+                ip.write(packet).map_err(text)?;
+                let mut tcp = tcp_header(segment, self.options_at(record.node), from, ports)?;
+                let payload = zeros(record, 20 + u64::from(tcp.header_len_u16()));
+                tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).map_err(text)?;
+                tcp.write(packet).map_err(text)
+            }
+            Body::Udp { .. } | Body::Datagram(_) => {
+                let ip = ip(IpNumber::UDP)?;
+                ip.write(packet).map_err(text)?;
+                let udp = UdpHeader::with_ipv4_checksum(ports[0], ports[1], &ip, zeros(record, 28)).map_err(text)?;
+                udp.write(packet).map_err(text)
+            }
+            Body::EchoRequest { number, .. } => {
+                ip(IpNumber::ICMP)?.write(packet).map_err(text)?;
+                write_echo(Icmpv4Type::EchoRequest(self.echo(*number)), record, packet)
+            }
+            Body::EchoReply { number, .. } => {
+                ip(IpNumber::ICMP)?.write(packet).map_err(text)?;
+                write_echo(Icmpv4Type::EchoReply(self.echo(*number)), record, packet)
+            }
+            other => Err(format!("there is no packet format for {other:?}")),
+        }
+    }
+
+    fn ip_header(&self, record: &PacketRecord, from: usize, protocol: IpNumber) -> Result<Ipv4Header, String> {
+        let (source, destination) = (self.addresses[from].octets(), self.addresses[1 - from].octets());
+        let payload = u16::try_from(record.size.as_u64().saturating_sub(20))
+            .map_err(|_| format!("{} is more than an IP packet holds", record.size))?;
+        let mut header = Ipv4Header::new(payload, 64, protocol, source, destination).map_err(text)?;
+        header.dont_fragment = true;
+        header.header_checksum = header.calc_header_checksum();
+        Ok(header)
+    }
+
+    fn echo(&self, number: u64) -> IcmpEchoHeader {
+        IcmpEchoHeader { id: self.ports[0], seq: number as u16 }
+    }
+}
+
+/// Sequence numbers modulo 2^32, the window in units of its scale.
+fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16; 2]) -> Result<TcpHeader, String> {
+    let is_syn = segment.has(Flags::SYN);
+    // Both ends must offer window scaling for either to use it (RFC 7323, section 2.2).
+    let scales = ends.iter().all(|options| options.window_shift.is_some());
+    let shift = ends[from].window_shift.filter(|_| scales && !is_syn).unwrap_or(0);
+    let window = u16::try_from(segment.window >> shift).unwrap_or(u16::MAX);
+    let mut header = TcpHeader::new(ports[0], ports[1], segment.seq as u32, window);
+    header.syn = is_syn;
+    header.fin = segment.has(Flags::FIN);
+    header.rst = segment.has(Flags::RST);
+    header.psh = segment.has(Flags::PSH);
+    header.ack = segment.has(Flags::ACK);
+    header.acknowledgment_number = if header.ack { segment.ack as u32 } else { 0 };
+    header.set_options(&tcp_options(segment, ends[from])).map_err(text)?;
+    Ok(header)
+}
+
+fn tcp_options(segment: &Segment, offered: SynOptions) -> Vec<TcpOptionElement> {
+    let mut options = Vec::new();
+    if segment.has(Flags::SYN) {
+        options.push(TcpOptionElement::MaximumSegmentSize(offered.mss));
+        options.extend(offered.sack.then_some(TcpOptionElement::SelectiveAcknowledgementPermitted));
+        options.extend(offered.window_shift.map(TcpOptionElement::WindowScale));
+    }
+    if segment.has(Flags::TIMESTAMPS) {
+        options.push(TcpOptionElement::Timestamp(segment.timestamps.value, segment.timestamps.echo));
+    }
+    let blocks: Vec<(u32, u32)> = segment.sack_blocks().map(|block| (block.start as u32, block.end as u32)).collect();
+    if let Some((first, rest)) = blocks.split_first()
+        && !segment.has(Flags::NACK)
+    {
+        let block = |at: usize| rest.get(at).copied();
+        options.push(TcpOptionElement::SelectiveAcknowledgement(*first, [block(0), block(1), block(2)]));
+    }
+    options
+}
+
+fn write_echo(kind: Icmpv4Type, record: &PacketRecord, packet: &mut Vec<u8>) -> Result<(), String> {
+    Icmpv4Header::with_checksum(kind, zeros(record, 28)).write(packet).map_err(text)
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// The payload behind `headers` bytes of headers.
+fn zeros(record: &PacketRecord, headers: u64) -> &'static [u8] {
+    static ZEROS: [u8; 65_536] = [0; 65_536];
+    &ZEROS[..(record.size.as_u64().saturating_sub(headers) as usize).min(ZEROS.len())]
+}

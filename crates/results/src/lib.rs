@@ -1,0 +1,25 @@
+//! What simulations found, as files and documents: tables of flows, links, samples and queues ([`Tables`]) as CSV, JSON
+//! lines or Parquet, packets as pcapng ([`Capture`]), a JSON document ([`RunDocument`]), pictures ([`plot`]).
+//!
+//! Everything written is a function of the runs alone: equal runs give equal bytes.
+
+mod capture;
+mod document;
+mod error;
+mod parquet;
+
+pub mod plot;
+mod run;
+mod summary;
+mod table;
+mod tables;
+mod writer;
+
+pub use capture::Capture;
+pub use document::{FlowDocument, LinkDocument, RunDocument};
+pub use error::Error;
+pub use run::{Label, Run};
+pub use summary::{FlowSummary, LinkSummary, Statistic, Summary};
+pub use table::{Column, Table, Values};
+pub use tables::{TABLES, tables};
+pub use writer::{Format, TableWriter, Tables};

@@ -1,0 +1,40 @@
+//! One run's results.
+
+use sim::{FlowSample, Network, QueueSample, Report};
+use std::sync::Arc;
+
+/// Which run it was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    /// The variant of the scenario, if it has any.
+    pub variant: Option<Arc<str>>,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Label {
+    /// `VARIANT-SEED`, or the seed alone: for names of files.
+    pub fn file_stem(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{variant}-{}", self.seed),
+            None => self.seed.to_string(),
+        }
+    }
+}
+
+/// What a run found.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Which run.
+    pub label: Label,
+    /// What became of flows and links.
+    pub report: Report,
+    /// For each flow of the report, the name that the scenario gives it and those alike.
+    pub groups: Arc<[String]>,
+    /// The nodes and links.
+    pub network: Arc<Network>,
+    /// Samples of flows, in the order of time.
+    pub flow_samples: Vec<FlowSample>,
+    /// Samples of queues, in the order of time.
+    pub queue_samples: Vec<QueueSample>,
+}

@@ -1,0 +1,178 @@
+//! Runs of many seeds in a few figures: means and standard deviations across seeds.
+
+use crate::run::Run;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Mean and standard deviation across seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Statistic {
+    /// The mean.
+    pub mean: f64,
+    /// The sample standard deviation; none of fewer than two seeds.
+    pub stddev: Option<f64>,
+}
+
+impl Statistic {
+    /// Of `values`; none if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect();
+        let count = values.len() as f64;
+        if values.is_empty() {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Some(Self { mean, stddev: (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()) })
+    }
+}
+
+/// The runs of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The variant.
+    pub variant: Option<String>,
+    /// How many runs there are.
+    pub runs: usize,
+    /// Flows, those alike together.
+    pub flows: Vec<FlowSummary>,
+    /// Directions of links that carried something.
+    pub links: Vec<LinkSummary>,
+}
+
+/// The flows of one name in the scenario.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowSummary {
+    /// The name.
+    pub group: String,
+    /// How many flows each run has.
+    pub flows: usize,
+    /// How many of all flows of all runs completed.
+    pub complete: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// Goodput of all flows of a run together.
+    pub goodput_bps: Option<Statistic>,
+    /// From start to end of a flow, the mean of a run.
+    pub time_s: Option<Statistic>,
+    /// Jain's index of fairness over the goodputs of a run.
+    pub jain_index: Option<Statistic>,
+    /// The mean round-trip or response time of a run.
+    pub rtt_s: Option<Statistic>,
+    /// Retransmissions of a run.
+    pub retransmissions: Option<Statistic>,
+    /// Expiries of retransmission timers of a run.
+    pub rtos: Option<Statistic>,
+}
+
+/// A direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkSummary {
+    /// The link's name.
+    pub name: String,
+    /// Where it starts.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// The mean rate that it delivered.
+    pub delivered_bps: Option<Statistic>,
+    /// The fraction of the offered packets that its queue dropped.
+    pub dropped_by_queue: Option<Statistic>,
+    /// The fraction of the offered packets that were lost on the way.
+    pub lost: Option<Statistic>,
+}
+
+impl Summary {
+    /// One for each variant of `runs`, in the order in which the variants come first.
+    pub fn of(runs: &[Run]) -> Vec<Self> {
+        let mut variants: Vec<&Option<Arc<str>>> = Vec::new();
+        for run in runs {
+            if !variants.contains(&&run.label.variant) {
+                variants.push(&run.label.variant);
+            }
+        }
+        let of_variant = |variant: &Option<Arc<str>>| {
+            let runs: Vec<_> = runs.iter().filter(|run| run.label.variant == *variant).collect();
+            Self {
+                variant: variant.as_deref().map(str::to_owned),
+                runs: runs.len(),
+                flows: flows(&runs),
+                links: links(&runs),
+            }
+        };
+        variants.into_iter().map(of_variant).collect()
+    }
+}
+
+fn flows(runs: &[&Run]) -> Vec<FlowSummary> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut groups: Vec<&String> = Vec::new();
+    for group in first.groups.iter() {
+        if groups.last() != Some(&group) {
+            groups.push(group);
+        }
+    }
+    groups.into_iter().map(|group| flow_group(runs, group)).collect()
+}
+
+fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
+    let members: Vec<Vec<&sim::FlowReport>> = runs
+        .iter()
+        .map(|run| {
+            run.report.flows.iter().zip(run.groups.iter()).filter(|pair| pair.1 == group).map(|pair| pair.0).collect()
+        })
+        .collect();
+    let per_run =
+        |value: fn(&[&sim::FlowReport]) -> Option<f64>| Statistic::of(members.iter().filter_map(|run| value(run)));
+    let count = |what: fn(&sim::FlowReport) -> bool| members.iter().flatten().filter(|flow| what(flow)).count();
+    FlowSummary {
+        group: group.to_owned(),
+        flows: members.first().map_or(0, Vec::len),
+        complete: count(|flow| flow.complete),
+        failed: count(|flow| flow.failure.is_some()),
+        goodput_bps: per_run(|flows| Some(flows.iter().filter_map(|flow| flow.goodput_bps).sum())),
+        time_s: per_run(|flows| mean(flows.iter().filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
+        jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
+        rtt_s: per_run(|flows| mean(flows.iter().filter_map(|flow| flow.rtt.map(|rtt| rtt.mean_s)))),
+        retransmissions: per_run(|flows| Some(flows.iter().map(|flow| flow.retransmissions as f64).sum())),
+        rtos: per_run(|flows| Some(flows.iter().map(|flow| flow.rtos as f64).sum())),
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    Statistic::of(values).map(|statistic| statistic.mean)
+}
+
+/// Jain's index: 1 if all are equal, 1/n if one has everything; none of fewer than two, or if all are zero.
+fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    let (sum, squares) = (values.iter().sum::<f64>(), values.iter().map(|value| value * value).sum::<f64>());
+    (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+fn links(runs: &[&Run]) -> Vec<LinkSummary> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let carried = |at: usize| runs.iter().any(|run| run.report.links[at].counters.offered.packets > 0);
+    (0..first.report.links.len()).filter(|at| carried(*at)).map(|at| link(runs, at)).collect()
+}
+
+fn link(runs: &[&Run], at: usize) -> LinkSummary {
+    let of = |value: fn(&link::Counters) -> u64| {
+        Statistic::of(runs.iter().filter_map(|run| {
+            let counters = &run.report.links[at].counters;
+            (counters.offered.packets > 0).then(|| value(counters) as f64 / counters.offered.packets as f64)
+        }))
+    };
+    let rates = runs.iter().filter(|run| run.report.end_s > 0.0);
+    let link = &runs[0].report.links[at];
+    LinkSummary {
+        name: link.name.clone(),
+        from: link.from.clone(),
+        to: link.to.clone(),
+        delivered_bps: Statistic::of(
+            rates.map(|run| run.report.links[at].counters.delivered.bytes as f64 * 8.0 / run.report.end_s),
+        ),
+        dropped_by_queue: of(|counters| counters.dropped_queue_full.packets + counters.dropped_queue_delay.packets),
+        lost: of(|counters| counters.dropped_loss.packets),
+    }
+}

@@ -1,0 +1,149 @@
+//! The four tables of a run: what each column holds.
+
+use crate::run::Run;
+use crate::table::{Column, Table, Values};
+use sim::{FlowReport, FlowSample, LinkReport, RttReport};
+use std::sync::Arc;
+use units::Instant;
+
+/// The names of the tables that [`tables`] makes.
+pub const TABLES: [&str; 4] = ["flows", "links", "samples", "queues"];
+
+/// The tables of a run, in the order of [`TABLES`]: a row for each flow, each direction of each link, each sample of a
+/// flow, each sample of a queue. Every row begins with the run's variant and seed.
+pub fn tables(run: &Run) -> [Table; 4] {
+    [flows(run), links(run), samples(run), queues(run)]
+}
+
+/// The columns that tell runs apart, for `rows` rows.
+fn labelled(run: &Run, rows: usize, columns: Vec<Column>) -> Table {
+    let mut all = vec![
+        Column { name: "variant", values: Values::Text(vec![run.label.variant.clone(); rows]) },
+        Column { name: "seed", values: Values::Integer(vec![Some(run.label.seed); rows]) },
+    ];
+    all.extend(columns);
+    Table { columns: all }
+}
+
+fn text<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<Arc<str>>) -> Column {
+    Column { name, values: Values::Text(rows.iter().map(value).collect()) }
+}
+
+fn integer<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<u64>) -> Column {
+    Column { name, values: Values::Integer(rows.iter().map(value).collect()) }
+}
+
+fn number<T>(rows: &[T], name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Column {
+    Column { name, values: Values::Number(rows.iter().map(value).collect()) }
+}
+
+fn flows(run: &Run) -> Table {
+    let rows = &run.report.flows[..];
+    let groups = run.groups.iter().map(|group| Some(Arc::from(group.as_str()))).collect();
+    let rtt = |name, value: fn(&RttReport) -> f64| number(rows, name, move |flow| flow.rtt.as_ref().map(value));
+    let count = |name, value: fn(&FlowReport) -> u64| integer(rows, name, move |flow| Some(value(flow)));
+    let columns = vec![
+        text(rows, "flow", |flow| Some(flow.name.as_str().into())),
+        Column { name: "group", values: Values::Text(groups) },
+        count("bytes", |flow| flow.bytes),
+        number(rows, "start_s", |flow| flow.start_s),
+        number(rows, "end_s", |flow| flow.end_s),
+        number(rows, "goodput_bps", |flow| flow.goodput_bps),
+        Column { name: "complete", values: Values::Flag(rows.iter().map(|flow| Some(flow.complete)).collect()) },
+        text(rows, "failure", |flow| flow.failure.as_deref().map(Arc::from)),
+        count("data_packets", |flow| flow.data_packets),
+        count("retransmissions", |flow| flow.retransmissions),
+        count("rtos", |flow| flow.rtos),
+        count("received_packets", |flow| flow.received_packets),
+        count("responses", |flow| flow.responses),
+        rtt("rtt_min_s", |rtt| rtt.min_s),
+        rtt("rtt_mean_s", |rtt| rtt.mean_s),
+        rtt("rtt_max_s", |rtt| rtt.max_s),
+        rtt("rtt_stddev_s", |rtt| rtt.stddev_s),
+    ];
+    labelled(run, rows.len(), columns)
+}
+
+fn links(run: &Run) -> Table {
+    let rows = &run.report.links[..];
+    let mut columns = vec![
+        text(rows, "link", |link| Some(link.name.as_str().into())),
+        text(rows, "from", |link| Some(link.from.as_str().into())),
+        text(rows, "to", |link| Some(link.to.as_str().into())),
+    ];
+    for (name, value) in LINK_COUNTS {
+        columns.push(integer(rows, name, |link| Some(value(link))));
+    }
+    labelled(run, rows.len(), columns)
+}
+
+/// The columns of counts of the table of links.
+const LINK_COUNTS: &[(&str, fn(&LinkReport) -> u64)] = &[
+    ("offered_packets", |link| link.counters.offered.packets),
+    ("offered_bytes", |link| link.counters.offered.bytes),
+    ("delivered_packets", |link| link.counters.delivered.packets),
+    ("delivered_bytes", |link| link.counters.delivered.bytes),
+    ("dropped_queue_full_packets", |link| link.counters.dropped_queue_full.packets),
+    ("dropped_queue_full_bytes", |link| link.counters.dropped_queue_full.bytes),
+    ("dropped_queue_delay_packets", |link| link.counters.dropped_queue_delay.packets),
+    ("dropped_queue_delay_bytes", |link| link.counters.dropped_queue_delay.bytes),
+    ("dropped_loss_packets", |link| link.counters.dropped_loss.packets),
+    ("dropped_loss_bytes", |link| link.counters.dropped_loss.bytes),
+    ("duplicated_packets", |link| link.counters.duplicated.packets),
+    ("reordered_packets", |link| link.counters.reordered.packets),
+];
+
+fn samples(run: &Run) -> Table {
+    let rows = &run.flow_samples[..];
+    let names: Vec<Arc<str>> = run.report.flows.iter().map(|flow| flow.name.as_str().into()).collect();
+    let bytes = |name, value: fn(&FlowSample) -> u64| integer(rows, name, move |sample| Some(value(sample)));
+    let columns = vec![
+        number(rows, "time_s", |sample| Some(sample.at.as_secs_f64())),
+        text(rows, "flow", |sample| Some(names[sample.flow as usize].clone())),
+        bytes("delivered_bytes", |sample| sample.delivered.as_u64()),
+        Column { name: "goodput_bps", values: Values::Number(goodputs(rows, names.len())) },
+        bytes("cwnd_bytes", |sample| sample.cwnd.as_u64()),
+        integer(rows, "ssthresh_bytes", |sample| sample.ssthresh.map(|bytes| bytes.as_u64())),
+        number(rows, "srtt_s", |sample| sample.srtt.map(|srtt| srtt.as_secs_f64())),
+        bytes("in_flight_bytes", |sample| sample.in_flight.as_u64()),
+    ];
+    labelled(run, rows.len(), columns)
+}
+
+/// Goodput since the flow's sample before, or since the start.
+fn goodputs(samples: &[FlowSample], flows: usize) -> Vec<Option<f64>> {
+    let mut before = vec![(Instant::ZERO, 0); flows];
+    let mut goodputs = Vec::with_capacity(samples.len());
+    for sample in samples {
+        let (at, delivered) = before[sample.flow as usize];
+        let seconds = sample.at.since(at).as_secs_f64();
+        let bits = (sample.delivered.as_u64() - delivered) as f64 * 8.0;
+        goodputs.push((seconds > 0.0).then(|| bits / seconds));
+        before[sample.flow as usize] = (sample.at, sample.delivered.as_u64());
+    }
+    goodputs
+}
+
+fn queues(run: &Run) -> Table {
+    let rows = &run.queue_samples[..];
+    let directions = run.network.directions();
+    let names: Vec<[Arc<str>; 3]> = directions
+        .iter()
+        .map(|direction| {
+            let [from, to] = [direction.from, direction.to].map(|node| run.network.node_name(node).into());
+            [direction.link.as_str().into(), from, to]
+        })
+        .collect();
+    let name = |column, part: usize| {
+        let names = &names;
+        text(rows, column, move |sample: &sim::QueueSample| Some(names[sample.direction.index()][part].clone()))
+    };
+    let columns = vec![
+        number(rows, "time_s", |sample| Some(sample.at.as_secs_f64())),
+        name("link", 0),
+        name("from", 1),
+        name("to", 2),
+        integer(rows, "queued_bytes", |sample| Some(sample.bytes.as_u64())),
+    ];
+    labelled(run, rows.len(), columns)
+}

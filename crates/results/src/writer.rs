@@ -1,0 +1,176 @@
+//! Tables as files.
+
+use crate::error::Error;
+use crate::parquet::ParquetWriter;
+use crate::run::Run;
+use crate::table::{Cell, Table};
+use crate::tables::{TABLES, tables};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// How tables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values with a line of names (RFC 4180); what is missing is empty.
+    Csv,
+    /// One JSON object a line; what is missing is null.
+    JsonLines,
+    /// Apache Parquet, a row group for each run, not compressed.
+    Parquet,
+}
+
+impl Format {
+    /// How files of the format end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::JsonLines => "jsonl",
+            Format::Parquet => "parquet",
+        }
+    }
+}
+
+/// The four tables of a set of runs as files of one directory.
+pub struct Tables {
+    writers: [TableWriter<BufWriter<File>>; 4],
+}
+
+impl Tables {
+    /// Makes `DIRECTORY/flows.csv` and so on. Files that are there are replaced.
+    ///
+    /// # Errors
+    /// If a file cannot be made.
+    pub fn create(directory: &Path, format: Format) -> Result<Self, Error> {
+        let create = |name: &str| {
+            let path = directory.join(format!("{name}.{}", format.extension()));
+            let file = path.display().to_string();
+            match File::create(&path) {
+                Ok(opened) => Ok(TableWriter::new(BufWriter::new(opened), format, file)),
+                Err(source) => Err(Error::File { file, source }),
+            }
+        };
+        let [flows, links, samples, queues] = TABLES.map(create);
+        Ok(Self { writers: [flows?, links?, samples?, queues?] })
+    }
+
+    /// Appends a run.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn append(&mut self, run: &Run) -> Result<(), Error> {
+        self.writers.iter_mut().zip(tables(run)).try_for_each(|(writer, table)| writer.append(&table))
+    }
+
+    /// Completes the files.
+    ///
+    /// # Errors
+    /// If one cannot be written.
+    pub fn finish(self) -> Result<(), Error> {
+        self.writers.into_iter().try_for_each(|writer| writer.finish().map(|_| ()))
+    }
+}
+
+/// Writes tables of equal columns below one another.
+pub struct TableWriter<W: Write + Send> {
+    /// What errors call it.
+    file: String,
+    sink: Sink<W>,
+}
+
+enum Sink<W: Write + Send> {
+    Csv(Box<csv::Writer<W>>, Header),
+    JsonLines(W),
+    Parquet(Box<ParquetWriter<W>>),
+}
+
+/// Whether the names of the columns stand in a CSV file already.
+#[derive(PartialEq)]
+enum Header {
+    Due,
+    Written,
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Writes to `output`, which errors call `file`.
+    pub fn new(output: W, format: Format, file: impl Into<String>) -> Self {
+        let sink = match format {
+            Format::Csv => Sink::Csv(Box::new(csv::Writer::from_writer(output)), Header::Due),
+            Format::JsonLines => Sink::JsonLines(output),
+            Format::Parquet => Sink::Parquet(Box::new(ParquetWriter::new(output))),
+        };
+        Self { file: file.into(), sink }
+    }
+
+    /// Appends the rows of `table`.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn append(&mut self, table: &Table) -> Result<(), Error> {
+        let file = self.file.clone();
+        let failed = |source| Error::File { file: file.clone(), source };
+        match &mut self.sink {
+            Sink::Csv(writer, header) => write_csv(writer, header, table).map_err(failed),
+            Sink::JsonLines(output) => write_json_lines(output, table).map_err(failed),
+            Sink::Parquet(writer) => {
+                writer.append(table).map_err(|source| Error::Parquet { file: file.clone(), source })
+            }
+        }
+    }
+
+    /// Completes the output and gives it back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self) -> Result<W, Error> {
+        let file = self.file;
+        let failed = |source| Error::File { file: file.clone(), source };
+        match self.sink {
+            Sink::Csv(writer, _) => writer.into_inner().map_err(|error| failed(error.into_error())),
+            Sink::JsonLines(mut output) => {
+                output.flush().map_err(failed)?;
+                Ok(output)
+            }
+            Sink::Parquet(writer) => writer.finish().map_err(|source| Error::Parquet { file: file.clone(), source }),
+        }
+    }
+}
+
+fn write_csv<W: Write>(writer: &mut csv::Writer<W>, header: &mut Header, table: &Table) -> io::Result<()> {
+    if *header == Header::Due {
+        writer.write_record(table.columns.iter().map(|column| column.name))?;
+        *header = Header::Written;
+    }
+    let mut field = String::new();
+    for row in 0..table.rows() {
+        for cell in table.row(row) {
+            use std::fmt::Write as _;
+            field.clear();
+            // A String takes whatever is written to it.
+            let _ = match cell {
+                Cell::Missing => Ok(()),
+                Cell::Text(text) => write!(field, "{text}"),
+                Cell::Integer(value) => write!(field, "{value}"),
+                Cell::Number(value) => write!(field, "{value}"),
+                Cell::Flag(value) => write!(field, "{value}"),
+            };
+            writer.write_field(&field)?;
+        }
+        writer.write_record(None::<&[u8]>)?;
+    }
+    Ok(())
+}
+
+fn write_json_lines<W: Write>(output: &mut W, table: &Table) -> io::Result<()> {
+    for row in 0..table.rows() {
+        let mut separator = b"{";
+        for (column, cell) in table.columns.iter().zip(table.row(row)) {
+            output.write_all(separator)?;
+            write!(output, "\"{}\":", column.name)?;
+            serde_json::to_writer(&mut *output, &cell)?;
+            separator = b",";
+        }
+        output.write_all(b"}\n")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! What is written can be read back, and is what happened.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use etherparse::{Ipv4Header, NetHeaders, PacketHeaders, TcpHeader, TcpOptionElement, TransportHeader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use results::{Capture, Format, Label, Run, RunDocument, Summary, TABLES, TableWriter, Values, tables};
+use sim::scenario::load;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LOSSY: &str = r#"
+version = 1
+nodes = ["client", "gateway", "server"]
+[[link]]
+name = "sat"
+between = ["client", "gateway"]
+rate = "2Mbit/s"
+delay = "275ms"
+queue = "1BDP"
+loss = 1e-2
+[[link]]
+name = "ground"
+between = ["gateway", "server"]
+rate = "10Mbit/s"
+delay = "5ms"
+queue = "1BDP"
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+count = 2
+start = { spread = "1s" }
+tcp = "sack"
+bulk = { size = "300kB" }
+[[flow]]
+name = "voice"
+from = "client"
+to = "server"
+udp = { rate = "64kbit/s", packet_size = "201B" }
+[[flow]]
+name = "ping"
+from = "server"
+to = "client"
+ping = { requests = 5 }
+[stop]
+time = "60s"
+[record]
+interval = "500ms"
+queue_interval = "1s"
+packets = ["client", "server"]
+"#;
+
+/// A run, and its capture.
+fn run(seed: u64) -> (Run, Vec<u8>) {
+    let scenario = load(LOSSY, "lossy.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
+    let mut simulation = scenario.simulation(seed, true).unwrap();
+    simulation.run();
+    let nodes = &scenario.settings.record.packets_at;
+    let mut capture = Capture::new(Vec::new(), &simulation, &scenario.gateways, nodes).unwrap();
+    for packet in simulation.take_packets() {
+        capture.append(&packet).unwrap();
+    }
+    let run = Run {
+        label: Label { variant: Some("a, \"b\"".into()), seed },
+        report: simulation.report(),
+        groups: Arc::clone(&scenario.groups),
+        network: Arc::clone(&scenario.network),
+        flow_samples: simulation.take_flow_samples(),
+        queue_samples: simulation.take_queue_samples(),
+    };
+    (run, capture.into_inner())
+}
+
+fn written(run: &Run, table: usize, format: Format) -> Vec<u8> {
+    let mut writer = TableWriter::new(Vec::new(), format, "test");
+    writer.append(&tables(run)[table]).unwrap();
+    writer.finish().unwrap()
+}
+
+#[test]
+fn samples_add_up_to_what_was_delivered() {
+    let (run, _) = run(1);
+    let [flows, links, samples, queues] = tables(&run);
+    let (Some(Values::Integer(delivered)), Some(Values::Number(goodput)), Some(Values::Text(flow))) =
+        (samples.column("delivered_bytes"), samples.column("goodput_bps"), samples.column("flow"))
+    else {
+        panic!("the columns of samples")
+    };
+    let of = |name: &str| -> (f64, u64) {
+        let rows: Vec<_> = (0..samples.rows()).filter(|row| flow[*row].as_deref() == Some(name)).collect();
+        // Every sample stands for half a second.
+        let sum = rows.iter().map(|row| goodput[*row].unwrap_or(0.0) * 0.5 / 8.0).sum();
+        (sum, rows.iter().filter_map(|row| delivered[*row]).max().unwrap())
+    };
+    for name in ["file-1", "file-2"] {
+        let (sum, last) = of(name);
+        assert_eq!(last, 300_000, "{name}");
+        assert!((sum - 300_000.0).abs() < 1.0, "{name}: windows of goodput add up to {sum}");
+    }
+    assert_eq!((flows.rows(), links.rows()), (4, 4));
+    assert!(queues.rows() >= 4 * 5);
+    let Some(Values::Integer(queued)) = queues.column("queued_bytes") else { panic!("a column of queues") };
+    assert!(queued.iter().flatten().any(|bytes| *bytes > 10_000), "a file fills the queue of the satellite");
+}
+
+#[test]
+fn the_three_formats_hold_the_same_rows() {
+    let (run, _) = run(2);
+    for (number, name) in TABLES.iter().enumerate() {
+        let csv = written(&run, number, Format::Csv);
+        let rows: Vec<csv::StringRecord> = csv::Reader::from_reader(&csv[..]).records().map(Result::unwrap).collect();
+        let names = csv::Reader::from_reader(&csv[..]).headers().unwrap().clone();
+        let json = String::from_utf8(written(&run, number, Format::JsonLines)).unwrap();
+        let objects: Vec<BTreeMap<String, serde_json::Value>> =
+            json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let parquet = bytes(written(&run, number, Format::Parquet));
+        let records: Vec<_> =
+            SerializedFileReader::new(parquet).unwrap().get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert!(!rows.is_empty() && rows.len() == objects.len() && rows.len() == records.len(), "{name}");
+        for ((row, object), record) in rows.iter().zip(&objects).zip(&records) {
+            for (at, (column, field)) in record.get_column_iter().enumerate() {
+                assert_eq!(column, &names[at]);
+                let json = match &object[column] {
+                    serde_json::Value::Null => String::new(),
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let parquet = match field {
+                    Field::Null => String::new(),
+                    Field::Str(text) => text.clone(),
+                    Field::Long(value) => value.to_string(),
+                    Field::Double(value) => value.to_string(),
+                    Field::Bool(value) => value.to_string(),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(&row[at], parquet, "{name}.{column}");
+                let same = json == parquet || json.parse::<f64>().ok() == parquet.parse::<f64>().ok();
+                assert!(same, "{name}.{column}: {json} and {parquet}");
+            }
+        }
+    }
+}
+
+/// What the reader of Parquet takes.
+fn bytes(bytes: Vec<u8>) -> bytes::Bytes {
+    bytes::Bytes::from(bytes)
+}
+
+/// Every packet of a capture: interface, time in nanoseconds, length on the wire, headers.
+fn packets(capture: &[u8]) -> Vec<(u32, u128, u32, Vec<u8>)> {
+    let mut reader = PcapNgReader::new(capture).unwrap();
+    let mut packets = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.unwrap() {
+            let time = packet.timestamp.as_nanos();
+            packets.push((packet.interface_id, time, packet.original_len, packet.data.into_owned()));
+        }
+    }
+    packets
+}
+
+fn tcp(data: &[u8]) -> Option<(Ipv4Header, TcpHeader)> {
+    let headers = PacketHeaders::from_ip_slice(data).unwrap();
+    match (headers.net, headers.transport) {
+        (Some(NetHeaders::Ipv4(ip, _)), Some(TransportHeader::Tcp(tcp))) => Some((ip, tcp)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_capture_is_a_valid_tcp_conversation() {
+    let (_, capture) = run(3);
+    let packets = packets(&capture);
+    assert!(packets.len() > 1000, "{}", packets.len());
+    assert!(packets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "times do not fall");
+    let (mut syns, mut fins, mut sacks, mut next) = (0, 0, 0, BTreeMap::new());
+    for (interface, _, length, data) in &packets {
+        let Some((ip, tcp)) = tcp(data) else { continue };
+        assert_eq!(u32::from(ip.total_len), *length);
+        assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+        let payload = vec![0; *length as usize - data.len()];
+        assert_eq!(tcp.checksum, tcp.calc_checksum_ipv4(&ip, &payload).unwrap());
+        let options: Vec<_> = tcp.options_iterator().map(Result::unwrap).collect();
+        if tcp.syn {
+            syns += 1;
+            assert!(options.contains(&TcpOptionElement::MaximumSegmentSize(1460)), "{options:?}");
+            assert!(options.contains(&TcpOptionElement::SelectiveAcknowledgementPermitted), "{options:?}");
+            assert!(options.iter().any(|option| matches!(option, TcpOptionElement::WindowScale(_))), "{options:?}");
+        }
+        assert!(options.iter().any(|option| matches!(option, TcpOptionElement::Timestamp(..))), "{options:?}");
+        sacks +=
+            usize::from(options.iter().any(|option| matches!(option, TcpOptionElement::SelectiveAcknowledgement(..))));
+        fins += usize::from(tcp.fin);
+        // The client's own interface sees its segments in the order in which they were sent: no byte is skipped.
+        if *interface == 0 && ip.destination[3] == 3 {
+            let expected = next.entry(tcp.source_port).or_insert(tcp.sequence_number);
+            assert!(tcp.sequence_number <= *expected, "{} after {expected}", tcp.sequence_number);
+            let end = tcp.sequence_number + payload.len() as u32 + u32::from(tcp.syn) + u32::from(tcp.fin);
+            *expected = end.max(*expected);
+        }
+    }
+    // Two connections, seen at both ends; a lost SYN is seen again.
+    assert!(syns >= 8 && fins >= 8 && sacks > 0, "{syns} SYNs, {fins} FINs, {sacks} SACKs");
+    // SYN, data and FIN.
+    assert!(next.values().all(|end| *end == 300_002), "{next:?}");
+}
+
+#[test]
+fn equal_runs_give_equal_bytes_and_other_seeds_others() {
+    let (one, again, other) = (run(4), run(4), run(5));
+    assert!(one.1 == again.1 && one.1 != other.1);
+    for table in 0..TABLES.len() {
+        for format in [Format::Csv, Format::JsonLines, Format::Parquet] {
+            assert!(written(&one.0, table, format) == written(&again.0, table, format));
+        }
+    }
+    assert_ne!(written(&one.0, 0, Format::Csv), written(&other.0, 0, Format::Csv));
+}
+
+#[test]
+fn summaries_are_means_over_seeds() {
+    let runs: Vec<Run> = (1..=4).map(|seed| run(seed).0).collect();
+    let [summary] = &Summary::of(&runs)[..] else { panic!("one variant") };
+    let file = &summary.flows[0];
+    assert_eq!((summary.runs, file.group.as_str(), file.flows, file.complete, file.failed), (4, "file", 2, 8, 0));
+    let sums: Vec<f64> =
+        runs.iter().map(|run| run.report.flows[..2].iter().filter_map(|flow| flow.goodput_bps).sum()).collect();
+    let mean = sums.iter().sum::<f64>() / 4.0;
+    let goodput = file.goodput_bps.unwrap();
+    assert!((goodput.mean - mean).abs() < 1e-6 * mean);
+    let variance = sums.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / 3.0;
+    assert!((goodput.stddev.unwrap() - variance.sqrt()).abs() < 1e-6 * mean);
+    let document = serde_json::to_value(RunDocument::from(&runs[0])).unwrap();
+    for key in ["seed", "flows", "links", "events", "data_packets"] {
+        assert!(document.get(key).is_some(), "{key}");
+    }
+    assert!(document["links"][0]["dropped"]["loss"].as_u64().unwrap() > 0);
+}
