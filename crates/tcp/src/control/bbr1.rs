@@ -369,10 +369,13 @@ impl Control for Bbr1 {
 
     fn grow(&mut self, _ack: &Ack, _window: &mut Window) {}
 
-    /// The next acknowledgement sets the window; meanwhile no more is in flight than was.
+    /// The next acknowledgement sets the window; meanwhile no more is in flight than was. A recovery that follows another
+    /// at once keeps the window.
     fn on_loss(&mut self, _loss: &Loss, window: &mut Window) {
         self.save_window(window);
-        window.cwnd = window.cwnd.min((self.in_flight as f64 / self.mss).max(1.0));
+        if self.recovery.state == LossState::Open {
+            window.cwnd = window.cwnd.min((self.in_flight as f64 / self.mss).max(1.0));
+        }
     }
 
     fn on_timeout(&mut self, _timeout: &Loss, window: &mut Window) {

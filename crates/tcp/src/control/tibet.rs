@@ -136,7 +136,7 @@ mod tests {
             let mut bandwidth = default_bandwidth();
             let mut sum = 0.0;
             for burst in 0..200 {
-                for _ in 0..20 {
+                for _ in 0..10 {
                     bandwidth.on_sent(at(500.0 * f64::from(burst)), length);
                 }
                 sum += if burst >= 100 { bandwidth.estimate } else { 0.0 };
@@ -144,9 +144,9 @@ mod tests {
             sum / 100.0 * 8.0
         };
         let mean = estimate(1500);
-        let expected = 20.0 * 1500.0 * 8.0 / 0.5;
-        // 20 segments of 99.5 in memory: the ratio swings by a tenth within a burst.
-        assert!((mean / expected - 1.0).abs() < 0.12, "{mean} {expected}");
+        let expected = 10.0 * 1500.0 * 8.0 / 0.5;
+        // The ratio counts at the first segment of a burst, where the mean interval is at its longest: 4 % too low.
+        assert!((mean / expected - 1.0).abs() < 0.05, "{mean} {expected}");
         assert!((estimate(3000) / mean - 2.0).abs() < 1e-9);
     }
 

@@ -219,7 +219,10 @@ impl Recovery for Rack {
         }
         let found = self.detect(ack.now, out);
         match self.state {
-            LossState::Open if found > 0 => self.begin(ack.now, out),
+            // What was lost of the data sent since the recovery began is a loss of its own.
+            LossState::Open if found > 0 || (was_recovering && out.board.lost() + out.board.retransmitted() > 0) => {
+                self.begin(ack.now, out);
+            }
             LossState::Open if was_recovering => {}
             LossState::Open | LossState::Timeout => out.grow(ack),
             LossState::Recovery => {}
