@@ -205,6 +205,9 @@ impl Bbr1 {
     }
 
     fn check_drain(&mut self, ack: &Ack, window: &mut Window) {
+        if !matches!(self.mode, Mode::Startup | Mode::Drain) {
+            return;
+        }
         let product = self.inflight(self.bandwidth.get(), 1.0);
         if self.mode == Mode::Startup && self.full_pipe.is_reached {
             self.mode = Mode::Drain;
