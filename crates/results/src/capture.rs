@@ -222,24 +222,45 @@ fn tcp_header(segment: &Segment, ends: [SynOptions; 2], from: usize, ports: [u16
     Ok(header)
 }
 
+/// The options that a segment's header has room for: ns-2's agents have none on the wire.
 fn tcp_options(segment: &Segment, offered: SynOptions) -> Vec<TcpOptionElement> {
+    let room = usize::from(segment.header.saturating_sub(tcp::BARE_HEADER));
     let mut options = Vec::new();
     if segment.has(Flags::SYN) {
         options.push(TcpOptionElement::MaximumSegmentSize(offered.mss));
         options.extend(offered.sack.then_some(TcpOptionElement::SelectiveAcknowledgementPermitted));
         options.extend(offered.window_shift.map(TcpOptionElement::WindowScale));
     }
+    // Aligned as stacks do (RFC 7323, appendix A), except in a SYN, which is full.
+    let aligned = |options: &mut Vec<TcpOptionElement>, option| {
+        if !segment.has(Flags::SYN) {
+            options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop]);
+        }
+        options.push(option);
+    };
     if segment.has(Flags::TIMESTAMPS) {
-        options.push(TcpOptionElement::Timestamp(segment.timestamps.value, segment.timestamps.echo));
+        aligned(&mut options, TcpOptionElement::Timestamp(segment.timestamps.value, segment.timestamps.echo));
     }
     let blocks: Vec<(u32, u32)> = segment.sack_blocks().map(|block| (block.start as u32, block.end as u32)).collect();
     if let Some((first, rest)) = blocks.split_first()
         && !segment.has(Flags::NACK)
     {
         let block = |at: usize| rest.get(at).copied();
-        options.push(TcpOptionElement::SelectiveAcknowledgement(*first, [block(0), block(1), block(2)]));
+        aligned(&mut options, TcpOptionElement::SelectiveAcknowledgement(*first, [block(0), block(1), block(2)]));
     }
-    options
+    if options.iter().map(length).sum::<usize>() > room { Vec::new() } else { options }
+}
+
+/// Bytes of an option.
+fn length(option: &TcpOptionElement) -> usize {
+    match option {
+        TcpOptionElement::Noop => 1,
+        TcpOptionElement::MaximumSegmentSize(_) => 4,
+        TcpOptionElement::WindowScale(_) => 3,
+        TcpOptionElement::SelectiveAcknowledgementPermitted => 2,
+        TcpOptionElement::SelectiveAcknowledgement(_, rest) => 10 + 8 * rest.iter().flatten().count(),
+        TcpOptionElement::Timestamp(..) => 10,
+    }
 }
 
 fn write_echo(kind: Icmpv4Type, record: &PacketRecord, packet: &mut Vec<u8>) -> Result<(), String> {

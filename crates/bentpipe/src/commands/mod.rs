@@ -9,6 +9,7 @@ mod initial_window;
 mod keygen;
 mod receive;
 mod send;
+mod simulate;
 
 use crate::output::{Failure, Output};
 use clap::Subcommand;
@@ -18,6 +19,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   bentpipe demo                                 see what it does
   bentpipe COMMAND --help                       what a command does, with examples
+  bentpipe simulate scenarios/geo-bulk.toml     TCP variants over a satellite, in virtual time
   bentpipe emulate --between veth0 veth1        a geostationary link between two interfaces
   bentpipe receive --listen 127.0.0.1:7000      in one terminal,
   bentpipe send --to 127.0.0.1:7000 --size 1GB  and this in another
@@ -30,6 +32,7 @@ Exit codes: 0 done; 1 ran and failed; 2 wrong usage or input; 3 this machine lac
 pub enum Command {
     Demo(demo::Args),
     Emulate(Box<emulate::Args>),
+    Simulate(simulate::Args),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -45,6 +48,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo::run(args, output),
         Command::Emulate(args) => emulate::run(args, output),
+        Command::Simulate(args) => simulate::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

@@ -1,0 +1,222 @@
+//! `bentpipe simulate`: runs a scenario file in virtual time, with every variant and seed, on all processors.
+
+mod replicas;
+mod report;
+
+use crate::output::{Failure, Output};
+use clap::{Args as ClapArgs, ValueEnum};
+use replicas::{Outcome, Replica, Traces};
+use report::Document;
+use sim::scenario::{self, Experiment, Scenario};
+use std::fs;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+const LONG_ABOUT: &str = "\
+Simulates what a scenario file describes: links, what flows over them, and what is recorded (docs/scenarios.md).
+
+Every variant of the file runs with every seed, each run on a thread of its own. The same scenario and seed give the same
+results, byte for byte, however many threads there are. A run ends when its scenario says so; one that reaches a limit of its
+scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the runs that are finished.
+
+With --out the tables flows, links, samples and queues go to files there, the traces of each variant's first run to pictures,
+and packets to pcapng files, one for each run and node, if the scenario records them.";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe simulate scenarios/geo-bulk.toml                          each variant once
+  bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        20 seeds, as one JSON document
+  bentpipe simulate scenarios/geo-bulk.toml --set link.sat.loss=1e-3 --set flow.file.bulk.size=10MB
+  bentpipe simulate scenarios/fading.toml --variants cubic --out results --format parquet
+  bentpipe simulate --schema > scenario.schema.json                  for editors that check TOML";
+
+/// Simulate a scenario file: TCP variants and links in virtual time
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// The scenario (TOML)
+    #[arg(required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    /// How many seeds to run from the scenario's first on, or which: A..B, both included [default: as the scenario says]
+    #[arg(long, value_name = "N | A..B")]
+    seeds: Option<Seeds>,
+    /// Run these of the scenario's variants [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+    /// Replace a setting of the scenario; links, flows and the like go by their names, as in link.sat.loss=1e-3
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How many runs go on side by side [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Write tables, traces and packets to files in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// How tables are written
+    #[arg(long, value_enum, default_value_t = FormatArg::Csv, requires = "out")]
+    format: FormatArg,
+    /// Check the scenario and run nothing
+    #[arg(long)]
+    check: bool,
+    /// Print the JSON Schema of scenario files
+    #[arg(long, conflicts_with_all = ["file", "check"])]
+    schema: bool,
+}
+
+/// [`results::Format`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    /// Comma-separated values
+    Csv,
+    /// Apache Parquet
+    Parquet,
+    /// One JSON object a line
+    Jsonl,
+}
+
+impl From<FormatArg> for results::Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Csv => Self::Csv,
+            FormatArg::Parquet => Self::Parquet,
+            FormatArg::Jsonl => Self::JsonLines,
+        }
+    }
+}
+
+/// Which seeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seeds {
+    /// So many, from the scenario's first on.
+    Count(u64),
+    These(RangeInclusive<u64>),
+}
+
+/// More runs than anyone waits for.
+const MOST_SEEDS: u64 = 1_000_000;
+
+impl FromStr for Seeds {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
+        let seeds = match text.split_once("..") {
+            None => Self::Count(number(text)?),
+            Some((first, last)) => Self::These(number(first)?..=number(last)?),
+        };
+        let count = match &seeds {
+            Self::Count(count) => *count,
+            Self::These(seeds) if seeds.is_empty() => 0,
+            Self::These(seeds) => (seeds.end() - seeds.start()).saturating_add(1),
+        };
+        if (1..=MOST_SEEDS).contains(&count) {
+            Ok(seeds)
+        } else {
+            Err(format!("that is {count} seeds; from 1 to {MOST_SEEDS} can run, such as 20 or 1..20"))
+        }
+    }
+}
+
+impl Seeds {
+    fn of(&self, scenario: &Scenario) -> RangeInclusive<u64> {
+        let first = *scenario.seeds.start();
+        match self {
+            Self::Count(count) => first..=first.saturating_add(count - 1),
+            Self::These(seeds) => seeds.clone(),
+        }
+    }
+}
+
+/// Runs the scenario and shows what was found.
+///
+/// # Errors
+/// If the scenario or an argument is wrong (2), if results cannot be written, a run reached a limit, or the user
+/// interrupted (1).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let Some(file) = args.file.as_deref() else {
+        let schema = scenario::json_schema();
+        return output.result(&schema, || serde_json::to_string_pretty(&schema).unwrap_or_default());
+    };
+    let experiment = load(file, &args.set)?;
+    let replicas = args.replicas(&experiment)?;
+    if args.check {
+        let (variants, runs) = (experiment.scenarios.len(), replicas.len());
+        let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
+        return output.result(&checked, || format!("{} is sound: {runs} runs", file.display()));
+    }
+    let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let outcome = replicas::run(&replicas, jobs, traces, output)?;
+    let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
+    output.result(&document, || document.text())?;
+    verdict(&outcome, replicas.len())
+}
+
+fn name(experiment: &Experiment, file: &Path) -> String {
+    let stem = || file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    experiment.name.clone().unwrap_or_else(stem)
+}
+
+/// Reads the scenario, and the files that it names, which lie beside it.
+fn load(file: &Path, overrides: &[String]) -> Result<Experiment, Failure> {
+    let unreadable = |error| Failure::usage(format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(unreadable)?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let read = |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
+    scenario::load(&text, &file.display().to_string(), overrides, &read).map_err(Failure::usage)
+}
+
+impl Args {
+    /// Every run, in the order in which results are written.
+    fn replicas(&self, experiment: &Experiment) -> Result<Vec<Replica>, Failure> {
+        let wanted = |scenario: &&Scenario| match (&self.variants, &scenario.variant) {
+            (Some(wanted), Some(variant)) => wanted.contains(variant),
+            _ => true,
+        };
+        for name in self.variants.iter().flatten() {
+            let names: Vec<_> =
+                experiment.scenarios.iter().filter_map(|scenario| scenario.variant.as_deref()).collect();
+            if !names.contains(&name.as_str()) {
+                let known = if names.is_empty() { "it has none".to_owned() } else { names.join(", ") };
+                return Err(Failure::usage(format!("--variants {name}: the scenario has no such variant ({known})")));
+            }
+        }
+        let mut replicas = Vec::new();
+        for scenario in experiment.scenarios.iter().filter(wanted) {
+            let scenario = Arc::new(scenario.clone());
+            let seeds = self.seeds.as_ref().map_or_else(|| scenario.seeds.clone(), |seeds| seeds.of(&scenario));
+            replicas.extend(seeds.map(|seed| Replica { scenario: Arc::clone(&scenario), seed }));
+        }
+        Ok(replicas)
+    }
+}
+
+/// What to say at the end, if not all is well.
+fn verdict(outcome: &Outcome, runs: usize) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    if outcome.runs.len() < runs {
+        problems.push(format!("interrupted: {} of {runs} runs were finished and are kept", outcome.runs.len()));
+    }
+    let at_limit = |run: &results::Run| report::limit(run.report.stopped).map(|limit| (run.label.file_stem(), limit));
+    let stopped: Vec<_> = outcome.runs.iter().filter_map(at_limit).collect();
+    if let Some((run, limit)) = stopped.first() {
+        problems.push(format!("{} runs stopped at a limit, the first of them {run} at {limit}", stopped.len()));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::failed(problems.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_count_or_a_range() {
+        assert_eq!("20".parse(), Ok(Seeds::Count(20)));
+        assert_eq!("3..7".parse(), Ok(Seeds::These(3..=7)));
+        for wrong in ["0", "7..3", "x", "1..", "0..18446744073709551615"] {
+            assert!(wrong.parse::<Seeds>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `bentpipe simulate` end to end.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs and waits on the real clock")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"
+version = 1
+name = "test"
+nodes = ["a", "b"]
+[[link]]
+name = "sat"
+between = ["a", "b"]
+rate = "2Mbit/s"
+delay = "275ms"
+queue = "1BDP"
+loss = 1e-2
+[[flow]]
+name = "file"
+from = "a"
+to = "b"
+count = 2
+start = { spread = "100ms" }
+bulk = { size = "200kB" }
+[[flow]]
+name = "ping"
+from = "a"
+to = "b"
+ping = { requests = 3 }
+[stop]
+time = "100s"
+[record]
+interval = "500ms"
+queue_interval = "500ms"
+packets = ["a"]
+[variants]
+sack = { "flow.file.tcp" = "sack" }
+newreno = { "flow.file.tcp" = "newreno" }
+"#;
+
+fn simulate(directory: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("simulate").args(args).current_dir(directory).env_remove("BENTPIPE_LOG").stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn folder(scenario: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("test.toml"), scenario).unwrap();
+    folder
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+#[test]
+fn any_number_of_jobs_gives_the_same_bytes() {
+    let folder = folder(SCENARIO);
+    let mut seen: Vec<(BTreeMap<String, Vec<u8>>, Value)> = Vec::new();
+    for (jobs, format) in [("1", "csv"), ("4", "csv"), ("3", "csv")] {
+        let out = format!("out-{jobs}");
+        let args = ["test.toml", "--seeds", "5..8", "--jobs", jobs, "--out", &out, "--format", format, "--json"];
+        let mut document = json(&simulate(folder.path(), &args));
+        for time in ["cpu_s", "wall_s"] {
+            assert!(document.as_object_mut().unwrap().remove(time).unwrap().as_f64().unwrap() >= 0.0);
+        }
+        seen.push((files(&folder.path().join(out)), document));
+    }
+    assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
+    let (files, document) = &seen[0];
+    let names: Vec<_> = files.keys().map(String::as_str).collect();
+    let tables = ["flows.csv", "links.csv", "queues.csv", "samples.csv", "traces-newreno-5.svg", "traces-sack-5.svg"];
+    assert!(tables.iter().all(|name| names.contains(name)), "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.ends_with(".pcapng")).count(), 8, "{names:?}");
+    let runs = document["runs"].as_array().unwrap();
+    let labels: Vec<_> =
+        runs.iter().map(|run| (run["variant"].as_str().unwrap(), run["seed"].as_u64().unwrap())).collect();
+    assert_eq!(labels[..5], [("sack", 5), ("sack", 6), ("sack", 7), ("sack", 8), ("newreno", 5)]);
+    for run in runs {
+        assert_eq!(run["stopped"], "complete");
+        let flows = run["flows"].as_array().unwrap();
+        assert_eq!(flows.len(), 3);
+        for flow in &flows[..2] {
+            assert_eq!((flow["complete"].as_bool(), flow["bytes"].as_u64()), (Some(true), Some(200_000)));
+            let time = flow["end_s"].as_f64().unwrap() - flow["start_s"].as_f64().unwrap();
+            let goodput = flow["goodput_bps"].as_f64().unwrap();
+            assert!((goodput * time - 1.6e6).abs() < 1.0, "{flow}");
+        }
+        assert!(run["links"][0]["delivered_packets"].as_u64().unwrap() > 280, "{run}");
+        assert!(run["events"].as_u64() > run["data_packets"].as_u64());
+    }
+    let lost = |run: &Value| run["links"][0]["dropped"]["loss"].as_u64().unwrap();
+    assert!(runs.iter().any(|run| lost(run) > 0));
+}
+
+#[test]
+fn the_table_is_for_people_and_options_narrow_and_change_runs() {
+    let folder = folder(SCENARIO);
+    let args = ["test.toml", "--variants", "sack", "--seeds", "3", "--set", "link.sat.loss=0"];
+    let output = simulate(folder.path(), &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for expected in ["2 x file", "6/6", "±", "Mbit/s", "| sat", "3 runs"] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    assert!(!text.contains("newreno"), "{text}");
+}
+
+#[test]
+fn faults_are_listed_with_their_places_and_end_with_2() {
+    let folder = folder(&SCENARIO.replace("2Mbit/s", "0Mbit/s").replace("to = \"b\"\ncount", "to = \"x\"\ncount"));
+    let output = simulate(folder.path(), &["test.toml", "--set", "stop.tme=1s"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    for expected in ["test.toml:8:8: link.sat.rate = \"0Mbit/s\"", "test.toml:15:6: flow.file.to", "--set stop.tme=1s"]
+    {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    for (args, culprit) in [
+        (&["none.toml"][..], "none.toml"),
+        (&["test.toml", "--seeds", "0"], "--seeds"),
+        (&["test.toml", "--format", "csv"], "--out"),
+        (&[], "FILE"),
+    ] {
+        let output = simulate(folder.path(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(culprit), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_runaway_stops_at_its_limit_and_says_which() {
+    let folder = folder(SCENARIO);
+    let output = simulate(folder.path(), &["test.toml", "--set", "stop.max_events=100", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("2 runs stopped at a limit") && stderr(&output).contains("stop.max_events"));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["runs"][0]["stopped"], "event_limit");
+    assert_eq!(document["runs"][0]["events"], 100);
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished() {
+    // The first variant takes moments, the second would take very long.
+    let endless = SCENARIO.replace("[variants]", "[variants]\nquick = {}").replace(
+        "sack = { \"flow.file.tcp\" = \"sack\" }\nnewreno = { \"flow.file.tcp\" = \"newreno\" }",
+        "endless = { \"stop.time\" = \"87600h\", \"stop.complete\" = false, \"flow.ping.ping\" = { interval = \"1ms\", requests = 100_000_000_000 } }",
+    );
+    let folder = folder(&endless);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["simulate", "test.toml", "--jobs", "2", "--out", "out", "--json"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The picture is drawn once the first run is finished and written.
+    let started = Instant::now();
+    while !folder.path().join("out/traces-quick-1.svg").exists() {
+        assert!(started.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(), "no first result");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted: 1 of 2 runs were finished and are kept"), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["runs"].as_array().unwrap().len(), 1);
+    let files = files(&folder.path().join("out"));
+    assert!(files["flows.csv"].starts_with(b"variant,seed,flow,"));
+    assert!(files.contains_key("packets-quick-1-a.pcapng") && !files.contains_key("packets-endless-1-a.pcapng"));
+}
+
+#[test]
+fn the_schema_is_printed_and_a_check_runs_nothing() {
+    let folder = folder(SCENARIO);
+    let schema = json(&simulate(folder.path(), &["--schema"]));
+    assert_eq!(schema["properties"]["version"]["const"], 1);
+    let checked = json(&simulate(folder.path(), &["test.toml", "--check", "--seeds", "7", "--json"]));
+    assert_eq!(checked["runs"], 14);
+}
