@@ -132,7 +132,7 @@ impl Place {
 
     /// The application's timer goes off next at `at`.
     pub(crate) fn wake_application(&self, wire: &mut Wire, at: Instant) {
-        wire.reset(self.timer + APPLICATION, at);
+        wire.set_timer(self.timer + APPLICATION, at);
     }
 }
 

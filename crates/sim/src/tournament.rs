@@ -81,14 +81,6 @@ impl Tournament {
         self.first
     }
 
-    /// A slot's time.
-    #[inline]
-    pub(crate) fn at(&self, slot: u32) -> Instant {
-        Instant::from_nanos(
-            self.matches[self.last_round + slot as usize / PLAYERS].keys[slot as usize % PLAYERS] >> PLACE_BITS,
-        )
-    }
-
     /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {
@@ -132,7 +124,6 @@ mod tests {
                 model[slot] = at;
                 let expected = (0..slots).min_by_key(|&slot| model[slot]).expect("at least one");
                 prop_assert_eq!(tournament.first(), Entry { at: model[expected], slot: expected as u32 });
-                prop_assert_eq!(tournament.at(slot as u32), at);
             }
         }
     }

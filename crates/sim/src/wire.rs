@@ -30,7 +30,7 @@ pub(crate) struct Wire {
     duplicates: Vec<bool>,
     /// When each link has something to say: one pending event for each, however much is on the way.
     arrivals: Tournament,
-    /// One deadline for each timer; see [`Wire::arm`].
+    /// When each timer goes off.
     timers: Tournament,
     /// The directions of links that packets take, path after path, each ended by `END`.
     paths: Vec<u32>,
@@ -67,7 +67,7 @@ pub(crate) enum Event {
     Delivery(ParcelId),
     /// A packet was dropped, or sent on by a router.
     Passage,
-    /// A timer, by number, is due: it stays so until it is [reset](Wire::reset).
+    /// A timer, by number, is due: it stays so until it is [set](Wire::set_timer).
     Timer(u32),
 }
 
@@ -229,20 +229,10 @@ impl Wire {
         }
     }
 
-    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: whoever owns it
-    /// sees then that it is not due and arms it again, so that a deadline that keeps moving into the future (as that of
-    /// a retransmission) costs nothing.
+    /// Sets a timer, or stops it with a time in the far future.
     #[inline]
-    pub(crate) fn arm(&mut self, timer: u32, deadline: Instant) {
-        if deadline < self.timers.at(timer) {
-            self.timers.set(timer, deadline.max(self.now));
-        }
-    }
-
-    /// Sets a timer that was due.
-    #[inline]
-    pub(crate) fn reset(&mut self, timer: u32, deadline: Instant) {
-        self.timers.set(timer, deadline.max(self.now));
+    pub(crate) fn set_timer(&mut self, timer: u32, at: Instant) {
+        self.timers.set(timer, at.max(self.now));
     }
 
     #[inline(never)]

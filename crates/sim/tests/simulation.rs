@@ -187,7 +187,8 @@ fn a_file_without_end_is_cut_short_where_the_flow_stops() {
     let flow = &report.flows[0];
     assert_eq!(report.stopped, Stopped::Idle, "nothing happens after the reset");
     assert!(flow.failure.is_none() && !flow.complete && flow.bytes > 10_000_000, "{flow:?}");
-    assert!(flow.end_s.expect("data") <= 30.6 && report.end_s < 31.0);
+    // What was in the queue of 600 packets arrives within 1.2 s, and 0.3 s of propagation.
+    assert!(flow.end_s.expect("data") <= 31.5 && report.end_s < 33.0, "{:?} {}", flow.end_s, report.end_s);
 }
 
 #[test]

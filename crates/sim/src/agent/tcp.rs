@@ -17,6 +17,9 @@ pub(crate) struct Tcp {
     ends: [Connection; 2],
     mss: [u32; 2],
     app: App,
+    /// When the timer of each end goes off: at its deadline or before, since a deadline that has moved into the future (as
+    /// that of a retransmission keeps doing) is not worth a change of the timer.
+    armed: [Instant; 2],
     /// Payload that each end's application has read.
     received: [u64; 2],
     /// When the receiver read last.
@@ -26,6 +29,7 @@ pub(crate) struct Tcp {
     failure: Option<String>,
     has_end: bool,
     has_ended: bool,
+    is_complete: bool,
     /// The sender's window as last recorded, if its changes are to be recorded.
     recorded: Option<Window>,
 }
@@ -45,6 +49,7 @@ impl Tcp {
             ends: [Connection::connect(client.clone(), Instant::ZERO), Connection::listen(server.clone())],
             mss: [client.mss, server.mss],
             app: App::new(application, client.mss, random),
+            armed: [Instant::FAR_FUTURE; 2],
             received: [0; 2],
             last: None,
             start: None,
@@ -52,6 +57,7 @@ impl Tcp {
             failure: None,
             has_end: application.has_end(),
             has_ended: false,
+            is_complete: false,
             recorded: records_changes.then_some(Window { cwnd: 0.0, ssthresh: 0.0 }),
         }
     }
@@ -62,15 +68,22 @@ impl Tcp {
         self.ends[port as usize].handle_segment(now, segment);
     }
 
-    /// The timer of an end was due.
+    /// The timer of an end went off: perhaps its deadline has moved into the future since.
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, port: u32) -> Progress {
         let mut progress = Progress::GoesOn;
         if self.deadline(port) <= wire.now {
             self.ends[port as usize].handle_timeout(wire.now);
             progress = self.serve(wire, port);
         }
-        wire.reset(self.place.timer + port, self.deadline(port));
+        let deadline = self.deadline(port);
+        self.arm(wire, port, deadline);
         progress
+    }
+
+    #[inline]
+    fn arm(&mut self, wire: &mut Wire, port: u32, deadline: Instant) {
+        self.armed[port as usize] = deadline;
+        wire.set_timer(self.place.timer + port, deadline);
     }
 
     /// The application's timer was due: the first time, it is time to connect.
@@ -114,7 +127,10 @@ impl Tcp {
         if self.recorded.is_some() && port == self.app.sender() {
             self.record(wire);
         }
-        wire.arm(self.place.timer + port, self.deadline(port));
+        let deadline = self.deadline(port);
+        if deadline < self.armed[port as usize] {
+            self.arm(wire, port, deadline);
+        }
         progress
     }
 
@@ -162,7 +178,10 @@ impl Tcp {
                 self.place.wake_application(wire, at.min(self.stop));
                 Progress::GoesOn
             }
-            Wish::End => self.end(),
+            Wish::End => {
+                self.is_complete = true;
+                self.end()
+            }
         }
     }
 
@@ -202,7 +221,7 @@ impl Tcp {
             start: self.start,
             end: self.last,
             bytes: self.received[self.app.receiver() as usize],
-            complete: self.has_ended && self.failure.is_none(),
+            complete: self.is_complete,
             failure: self.failure.clone(),
             data_packets: sum(|counters| counters.data_segments),
             retransmissions: sum(|counters| counters.retransmissions),
