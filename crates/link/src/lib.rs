@@ -65,7 +65,7 @@ pub use config::{
 };
 pub use counters::{Counters, Tally};
 pub use geometry::Geometry;
-pub use link::{DropReason, Link, Outcome, Packet};
+pub use link::{DropReason, Fate, Link, Outcome, Packet};
 pub use opportunities::Opportunities;
 pub use preset::{PRESETS, Preset, UnknownPreset};
 pub use steps::Steps;

@@ -47,6 +47,11 @@ impl Propagation {
         Self { delay, keep_order: config.keep_order, latest: Instant::ZERO, outages }
     }
 
+    /// Whether all packets take the same time.
+    pub(crate) fn is_constant(&self) -> bool {
+        matches!(self.delay, Delay::Constant(_))
+    }
+
     /// When a packet arrives whose last bit is sent at `sent_at`, and whether it overtakes those that were sent before.
     #[inline]
     pub(crate) fn arrival(&mut self, sent_at: Instant) -> (Instant, bool) {

@@ -10,6 +10,7 @@ mod gateway;
 mod heads;
 mod network;
 mod packet;
+mod passing;
 mod report;
 pub mod satpep2003;
 pub mod scenario;

@@ -126,6 +126,10 @@ impl Simulation {
             let site = Site { wire: &mut wire, paths: &mut paths, network: &network, agent, timer, seed };
             pairs.push(Gateway::new(config, split.pairs[number].clone(), site)?);
         }
+        // What looks at packets between their ends wants an event at each node.
+        if settings.record.queue_interval.is_none() && settings.record.packets_at.is_empty() {
+            wire.let_packets_pass();
+        }
         let mut simulation = Self {
             unfinished: flows.iter().filter(|flow| flow.has_end()).count(),
             flow_ticks: Ticks::new(settings.record.flow_interval),
@@ -210,11 +214,8 @@ impl Simulation {
     /// What was found so far.
     pub fn report(&self) -> Report {
         let name = |node: NodeId| self.network.node_name(node).to_owned();
-        let links = self.network.directions().iter().zip(self.wire.links()).map(|(direction, link)| LinkReport {
-            name: direction.link.clone(),
-            from: name(direction.from),
-            to: name(direction.to),
-            counters: *link.counters(),
+        let links = self.network.directions().iter().zip(self.wire.counters()).map(|(direction, counters)| {
+            LinkReport { name: direction.link.clone(), from: name(direction.from), to: name(direction.to), counters }
         });
         let flows = self.flows.iter().zip(&self.agents);
         let pairs = self.pairs.iter().zip(&self.gateways);

@@ -81,6 +81,13 @@ impl Tournament {
         self.first
     }
 
+    /// A slot's time.
+    #[inline]
+    pub(crate) fn at(&self, slot: u32) -> Instant {
+        let (round, place) = (self.last_round + slot as usize / PLAYERS, slot as usize % PLAYERS);
+        Instant::from_nanos(self.matches[round].keys[place] >> PLACE_BITS)
+    }
+
     /// Gives a slot a new time; what is later than [`NEVER`] becomes that.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, at: Instant) {

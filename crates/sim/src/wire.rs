@@ -3,15 +3,18 @@
 use crate::gateway::SplitFlows;
 use crate::heads::Heads;
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
+use crate::passing::{Passing, Then};
 use crate::satpep2003::{Allocator, Division};
 use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
-use link::{Link, Outcome};
+use link::{Counters, Fate, Link, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Instant, Probability};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
+/// Marks a direction in the table of paths from which packets go on without an event; see [`crate::passing`].
+const PASSES: u32 = 1 << 31;
 
 /// Where a path starts in the table of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(crate) struct Wire {
     timers: Tournament,
     /// The directions of links that packets take, path after path, each ended by `END`.
     paths: Vec<u32>,
+    passing: Passing,
     /// The node in which each direction ends.
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
@@ -59,6 +63,17 @@ struct Tap {
     nodes: Vec<bool>,
     records: Vec<PacketRecord>,
     pairs: SplitFlows,
+}
+
+/// The direction from which packets enter another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Feeder {
+    /// None do.
+    None,
+    /// All come from this one.
+    One(u32),
+    /// From several, or from a node's own agents.
+    Many,
 }
 
 /// What happens next.
@@ -93,6 +108,7 @@ impl Wire {
             arrivals: Tournament::new(directions.len()),
             timers: Tournament::new(timers),
             paths: Vec::new(),
+            passing: Passing::new(directions.len()),
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
@@ -102,9 +118,43 @@ impl Wire {
         }
     }
 
-    /// The links, by direction.
-    pub(crate) fn links(&self) -> &[Link<Packet>] {
-        &self.links
+    /// Lets packets pass without an event wherever all paths allow it: to be called when all paths are known. Then what
+    /// [`Wire::queues`] tells and what is recorded at nodes would not be as of now.
+    pub(crate) fn let_packets_pass(&mut self) {
+        let feeders = self.feeders();
+        for i in 1..self.paths.len() {
+            let (from, to) = (self.paths[i - 1], self.paths[i]);
+            if from == END || to == END || feeders[to as usize] != Feeder::One(from & !PASSES) {
+                continue;
+            }
+            let decide = |direction: u32| self.links[(direction & !PASSES) as usize].decides_on_arrival();
+            if decide(from) && decide(to) {
+                self.paths[i - 1] |= PASSES;
+            }
+        }
+    }
+
+    /// Where packets come from that enter each direction.
+    fn feeders(&self) -> Vec<Feeder> {
+        let mut feeders = vec![Feeder::None; self.links.len()];
+        let mut before = Feeder::Many;
+        for &direction in &self.paths {
+            if direction == END {
+                before = Feeder::Many;
+                continue;
+            }
+            let feeder = &mut feeders[direction as usize];
+            *feeder = if *feeder == Feeder::None || *feeder == before { before } else { Feeder::Many };
+            before = Feeder::One(direction);
+        }
+        feeders
+    }
+
+    /// What became of every packet until now, by direction.
+    pub(crate) fn counters(&self) -> Vec<Counters> {
+        let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
+        self.passing.complete(self.now, &mut counters);
+        counters
     }
 
     /// What waits for each direction now.
@@ -135,6 +185,7 @@ impl Wire {
     pub(crate) fn memory(&self) -> usize {
         size_of::<(Instant, Packet)>() * self.parcels.len()
             + self.parcels.memory()
+            + self.passing.memory()
             + self.heads.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
@@ -169,10 +220,7 @@ impl Wire {
         let mut packet = match outcome {
             Some(Outcome::Departure { packet, .. }) => packet,
             Some(Outcome::Drop { packet, .. }) => {
-                if let Body::Datagram(id) = self.parcels.get(packet.parcel).body {
-                    self.heads.take(id);
-                }
-                self.parcels.release(packet.parcel);
+                self.drop(packet.parcel);
                 return Event::Passage;
             }
             None => return Event::Passage,
@@ -218,14 +266,76 @@ impl Wire {
         self.enqueue(self.paths[path.0 as usize], packet);
     }
 
+    /// Puts a packet on the link `step`, or through it and those behind it.
     #[inline]
-    fn enqueue(&mut self, direction: u32, packet: Packet) {
+    fn enqueue(&mut self, step: u32, packet: Packet) {
+        if step & PASSES == 0 {
+            self.put(step, self.now, packet);
+        } else {
+            self.pass(step & !PASSES, packet);
+        }
+    }
+
+    /// Puts a packet on a link that it enters at `at`.
+    #[inline]
+    fn put(&mut self, direction: u32, at: Instant, packet: Packet) {
         let link = &mut self.links[direction as usize];
         let before = link.next_timeout();
-        link.enqueue(self.now, packet);
+        link.enqueue(at, packet);
         let next = link.next_timeout();
         if next != before {
             self.arrivals.set(direction, next.unwrap_or(NEVER));
+        }
+    }
+
+    /// Lets a packet pass through `direction`, and on as far as it can.
+    fn pass(&mut self, mut direction: u32, mut packet: Packet) {
+        let size = packet.size;
+        let (mut at, mut previous) = (self.now, None);
+        self.passing.on_entry(direction, size);
+        loop {
+            let step = self.paths[packet.hop as usize];
+            let (next, goes_on) = (step & !PASSES, step & PASSES != 0);
+            match self.links[direction as usize].pass(at, Bytes::new(size)) {
+                Fate::Arrives(arrival) => {
+                    let then = if goes_on { Then::Passes } else { Then::Enters };
+                    self.passing.push(self.now, direction, arrival, size, next, then);
+                    at = arrival;
+                }
+                Fate::Lost(arrival) => {
+                    self.passing.push(self.now, direction, arrival, size, next, Then::Lost);
+                    return self.drop(packet.parcel);
+                }
+                Fate::Refused => {
+                    match previous {
+                        Some(previous) => self.passing.refuse_latest(previous),
+                        None => self.passing.on_refusal(direction, size),
+                    }
+                    return self.drop(packet.parcel);
+                }
+            }
+            packet.hop += 1;
+            if !goes_on {
+                return self.put(next, at, packet);
+            }
+            (previous, direction) = (Some(direction), next);
+        }
+    }
+
+    /// A packet goes no further.
+    fn drop(&mut self, parcel: ParcelId) {
+        if let Body::Datagram(id) = self.parcels.get(parcel).body {
+            self.heads.take(id);
+        }
+        self.parcels.release(parcel);
+    }
+
+    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: whoever owns it
+    /// sees then that it is not due and sets it again, so that a deadline that keeps moving into the future costs nothing.
+    #[inline]
+    pub(crate) fn arm(&mut self, timer: u32, deadline: Instant) {
+        if deadline < self.timers.at(timer) {
+            self.timers.set(timer, deadline.max(self.now));
         }
     }
 

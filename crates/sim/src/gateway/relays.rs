@@ -154,7 +154,7 @@ impl Relays {
             let side = &mut self.sides[timer as usize];
             side.endpoint.handle_timeout(side.now(wire));
             side.flush(wire);
-            return wire.reset(self.timer + timer, side.deadline());
+            return wire.set_timer(self.timer + timer, side.deadline());
         }
         let (split, side, _) = split_of(timer - END_TIMERS);
         let side = &mut self.sides[side];
@@ -163,7 +163,7 @@ impl Relays {
             side.flush(wire);
         }
         let deadline = side.relays[split].leg.as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
-        wire.reset(self.timer + timer, deadline);
+        wire.set_timer(self.timer + timer, deadline);
     }
 
     pub(crate) fn memory(&self) -> usize {

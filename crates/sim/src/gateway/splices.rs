@@ -90,7 +90,7 @@ impl Splices {
             splice.serve(wire);
         }
         let deadline = splice.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
-        wire.reset(self.timer + timer, deadline);
+        wire.set_timer(self.timer + timer, deadline);
     }
 
     pub(crate) fn memory(&self) -> usize {
