@@ -95,7 +95,7 @@ impl Assigned {
             gate.serve(wire);
         }
         let deadline = gate.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
-        wire.reset(self.timer + timer, deadline);
+        wire.set_timer(self.timer + timer, deadline);
     }
 
     fn gate(&mut self, split: usize, side: usize) -> &mut Gate {
