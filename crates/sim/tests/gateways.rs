@@ -283,6 +283,37 @@ fn a_slow_way_to_the_server_holds_the_client_back_and_loses_nothing() {
 }
 
 #[test]
+fn other_traffic_on_the_link_is_left_its_room() {
+    let hop = Hop { bps: 6_000_000, loss: 0.0, seed: 1 };
+    let (network, [client, near, far, server]) = hop.network();
+    let flow = |name: &str, traffic| FlowConfig {
+        name: name.to_owned(),
+        from: client,
+        to: server,
+        start: Start::default(),
+        stop: None,
+        traffic,
+        record: false,
+    };
+    let udp = Traffic::Udp { rate: Rate::from_bps(2_000_000), packet_size: Bytes::new(1000), on_off: None };
+    let application = Application::Bulk { size: None, transfer: Transfer::Upload };
+    let file = Traffic::Tcp { client: host(), server: host(), application };
+    let pair = GatewayConfig::new("pep", [near, far], Protocol::Satpep(Transport::default()));
+    let stop = Stop { at: Some(Instant::from_nanos(60_000_000_000)), when_complete: false };
+    let flows = vec![flow("voice", udp), flow("file", file)];
+    let settings = Settings { stop, ..Settings::default() };
+    let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).expect("valid");
+    simulation.run();
+    let report = simulation.report();
+    let [voice, file] = [0, 1].map(|flow| report.flows[flow].bytes as f64 * 8.0 / 60.0);
+    assert!(voice > 2_000_000.0 * 972.0 / 1000.0 * 0.98, "{voice} bit/s of UDP");
+    assert!((3_500_000.0..4_000_000.0).contains(&file), "{file} bit/s of TCP");
+    // Only what stood in the queue before the first readings was too much.
+    let lost = report.links.iter().find(|link| link.from == "near" && link.to == "far").expect("the satellite");
+    assert!(lost.counters.dropped_queue_full.packets < 20, "{:?}", lost.counters);
+}
+
+#[test]
 fn duplicates_and_packets_out_of_order_do_no_harm() {
     for protocol in protocols() {
         let (report, _) = run_with(

@@ -6,11 +6,13 @@
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
 //! | `leg.rs` | one TCP connection of a gateway |
 //! | `relays.rs` | a pair that speaks the satellite transport |
+//! | `outside.rs` | what other traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
 
 mod assigned;
 mod leg;
+mod outside;
 mod relays;
 mod session;
 mod splices;

@@ -2,6 +2,7 @@
 //! the deployed gateway runs them, between simulated TCP connections.
 
 use super::leg::{Address, Leg, Route};
+use super::outside::OutsideTraffic;
 use super::session::{BUFFER, Session, address};
 use super::{
     END_TIMERS, GatewayConfig, GatewayError, SessionReport, Site, Split, StreamReport, Transport, port, split_of,
@@ -38,6 +39,7 @@ struct Side {
     ahead: Duration,
     /// Its way to the other gateway, and how that is addressed.
     satellite: Route,
+    outside: OutsideTraffic,
     terrestrial: Arc<tcp::Config>,
     /// By the pair's number of the flow.
     relays: Vec<Relay>,
@@ -104,7 +106,10 @@ impl Relays {
                 let listens = (leg == 0).then(|| Leg::listen(&config.terrestrial, route));
                 relays.push(Relay::new(route, listens));
             }
+            let first = network.path(own, other).and_then(|way| way.first().copied());
+            let first = first.expect("the session's way was found");
             sides.push(Side {
+                outside: OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes),
                 number,
                 node_name: name(number),
                 endpoint,
@@ -153,6 +158,7 @@ impl Relays {
         if timer < END_TIMERS {
             let side = &mut self.sides[timer as usize];
             side.endpoint.handle_timeout(side.now(wire));
+            side.measure_outside(wire);
             side.flush(wire);
             return wire.set_timer(self.timer + timer, side.deadline());
         }
@@ -283,10 +289,18 @@ impl Side {
         wire.now + self.ahead
     }
 
-    /// When the endpoint wants to be called, in the run's time.
+    /// When the endpoint wants to be called, or its link to be looked at, in the run's time.
     fn deadline(&self) -> Instant {
         let at = self.endpoint.next_timeout().unwrap_or(Instant::FAR_FUTURE);
-        if at == Instant::FAR_FUTURE { at } else { at.before(self.ahead) }
+        at.before(self.ahead).min(self.outside.due())
+    }
+
+    /// Leaves other traffic on the link the room that it takes.
+    fn measure_outside(&mut self, wire: &Wire) {
+        if self.outside.due() <= wire.now {
+            let rate = self.outside.update(wire, self.endpoint.stats().sent_ip_bytes);
+            self.endpoint.set_outside_traffic(self.now(wire), rate);
+        }
     }
 
     fn enqueue(&mut self, split: u32) {
