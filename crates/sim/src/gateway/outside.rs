@@ -34,7 +34,7 @@ impl OutsideTraffic {
 
     /// Takes the reading that is due, with `own` bytes sent by the session in all. Returns the rate of all other traffic.
     pub(super) fn update(&mut self, wire: &Wire, own: u64) -> Rate {
-        let offered = wire.links()[self.link.index()].counters().offered.bytes;
+        let offered = wire.counters()[self.link.index()].offered.bytes;
         let others = (offered - self.offered).saturating_sub(own - self.own);
         let rate = Rate::from_transfer(Bytes::new(others), wire.now.since(self.at));
         self.smoothed_bps += GAIN * (rate.as_bps() as f64 - self.smoothed_bps);
