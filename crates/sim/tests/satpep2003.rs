@@ -345,6 +345,47 @@ fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
     assert!(message.contains("`pair`") && message.contains("rate"), "{message}");
 }
 
+fn load(overrides: &[&str]) -> Result<sim::scenario::Experiment, Vec<String>> {
+    let text = include_str!("../../../scenarios/satpep-2003.toml");
+    let overrides: Vec<_> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    let no_files = |name: &str| Err(format!("{name}: there are no files here"));
+    sim::scenario::load(text, "satpep-2003.toml", &overrides, &no_files).map_err(|faults| faults.0)
+}
+
+#[test]
+fn a_scenario_file_says_all_of_it() {
+    let experiment = load(&["link.satellite.loss=0"]).expect("valid");
+    let run = |variant: &str| {
+        let is_meant = |scenario: &&sim::scenario::Scenario| scenario.variant.as_deref() == Some(variant);
+        let scenario = experiment.scenarios.iter().find(is_meant).expect("a variant");
+        let mut simulation = scenario.simulation(1, false).expect("valid");
+        simulation.run();
+        simulation.report()
+    };
+    let took = |variant| run(variant).flows[0].end_s.expect("complete");
+    assert!((took("paper") - 2.2055).abs() < 0.01 && (took("deploy") - 2.2055).abs() < 0.01, "{}", took("paper"));
+    assert!(took("tcp") > 4.0 && took("spoof") < took("paper"));
+    // The way back is 125 ms longer: a SYN's answer and nothing else waits for it.
+    assert!((took("ground-return") - took("paper") - 0.125).abs() < 0.01);
+    let printed = run("figure-as-printed");
+    assert_eq!(printed.gateways[0].hop.expect("SaTPEP").retransmissions, 0);
+}
+
+#[test]
+fn faults_of_a_scenario_file_name_their_key() {
+    for (change, parts) in [
+        ("gateway.pair.satpep-2003.opening=\"spoofed\"", ["satpep-2003.opening", "spoof"]),
+        ("gateway.pair.satpep-2003.there=\"satelite\"", ["satpep-2003.there", "did you mean satellite?"]),
+        ("gateway.pair.satpep-2003.back=\"sender\"", ["satpep-2003.back", "from downlink to uplink"]),
+        ("gateway.pair.satpep-2003.kappa=1", ["satpep-2003.kappa", "unknown key"]),
+        ("gateway.pair.protocol=\"satpep-2002\"", ["gateway.pair.protocol", "satpep-2003"]),
+    ] {
+        let faults = load(&[change]).expect_err("a fault");
+        let is_named = faults.iter().any(|fault| parts.iter().all(|part| fault.contains(part)));
+        assert!(is_named, "{change}: {faults:#?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 40,

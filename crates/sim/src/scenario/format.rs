@@ -576,8 +576,8 @@ pub(super) struct Gateway {
     /// The two nodes.
     #[schemars(length(min = 2, max = 2))]
     pub(super) nodes: Vec<Name>,
-    /// What they speak to one another: bentpipe's own transport, in a session that is up when the run begins, or a TCP
-    /// connection for each flow.
+    /// What they speak to one another: bentpipe's own transport, in a session that is up when the run begins, SaTPEP as its
+    /// paper of 2003 has it, or a TCP connection for each flow.
     #[schemars(extend("default" = "satpep"))]
     pub(super) protocol: Option<Protocol>,
     /// How their TCP towards hosts behaves. By default as Linux with CUBIC and buffers of up to 6 MiB.
@@ -587,6 +587,9 @@ pub(super) struct Gateway {
     /// Settings of satpep.
     #[serde(default)]
     pub(super) satpep: Transport,
+    /// Settings of satpep-2003.
+    #[serde(default, rename = "satpep-2003")]
+    pub(super) satpep_2003: Satpep2003,
 }
 
 /// What a pair of gateways speaks.
@@ -594,6 +597,8 @@ pub(super) struct Gateway {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Protocol {
     Satpep,
+    #[serde(rename = "satpep-2003")]
+    Satpep2003,
     Tcp,
 }
 
@@ -614,6 +619,62 @@ pub(super) struct Transport {
     /// Whether capacity that would idle carries repair.
     #[schemars(extend("default" = true))]
     pub(super) repair: Option<bool>,
+}
+
+/// Settings of SaTPEP as its paper of 2003 has it, with windows that the receiving gateway assigns and repair by negative
+/// acknowledgements.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Satpep2003 {
+    /// When a gateway answers a client: once the server has (transparent), or at once (spoof).
+    #[schemars(extend("default" = "transparent"))]
+    pub(super) opening: Option<Opening>,
+    /// How the receiving gateway divides the link: as the paper has it, or with a short standing queue and newcomers let in
+    /// soon (deploy).
+    #[schemars(extend("default" = "paper"))]
+    pub(super) profile: Option<DivisionProfile>,
+    /// Which negative acknowledgements are answered: by the paper's figure 1 with its errors resolved, as printed, or with
+    /// a count for each retransmission.
+    #[schemars(extend("default" = "fig1"))]
+    pub(super) nack: Option<NackRule>,
+    /// Whether throughput is measured by packet pairs, as the paper says, rather than over a round trip.
+    #[schemars(extend("default" = false))]
+    pub(super) packet_pair: Option<bool>,
+    /// What each connection may have waiting at either gateway, each way. By default four bandwidth-delay products, at
+    /// least 256 KiB.
+    pub(super) buffer: Option<Size>,
+    /// The link from the first node to the second, where that is not the way of least delay: a satellite's beside a
+    /// terrestrial way back.
+    pub(super) there: Option<Name>,
+    /// The link from the second node to the first.
+    pub(super) back: Option<Name>,
+}
+
+/// When a gateway answers a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Opening {
+    Transparent,
+    Spoof,
+}
+
+/// How a link is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DivisionProfile {
+    Paper,
+    Deploy,
+}
+
+/// Which negative acknowledgements are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(super) enum NackRule {
+    #[serde(rename = "fig1")]
+    Fig1,
+    #[serde(rename = "fig1-literal")]
+    Fig1Literal,
+    #[serde(rename = "per-segment")]
+    PerSegment,
 }
 
 /// How TCP endpoints behave: a preset or a pair of recovery and control, the constants of a profile, and what is

@@ -7,9 +7,10 @@ use super::document::Node;
 use super::endpoint::Preset;
 use super::fault::{Fault, suggestion};
 use super::format::{self, Start};
+use crate::satpep2003::{Opening, Profile, Satpep2003};
 use crate::{
-    Direction, FlowConfig, GatewayConfig, Limits, Network, Protocol, Record, Settings, SetupError, Simulation, Stop,
-    Traffic, Transport,
+    Direction, DirectionId, FlowConfig, GatewayConfig, Limits, Network, NodeId, Protocol, Record, Settings, SetupError,
+    Simulation, Stop, Traffic, Transport,
 };
 use link::LinkConfig;
 use serde::de::DeserializeOwned;
@@ -353,14 +354,56 @@ impl Resolver<'_> {
             self.fault(node, format!("gateway.{name}: no links lead from one to the other"));
             return None;
         }
+        let paper = self.satpep_2003(name, node, [a, b], &gateway.satpep_2003)?;
         let transport = gateway.satpep.resolve();
         let config = GatewayConfig::new(name, [a, b], Protocol::Satpep(transport));
         let terrestrial = hosts.unwrap_or(config.terrestrial);
         let protocol = match gateway.protocol.unwrap_or(format::Protocol::Satpep) {
             format::Protocol::Satpep => config.protocol,
+            format::Protocol::Satpep2003 => Protocol::Satpep2003(Box::new(paper)),
             format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
         };
         Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol })
+    }
+
+    /// Settings of satpep-2003, whose links are looked up.
+    fn satpep_2003(
+        &mut self,
+        pair: &str,
+        node: &Node,
+        [a, b]: [NodeId; 2],
+        written: &format::Satpep2003,
+    ) -> Option<Satpep2003> {
+        let section = node.get("satpep-2003");
+        let mut via = [None; 2];
+        for (via, (key, ends)) in via.iter_mut().zip([("there", (a, b)), ("back", (b, a))]) {
+            let Some(name) = section.and_then(|section| section.get(key)) else { continue };
+            *via = Some(self.direction(name, &format!("gateway.{pair}.satpep-2003.{key}"), ends)?);
+        }
+        Some(Satpep2003 { via, ..written.resolve() })
+    }
+
+    /// The direction of a link that leads from one node to another.
+    fn direction(&mut self, name: &Node, path: &str, ends: (NodeId, NodeId)) -> Option<DirectionId> {
+        let written = name.text()?;
+        let Some(link) = self.network.link(written) else {
+            if self.complete {
+                let known = self.network.directions().iter().map(|direction| direction.link.as_str());
+                let text = format!("{path}: there is no link called {written}{}", suggestion(written, known));
+                self.fault(name, text);
+            }
+            return None;
+        };
+        let leads = |id: &DirectionId| {
+            let direction = &self.network.directions()[id.index()];
+            (direction.from, direction.to) == ends
+        };
+        let found = [link, link.reverse()].into_iter().find(leads);
+        if found.is_none() {
+            let [from, to] = [ends.0, ends.1].map(|end| self.network.node_name(end));
+            self.fault(name, format!("{path}: link {written} does not lead from {from} to {to}"));
+        }
+        found
     }
 
     fn seeds(&mut self) -> Option<RangeInclusive<u64>> {
@@ -424,6 +467,32 @@ fn start(start: Option<&Start>) -> (Duration, Duration, Duration) {
         Some(Start::Spread(spread)) => {
             let of = |time: Option<super::text::Time>| time.map_or(Duration::ZERO, |time| time.0);
             (of(spread.at), of(spread.every), of(spread.spread))
+        }
+    }
+}
+
+impl format::Satpep2003 {
+    /// All but the links.
+    fn resolve(&self) -> Satpep2003 {
+        let plain = Satpep2003::default();
+        let nack = match self.nack {
+            None | Some(format::NackRule::Fig1) => tcp::NackRule::Fig1,
+            Some(format::NackRule::Fig1Literal) => tcp::NackRule::Fig1Literal,
+            Some(format::NackRule::PerSegment) => tcp::NackRule::PerSegment,
+        };
+        Satpep2003 {
+            opening: match self.opening {
+                None | Some(format::Opening::Transparent) => Opening::Transparent,
+                Some(format::Opening::Spoof) => Opening::Spoof,
+            },
+            profile: match self.profile {
+                None | Some(format::DivisionProfile::Paper) => Profile::Paper,
+                Some(format::DivisionProfile::Deploy) => Profile::Deploy,
+            },
+            packet_pair: self.packet_pair.unwrap_or(plain.packet_pair),
+            hop: tcp::Config { tuning: tcp::Tuning { nack, ..plain.hop.tuning }, ..plain.hop },
+            buffer: self.buffer.map(|buffer| buffer.0),
+            via: plain.via,
         }
     }
 }

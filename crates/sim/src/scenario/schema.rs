@@ -77,6 +77,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("tuning", "Tuning"),
     ("gateway", "Gateway"),
     ("satpep", "Transport"),
+    ("satpep-2003", "Satpep2003"),
 ];
 
 /// The reference of the format as Markdown: a table of keys for each kind of section, and the presets of TCP.
