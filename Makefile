@@ -27,6 +27,7 @@ lint:
 
 bench: build
 	$(CARGO) bench --workspace
+	$(CARGO) bench -p sim --bench sim -- --peers
 	$(CARGO) run --release --bin bentpipe -- bench peers hub stalled echo throughput connections
 
 demo: build
