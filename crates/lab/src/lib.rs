@@ -6,6 +6,7 @@ pub mod experiment;
 pub mod flows;
 pub mod gateways;
 pub mod measure;
+pub mod scenario;
 pub mod topology;
 pub mod transfer;
 

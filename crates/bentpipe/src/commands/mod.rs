@@ -7,6 +7,7 @@ mod emulate;
 mod gateway;
 mod initial_window;
 mod keygen;
+mod lab;
 mod receive;
 mod send;
 mod simulate;
@@ -33,6 +34,7 @@ pub enum Command {
     Demo(demo::Args),
     Emulate(Box<emulate::Args>),
     Simulate(simulate::Args),
+    Lab(lab::Args),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -49,6 +51,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, output),
         Command::Emulate(args) => emulate::run(args, output),
         Command::Simulate(args) => simulate::run(args, output),
+        Command::Lab(args) => lab::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

@@ -1,0 +1,115 @@
+//! `bentpipe lab`: runs a scenario file for real.
+
+use crate::output::{Failure, Output};
+use ::lab::scenario::{MeasuredRun, RealScenario};
+use clap::Args as ClapArgs;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use units::Rate;
+
+const LONG_ABOUT: &str = "\
+Runs a scenario file for real: the kernel's TCP (reno, cubic, bbr and whatever else this kernel has) over an emulated link,
+in private network namespaces that are gone afterwards. The link is that of the simulator, packet for packet, with the same
+drop lists and random losses; the scenario's variants and seeds run one after the other, in real time.
+
+What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
+(`bulk`) over TCP across that link, with `sack` or `rack` recovery. Needs root, or user namespaces for everybody.";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe lab scenarios/geo-bulk.toml --variants cubic,bbr
+  bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json";
+
+/// Run a scenario file for real: the kernel's TCP over the emulated link
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// The scenario (TOML)
+    file: PathBuf,
+    /// Run these of the scenario's variants [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
+    /// Replace a setting of the scenario; links, flows and the like go by their names, as in link.sat.loss=1e-3
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// The JSON document, with the names of `bentpipe simulate`.
+#[derive(Serialize)]
+struct Document {
+    scenario: String,
+    measured: bool,
+    runs: Vec<MeasuredRun>,
+    wall_s: f64,
+}
+
+/// Runs every variant with every seed.
+///
+/// # Errors
+/// If the file or what it asks for is wrong (2), a privilege is missing (3), or a flow fails (1).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let name = args.file.display().to_string();
+    let text = fs::read_to_string(&args.file).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let folder = args.file.parent().unwrap_or(Path::new(""));
+    let read = |file: &str| fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
+    let experiment =
+        sim::scenario::load(&text, &name, &args.set, &read).map_err(|faults| Failure::usage(faults.0.join("\n")))?;
+    let mut scenarios = experiment.scenarios;
+    for wanted in args.variants.iter().flatten() {
+        if !scenarios.iter().any(|scenario| scenario.variant.as_ref() == Some(wanted)) {
+            return Err(Failure::usage(format!("--variants: {name} has no variant {wanted}")));
+        }
+    }
+    scenarios.retain(|scenario| match (&args.variants, &scenario.variant) {
+        (Some(wanted), Some(variant)) => wanted.contains(variant),
+        _ => true,
+    });
+    // Everything is checked before anything runs.
+    let mut prepared = Vec::new();
+    for scenario in scenarios {
+        let real = RealScenario::new(&scenario).map_err(|error| match &scenario.variant {
+            Some(variant) => Failure::usage(format!("{name}: variant {variant}: {error}")),
+            None => Failure::usage(format!("{name}: {error}")),
+        })?;
+        prepared.push((scenario, real));
+    }
+    kernel::namespace::enter_private()?;
+    let start = Instant::now();
+    let mut runs = Vec::new();
+    for (scenario, real) in prepared {
+        for seed in scenario.seeds {
+            tracing::info!("{} with seed {seed}", scenario.variant.as_deref().unwrap_or("the scenario"));
+            runs.push(real.run(scenario.variant.clone(), seed)?);
+        }
+    }
+    let scenario = experiment.name.unwrap_or(name);
+    let document = Document { scenario, measured: true, runs, wall_s: start.elapsed().as_secs_f64() };
+    output.result(&document, || table(&document))?;
+    match document.runs.iter().flat_map(|run| &run.flows).find(|flow| !flow.complete) {
+        Some(flow) => Err(Failure::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
+        None => Ok(()),
+    }
+}
+
+fn table(document: &Document) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["variant", "seed", "flow", "goodput", "time", "sent again"]);
+    for run in &document.runs {
+        for flow in &run.flows {
+            table.add_row([
+                run.variant.clone().unwrap_or_default(),
+                run.seed.to_string(),
+                flow.name.clone(),
+                Rate::from_bps(flow.goodput_bps as u64).to_string(),
+                format!("{:.3} s", flow.end_s - flow.start_s),
+                flow.retransmissions.to_string(),
+            ]);
+        }
+    }
+    table.column_iter_mut().skip(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+}

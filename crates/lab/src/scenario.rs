@@ -1,0 +1,251 @@
+//! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
+//!
+//! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires,
+//! and TCP flows of one file each across that link, whose control the kernel has.
+
+use crate::transfer::{Checksum, has_congestion_control};
+use crate::{Direction, Ends, Error, Family, Flow, Satellite, Topology, Workload, flows};
+use emulator::DirectionReport;
+use link::LinkConfig;
+use serde::Serialize;
+use sim::scenario::Scenario;
+use sim::{Application, DirectionId, FlowConfig, Network, NodeId, Traffic, Transfer};
+use std::time::Instant;
+use tcp::Config;
+use units::{Bytes, Duration};
+
+/// A scenario as it is run for real.
+#[derive(Debug)]
+pub struct RealScenario {
+    network: std::sync::Arc<Network>,
+    /// The link that is emulated, from its first node to its second.
+    emulated: DirectionId,
+    flows: Vec<RealFlow>,
+}
+
+#[derive(Debug)]
+struct RealFlow {
+    name: String,
+    start: Duration,
+    /// Whether the client is at the link's first node.
+    is_from_first: bool,
+    workload: Workload,
+}
+
+/// A run, with the names of `bentpipe simulate`; null is what the kernel does not tell.
+#[derive(Debug, Serialize)]
+pub struct MeasuredRun {
+    /// The scenario's variant.
+    pub variant: Option<String>,
+    /// The seed of the links' random processes.
+    pub seed: u64,
+    /// Each flow.
+    pub flows: Vec<MeasuredFlow>,
+    /// Both directions of the emulated link.
+    pub links: Vec<MeasuredLink>,
+    /// Events of a simulation: none here.
+    pub events: Option<u64>,
+    /// Data packets that were sent: the kernel does not tell.
+    pub data_packets: Option<u64>,
+}
+
+/// A flow that ended. Times are in seconds since the first flow's start.
+#[derive(Debug, Serialize)]
+pub struct MeasuredFlow {
+    /// Its name.
+    pub name: String,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// When the client connected.
+    pub start_s: f64,
+    /// When the receiver had the last byte.
+    pub end_s: f64,
+    /// Bytes over the time between.
+    pub goodput_bps: f64,
+    /// Whether all arrived as it was sent.
+    pub complete: bool,
+    /// Segments sent again.
+    pub retransmissions: u32,
+}
+
+/// A direction of the emulated link.
+#[derive(Debug, Serialize)]
+pub struct MeasuredLink {
+    /// The link's name.
+    pub name: String,
+    /// Where it starts.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// Packets that left at its end.
+    pub delivered_packets: u64,
+    /// Those that did not, by reason.
+    pub dropped: emulator::Dropped,
+}
+
+impl RealScenario {
+    /// What of `scenario` is to be run.
+    ///
+    /// # Errors
+    /// Names what has no counterpart in the kernel or on an emulated link, and says what has.
+    pub fn new(scenario: &Scenario) -> Result<Self, Error> {
+        if let Some(gateway) = scenario.gateways.first() {
+            return Err(Error::Input(format!("gateway `{}`: only flows from end to end run for real", gateway.name)));
+        }
+        let network = std::sync::Arc::clone(&scenario.network);
+        let emulated = emulated_link(&network)?;
+        let flows =
+            scenario.flows.iter().map(|flow| RealFlow::new(&network, emulated, flow)).collect::<Result<_, _>>()?;
+        Ok(Self { network, emulated, flows })
+    }
+
+    /// Runs it with one seed, in namespaces that are gone afterwards.
+    ///
+    /// # Errors
+    /// If the machine lacks something or a flow fails.
+    pub fn run(&self, variant: Option<String>, seed: u64) -> Result<MeasuredRun, Error> {
+        let config =
+            |direction: DirectionId| LinkConfig { seed, ..self.network.directions()[direction.index()].config.clone() };
+        let satellite = Satellite { return_link: config(self.emulated), forward: config(self.emulated.reverse()) };
+        let topology = Topology::without_ipv6(1, Some(satellite))?;
+        let (first, second) = (&topology.terminals[0], &topology.hub);
+        let plans: Vec<_> = self
+            .flows
+            .iter()
+            .map(|flow| {
+                let (client, server) = if flow.is_from_first { (first, second) } else { (second, first) };
+                flows::Plan { ends: Ends { client, server }, workload: &flow.workload, start: flow.start }
+            })
+            .collect();
+        let ended = flows::run_plans(&plans)?;
+        let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
+        let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
+        let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
+        let links = [(self.emulated, &report.up), (self.emulated.reverse(), &report.down)];
+        Ok(MeasuredRun {
+            variant,
+            seed,
+            flows: measured.collect(),
+            links: links.map(|(direction, report)| MeasuredLink::new(&self.network, direction, report)).into(),
+            events: None,
+            data_packets: None,
+        })
+    }
+}
+
+/// The only link that is more than a wire.
+fn emulated_link(network: &Network) -> Result<DirectionId, Error> {
+    let is_wire = |config: &LinkConfig| {
+        let LinkConfig { seed, stream, .. } = *config;
+        let wire = LinkConfig {
+            rate: None,
+            queue: link::QueueLimit::Unlimited,
+            seed,
+            stream,
+            ..LinkConfig::new(units::Rate::ZERO, Duration::ZERO)
+        };
+        *config == wire
+    };
+    let mut names: Vec<_> = network
+        .directions()
+        .iter()
+        .filter(|direction| !is_wire(&direction.config))
+        .map(|direction| direction.link.as_str())
+        .collect();
+    names.dedup();
+    match names[..] {
+        [name] => network.link(name).ok_or_else(|| Error::failed(format!("link `{name}` is gone"))),
+        [] => Err(Error::Input("no link has a rate, a delay or losses: there is nothing to emulate".to_owned())),
+        _ => Err(Error::Input(format!(
+            "links {} have a rate, a delay or losses: one link is emulated, the others must be wires (no rate, no delay)",
+            names.join(", ")
+        ))),
+    }
+}
+
+impl RealFlow {
+    fn new(network: &Network, emulated: DirectionId, flow: &FlowConfig) -> Result<Self, Error> {
+        let refused = |problem: &str| Error::Input(format!("flow `{}`: {problem}", flow.name));
+        let Traffic::Tcp { client, server, application } = &flow.traffic else {
+            return Err(refused("only TCP flows run for real"));
+        };
+        let Application::Bulk { size: Some(size), transfer } = application else {
+            return Err(refused("only files of a given size (`bulk`) run for real"));
+        };
+        if !flow.start.spread.is_zero() {
+            return Err(refused("its start is random: give it a time"));
+        }
+        let crosses =
+            |from: NodeId, to: NodeId, direction| network.path(from, to).is_some_and(|path| path.contains(&direction));
+        let is_from_first = crosses(flow.from, flow.to, emulated);
+        if !is_from_first && !crosses(flow.from, flow.to, emulated.reverse()) {
+            return Err(refused("it does not cross the emulated link"));
+        }
+        let (direction, sender) = match transfer {
+            Transfer::Upload => (Direction::Up, client),
+            Transfer::Download { .. } => (Direction::Down, server),
+        };
+        Ok(Self {
+            name: flow.name.clone(),
+            start: flow.start.at.since(units::Instant::ZERO),
+            is_from_first,
+            workload: Workload {
+                direction,
+                size: *size,
+                checksum: Checksum::Sha256,
+                family: Family::V4,
+                congestion_control: Some(kernel_control(sender).map_err(|problem| refused(&problem))?.to_owned()),
+                timeout: Duration::from_secs(60),
+                seed: 1,
+            },
+        })
+    }
+}
+
+/// The kernel's name of an endpoint's congestion control.
+fn kernel_control(config: &Config) -> Result<&'static str, String> {
+    if !matches!(config.recovery.name, "sack" | "rack") {
+        return Err(format!(
+            "recovery {}: the kernel recovers by SACK and time (`sack` or `rack`)",
+            config.recovery.name
+        ));
+    }
+    let name = match config.control.name {
+        // The kernel's BBR is version 1.
+        "bbr1" => "bbr",
+        name => name,
+    };
+    match has_congestion_control(name) {
+        Ok(true) => Ok(name),
+        Ok(false) => Err(format!("the kernel of this machine has no congestion control {name}")),
+        Err(error) => Err(format!("cannot ask the kernel for {name}: {error}")),
+    }
+}
+
+impl MeasuredFlow {
+    fn new(name: &str, flow: &Flow, start: Instant) -> Self {
+        let since = |at: Instant| at.duration_since(start).as_secs_f64();
+        Self {
+            name: name.to_owned(),
+            bytes: flow.bytes.as_u64(),
+            start_s: since(flow.start),
+            end_s: since(flow.end),
+            goodput_bps: flow.goodput().as_bps() as f64,
+            complete: flow.verified && flow.bytes > Bytes::ZERO,
+            retransmissions: flow.retransmitted_segments,
+        }
+    }
+}
+
+impl MeasuredLink {
+    fn new(network: &Network, direction: DirectionId, report: &DirectionReport) -> Self {
+        let config = &network.directions()[direction.index()];
+        Self {
+            name: config.link.clone(),
+            from: network.node_name(config.from).to_owned(),
+            to: network.node_name(config.to).to_owned(),
+            delivered_packets: report.delivered.packets,
+            dropped: report.dropped,
+        }
+    }
+}
