@@ -77,8 +77,11 @@ fn links(run: &Run) -> Table {
     labelled(run, rows.len(), columns)
 }
 
+/// A count of a link's row.
+type LinkCount = fn(&LinkReport) -> u64;
+
 /// The columns of counts of the table of links.
-const LINK_COUNTS: &[(&str, fn(&LinkReport) -> u64)] = &[
+const LINK_COUNTS: &[(&str, LinkCount)] = &[
     ("offered_packets", |link| link.counters.offered.packets),
     ("offered_bytes", |link| link.counters.offered.bytes),
     ("delivered_packets", |link| link.counters.delivered.packets),

@@ -11,13 +11,19 @@ pub(crate) struct Packet {
     /// Where in [`crate::wire::Wire`]'s table of paths its next link is written.
     pub(crate) hop: u32,
     /// IP bytes.
-    pub(crate) size: u64,
+    pub(crate) size: u32,
+    /// What packets of one flow in one direction have in common.
+    pub(crate) flow: u32,
 }
 
 impl link::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
-        Bytes::new(self.size)
+        Bytes::new(u64::from(self.size))
+    }
+
+    fn flow_hash(&self) -> u64 {
+        units::mix(u64::from(self.flow))
     }
 }
 

@@ -259,7 +259,8 @@ impl Wire {
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
     #[inline(always)]
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
-        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size: u64::from(size) };
+        let flow = parcel.agent << 1 | parcel.port & 1;
+        let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size, flow };
         if self.tap.on {
             self.record(node, &packet);
         }
@@ -290,7 +291,7 @@ impl Wire {
 
     /// Lets a packet pass through `direction`, and on as far as it can.
     fn pass(&mut self, mut direction: u32, mut packet: Packet) {
-        let size = packet.size;
+        let size = u64::from(packet.size);
         let (mut at, mut previous) = (self.now, None);
         self.passing.on_entry(direction, size);
         loop {
@@ -376,7 +377,7 @@ impl Wire {
         if self.tap.nodes[node.index()] {
             let parcel = self.parcels.get(packet.parcel);
             let ((flow, to_server), body) = (self.tap.pairs.flow(parcel), parcel.body);
-            let (at, size) = (self.now, Bytes::new(packet.size));
+            let (at, size) = (self.now, Bytes::new(u64::from(packet.size)));
             self.tap.records.push(PacketRecord { at, node, flow, to_server, size, body });
         }
     }

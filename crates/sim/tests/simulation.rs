@@ -128,6 +128,23 @@ fn pings_that_are_lost_are_not_awaited_for_ever() {
 }
 
 #[test]
+fn a_fair_queue_keeps_flows_apart() {
+    let worst_ping = |discipline| {
+        let queue = QueueLimit::Packets(1000);
+        let link = LinkConfig { queue, discipline, ..LinkConfig::new(mbit(6), MS(20)) };
+        let (network, nodes) = row(&[link]);
+        let flood = Traffic::Udp { rate: mbit(12), packet_size: Bytes::new(1500), on_off: None };
+        let ping = Traffic::Ping { interval: MS(100), packet_size: Bytes::new(84), count: Some(50) };
+        let flows = vec![flow("flood", nodes[0], nodes[1], flood), flow("ping", nodes[0], nodes[1], ping)];
+        let report = run(network, flows, until(10));
+        report.flows[1].rtt.as_ref().expect("answered").max_s
+    };
+    // Beside a flood that fills the queue, a ping waits for the whole queue, or for its turn.
+    assert!(worst_ping(link::Discipline::DropTail) > 1.0);
+    assert!(worst_ping(link::Discipline::FqCodel(link::FqCodel::default())) < 0.045);
+}
+
+#[test]
 fn udp_keeps_its_rate_and_bursts_keep_their_share() {
     let (network, nodes) = row(&[LinkConfig::new(mbit(10), MS(10))]);
     let udp = |on_off| Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off };
