@@ -1,8 +1,8 @@
 //! `satpep`, the satellite transport between two gateways: sans-IO, many streams in one authenticated session, paced at
 //! the link's own rate, repaired by reports of what is missing and never slowed down by loss.
 //!
-//! It descends from SaTPEP (Velenis, Kalligeros and Pavlou: a TCP performance enhancing proxy for satellite links,
-//! Networking 2002): know the link, assign its capacity, report gaps at once. What it changes: datagrams have numbers of
+//! It descends from SaTPEP (Velenis, Kalogeras and Maglaris: a TCP performance enhancing proxy for satellite
+//! links): know the link, assign its capacity, report gaps at once. What it changes: datagrams have numbers of
 //! their own, capacity is paced and shared by the sender instead of assigned in windows by the receiver, and the
 //! session is authenticated.
 //!
