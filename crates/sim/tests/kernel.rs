@@ -120,8 +120,7 @@ fn share(of: &[Comparison], which: impl Fn(&Comparison) -> bool) -> f64 {
     of.iter().filter(|comparison| which(comparison)).count() as f64 / of.len() as f64
 }
 
-/// Beyond 5 % are transfers with a loss in every hundred packets, over which small differences add up (5 to 6 %), and one
-/// of CUBIC's that loses its last packets into a queue of its own (18 %).
+/// Beyond 5 % are three transfers with a loss in every hundred packets, over which small differences add up (5 to 6 %).
 #[test]
 fn reno_and_cubic_take_the_kernels_time() {
     for rtt in [10, 100, 550].map(Duration::from_millis) {
@@ -131,7 +130,7 @@ fn reno_and_cubic_take_the_kernels_time() {
         }
         let all = both.into_iter().flatten().collect::<Vec<_>>();
         assert!(share(&all, |comparison| comparison.percent <= 2.5) >= 0.8, "{rtt}");
-        assert!(share(&all, |comparison| comparison.percent <= 20.0) >= 1.0, "{rtt}");
+        assert!(share(&all, |comparison| comparison.percent <= 6.0) >= 1.0, "{rtt}");
         assert!(share(&all, |comparison| comparison.repeats_alike) >= 0.9, "{rtt}");
     }
 }

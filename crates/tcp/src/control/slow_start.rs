@@ -119,7 +119,9 @@ impl HyStart {
     }
 
     fn is_train_long(&mut self, ack: &Ack, delay_min: Duration, window: &Window) -> bool {
-        if ack.now.since(self.last_ack) > Self::TRAIN_GAP {
+        // The kernel takes 2 ms exactly for close, but segments of 1,500 bytes at 6 Mbit/s, whose acknowledgements are that
+        // far apart to the nanosecond in virtual time, never are for long on a real clock: its trains break there.
+        if ack.now.since(self.last_ack) >= Self::TRAIN_GAP {
             return false;
         }
         self.last_ack = ack.now;
