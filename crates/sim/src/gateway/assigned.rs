@@ -5,7 +5,7 @@
 //!            first gateway                     second gateway
 //! ```
 
-use super::leg::{Address, Leg, Route};
+use super::leg::{Address, Leg, Route, pass_on};
 use super::{END_TIMERS, GatewayConfig, GatewayError, HopReport, Site, Split, StreamReport, port, split_of};
 use crate::packet::{Body, Parcel};
 use crate::satpep2003::{ConnectionId, Opening, Satpep2003};
@@ -276,8 +276,9 @@ impl Gate {
         while let Some((number, event)) = self.poll_event() {
             self.on_event(wire, number, event);
         }
-        self.pass(wire.now, 0);
-        self.pass(wire.now, 1);
+        for from in 0..2 {
+            self.passed[from] += pass_on(&mut self.legs, wire.now, from);
+        }
         if let Some(leg) = &mut self.legs[self.hop.leg] {
             self.hop.grant(wire, &mut leg.tcp);
         }
@@ -313,22 +314,6 @@ impl Gate {
             }
             tcp::Event::Closed if number == self.hop.leg => self.hop.leave(wire),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
-        }
-    }
-
-    /// From a leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the
-    /// window.
-    fn pass(&mut self, now: Instant, from: usize) {
-        let [Some(first), Some(second)] = &mut self.legs else { return };
-        let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
-        let waiting = source.tcp.readable();
-        if waiting > 0 {
-            let taken = sink.tcp.write(waiting);
-            source.tcp.read(now, taken);
-            self.passed[from] += taken;
-        }
-        if source.is_at_end() {
-            sink.tcp.finish();
         }
     }
 

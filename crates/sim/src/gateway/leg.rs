@@ -73,3 +73,19 @@ impl Leg {
         self.tcp.next_timeout().unwrap_or(Instant::FAR_FUTURE)
     }
 }
+
+/// From one leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
+/// An end is passed on after the last byte. Returns how many bytes passed.
+pub(super) fn pass_on(legs: &mut [Option<Leg>; 2], now: Instant, from: usize) -> u64 {
+    let [Some(first), Some(second)] = legs else { return 0 };
+    let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
+    let waiting = source.tcp.readable();
+    let taken = if waiting > 0 { sink.tcp.write(waiting) } else { 0 };
+    if waiting > 0 {
+        source.tcp.read(now, taken);
+    }
+    if source.is_at_end() {
+        sink.tcp.finish();
+    }
+    taken
+}

@@ -1,6 +1,6 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
-use super::leg::{Address, Leg, Route};
+use super::leg::{Address, Leg, Route, pass_on};
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
 use crate::NodeId;
 use crate::packet::{Body, Parcel};
@@ -129,8 +129,9 @@ impl Splice {
                 self.on_event(wire.now, number, event);
             }
         }
-        self.pass(wire.now, 0);
-        self.pass(wire.now, 1);
+        for from in 0..2 {
+            self.passed[from] += pass_on(&mut self.legs, wire.now, from);
+        }
         for leg in self.legs.iter_mut().flatten() {
             leg.transmit(wire);
         }
@@ -157,22 +158,6 @@ impl Splice {
                 }
             }
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
-        }
-    }
-
-    /// From a leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
-    fn pass(&mut self, now: Instant, from: usize) {
-        let [first, second] = &mut self.legs;
-        let (Some(first), Some(second)) = (first, second) else { return };
-        let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
-        let waiting = source.tcp.readable();
-        if waiting > 0 {
-            let taken = sink.tcp.write(waiting);
-            source.tcp.read(now, taken);
-            self.passed[from] += taken;
-        }
-        if source.is_at_end() {
-            sink.tcp.finish();
         }
     }
 
