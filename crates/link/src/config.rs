@@ -21,6 +21,10 @@ pub struct LinkConfig {
     /// Recorded delivery opportunities instead of a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opportunities: Option<Opportunities>,
+    /// What the link layer adds to each packet, at most 10 kB: it takes its time of transmission, and nothing else (queues,
+    /// counters and bit errors count IP packets). An HDLC frame around PPP is 8 bytes longer than its packet, say.
+    #[serde(default)]
+    pub overhead: Bytes,
     /// Propagation delay one way, from the last bit sent to the packet's arrival. In text also from the places of
     /// satellites and ground stations: see [`Geometry`].
     #[serde(deserialize_with = "delay_or_geometry")]
@@ -65,6 +69,7 @@ impl LinkConfig {
             rate: Some(rate),
             rate_steps: None,
             opportunities: None,
+            overhead: Bytes::ZERO,
             delay,
             delay_steps: None,
             handover: None,
@@ -122,6 +127,12 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_files()?;
         self.validate_rate()?;
+        if self.overhead > MOST_OVERHEAD {
+            return Err(ConfigError::new(
+                "overhead",
+                &format!("{} is more than {MOST_OVERHEAD} for each packet", self.overhead),
+            ));
+        }
         if self.delay > LONGEST {
             return Err(ConfigError::new("delay", &format!("{} is more than 1h", self.delay)));
         }
@@ -229,6 +240,9 @@ impl LinkConfig {
 
 /// Longer than any way on or near the Earth: what is above is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// No framing of a packet takes so much: what is above is a mistake.
+const MOST_OVERHEAD: Bytes = Bytes::new(10_000);
 
 fn yes() -> bool {
     true
@@ -522,6 +536,7 @@ mod tests {
         let reorder = |extra_delay| Some(Reorder { probability, extra_delay });
         let cases = [
             ("rate", LinkConfig { rate: Some(Rate::ZERO), ..geo() }),
+            ("overhead", LinkConfig { overhead: Bytes::new(10_001), ..geo() }),
             ("delay", LinkConfig { delay: Duration::from_secs(3601), ..geo() }),
             ("queue", LinkConfig { queue: QueueLimit::Packets(0), ..geo() }),
             ("queue", LinkConfig { queue: QueueLimit::Bytes(Bytes::ZERO), ..geo() }),
@@ -555,6 +570,7 @@ mod tests {
         let text = r#"
             rate = "1.536Mbit/s"
             delay = "280ms"
+            overhead = "6B"
             queue = { packets = 64 }
             loss = { bit_error_rate = 1e-6 }
             reorder = { probability = 1e-2, extra_delay = "5ms" }
@@ -562,7 +578,7 @@ mod tests {
             seed = 7
         "#;
         let read: LinkConfig = toml::from_str(text).expect("valid");
-        assert_eq!(read.queue, QueueLimit::Packets(64));
+        assert_eq!((read.overhead, read.queue), (Bytes::new(6), QueueLimit::Packets(64)));
         assert_eq!(read.loss, LossModel::BitErrorRate(Probability::new(1e-6).expect("valid")));
         assert_eq!(toml::from_str::<LinkConfig>(&toml::to_string(&read).expect("text")).expect("valid"), read);
 

@@ -124,7 +124,7 @@ impl<P: Packet> Link<P> {
     /// If a value makes no link; see [`LinkConfig::validate`].
     pub fn starting_at(start: Instant, config: LinkConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let (seed, stream) = (config.seed, config.stream << 8);
+        let (seed, stream, overhead) = (config.seed, config.stream << 8, config.overhead);
         let draws = |process: RandomProcess| CounterRandom::new(seed, stream | process as u64);
         let chance = |probability, process| Chance { happens: Threshold::from(probability), draws: draws(process) };
         Ok(Self {
@@ -136,7 +136,7 @@ impl<P: Packet> Link<P> {
             duplicate: chance(config.duplicate, RandomProcess::Duplicate),
             propagation: Propagation::new(&config, start, draws(RandomProcess::Delay), draws(RandomProcess::Outage)),
             queue: Queue::new(&config),
-            transmitter: Transmitter::new(pace(config, start, draws(RandomProcess::Rate)), start),
+            transmitter: Transmitter::new(pace(config, start, draws(RandomProcess::Rate)), overhead, start),
             way: Way::new(),
             sent: 0,
             start,

@@ -12,6 +12,8 @@ const NANOS_OF_A_BYTE: u64 = 8_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pace: Pace,
+    /// What is sent around each packet.
+    overhead: Bytes,
     free_at: Instant,
     /// Work that `free_at` is too early for, in bits times 10^9 (it takes less than a nanosecond).
     remainder: u64,
@@ -96,8 +98,8 @@ impl VaryingRate {
 }
 
 impl Transmitter {
-    pub(crate) fn new(pace: Pace, start: Instant) -> Self {
-        Self { pace, free_at: start, remainder: 0 }
+    pub(crate) fn new(pace: Pace, overhead: Bytes, start: Instant) -> Self {
+        Self { pace, overhead, free_at: start, remainder: 0 }
     }
 
     /// When it has sent all that it was given.
@@ -110,6 +112,7 @@ impl Transmitter {
     /// is sent.
     #[inline]
     pub(crate) fn send(&mut self, ready: Instant, size: Bytes) -> Instant {
+        let size = size + self.overhead;
         let was_idle = ready >= self.free_at;
         if ready > self.free_at {
             self.free_at = ready;
@@ -156,7 +159,7 @@ mod tests {
     const START: Instant = Instant::from_nanos(17);
 
     fn constant(rate: Option<Rate>) -> Transmitter {
-        Transmitter::new(Pace::constant(rate), Instant::ZERO)
+        Transmitter::new(Pace::constant(rate), Bytes::ZERO, Instant::ZERO)
     }
 
     proptest! {
@@ -195,11 +198,19 @@ mod tests {
         assert_eq!(transmitter.send(START, Bytes::new(65_535)), START);
     }
 
+    #[test]
+    fn overhead_takes_its_time_with_every_packet() {
+        let mut transmitter =
+            Transmitter::new(Pace::constant(Some(Rate::from_bps(8_000))), Bytes::new(6), Instant::ZERO);
+        assert_eq!(transmitter.send(Instant::ZERO, Bytes::new(40)).as_nanos(), 46_000_000);
+        assert_eq!(transmitter.send(Instant::ZERO, Bytes::new(552)).as_nanos(), (46 + 558) * 1_000_000);
+    }
+
     fn varying(steps: &str, repeat: Option<u64>) -> Transmitter {
         let steps =
             crate::Steps { repeat: repeat.map(Duration::from_millis), ..crate::Steps::parse(steps).expect("valid") };
         let rate = VaryingRate::new(steps.timeline(Rate::from_bps(8_000), Rate::as_bps), Instant::ZERO);
-        Transmitter::new(Pace::Varying(rate), Instant::ZERO)
+        Transmitter::new(Pace::Varying(rate), Bytes::ZERO, Instant::ZERO)
     }
 
     #[test]
@@ -234,7 +245,8 @@ mod tests {
             steps.push((Duration::from_nanos(at + 1), Rate::from_bps(1_000_000)));
             let repeat = repeats.then(|| Duration::from_nanos(at + 5_000));
             let timeline = crate::Steps { repeat, ..crate::Steps::new(steps) }.timeline(Rate::from_bps(8_000), Rate::as_bps);
-            let mut transmitter = Transmitter::new(Pace::Varying(VaryingRate::new(timeline, Instant::ZERO)), Instant::ZERO);
+            let pace = Pace::Varying(VaryingRate::new(timeline, Instant::ZERO));
+            let mut transmitter = Transmitter::new(pace, Bytes::ZERO, Instant::ZERO);
             let end = sizes.iter().map(|size| transmitter.send(Instant::ZERO, Bytes::new(*size))).last().expect("some");
             let Pace::Varying(VaryingRate { rate, .. }) = &transmitter.pace else { unreachable!("as made") };
             let (mut nanos, mut integral) = (0, 0);

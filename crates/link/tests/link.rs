@@ -171,6 +171,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
             duplicate: probability(duplicate),
             seed,
             keep_order,
+            overhead: Bytes::new(seed % 40),
             ..schedules
         },
     )

@@ -1,6 +1,6 @@
 //! What a scenario file may say: the types whose documentation is the schema's (docs/scenarios.md).
 
-use super::text::{AnyRate, Interval, Name, PositiveRate, Queue, RateLimit, Size, Time, Window};
+use super::text::{AnyRate, AnySize, Interval, Name, PositiveRate, Queue, RateLimit, Size, Time, Window};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -131,6 +131,9 @@ pub(super) struct Direction {
     rate_steps: Option<Steps<AnyRate>>,
     /// Recorded delivery opportunities instead of a rate, as in mahimahi's traces.
     opportunities: Option<Opportunities>,
+    /// What the link layer adds to each packet, at most 10kB: it takes its time of transmission, and nothing else.
+    #[schemars(extend("default" = "0B"))]
+    overhead: Option<AnySize>,
     /// Propagation delay one way, at most 1h; or the places of satellites and ground stations that give it.
     #[schemars(extend("default" = "0s"))]
     delay: Option<Delay>,

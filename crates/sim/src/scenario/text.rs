@@ -130,6 +130,11 @@ form!(
     Size(Bytes), "size", "a size above 0B, such as \"1MB\" or \"64KiB\"", pattern!("(k|M|G|Ki|Mi|Gi)?B"), bytes
 );
 form!(
+    /// A size from zero.
+    AnySize(Bytes), "any-size", "a size, such as \"6B\" or \"0B\"", pattern!("(k|M|G|Ki|Mi|Gi)?B"),
+    |text| Bytes::parse(text).map_err(|error| error.to_string())
+);
+form!(
     /// A point in time or a delay, from 0.
     Time(Duration), "time", "a time, such as \"550ms\" or \"0s\"", pattern!("(ns|us|µs|ms|s|min|h)"), time
 );
@@ -251,6 +256,7 @@ pub(super) fn check(schema: &Json, text: &str) -> Option<Result<(), String>> {
     let form = schema.get("x-form")?.as_str()?;
     Some(match form {
         AnyRate::NAME => of::<AnyRate>(text),
+        AnySize::NAME => of::<AnySize>(text),
         PositiveRate::NAME => of::<PositiveRate>(text),
         RateLimit::NAME => of::<RateLimit>(text),
         Size::NAME => of::<Size>(text),
