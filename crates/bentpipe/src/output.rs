@@ -123,6 +123,15 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+impl From<replicas::Error> for Failure {
+    fn from(error: replicas::Error) -> Self {
+        match error {
+            replicas::Error::Scenario(_) => Self::usage(error),
+            replicas::Error::Failed(_) => Self::failed(error),
+        }
+    }
+}
+
 /// Ends a run whose arguments clap did not accept: help and version are printed in full, an error as one line.
 pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
     if matches!(

@@ -8,6 +8,7 @@ mod gateway;
 mod initial_window;
 mod keygen;
 mod lab;
+mod papers;
 mod receive;
 mod send;
 mod simulate;
@@ -35,6 +36,7 @@ pub enum Command {
     Emulate(Box<emulate::Args>),
     Simulate(simulate::Args),
     Lab(lab::Args),
+    Papers(papers::Args),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -52,6 +54,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Emulate(args) => emulate::run(args, output),
         Command::Simulate(args) => simulate::run(args, output),
         Command::Lab(args) => lab::run(args, output),
+        Command::Papers(args) => papers::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

@@ -4,8 +4,9 @@ mod replicas;
 mod report;
 
 use crate::output::{Failure, Output};
+use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
-use replicas::{Outcome, Replica, Traces};
+use replicas::{Outcome, Traces};
 use report::Document;
 use sim::scenario::{self, Experiment, Scenario};
 use std::fs;

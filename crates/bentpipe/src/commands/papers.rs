@@ -1,0 +1,192 @@
+//! `bentpipe papers`: the studies that bentpipe descends from, reproduced number by number.
+
+use crate::output::{Failure, Output};
+use ::papers::report::{self, Document};
+use ::papers::{Error, Lab, Options, STUDIES, Study};
+use clap::Args as ClapArgs;
+use comfy_table::{Table, presets};
+use replicas::{Interrupt, Pool};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+const LONG_ABOUT: &str = "\
+Finds again what five papers on TCP over satellites print, table by table and figure by figure: by closed form, in
+simulation and, with --lab, with this kernel's TCP over the emulated link. Each printed value stands beside what was found,
+with the deviation and a verdict (docs/papers.md).
+
+With --out the report goes to report.html (everything in one file), report.md, entries.csv and a file for each figure.
+The exit code is 1 if a printed value is not reproduced within its tolerance or a claim does not hold.";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe papers --list                           the papers and their items
+  bentpipe papers marchese --item table-3          one table, in seconds
+  bentpipe papers --out report                     all five, with figures
+  bentpipe papers kruse --lab --json               this kernel's TCP, too (needs root or user namespaces)";
+
+/// Reproduce the printed tables and figures of five papers on TCP over satellites
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// Which papers [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Only these of their items (--list names them)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    item: Vec<String>,
+    /// Measure with this kernel's TCP over the emulated link, too: in real time, in private namespaces
+    #[arg(long)]
+    lab: bool,
+    /// Run what takes long, too
+    #[arg(long)]
+    full: bool,
+    /// How many seeds what is random is run with [default: as each item needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
+    /// How many runs go on side by side [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Write the report to files in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// List papers and items, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// A study and the items of it that are wanted; all if there are none.
+type Wanted = (&'static dyn Study, Vec<String>);
+
+/// Reproduces the papers and shows what was found.
+///
+/// # Errors
+/// If a name is unknown (2), the machine lacks what --lab needs (3), a value or claim is not found again, or the user
+/// interrupted (1).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let wanted = args.wanted()?;
+    if args.list {
+        let list = List::new(&wanted)?;
+        return output.result(&list, || list.table());
+    }
+    // Threads come later: a process with several cannot move to a namespace of its own.
+    let lab = if args.lab { Some(Lab::enter()?) } else { None };
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let options = Options { pool, seeds: args.seeds, full: args.full, lab };
+    let mut reports = Vec::new();
+    for (study, items) in wanted {
+        reports.push(::papers::run(study, &items, &options)?);
+    }
+    if let Some(directory) = &args.out {
+        report::write(&reports, directory)?;
+    }
+    output.result(&Document::new(&reports), || text(&reports))?;
+    match report::contradictions(&reports) {
+        0 => Ok(()),
+        count => Err(Failure::failed(format!("{count} printed values or claims were not found again"))),
+    }
+}
+
+impl Args {
+    /// What is to be run, in the order of [`STUDIES`].
+    fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
+        for name in &self.names {
+            if !STUDIES.iter().any(|study| study.name() == name) {
+                let known: Vec<_> = STUDIES.iter().map(|study| study.name()).collect();
+                return Err(Failure::usage(format!("there is no paper `{name}`; there are {}", known.join(", "))));
+            }
+        }
+        let mut unknown: BTreeSet<&String> = self.item.iter().collect();
+        let mut wanted = Vec::new();
+        for study in STUDIES.iter().copied() {
+            if !self.names.is_empty() && !self.names.iter().any(|name| name == study.name()) {
+                continue;
+            }
+            let printed = ::papers::printed(study)?;
+            let items: Vec<_> = printed.items.into_iter().map(|item| item.name).collect();
+            let chosen: Vec<_> = self.item.iter().filter(|item| items.contains(item)).cloned().collect();
+            unknown.retain(|item| !chosen.contains(item));
+            if self.item.is_empty() || !chosen.is_empty() {
+                wanted.push((study, chosen));
+            }
+        }
+        match unknown.first() {
+            None => Ok(wanted),
+            Some(item) => {
+                let which = if self.names.is_empty() { "no paper".to_owned() } else { self.names.join(", ") };
+                Err(Failure::usage(format!("--item {item}: {which} has none of this name (--list shows all)")))
+            }
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Input(_) => Self::usage(error),
+            Error::Missing(_) => Self::missing(error),
+            Error::Failed(_) | Error::Interrupted => Self::failed(error),
+        }
+    }
+}
+
+fn text(reports: &[::papers::PaperReport]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        text.push_str(&format!("{}\n\n", report.paper));
+        for item in &report.items {
+            text.push_str(&format!("{} ({})\n{}\n", item.heading(), item.name, report::item_table(item)));
+            item.remarks.iter().for_each(|remark| text.push_str(&format!("  {remark}\n")));
+            text.push('\n');
+        }
+    }
+    text.push_str(&report::summary_table(reports).to_string());
+    text
+}
+
+/// The papers and their items.
+#[derive(Serialize)]
+struct List {
+    papers: Vec<ListedPaper>,
+}
+
+#[derive(Serialize)]
+struct ListedPaper {
+    name: &'static str,
+    paper: String,
+    items: Vec<ListedItem>,
+}
+
+#[derive(Serialize)]
+struct ListedItem {
+    item: String,
+    title: String,
+    entries: usize,
+}
+
+impl List {
+    fn new(wanted: &[Wanted]) -> Result<Self, Failure> {
+        let listed = |(study, chosen): &Wanted| -> Result<ListedPaper, Failure> {
+            let printed = ::papers::printed(*study)?;
+            let items = printed.items.into_iter().filter(|item| chosen.is_empty() || chosen.contains(&item.name));
+            let items =
+                items.map(|item| ListedItem { entries: item.entries.len(), item: item.name, title: item.title });
+            Ok(ListedPaper { name: study.name(), paper: printed.paper, items: items.collect() })
+        };
+        Ok(Self { papers: wanted.iter().map(listed).collect::<Result<_, _>>()? })
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_preset(presets::ASCII_MARKDOWN);
+        table.set_header(["paper", "item", "entries", "what it shows"]);
+        for paper in &self.papers {
+            for item in &paper.items {
+                table.add_row([paper.name, &item.item, &item.entries.to_string(), &item.title]);
+            }
+        }
+        table
+    }
+}

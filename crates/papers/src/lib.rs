@@ -1,0 +1,139 @@
+//! The studies that bentpipe descends from, reproduced number by number: what each paper prints is data
+//! (`scenarios/papers/NAME/printed.toml`, see [`printed`]), and a [`Study`] finds it again by closed form, in simulation and,
+//! where asked, with the kernel's TCP over the emulated link. [`run`] holds one against the other; [`report`] writes
+//! what came of it.
+//!
+//! # Adding a study
+//!
+//! 1. `scenarios/papers/NAME/printed.toml` and the scenario files of its experiments beside it (each runs by
+//!    `bentpipe simulate FILE`, too).
+//! 2. A folder `papers/src/NAME/` whose `mod.rs` implements [`Study`].
+//! 3. One line in [`STUDIES`].
+//!
+//! The report, the JSON document, `--list`, `--item` and the test that parses every `printed.toml` come by themselves.
+//!
+//! ```
+//! use papers::printed::Item;
+//! use papers::{Context, Error, Found, Reproduction, Study, Variants};
+//! use replicas::Replica;
+//!
+//! struct Example;
+//!
+//! impl Study for Example {
+//!     fn name(&self) -> &'static str {
+//!         "example"
+//!     }
+//!
+//!     fn printed(&self) -> &'static str {
+//!         // include_str!("../../../../scenarios/papers/example/printed.toml")
+//!         r#"
+//!         paper = "A. Author, A file over a satellite, 2002"
+//!         [[item]]
+//!         name = "table-1"
+//!         title = "Table 1: transmission time against the loss rate"
+//!         unit = "s"
+//!         entries = [{ key = "loss=0", printed = 2.3 }]
+//!         "#
+//!     }
+//!
+//!     fn reproduce(&self, item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> {
+//!         match item.name.as_str() {
+//!             "table-1" => table_1(context),
+//!             name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+//!         }
+//!     }
+//! }
+//!
+//! fn table_1(context: &Context<'_>) -> Result<Reproduction, Error> {
+//!     // include_str!("../../../../scenarios/papers/example/table-1.toml")
+//!     let text = r#"
+//!         version = 1
+//!         nodes = ["a", "b"]
+//!         link = [{ name = "sat", between = ["a", "b"], rate = "1Mbit/s", delay = "275ms", queue = "1BDP" }]
+//!         flow = [{ name = "file", from = "a", to = "b", bulk = { size = "100kB" } }]
+//!         [variants]
+//!         lossless = { "link.sat.loss" = 0 }
+//!         "#;
+//!     let variants = Variants::load(text, "scenarios/papers/example/table-1.toml", &[])?;
+//!     let scenario = variants.get("lossless")?;
+//!     let replica = |seed| Replica { scenario: scenario.clone(), seed };
+//!     // Two seeds by default; `--seeds N` replaces that.
+//!     let replicas: Vec<_> = context.seeds(2).map(replica).collect();
+//!     let runs = context.simulate(&replicas)?;
+//!     let time = |run: &results::Run| run.report.flows[0].end_s.unwrap_or(f64::NAN);
+//!     let found = Found::new("loss=0").simulated(runs.iter().map(time)).note("three round trips of slow start");
+//!     Ok(Reproduction { found: vec![found], remarks: vec!["TCP is SACK with an initial window of ...".into()] })
+//! }
+//!
+//! let pool = replicas::Pool { jobs: 2, interrupt: Default::default(), shows_progress: false };
+//! let options = papers::Options { pool, seeds: None, full: false, lab: None };
+//! let report = papers::run(&Example, &[], &options).expect("it runs");
+//! let row = &report.items[0].rows[0];
+//! assert_eq!(row.found.simulated.expect("it was simulated").runs, 2);
+//! assert_eq!(row.verdict, Some(papers::Verdict::Within));
+//! ```
+
+mod context;
+mod error;
+mod marchese;
+pub mod printed;
+pub mod report;
+mod study;
+pub mod verdict;
+
+pub use context::{Context, Lab, Options, Variants};
+pub use error::Error;
+pub use report::{ItemReport, PaperReport, Row};
+pub use study::{Estimate, Found, Reproduction, Study, Verdict};
+
+use printed::{Item, Printed};
+use std::collections::BTreeMap;
+
+/// Every study, in the order of reports.
+pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese];
+
+/// What `study` prints.
+///
+/// # Errors
+/// With every fault of its `printed.toml`.
+pub fn printed(study: &dyn Study) -> Result<Printed, Error> {
+    printed::parse(study.printed(), &format!("scenarios/papers/{}/printed.toml", study.name()))
+}
+
+/// Reproduces the items `names` of `study`; all of them if there are none.
+///
+/// # Errors
+/// If an item cannot be run, or there is none of such a name.
+pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<PaperReport, Error> {
+    let printed = printed(study)?;
+    let known = |name: &String| printed.items.iter().any(|item| item.name == *name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let all: Vec<_> = printed.items.iter().map(|item| item.name.as_str()).collect();
+        return Err(Error::Input(format!("{} has no item `{unknown}`; it has {}", study.name(), all.join(", "))));
+    }
+    let wanted = printed.items.iter().filter(|item| names.is_empty() || names.contains(&item.name));
+    let items = wanted.map(|item| run_item(study, item, options)).collect::<Result<_, _>>()?;
+    Ok(PaperReport { name: study.name().to_owned(), paper: printed.paper.clone(), items })
+}
+
+fn run_item(study: &dyn Study, item: &Item, options: &Options) -> Result<ItemReport, Error> {
+    let context = Context::new(options, study.name(), &item.name);
+    let reproduction = study.reproduce(item, &context)?;
+    let mut found = BTreeMap::new();
+    for one in reproduction.found {
+        if found.insert(one.key.clone(), one).is_some() {
+            return Err(Error::failed(format!("{} {}: an entry was found twice", study.name(), item.name)));
+        }
+    }
+    let row = |entry: &printed::Entry| {
+        let found = found.remove(&entry.key).unwrap_or_else(|| Found::new(entry.key.clone()));
+        let (deviation, verdict) = (verdict::deviation(entry, &found), verdict::verdict(entry, &found, item.tolerance));
+        Row { entry: entry.clone(), found, deviation, verdict }
+    };
+    let rows = item.entries.iter().map(row).collect();
+    if let Some(key) = found.keys().next() {
+        return Err(Error::failed(format!("{} {}: `{key}` was found and is no entry", study.name(), item.name)));
+    }
+    let (name, title, unit) = (item.name.clone(), item.title.clone(), item.unit.clone());
+    Ok(ItemReport { name, title, unit, command: context.command(), rows, remarks: reproduction.remarks })
+}

@@ -1,0 +1,167 @@
+//! What a study does: it finds again what its paper prints.
+
+use crate::{Context, Error, printed::Item};
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A paper and how its figures are found again. [`crate`] has an example.
+pub trait Study: Sync {
+    /// Its name on the command line; also the folder of its data below `scenarios/papers`.
+    fn name(&self) -> &'static str;
+
+    /// The text of `scenarios/papers/NAME/printed.toml`, by `include_str!`.
+    fn printed(&self) -> &'static str;
+
+    /// Finds one item of [`Study::printed`] again: called once for each, in their order, unless the user chose some.
+    ///
+    /// What is random or takes threads comes from `context`; equal contexts give equal results.
+    ///
+    /// # Errors
+    /// If it cannot be run; that a value deviates is a result.
+    fn reproduce(&self, item: &Item, context: &Context<'_>) -> Result<Reproduction, Error>;
+}
+
+/// What was found of an item.
+#[derive(Debug, Clone, Default)]
+pub struct Reproduction {
+    /// What was found of its entries, in any order; an entry that is missing was not run.
+    pub found: Vec<Found>,
+    /// What holds for the item as a whole: choices, reasons, what a reader must know.
+    pub remarks: Vec<String>,
+}
+
+/// What was found of an entry.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// The entry's key.
+    pub key: String,
+    /// By closed form, in the item's unit.
+    pub model: Option<f64>,
+    /// By simulation.
+    pub simulated: Option<Estimate>,
+    /// With the kernel's TCP over the emulated link.
+    pub measured: Option<f64>,
+    /// Of claims, and where a verdict does not follow from the numbers: see [`crate::verdict`].
+    pub verdict: Option<Verdict>,
+    /// Why it deviates, or what a claim depends on.
+    pub note: Option<String>,
+}
+
+impl Found {
+    /// Nothing yet of the entry `key`.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self { key: key.into(), ..Self::default() }
+    }
+
+    /// With the value of a closed form.
+    #[must_use]
+    pub fn model(self, value: f64) -> Self {
+        Self { model: Some(value), ..self }
+    }
+
+    /// With simulated values, one for each seed; none if there are none.
+    #[must_use]
+    pub fn simulated(self, values: impl IntoIterator<Item = f64>) -> Self {
+        Self { simulated: Estimate::of(values), ..self }
+    }
+
+    /// With a measured value, if there is one.
+    #[must_use]
+    pub fn measured(self, value: Option<f64>) -> Self {
+        Self { measured: value, ..self }
+    }
+
+    /// With a verdict.
+    #[must_use]
+    pub fn verdict(self, verdict: Verdict) -> Self {
+        Self { verdict: Some(verdict), ..self }
+    }
+
+    /// With a note.
+    #[must_use]
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
+    }
+}
+
+/// A mean over seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// The interval that holds the mean of all seeds with 95 % confidence (Student's t); none of a single run.
+    pub interval: Option<(f64, f64)>,
+    /// How many runs there were.
+    pub runs: usize,
+}
+
+impl Estimate {
+    /// Of `values`, one for each seed; none if there are none.
+    ///
+    /// ```
+    /// let estimate = papers::Estimate::of([9.0, 10.0, 11.0]).expect("three values");
+    /// assert_eq!((estimate.mean, estimate.runs), (10.0, 3));
+    /// let (low, high) = estimate.interval.expect("of several values");
+    /// assert!((low - 7.516).abs() < 1e-3 && (high - 12.484).abs() < 1e-3);
+    /// ```
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect();
+        let statistic = results::Statistic::of(values.iter().copied())?;
+        let runs = values.len();
+        let interval = statistic.stddev.and_then(|stddev| {
+            let quantile = StudentsT::new(0.0, 1.0, (runs - 1) as f64).ok()?.inverse_cdf(0.975);
+            let half = quantile * stddev / (runs as f64).sqrt();
+            Some((statistic.mean - half, statistic.mean + half))
+        });
+        Some(Self { mean: statistic.mean, interval, runs })
+    }
+}
+
+/// What was found, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The value is reproduced within the tolerance.
+    Within,
+    /// It is not.
+    Off,
+    /// The printed value contradicts the paper itself.
+    Inconsistent,
+    /// The claim holds.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+    /// It holds in some cases, which the note names.
+    DependsOn,
+    /// The paper prints nothing to compare with.
+    Unprinted,
+}
+
+impl Verdict {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Within => "within",
+            Verdict::Off => "off",
+            Verdict::Inconsistent => "paper inconsistent",
+            Verdict::Holds => "holds",
+            Verdict::DoesNotHold => "does not hold",
+            Verdict::DependsOn => "depends",
+            Verdict::Unprinted => "not printed",
+        }
+    }
+
+    /// As a CSS class.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Verdict::Within | Verdict::Holds => "found",
+            Verdict::Off | Verdict::DoesNotHold => "contradicted",
+            Verdict::Inconsistent | Verdict::DependsOn | Verdict::Unprinted => "open",
+        }
+    }
+
+    /// Whether the paper's statement was not found again.
+    pub fn is_contradiction(self) -> bool {
+        matches!(self, Verdict::Off | Verdict::DoesNotHold)
+    }
+}

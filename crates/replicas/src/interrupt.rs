@@ -1,0 +1,34 @@
+//! Ctrl-C.
+
+use crate::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set when the user interrupts. Clones tell of the same interrupt.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// One that SIGINT and SIGTERM set; a second signal ends the process at once. A process makes one of these.
+    ///
+    /// # Errors
+    /// If signals cannot be handled.
+    pub fn on_signals() -> Result<Self, Error> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag)).map_err(Error::failed)?;
+            signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Error::failed)?;
+        }
+        Ok(Self(flag))
+    }
+
+    /// Sets it.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

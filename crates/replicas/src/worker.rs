@@ -1,0 +1,130 @@
+//! What each thread does: one run after the other.
+
+use crate::{Error, Interrupt, Recording, Replica};
+use results::{Capture, Label, Run};
+use sim::scenario::Scenario;
+use sim::{NodeId, Simulation};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// Events between two looks at the clock and the interrupt: some hundredths of a second.
+const EVENTS_AT_ONCE: u64 = 1 << 18;
+/// Progress of one run, in parts.
+pub const WHOLE: u64 = 1000;
+
+/// What the threads share.
+pub struct Shared<'a> {
+    replicas: &'a [Replica],
+    recording: &'a Recording,
+    /// The next run that nobody has begun.
+    next: AtomicUsize,
+    /// Parts of runs that are done.
+    pub progress: AtomicU64,
+    /// Nanoseconds of processor time.
+    pub cpu: AtomicU64,
+    interrupt: &'a Interrupt,
+    /// Whether the results of the runs that are left are of no use.
+    pub failed: AtomicBool,
+}
+
+impl<'a> Shared<'a> {
+    pub fn new(replicas: &'a [Replica], recording: &'a Recording, interrupt: &'a Interrupt) -> Self {
+        Self {
+            replicas,
+            recording,
+            next: AtomicUsize::new(0),
+            progress: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+            interrupt,
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes runs until there are no more.
+    pub fn work(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
+        self.make_runs(sender);
+        self.cpu.fetch_add(kernel::clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
+    }
+
+    fn make_runs(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(replica) = self.replicas.get(number) else { return };
+            let run = match self.one(replica) {
+                Ok(Some(run)) => Ok(run),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            if sender.send((number, run)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// One run, or nothing if the user interrupted.
+    fn one(&self, replica: &Replica) -> Result<Option<Run>, Error> {
+        let scenario = &replica.scenario;
+        let label = Label { variant: scenario.variant.as_deref().map(Arc::from), seed: replica.seed };
+        let mut simulation = scenario
+            .simulation(replica.seed, *self.recording != Recording::Nothing)
+            .map_err(|error| Error::Scenario(format!("run {}: {error}", label.file_stem())))?;
+        let mut captures = self.captures(&label, &simulation, scenario)?;
+        let mut done = 0;
+        let mut run = Run {
+            label,
+            report: simulation.report(),
+            groups: scenario.groups.clone(),
+            network: Arc::clone(&scenario.network),
+            flow_samples: Vec::new(),
+            queue_samples: Vec::new(),
+        };
+        loop {
+            let stopped = simulation.run_for(EVENTS_AT_ONCE);
+            run.flow_samples.append(&mut simulation.take_flow_samples());
+            run.queue_samples.append(&mut simulation.take_queue_samples());
+            let packets = simulation.take_packets();
+            for (capture, _) in &mut captures {
+                packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;
+            }
+            if stopped.is_some() {
+                break;
+            }
+            if self.interrupt.is_set() || self.failed.load(Ordering::Relaxed) {
+                // What it has written so far is no result.
+                captures.into_iter().for_each(|(_, path)| drop(fs::remove_file(path)));
+                return Ok(None);
+            }
+            let end = scenario.settings.stop.at.map_or(f64::INFINITY, |end| end.as_secs_f64());
+            let parts = ((simulation.now().as_secs_f64() / end * WHOLE as f64) as u64).min(WHOLE);
+            self.progress.fetch_add(parts.saturating_sub(done), Ordering::Relaxed);
+            done = done.max(parts);
+        }
+        self.progress.fetch_add(WHOLE - done, Ordering::Relaxed);
+        run.report = simulation.report();
+        for (capture, path) in captures {
+            let file = capture.into_inner().into_inner();
+            file.map_err(|error| Error::failed(format!("{}: {}", path.display(), error.error())))?;
+        }
+        Ok(Some(run))
+    }
+
+    /// A file for each node whose packets are recorded: one conversation seen from two places looks like retransmissions.
+    fn captures(&self, label: &Label, simulation: &Simulation, scenario: &Scenario) -> Result<Vec<CaptureFile>, Error> {
+        let Recording::Packets(directory) = self.recording else { return Ok(Vec::new()) };
+        let begin = |node: &NodeId| {
+            let name = simulation.network().node_name(*node);
+            let path = directory.join(format!("packets-{}-{name}.pcapng", label.file_stem()));
+            let file = File::create(&path).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
+            let capture = Capture::new(BufWriter::new(file), simulation, &scenario.gateways, &[*node]);
+            Ok((capture.map_err(Error::failed)?, path))
+        };
+        scenario.settings.record.packets_at.iter().map(begin).collect()
+    }
+}
+
+/// A capture and where it is written.
+type CaptureFile = (Capture<BufWriter<File>>, PathBuf);
