@@ -2,12 +2,7 @@
 
 use crate::curves::Curve;
 use crate::output::Failure;
-use plotters::prelude::*;
-
-const SIZE: (u32, u32) = (960, 420);
-/// Colours that people with any colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 5] =
-    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167), RGBColor(86, 86, 86)];
+use results::chart::{Axis, Chart, Series, Style};
 
 /// An HTML page: what was done, the command that does it again, the table and the curves.
 ///
@@ -42,46 +37,17 @@ fn escape(text: &str) -> String {
 /// # Errors
 /// If the picture cannot be drawn.
 pub fn svg(curves: &[Curve]) -> Result<String, Failure> {
-    draw(curves).map_err(|error| Failure::failed(format!("cannot draw the picture: {error}")))
-}
-
-fn draw(curves: &[Curve]) -> Result<String, Box<dyn std::error::Error>> {
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let end = points().map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
-    let top = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max) * 1.05;
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .margin(12)
-            .x_label_area_size(45)
-            .y_label_area_size(60)
-            .build_cartesian_2d(0.0..end, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .x_desc("seconds since connect()")
-            .y_desc("Mbit/s at the receiver")
-            .light_line_style(TRANSPARENT)
-            .label_style(("sans-serif", 14))
-            .draw()?;
-        for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {
-            let line = LineSeries::new(curve.points.iter().copied(), colour.stroke_width(2));
-            chart
-                .draw_series(line)?
-                .label(curve.name.as_str())
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], colour.stroke_width(2)));
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .label_font(("sans-serif", 14))
-            .draw()?;
-        area.present()?;
-    }
-    Ok(svg)
+    let points = curves.iter().flat_map(|curve| &curve.points);
+    let end = points.map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
+    let series = |curve: &Curve| Series::new(curve.name.as_str(), Style::Line, curve.points.clone());
+    let chart = Chart {
+        title: String::new(),
+        x: Axis::linear("seconds since connect()").within(0.0, end),
+        y: Axis::linear("Mbit/s at the receiver"),
+        series: curves.iter().map(series).collect(),
+        caption: String::new(),
+    };
+    chart.svg().map_err(Failure::failed)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! What simulations found, as files and documents: tables of flows, links, samples and queues ([`Tables`]) as CSV, JSON
-//! lines or Parquet, packets as pcapng ([`Capture`]), a JSON document ([`RunDocument`]), pictures ([`plot`]).
+//! lines or Parquet, packets as pcapng ([`Capture`]), a JSON document ([`RunDocument`]), pictures ([`plot`]) and charts of any
+//! other data ([`chart`]).
 //!
 //! Everything written is a function of the runs alone: equal runs give equal bytes.
 
 mod capture;
+pub mod chart;
 mod document;
 mod error;
 mod parquet;
-
 pub mod plot;
 mod run;
 mod summary;
