@@ -1,0 +1,56 @@
+//! CUBIC's mean window (RFC 9438, section 5.1).
+
+use crate::estimate::{Estimate, Invalid};
+use crate::lossy_path::LossyPath;
+use crate::mathis;
+use units::Rate;
+
+/// CUBIC's constants.
+const C: f64 = 0.4;
+/// What a loss leaves of the window.
+pub const BETA: f64 = 0.7;
+
+/// The greater of CUBIC's own window, `(C (3 + beta) / (4 (1 - beta)))^(1/4) RTT^(3/4) / p^(3/4)`, and that of its
+/// Reno-friendly region, `sqrt(3 / (2p))`, in a round trip. Growth counts segments, not acknowledgements, so `b` does not
+/// enter; nor does the receiver's window.
+///
+/// # Errors
+/// If a parameter is outside what [`LossyPath`] says, or nothing is lost.
+pub fn throughput(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
+    path.check()?;
+    let rtt = path.rtt.as_secs_f64();
+    let own = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (rtt / path.p()).powf(0.75);
+    let friendly = mathis::segments(&LossyPath { ack_every: 1, ..*path });
+    let rate = path.rate(own.max(friendly) / rtt);
+    Ok(path.valid_below(mathis::MOST_LOSS, rate, "timeouts, which the mean window leaves out, take over"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lossy_path::geostationary;
+    use units::Duration;
+
+    #[test]
+    fn windows_of_table_1_and_2() {
+        // RFC 9438, section 5.1: mean windows for C = 0.4 at round trips of 0.1 s and 0.01 s.
+        for (millis, loss, segments) in
+            [(100, 1e-2, 12.0), (100, 1e-4, 187.0), (100, 1e-6, 5926.0), (10, 1e-4, 120.0), (10, 1e-6, 1200.0)]
+        {
+            let rtt = Duration::from_millis(millis);
+            let found = throughput(&LossyPath { rtt, ..geostationary(loss, 2) }).unwrap().value;
+            let found = found.as_bps() as f64 * rtt.as_secs_f64() / (8.0 * 1460.0);
+            assert!((found / segments - 1.0).abs() < 0.03, "{millis} ms, {loss}: {found}, not {segments}");
+        }
+    }
+
+    #[test]
+    fn it_is_never_below_reno() {
+        for loss in [1e-6, 1e-4, 1e-2] {
+            for millis in [1, 10, 100, 600] {
+                let path = LossyPath { rtt: Duration::from_millis(millis), ..geostationary(loss, 1) };
+                assert!(throughput(&path).unwrap().value >= mathis::throughput(&path).unwrap().value);
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+use super::*;
+use proptest::prelude::*;
+
+fn link() -> Link {
+    Link { rate: Rate::from_bps(6_000_000), rtt: Duration::from_millis(550), loss: Probability::ZERO, queue: None }
+}
+
+fn transfer(bytes: u64) -> Transfer {
+    Transfer {
+        size: Bytes::new(bytes),
+        mss: Bytes::new(1448),
+        header: Bytes::new(52),
+        window: None,
+        initial_window: 10.0,
+        ack_every: 1,
+        rto: Duration::from_millis(750),
+        control: Control::Reno,
+        direction: Direction::Up,
+    }
+}
+
+fn lossy(loss: f64) -> Link {
+    Link { loss: Probability::new(loss).unwrap(), ..link() }
+}
+
+fn of(link: &Link, transfer: &Transfer) -> Prediction {
+    predict(link, transfer).unwrap()
+}
+
+#[test]
+fn the_limit_that_binds_is_named() {
+    let window = |bytes| Transfer { window: Some(Bytes::new(bytes)), ..transfer(10_000_000) };
+    assert_eq!(of(&link(), &transfer(5_000)).binding, Limit::RoundTrips);
+    assert_eq!(of(&link(), &transfer(500_000)).binding, Limit::SlowStart);
+    assert_eq!(of(&link(), &transfer(10_000_000)).binding, Limit::LineRate);
+    assert_eq!(of(&link(), &window(65_535)).binding, Limit::Window);
+    assert_eq!(of(&link(), &window(2_000_000)).binding, Limit::LineRate);
+    assert_eq!(of(&lossy(1e-3), &transfer(10_000_000)).binding, Limit::Loss);
+    let short = Link { queue: Some(Bytes::new(15_000)), ..link() };
+    assert_eq!(of(&short, &transfer(100_000_000)).binding, Limit::Queue);
+}
+
+#[test]
+fn the_parts_are_the_whole() {
+    for prediction in [
+        of(&link(), &transfer(1_000_000)),
+        of(&lossy(1e-2), &transfer(1_000_000)),
+        of(&lossy(1e-2), &Transfer { window: Some(Bytes::new(65_535)), ..transfer(1_000_000) }),
+    ] {
+        let sum: f64 = prediction.parts.iter().map(|part| part.1).sum();
+        assert!((sum - prediction.time.value.as_secs_f64()).abs() < 1e-6, "{prediction:?}");
+    }
+}
+
+#[test]
+fn one_window_of_data_takes_a_handshake_and_its_way() {
+    // 14,480 bytes: one round trip, ten packets of 2 ms, half a round trip.
+    let seconds = |direction| {
+        let prediction = of(&link(), &Transfer { direction, ..transfer(14_480) });
+        prediction.time.value.as_secs_f64()
+    };
+    assert!((seconds(Direction::Up) - 0.845).abs() < 1e-6);
+    assert!((seconds(Direction::Down) - 1.12).abs() < 1e-6);
+}
+
+#[test]
+fn losses_hurt_reno_most_and_bbr_hardly() {
+    let seconds = |control| of(&lossy(1e-3), &Transfer { control, ..transfer(10_000_000) }).time.value.as_secs_f64();
+    let [reno, cubic, hybla, bbr] = [Control::Reno, Control::Cubic, Control::Hybla, Control::Bbr].map(seconds);
+    assert!(reno > 2.0 * cubic && cubic > bbr && hybla < cubic, "{reno} {cubic} {hybla} {bbr}");
+}
+
+#[test]
+fn what_means_nothing_is_refused() {
+    let parameter = |link: &Link, transfer: &Transfer| predict(link, transfer).unwrap_err().parameter;
+    let small = Transfer { window: Some(Bytes::new(1000)), ..transfer(1_000) };
+    assert_eq!(parameter(&Link { rate: Rate::ZERO, ..link() }, &transfer(1)), "rate");
+    assert_eq!(parameter(&Link { rtt: Duration::ZERO, ..link() }, &transfer(1)), "rtt");
+    assert_eq!(parameter(&lossy(1.0), &transfer(1)), "loss");
+    assert_eq!(parameter(&link(), &small), "window");
+    assert_eq!(parameter(&link(), &transfer(0)), "size");
+    assert_eq!(parameter(&link(), &Transfer { initial_window: 0.0, ..transfer(1) }), "initial window");
+    assert_eq!(parameter(&Link { queue: Some(Bytes::new(100)), ..link() }, &transfer(1)), "queue");
+}
+
+#[test]
+fn outside_its_range_it_says_so() {
+    assert!(of(&link(), &transfer(1_000_000)).time.is_valid());
+    assert!(!of(&lossy(0.4), &transfer(1_000_000)).time.is_valid());
+    let overflowing = Link { queue: Some(Bytes::new(412_500)), ..link() };
+    assert!(of(&overflowing, &transfer(10_000_000)).time.doubt.unwrap().contains("queue"));
+    assert!(of(&overflowing, &Transfer { window: Some(Bytes::new(412_500)), ..transfer(10_000_000) }).time.is_valid());
+}
+
+#[test]
+fn the_table_has_every_model_and_a_reason_for_each_that_does_not_hold() {
+    let rows = table(&link(), &transfer(1_000_000), 1).unwrap();
+    assert_eq!(rows.len(), 14);
+    assert!(rows.iter().all(|row| row.doubt.is_some() || row.throughput.is_some()));
+    let row = |rows: &[Row], name| rows.iter().find(|row| row.model == name).cloned().unwrap();
+    assert!(row(&rows, "Mathis").doubt.unwrap().contains("loss"));
+    assert!(row(&rows, "window").doubt.unwrap().contains("no window"));
+    let lossy = table(&lossy(1e-5), &transfer(1_000_000), 1).unwrap();
+    assert!(row(&lossy, "Mathis").doubt.unwrap().contains("line rate"));
+    assert!(row(&lossy, "Kruse, slow start").doubt.unwrap().contains("losses"));
+    assert!(table(&link(), &transfer(1), 0).is_err());
+}
+
+proptest! {
+    #[test]
+    fn harder_is_never_faster(
+        kbps in 64u64..50_000, millis in 10u64..700, p in 0.0f64..0.1, size in 1_000u64..20_000_000,
+        window in 3_000u64..4_000_000, control in 0usize..4,
+    ) {
+        let control = [Control::Reno, Control::Cubic, Control::Hybla, Control::Bbr][control];
+        let link = Link { rate: Rate::from_bps(kbps * 1000), rtt: Duration::from_millis(millis), ..lossy(p) };
+        let small = Transfer { window: Some(Bytes::new(window)), control, ..transfer(size) };
+        let seconds = |link: &Link, transfer: &Transfer| of(link, transfer).time.value.as_secs_f64();
+        let now = seconds(&link, &small) * (1.0 - 1e-6);
+        let larger = Transfer { size: Bytes::new(size + 100_000), ..small };
+        prop_assert!(seconds(&link, &larger) >= now);
+        let least = crate::limit::time(0.5, small.size, link.rate, link.rtt, link.loss).as_secs_f64();
+        prop_assert!(now >= least * 0.999, "{} below the limit {}", now, least);
+    }
+}
