@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use units::{Bytes, Instant};
 
 /// Who waits for the transmitter, known beforehand: on arrival it is clear when the transmission of a packet will begin,
-/// so that the packet itself can be on its way at once, and only its time and size are kept here.
+/// so that the packet itself can be on its way at once, and only its time and size are kept here. Those whose transmission
+/// has begun are forgotten, many at a time, when their places are needed.
 #[derive(Debug)]
 pub(crate) struct DropTail {
     limit: QueueLimit,
@@ -33,21 +34,32 @@ impl DropTail {
         }
     }
 
-    /// Whether a packet of `size` may wait, too.
-    pub(crate) fn has_room_for(&self, size: Bytes) -> bool {
+    /// A packet of `size` comes at `now`: it waits until `until`, or finds no room. Returns whether it waits.
+    #[inline]
+    #[must_use]
+    pub(crate) fn admit(&mut self, now: Instant, until: Instant, size: Bytes) -> bool {
+        if self.waiting.len() == self.waiting.capacity() || !self.has_room_for(size) {
+            self.advance(now);
+            if !self.has_room_for(size) {
+                return false;
+            }
+        }
+        self.bytes += size;
+        self.waiting.push_back(Waiting { until, size });
+        true
+    }
+
+    #[inline]
+    fn has_room_for(&self, size: Bytes) -> bool {
         self.limit.allows(self.packets(), self.bytes, size)
     }
 
-    /// A packet of `size` waits until `until`.
-    pub(crate) fn push(&mut self, until: Instant, size: Bytes) {
-        self.bytes += size;
-        self.waiting.push_back(Waiting { until, size });
-    }
-
+    /// How many wait, as of the latest [`DropTail::advance`].
     pub(crate) fn packets(&self) -> u64 {
         self.waiting.len() as u64
     }
 
+    /// The bytes that wait, as of the latest [`DropTail::advance`].
     pub(crate) fn bytes(&self) -> Bytes {
         self.bytes
     }

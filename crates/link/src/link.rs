@@ -154,14 +154,9 @@ impl<P: Packet> Link<P> {
         let Queue::DropTail(queue) = &mut self.queue else {
             return self.enqueue_managed(packet);
         };
-        queue.advance(self.now);
         let free_at = self.transmitter.free_at();
-        if free_at > self.now {
-            if !queue.has_room_for(size) {
-                self.way.discard(self.now, DropReason::QueueFull, packet);
-                return;
-            }
-            queue.push(free_at, size);
+        if free_at > self.now && !queue.admit(self.now, free_at, size) {
+            return self.way.discard(self.now, DropReason::QueueFull, packet);
         }
         self.transmit(self.now, packet, size);
     }
@@ -186,24 +181,21 @@ impl<P: Packet> Link<P> {
         let Queue::DropTail(queue) = &mut self.queue else {
             panic!("a link that decides on arrival has a plain queue")
         };
-        queue.advance(self.now);
         let free_at = self.transmitter.free_at();
-        if free_at > self.now {
-            if !queue.has_room_for(size) {
-                return Fate::Refused;
-            }
-            queue.push(free_at, size);
+        if free_at > self.now && !queue.admit(self.now, free_at, size) {
+            return Fate::Refused;
         }
         let sent_at = self.transmitter.send(self.now, size);
         let (at, _) = self.propagation.arrival(sent_at);
-        if self.is_faithful {
-            return Fate::Arrives(at);
-        }
+        if !self.is_faithful && self.loses_next(sent_at, size) { Fate::Lost(at) } else { Fate::Arrives(at) }
+    }
+
+    /// Whether the next packet is lost, whose last bit is sent at `sent_at`.
+    fn loses_next(&mut self, sent_at: Instant, size: Bytes) -> bool {
         let k = self.sent;
         self.sent += 1;
         let elapsed = sent_at.since(self.start);
-        let is_lost = self.loss.loses(k, size, elapsed) || self.propagation.is_out(elapsed);
-        if is_lost { Fate::Lost(at) } else { Fate::Arrives(at) }
+        self.loss.loses(k, size, elapsed) || self.propagation.is_out(elapsed)
     }
 
     /// The next departure or drop that is due by `now`, in order of time; `None` when there is no more.
@@ -309,9 +301,7 @@ impl<P: Packet> Link<P> {
     /// Decides what happens on the way to a packet whose last bit is sent at `sent_at`, and which would arrive at `at`.
     fn decide(&mut self, sent_at: Instant, at: Instant, is_out_of_order: bool, packet: P, size: Bytes) {
         let k = self.sent;
-        self.sent += 1;
-        let elapsed = sent_at.since(self.start);
-        if self.loss.loses(k, size, elapsed) || self.propagation.is_out(elapsed) {
+        if self.loses_next(sent_at, size) {
             self.put(k, is_out_of_order, Outcome::Drop { packet, reason: DropReason::Loss, at });
         } else if self.reorder.is_none() && self.duplicate.happens.is_zero() {
             self.put(k, is_out_of_order, Outcome::Departure { packet, at });
@@ -383,9 +373,9 @@ impl From<Overflow> for DropReason {
 /// What decides how long the packets of a link take.
 fn pace(config: LinkConfig, start: Instant, draws: CounterRandom) -> Pace {
     if let Some(opportunities) = config.opportunities {
-        return Pace::Opportunities(OpportunityCursor::new(opportunities, start));
+        return Pace::Opportunities(Box::new(OpportunityCursor::new(opportunities, start)));
     }
-    let varying = |timeline| Pace::Varying(VaryingRate::new(timeline, start));
+    let varying = |timeline| Pace::Varying(Box::new(VaryingRate::new(timeline, start)));
     if let Some(Handover { period, rate: Some([low, high]), .. }) = config.handover {
         let (period, low, high) = (period.as_nanos(), low.as_bps(), high.as_bps());
         return varying(Timeline::Drawn { period, low, high, draws });

@@ -28,9 +28,9 @@ pub(crate) enum Pace {
     /// all the rest.
     Constant { rate: u64, latest: Cost },
     /// A rate that changes, also while a packet is being sent.
-    Varying(VaryingRate),
+    Varying(Box<VaryingRate>),
     /// Recorded opportunities.
-    Opportunities(OpportunityCursor),
+    Opportunities(Box<OpportunityCursor>),
 }
 
 impl Pace {
@@ -48,6 +48,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    #[cold]
     fn of(size: Bytes, rate: u64) -> Self {
         let (work, rate) = (work_of(size), u128::from(rate));
         Self { size, nanos: u64::try_from(work / rate).unwrap_or(u64::MAX), rest: (work % rate) as u64 }
@@ -115,26 +116,26 @@ impl Transmitter {
         let size = size + self.overhead;
         let was_idle = ready >= self.free_at;
         if ready > self.free_at {
-            self.free_at = ready;
-            self.remainder = 0;
+            (self.free_at, self.remainder) = (ready, 0);
         }
+        let Pace::Constant { rate, latest } = &mut self.pace else {
+            return self.send_unevenly(ready, was_idle, size);
+        };
+        if latest.size != size {
+            *latest = Cost::of(size, *rate);
+        }
+        // Both are below the rate, so that their sum reaches it at most once.
+        let (sum, overflows) = self.remainder.overflowing_add(latest.rest);
+        let is_whole = overflows || sum >= *rate;
+        self.remainder = if is_whole { sum.wrapping_sub(*rate) } else { sum };
+        self.free_at += Duration::from_nanos(latest.nanos.saturating_add(u64::from(is_whole)));
+        self.free_at
+    }
+
+    #[inline(never)]
+    fn send_unevenly(&mut self, ready: Instant, was_idle: bool, size: Bytes) -> Instant {
         match &mut self.pace {
-            Pace::Unlimited => {}
-            Pace::Constant { rate, latest } => {
-                if latest.size != size {
-                    *latest = Cost::of(size, *rate);
-                }
-                let mut nanos = latest.nanos;
-                // Both are below the rate, so that their sum reaches it at most once.
-                match self.remainder.checked_add(latest.rest) {
-                    Some(sum) if sum < *rate => self.remainder = sum,
-                    _ => {
-                        self.remainder = self.remainder.wrapping_add(latest.rest).wrapping_sub(*rate);
-                        nanos = nanos.saturating_add(1);
-                    }
-                }
-                self.free_at += Duration::from_nanos(nanos);
-            }
+            Pace::Unlimited | Pace::Constant { .. } => {}
             Pace::Varying(rate) => {
                 let work = work_of(size) + u128::from(self.remainder);
                 (self.free_at, self.remainder) = rate.finish(self.free_at, work);
@@ -209,8 +210,12 @@ mod tests {
     fn varying(steps: &str, repeat: Option<u64>) -> Transmitter {
         let steps =
             crate::Steps { repeat: repeat.map(Duration::from_millis), ..crate::Steps::parse(steps).expect("valid") };
-        let rate = VaryingRate::new(steps.timeline(Rate::from_bps(8_000), Rate::as_bps), Instant::ZERO);
-        Transmitter::new(Pace::Varying(rate), Bytes::ZERO, Instant::ZERO)
+        varying_over(steps.timeline(Rate::from_bps(8_000), Rate::as_bps))
+    }
+
+    fn varying_over(rate: Timeline) -> Transmitter {
+        let pace = Pace::Varying(Box::new(VaryingRate::new(rate, Instant::ZERO)));
+        Transmitter::new(pace, Bytes::ZERO, Instant::ZERO)
     }
 
     #[test]
@@ -245,10 +250,10 @@ mod tests {
             steps.push((Duration::from_nanos(at + 1), Rate::from_bps(1_000_000)));
             let repeat = repeats.then(|| Duration::from_nanos(at + 5_000));
             let timeline = crate::Steps { repeat, ..crate::Steps::new(steps) }.timeline(Rate::from_bps(8_000), Rate::as_bps);
-            let pace = Pace::Varying(VaryingRate::new(timeline, Instant::ZERO));
-            let mut transmitter = Transmitter::new(pace, Bytes::ZERO, Instant::ZERO);
+            let mut transmitter = varying_over(timeline);
             let end = sizes.iter().map(|size| transmitter.send(Instant::ZERO, Bytes::new(*size))).last().expect("some");
-            let Pace::Varying(VaryingRate { rate, .. }) = &transmitter.pace else { unreachable!("as made") };
+            let Pace::Varying(varying) = &transmitter.pace else { unreachable!("as made") };
+            let rate = &varying.rate;
             let (mut nanos, mut integral) = (0, 0);
             while nanos < end.as_nanos() {
                 let segment = rate.at(nanos);

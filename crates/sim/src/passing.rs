@@ -9,10 +9,10 @@ use link::{Counters, Tally};
 use std::collections::VecDeque;
 use units::{Bytes, Instant};
 
-/// The packets on such links, and what those did that have left them.
+/// The packets on such links, and what those did that have left them: direction by direction.
 #[derive(Debug)]
 pub(crate) struct Passing {
-    /// By direction, in order of time.
+    /// In order of time. Those that have arrived are counted, many at a time, when their places are needed.
     under_way: Vec<VecDeque<Passage>>,
     counted: Vec<Counters>,
 }
@@ -58,15 +58,17 @@ impl Passing {
         self.counted[direction as usize].dropped_queue_full += Bytes::new(size);
     }
 
-    /// A packet is on its way over `direction` until `at`; then it goes on to `next`. Counts those that have arrived by
-    /// `now`.
+    /// A packet is on its way over `direction` until `at`; then it goes on to `next`.
     #[inline]
     pub(crate) fn push(&mut self, now: Instant, direction: u32, at: Instant, size: u64, next: u32, then: Then) {
-        while let Some(passage) = self.under_way[direction as usize].front().copied().filter(|first| first.at <= now) {
-            self.under_way[direction as usize].pop_front();
-            count(&mut self.counted, direction, &passage);
+        let passages = &mut self.under_way[direction as usize];
+        if passages.len() == passages.capacity() {
+            while let Some(passage) = passages.front().copied().filter(|first| first.at <= now) {
+                passages.pop_front();
+                count(&mut self.counted, direction, &passage);
+            }
         }
-        self.under_way[direction as usize].push_back(Passage { at, size: size as u32, next, then });
+        passages.push_back(Passage { at, size: size as u32, next, then });
     }
 
     /// The latest packet on `direction` will find the next link full.

@@ -54,6 +54,14 @@ struct Handshake {
     reset: Option<u64>,
 }
 
+impl Handshake {
+    /// Whether something leaves before all else.
+    #[inline]
+    fn has_segment(&self) -> bool {
+        self.is_due || self.answers_alone || self.reset.is_some()
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Agreed {
     timestamps: bool,
@@ -98,18 +106,38 @@ pub enum Failure {
     Aborted,
 }
 
+/// What the application is yet to be told.
 #[derive(Debug, Default)]
 struct Events {
-    connected: bool,
-    readable: bool,
-    writable: bool,
-    peer_finished: bool,
-    closed: bool,
+    /// The places in [`Events::IN_ORDER`] of those that have happened, as bits.
+    pending: u8,
     failed: Option<Failure>,
     /// The application was told that the peer has finished.
     told_finished: bool,
     /// A write found the buffer full.
     writer_waits: bool,
+}
+
+impl Events {
+    /// Those that can be pending at one time, in the order in which they are told; a failure comes last.
+    const IN_ORDER: [Event; 5] =
+        [Event::Connected, Event::Readable, Event::PeerFinished, Event::Writable, Event::Closed];
+    const CONNECTED: u8 = 1 << 0;
+    const READABLE: u8 = 1 << 1;
+    const PEER_FINISHED: u8 = 1 << 2;
+    const WRITABLE: u8 = 1 << 3;
+    const CLOSED: u8 = 1 << 4;
+
+    /// Takes the first of those pending.
+    #[inline]
+    fn take(&mut self) -> Option<Event> {
+        if self.pending == 0 {
+            return self.failed.take().map(Event::Failed);
+        }
+        let first = self.pending.trailing_zeros() as usize;
+        self.pending &= self.pending - 1;
+        Some(Self::IN_ORDER[first])
+    }
 }
 
 /// SYNs sent before a connection fails.
@@ -217,8 +245,7 @@ impl Connection {
     fn establish(&mut self) {
         self.state = State::Established;
         self.handshake.timeout = None;
-        self.events.connected = true;
-        self.events.writable = true;
+        self.events.pending |= Events::CONNECTED | Events::WRITABLE;
     }
 
     fn on_data_or_ack(&mut self, now: Instant, segment: &Segment) {
@@ -235,7 +262,9 @@ impl Connection {
         }
         if segment.has(Flags::ACK) {
             self.sender.on_ack(now, segment);
-            self.events.writable |= self.events.writer_waits && self.sender.write_space() > 0;
+            if self.events.writer_waits && self.sender.write_space() > 0 {
+                self.events.pending |= Events::WRITABLE;
+            }
         }
         self.on_data(now, segment);
         self.close_if_done();
@@ -244,9 +273,12 @@ impl Connection {
     fn on_data(&mut self, now: Instant, segment: &Segment) {
         let had = self.receiver.readable();
         self.receiver.on_segment(now, segment, &self.config);
-        self.events.readable |= self.receiver.readable() > had;
+        if self.receiver.readable() > had {
+            self.events.pending |= Events::READABLE;
+        }
         if self.receiver.is_finished() && !self.events.told_finished {
-            (self.events.told_finished, self.events.peer_finished) = (true, true);
+            self.events.told_finished = true;
+            self.events.pending |= Events::PEER_FINISHED;
         }
     }
 
@@ -254,7 +286,7 @@ impl Connection {
         let peer_is_done = self.receiver.is_finished() || self.config.bare;
         if self.state == State::Established && self.sender.is_done() && peer_is_done {
             self.state = State::Closed;
-            self.events.closed = true;
+            self.events.pending |= Events::CLOSED;
         }
     }
 
@@ -305,6 +337,32 @@ impl Connection {
 
     /// The next segment to send at `now`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        if self.handshake.has_segment() || self.receiver.is_satpep() {
+            let first = self.poll_first(now);
+            if first.is_some() {
+                return first;
+            }
+        }
+        let is_established = self.state == State::Established;
+        let may_send = is_established || self.state == State::SynSent && self.sender.sends_syn();
+        let outgoing = if may_send { self.sender.poll(now) } else { None };
+        let may_acknowledge = is_established || self.state == State::Closed;
+        let (seq, len, flags) = match outgoing {
+            Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
+            Some(Outgoing::Data { seq, len, fin: false }) => (seq, len, Flags::ACK),
+            Some(Outgoing::Data { seq, len, fin: true }) => (seq, len, Flags::ACK.with(Flags::FIN)),
+            Some(Outgoing::WindowProbe { seq }) => (seq, 0, Flags::ACK),
+            None if may_acknowledge && self.receiver.is_ack_due(now) => (self.sender.nxt(), 0, Flags::ACK),
+            None => return None,
+        };
+        let data_header = outgoing.filter(Outgoing::is_data).and_then(|_| self.sender.data_header());
+        let segment = self.segment(now, seq, len, flags);
+        Some(Segment { header: data_header.unwrap_or(segment.header), ..segment })
+    }
+
+    /// What leaves before anything else: a reset, a SYN, and acknowledgements that go alone.
+    #[inline(never)]
+    fn poll_first(&mut self, now: Instant) -> Option<Segment> {
         if let Some(seq) = self.handshake.reset.take() {
             return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK)));
         }
@@ -312,25 +370,8 @@ impl Connection {
             return Some(self.syn(now, 0));
         }
         // Where arrivals are counted, each has an acknowledgement of its own.
-        let is_alone = std::mem::take(&mut self.handshake.answers_alone) || self.config.satpep;
-        if is_alone && self.state == State::Established && self.receiver.is_ack_due(now) {
-            let seq = self.sender.nxt();
-            return Some(self.segment(now, seq, 0, Flags::ACK));
-        }
-        if self.state == State::Established || self.state == State::SynSent && self.sender.sends_syn() {
-            match self.sender.poll(now) {
-                Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
-                Some(Outgoing::Data { seq, len, fin }) => {
-                    let flags = if fin { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
-                    let segment = self.segment(now, seq, len, flags);
-                    return Some(Segment { header: self.sender.data_header().unwrap_or(segment.header), ..segment });
-                }
-                Some(Outgoing::WindowProbe { seq }) => return Some(self.segment(now, seq, 0, Flags::ACK)),
-                None => {}
-            }
-        }
-        let may_acknowledge = matches!(self.state, State::Established | State::Closed);
-        (may_acknowledge && self.receiver.is_ack_due(now)).then(|| {
+        let is_alone = std::mem::take(&mut self.handshake.answers_alone) || self.receiver.is_satpep();
+        (is_alone && self.state == State::Established && self.receiver.is_ack_due(now)).then(|| {
             let seq = self.sender.nxt();
             self.segment(now, seq, 0, Flags::ACK)
         })
@@ -404,20 +445,9 @@ impl Connection {
     }
 
     /// The next thing that the application should know.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        let events = &mut self.events;
-        for (flag, event) in [
-            (&mut events.connected, Event::Connected),
-            (&mut events.readable, Event::Readable),
-            (&mut events.peer_finished, Event::PeerFinished),
-            (&mut events.writable, Event::Writable),
-            (&mut events.closed, Event::Closed),
-        ] {
-            if std::mem::take(flag) {
-                return Some(event);
-            }
-        }
-        events.failed.take().map(Event::Failed)
+        self.events.take()
     }
 
     /// The application writes `bytes`; returns how many the send buffer took. Where it took fewer, [`Event::Writable`]
@@ -444,7 +474,7 @@ impl Connection {
     /// The application reads up to `most` bytes; returns how many there were. May make a window update due.
     pub fn read(&mut self, now: Instant, most: u64) -> u64 {
         let bytes = self.receiver.read(now, most);
-        if self.state == State::Established && self.receiver.has_window_update() && !self.config.bare {
+        if self.state == State::Established && !self.config.bare && self.receiver.has_window_update() {
             self.receiver.acknowledge_now();
         }
         bytes

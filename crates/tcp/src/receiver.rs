@@ -102,6 +102,12 @@ impl Receiver {
         }
     }
 
+    /// Whether arrivals are counted and each is answered, as SaTPEP does.
+    #[inline]
+    pub(crate) fn is_satpep(&self) -> bool {
+        self.satpep.is_some()
+    }
+
     /// The peer's SYN has come: byte 1 is next.
     pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool) {
         self.rcv_nxt = segment.seq + 1;
@@ -153,6 +159,7 @@ impl Receiver {
     }
 
     /// The application reads up to `most` bytes. Returns how many there were.
+    #[inline]
     pub(crate) fn read(&mut self, now: Instant, most: u64) -> u64 {
         let bytes = self.readable().min(most);
         self.read_to += bytes;
@@ -171,6 +178,7 @@ impl Receiver {
     }
 
     /// The window to advertise, in whole units of its scale.
+    #[inline]
     pub(crate) fn window(&mut self, shift: u8) -> u32 {
         self.open_window();
         let window = self.open();
@@ -191,6 +199,7 @@ impl Receiver {
 
     /// Whether the window has opened enough since the peer was told to be worth a segment: by two segments or half of the
     /// buffer, and to twice of what the peer knows of. Before that, what it sends brings acknowledgements anyway.
+    #[inline]
     pub(crate) fn has_window_update(&self) -> bool {
         let gain = (self.rcv_nxt + self.open()).saturating_sub(self.told_edge);
         let known = self.told_edge.saturating_sub(self.rcv_nxt);
@@ -308,7 +317,16 @@ impl Receiver {
     }
 
     /// The blocks to report: a duplicate first (RFC 2883), then the newest ranges; or a hole, where those are reported.
+    #[inline]
     pub(crate) fn blocks(&mut self, config: &Config) -> (SackBlocks, Flags) {
+        if self.out_of_order.is_empty() && self.duplicate.is_none() {
+            return (SackBlocks::default(), Flags::default());
+        }
+        self.find_blocks(config)
+    }
+
+    #[inline(never)]
+    fn find_blocks(&mut self, config: &Config) -> (SackBlocks, Flags) {
         if self.satpep.is_some() {
             return self.nack();
         }
@@ -335,6 +353,7 @@ impl Receiver {
     }
 
     /// An acknowledgement leaves.
+    #[inline]
     pub(crate) fn on_acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_due = false;

@@ -82,6 +82,13 @@ pub(crate) enum Outgoing {
     WindowProbe { seq: u64 },
 }
 
+impl Outgoing {
+    /// Whether it carries data, or a FIN.
+    pub(crate) fn is_data(&self) -> bool {
+        matches!(self, Outgoing::Data { .. })
+    }
+}
+
 impl Sender {
     pub(crate) fn new(config: &Arc<Config>) -> Self {
         Self {

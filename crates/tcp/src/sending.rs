@@ -38,6 +38,7 @@ impl Sending {
     }
 
     /// Whether the sending half takes care of its SYN.
+    #[inline]
     pub(crate) fn sends_syn(&self) -> bool {
         matches!(self, Sending::Ns2(_))
     }
@@ -82,6 +83,7 @@ impl Sending {
     }
 
     /// Whether everything, the FIN included, is acknowledged.
+    #[inline]
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Sending::Usual(sender) => sender.is_done(),
@@ -90,6 +92,7 @@ impl Sending {
     }
 
     /// The end of what was ever sent.
+    #[inline]
     pub(crate) fn nxt(&self) -> u64 {
         match self {
             Sending::Usual(sender) => sender.out.board.nxt(),
@@ -98,6 +101,7 @@ impl Sending {
     }
 
     /// Bytes of headers of the segments with data, where they are not the usual ones.
+    #[inline]
     pub(crate) fn data_header(&self) -> Option<u8> {
         match self {
             Sending::Usual(_) => None,
@@ -106,6 +110,7 @@ impl Sending {
     }
 
     /// An acknowledgement of the peer.
+    #[inline]
     pub(crate) fn on_ack(&mut self, now: Instant, segment: &Segment) {
         match self {
             Sending::Usual(sender) => sender.on_ack(now, segment),
@@ -114,6 +119,7 @@ impl Sending {
     }
 
     /// When something is to be done though no segment comes.
+    #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         match self {
             Sending::Usual(sender) => sender.next_timeout(),
@@ -130,6 +136,7 @@ impl Sending {
     }
 
     /// The next segment to leave, if one may.
+    #[inline]
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         match self {
             Sending::Usual(sender) => sender.poll(now),

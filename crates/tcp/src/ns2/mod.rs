@@ -220,9 +220,11 @@ impl Sender {
         self.counters.recoveries = self.agent.state.recoveries;
     }
 
+    #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.agent.state.clock.expires();
-        [timer, self.persist.map(|persist| persist.at)].into_iter().flatten().min()
+        let Some(persist) = &self.persist else { return timer };
+        Some(timer.map_or(persist.at, |timer| timer.min(persist.at)))
     }
 
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
@@ -243,6 +245,7 @@ impl Sender {
         true
     }
 
+    #[inline]
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         if let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due) {
             persist.is_due = false;

@@ -9,6 +9,8 @@ pub(super) struct Packets {
     /// The number of the first one not acknowledged in order, and where it begins.
     first: u64,
     start: u64,
+    /// Where the last one ends.
+    nxt: u64,
     /// Where each packet from `first` on ends.
     ends: VecDeque<u64>,
 }
@@ -16,7 +18,7 @@ pub(super) struct Packets {
 impl Packets {
     /// None yet: the next packet is number `first` and begins at `start`.
     pub(super) fn new(first: u64, start: u64) -> Self {
-        Self { first, start, ends: VecDeque::new() }
+        Self { first, start, nxt: start, ends: VecDeque::new() }
     }
 
     /// Packets cut so far.
@@ -31,11 +33,12 @@ impl Packets {
 
     /// The end of the last packet.
     pub(super) fn nxt(&self) -> u64 {
-        self.ends.back().copied().unwrap_or(self.start)
+        self.nxt
     }
 
     /// The next packet ends at `end`.
     pub(super) fn cut(&mut self, end: u64) {
+        self.nxt = end;
         self.ends.push_back(end);
     }
 
