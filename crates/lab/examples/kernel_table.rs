@@ -71,6 +71,8 @@ impl Case {
             checksum: Checksum::LengthOnly,
             family: Family::V4,
             congestion_control: Some(self.control.clone()),
+            send_buffer: None,
+            receive_buffer: None,
             timeout: Duration::from_secs(60),
             seed: 1,
         };

@@ -45,6 +45,10 @@ pub struct Workload {
     pub family: Family,
     /// `TCP_CONGESTION` at the end that sends; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
+    /// `SO_SNDBUF` and `SO_RCVBUF` at both ends; `None` leaves the kernel's automatic tuning.
+    pub send_buffer: Option<Bytes>,
+    /// See `send_buffer`.
+    pub receive_buffer: Option<Bytes>,
     /// How long a flow may stand still before it has failed.
     pub timeout: Duration,
     /// Seed of the data.
@@ -55,8 +59,9 @@ impl Workload {
     fn socket_options(&self) -> SocketOptions {
         SocketOptions {
             congestion_control: self.congestion_control.clone(),
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
             timeout: self.timeout,
-            ..SocketOptions::default()
         }
     }
 }

@@ -14,4 +14,4 @@ pub use error::Error;
 pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
 pub use gateways::{GatewayOptions, Gateways};
-pub use topology::{Family, Satellite, Site, Topology};
+pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

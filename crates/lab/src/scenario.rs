@@ -1,10 +1,11 @@
 //! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires,
-//! and TCP flows of one file each across that link, whose control the kernel has.
+//! and TCP flows of one file each across that link, whose control the kernel has. Initial windows and
+//! segment sizes become settings of the route, buffers those of sockets.
 
-use crate::transfer::{Checksum, has_congestion_control};
-use crate::{Direction, Ends, Error, Family, Flow, Satellite, Topology, Workload, flows};
+use crate::transfer::{Checksum, Trace, has_congestion_control};
+use crate::{Direction, Ends, Error, Family, Flow, RouteSettings, Satellite, Topology, Workload, flows};
 use emulator::DirectionReport;
 use link::LinkConfig;
 use serde::Serialize;
@@ -30,7 +31,17 @@ struct RealFlow {
     /// Whether the client is at the link's first node.
     is_from_first: bool,
     workload: Workload,
+    /// Of the end that sends.
+    route: RouteSettings,
 }
+
+/// The kernel's own initial window, in segments (RFC 6928).
+const KERNEL_INITIAL_WINDOW: f64 = 10.0;
+/// Payload of a full segment on an Ethernet, and the headers around it: IPv4, and TCP with timestamps.
+const ETHERNET_MSS: u32 = 1448;
+const HEADERS: u32 = 52;
+/// Buffers above this are nobody's: the scenario leaves them to the kernel.
+const LARGEST_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
 
 /// A run, with the names of `bentpipe simulate`; null is what the kernel does not tell.
 #[derive(Debug, Serialize)]
@@ -66,6 +77,9 @@ pub struct MeasuredFlow {
     pub complete: bool,
     /// Segments sent again.
     pub retransmissions: u32,
+    /// Arrivals, counted from its start.
+    #[serde(skip)]
+    pub trace: Trace,
 }
 
 /// A direction of the emulated link.
@@ -95,7 +109,17 @@ impl RealScenario {
         let network = std::sync::Arc::clone(&scenario.network);
         let emulated = emulated_link(&network)?;
         let flows =
-            scenario.flows.iter().map(|flow| RealFlow::new(&network, emulated, flow)).collect::<Result<_, _>>()?;
+            scenario.flows.iter().map(|flow| RealFlow::new(&network, emulated, flow)).collect::<Result<Vec<_>, _>>()?;
+        for flow in &flows {
+            let shares_route = |other: &&RealFlow| other.sends_at_first() == flow.sends_at_first();
+            if let Some(other) = flows.iter().filter(shares_route).find(|other| other.route != flow.route) {
+                return Err(Error::Input(format!(
+                    "flows `{}` and `{}` leave the same host with different initial windows or segments: for real, these are the \
+                     route's, and the same for both",
+                    flow.name, other.name
+                )));
+            }
+        }
         Ok(Self { network, emulated, flows })
     }
 
@@ -109,6 +133,11 @@ impl RealScenario {
         let satellite = Satellite { return_link: config(self.emulated), forward: config(self.emulated.reverse()) };
         let topology = Topology::without_ipv6(1, Some(satellite))?;
         let (first, second) = (&topology.terminals[0], &topology.hub);
+        for flow in &self.flows {
+            if flow.route != RouteSettings::default() {
+                if flow.sends_at_first() { first } else { second }.set_route(flow.route)?;
+            }
+        }
         let plans: Vec<_> = self
             .flows
             .iter()
@@ -164,6 +193,11 @@ fn emulated_link(network: &Network) -> Result<DirectionId, Error> {
 }
 
 impl RealFlow {
+    /// Whether the data leave the host at the link's first node.
+    fn sends_at_first(&self) -> bool {
+        self.is_from_first == (self.workload.direction == Direction::Up)
+    }
+
     fn new(network: &Network, emulated: DirectionId, flow: &FlowConfig) -> Result<Self, Error> {
         let refused = |problem: &str| Error::Input(format!("flow `{}`: {problem}", flow.name));
         let Traffic::Tcp { client, server, application } = &flow.traffic else {
@@ -181,10 +215,11 @@ impl RealFlow {
         if !is_from_first && !crosses(flow.from, flow.to, emulated.reverse()) {
             return Err(refused("it does not cross the emulated link"));
         }
-        let (direction, sender) = match transfer {
-            Transfer::Upload => (Direction::Up, client),
-            Transfer::Download { .. } => (Direction::Down, server),
+        let (direction, sender, receiver) = match transfer {
+            Transfer::Upload => (Direction::Up, client, server),
+            Transfer::Download { .. } => (Direction::Down, server, client),
         };
+        let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
         Ok(Self {
             name: flow.name.clone(),
             start: flow.start.at.since(units::Instant::ZERO),
@@ -195,11 +230,24 @@ impl RealFlow {
                 checksum: Checksum::Sha256,
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender).map_err(|problem| refused(&problem))?.to_owned()),
+                send_buffer: given(sender.send_buffer),
+                // The kernel doubles the option and, to begin with, offers half of that.
+                receive_buffer: given(receiver.receive_buffer.size).map(|_| Bytes::new(window)),
                 timeout: Duration::from_secs(60),
                 seed: 1,
             },
+            route: RouteSettings {
+                initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
+                    .then_some(sender.initial_window as u32),
+                mtu: (sender.mss != ETHERNET_MSS).then_some(sender.mss + HEADERS),
+            },
         })
     }
+}
+
+/// A buffer that the scenario sets.
+fn given(buffer: Bytes) -> Option<Bytes> {
+    (buffer <= LARGEST_BUFFER).then_some(buffer)
 }
 
 /// The kernel's name of an endpoint's congestion control.
@@ -233,6 +281,7 @@ impl MeasuredFlow {
             goodput_bps: flow.goodput().as_bps() as f64,
             complete: flow.verified && flow.bytes > Bytes::ZERO,
             retransmissions: flow.retransmitted_segments,
+            trace: flow.trace.clone(),
         }
     }
 }

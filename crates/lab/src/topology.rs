@@ -47,6 +47,15 @@ pub struct Satellite {
     pub return_link: LinkConfig,
 }
 
+/// What connections take from a host's route; the kernel's own where nothing is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RouteSettings {
+    /// Segments of data with which they begin.
+    pub initial_window: Option<u32>,
+    /// The largest packet, in bytes.
+    pub mtu: Option<u32>,
+}
+
 /// A host behind its gateway.
 #[derive(Debug, Clone)]
 pub struct Site {
@@ -127,6 +136,22 @@ impl Site {
             .add_all(site.for_ipv6(format!("route add ::/0 via {}", site.lan_address(Family::V6, 1))))
             .run()?;
         Ok(site)
+    }
+
+    /// Sets what connections of the host take from its route.
+    ///
+    /// # Errors
+    /// If the route cannot be changed.
+    pub fn set_route(&self, route: RouteSettings) -> Result<(), Error> {
+        let settings = [("initcwnd", route.initial_window), ("mtu", route.mtu)];
+        let settings: String =
+            settings.iter().filter_map(|(name, value)| value.map(|value| format!(" {name} {value}"))).collect();
+        let gateway = |family| self.lan_address(family, 1);
+        IpBatch::new(&self.host)
+            .add(format!("route change default via {}{settings}", gateway(Family::V4)))
+            .add_all(self.for_ipv6(format!("route change ::/0 via {}{settings}", gateway(Family::V6))))
+            .run()?;
+        Ok(())
     }
 
     /// The command, if the site speaks IPv6.

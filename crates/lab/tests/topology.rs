@@ -34,6 +34,8 @@ fn workload(direction: Direction, family: Family) -> Workload {
         checksum: Checksum::Sha256,
         family,
         congestion_control: Some("cubic".into()),
+        send_buffer: None,
+        receive_buffer: None,
         timeout: Duration::from_secs(20),
         seed: 1,
     }

@@ -6,7 +6,10 @@ use replicas::{Pool, Recording, Replica};
 use results::Run;
 use sim::Stopped;
 use sim::scenario::{self, Scenario};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// How all studies are to be run.
@@ -120,27 +123,40 @@ impl Variants {
 
 /// Real runs: this kernel's TCP over the emulated link, in namespaces that are gone afterwards.
 #[derive(Debug, Clone)]
-pub struct Lab(());
+pub struct Lab {
+    /// What was measured so far, by name.
+    runs: RefCell<BTreeMap<String, Rc<MeasuredRun>>>,
+}
 
 impl Lab {
-    /// Moves the process, which must have one thread only, to where it may make namespaces.
+    /// Moves the process, which must have one thread only, to where it may make namespaces, and has it run before others.
     ///
     /// # Errors
     /// If it lacks the privilege.
     pub fn enter() -> Result<Self, Error> {
+        let before_others = kernel::process::run_before_others();
+        tracing::debug!(before_others, "priority");
         kernel::namespace::enter_private()?;
-        Ok(Self(()))
+        Ok(Self { runs: RefCell::default() })
     }
 
-    /// Runs `scenario` in real time.
+    /// Runs `scenario` in real time, once for each `name`: what tables and figures share is measured once.
     ///
     /// # Errors
     /// If it has no counterpart in the kernel, the machine lacks something, or a flow fails.
-    pub fn run(&self, scenario: &Scenario, seed: u64) -> Result<MeasuredRun, Error> {
+    pub fn run(&self, name: &str, scenario: &Scenario, seed: u64) -> Result<Rc<MeasuredRun>, Error> {
+        if let Some(run) = self.runs.borrow().get(name) {
+            return Ok(Rc::clone(run));
+        }
+        tracing::info!("measuring {name}");
         let run = RealScenario::new(scenario)?.run(scenario.variant.clone(), seed)?;
         match run.flows.iter().find(|flow| !flow.complete) {
             Some(flow) => Err(Error::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
-            None => Ok(run),
+            None => {
+                let run = Rc::new(run);
+                self.runs.borrow_mut().insert(name.to_owned(), Rc::clone(&run));
+                Ok(run)
+            }
         }
     }
 }

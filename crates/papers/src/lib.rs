@@ -62,7 +62,9 @@
 //!     let runs = context.simulate(&replicas)?;
 //!     let time = |run: &results::Run| run.report.flows[0].end_s.unwrap_or(f64::NAN);
 //!     let found = Found::new("loss=0").simulated(runs.iter().map(time)).note("three round trips of slow start");
-//!     Ok(Reproduction { found: vec![found], remarks: vec!["TCP is SACK with an initial window of ...".into()] })
+//!     // A figure is a `results::chart::Chart` whose caption is `context.command()`.
+//!     let remarks = vec!["TCP is SACK with an initial window of ...".to_owned()];
+//!     Ok(Reproduction { found: vec![found], charts: Vec::new(), remarks })
 //! }
 //!
 //! let pool = replicas::Pool { jobs: 2, interrupt: Default::default(), shows_progress: false };
@@ -118,9 +120,9 @@ pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<Pap
 
 fn run_item(study: &dyn Study, item: &Item, options: &Options) -> Result<ItemReport, Error> {
     let context = Context::new(options, study.name(), &item.name);
-    let reproduction = study.reproduce(item, &context)?;
+    let mut reproduction = study.reproduce(item, &context)?;
     let mut found = BTreeMap::new();
-    for one in reproduction.found {
+    for one in std::mem::take(&mut reproduction.found) {
         if found.insert(one.key.clone(), one).is_some() {
             return Err(Error::failed(format!("{} {}: an entry was found twice", study.name(), item.name)));
         }
@@ -135,5 +137,6 @@ fn run_item(study: &dyn Study, item: &Item, options: &Options) -> Result<ItemRep
         return Err(Error::failed(format!("{} {}: `{key}` was found and is no entry", study.name(), item.name)));
     }
     let (name, title, unit) = (item.name.clone(), item.title.clone(), item.unit.clone());
-    Ok(ItemReport { name, title, unit, command: context.command(), rows, remarks: reproduction.remarks })
+    let Reproduction { charts, remarks, .. } = reproduction;
+    Ok(ItemReport { name, title, unit, command: context.command(), rows, charts, remarks })
 }

@@ -127,8 +127,7 @@ pub fn parse(text: &str, file: &str) -> Result<Printed, Error> {
     let deserializer = toml::Deserializer::parse(text)
         .map_err(|error| Error::Input(format!("{}: {}", place(text, file, error.span()), error.message())))?;
     let document: Document = serde_path_to_error::deserialize(deserializer).map_err(|error| {
-        // `item[0].entries[1]` reads as a path: item.0.entries.1.
-        let path = error.path().to_string().replace('[', ".").replace(']', "");
+        let path = key_path(error.path());
         let error = error.into_inner();
         Error::Input(format!("{}: {path}: {}", place(text, file, error.span()), error.message()))
     })?;
@@ -139,6 +138,13 @@ pub fn parse(text: &str, file: &str) -> Result<Printed, Error> {
     } else {
         Err(Error::Input(reader.faults.join("\n")))
     }
+}
+
+/// Such as `item.0.entries.1.printed`, without what [`Spanned`] puts between.
+fn key_path(path: &serde_path_to_error::Path) -> String {
+    let segments = path.iter().map(ToString::to_string).filter(|segment| !segment.contains("$__serde_spanned"));
+    let plain = segments.map(|segment| segment.trim_matches(['[', ']']).to_owned());
+    plain.collect::<Vec<_>>().join(".")
 }
 
 /// `FILE:LINE:COLUMN`, counted from 1.
@@ -256,12 +262,12 @@ mod tests {
             faults("tolerance = 2\nentries = [{ key = \"k\", printed = nan }, { key = \"k\", ours = \"\" }]"),
             "f:5:13: `a`: tolerance: 2 is not above 0 and at most 1\n\
              f:6:35: item `a`: entry `k`: printed: it is not a finite number\n\
-             f:6:51: item `a`: entry `k`: another entry of the item has this key: each needs its own"
+             f:6:50: item `a`: entry `k`: another entry of the item has this key: each needs its own"
         );
-        assert!(
-            faults("entries = [{ key = 5, printed = 1 }]").starts_with("f:5:20: item.0.entries.0.key: invalid type")
-        );
-        assert!(faults("entries = [").starts_with("f:5:"));
+        let of_type = faults("entries = [{ key = 5, printed = 1 }]");
+        assert!(of_type.starts_with("f:5:20: item.0.entries.0.key: invalid type"), "{of_type}");
+        let syntax = faults("entries = [");
+        assert!(syntax.starts_with("f:5:"), "{syntax}");
         assert!(parse("paper = \"p\"", "f").expect_err("a fault").to_string().contains("missing field `item`"));
     }
 }

@@ -1,6 +1,7 @@
 //! What a study does: it finds again what its paper prints.
 
 use crate::{Context, Error, printed::Item};
+use results::chart::Chart;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -26,6 +27,8 @@ pub trait Study: Sync {
 pub struct Reproduction {
     /// What was found of its entries, in any order; an entry that is missing was not run.
     pub found: Vec<Found>,
+    /// The figures, redrawn with the paper's axes.
+    pub charts: Vec<Chart>,
     /// What holds for the item as a whole: choices, reasons, what a reader must know.
     pub remarks: Vec<String>,
 }

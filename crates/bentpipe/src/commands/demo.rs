@@ -258,6 +258,8 @@ impl Args {
                 checksum: Checksum::Sha256,
                 family: family(self.ipv6),
                 congestion_control: None,
+                send_buffer: None,
+                receive_buffer: None,
                 timeout: self.timeout,
                 seed: self.seed,
             },

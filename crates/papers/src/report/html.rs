@@ -2,11 +2,14 @@
 
 use super::markdown::{COLUMNS, SUMMARY_COLUMNS, summary_cells};
 use super::{ItemReport, PaperReport};
-use maud::{DOCTYPE, Markup, html};
+use crate::Error;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = "
 body { font-family: sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; line-height: 1.4 }
 table { border-collapse: collapse; margin: 1em 0 }
+figure { margin: 1em 0 }
+svg { max-width: 100%; height: auto }
 th, td { border-bottom: 1px solid #ccc; padding: 0.25em 0.7em; text-align: left; vertical-align: top }
 td.number { text-align: right; white-space: nowrap }
 .found { color: #00704f }
@@ -15,7 +18,10 @@ pre { background: #f4f4f4; padding: 0.5em; overflow-x: auto }
 ";
 
 /// The page.
-pub fn page(reports: &[PaperReport]) -> String {
+///
+/// # Errors
+/// If a figure cannot be drawn.
+pub fn page(reports: &[PaperReport]) -> Result<String, Error> {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -23,7 +29,7 @@ pub fn page(reports: &[PaperReport]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width";
                 title { "bentpipe: five papers, number by number" }
-                style { (maud::PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) }
             }
             body {
                 h1 { "Five papers, number by number" }
@@ -31,12 +37,12 @@ pub fn page(reports: &[PaperReport]) -> String {
                 @for report in reports {
                     h2 id=(report.name) { (report.name) }
                     p { (report.paper) }
-                    @for item in &report.items { (section(report, item)) }
+                    @for item in &report.items { (section(report, item)?) }
                 }
             }
         }
     };
-    page.into_string()
+    Ok(page.into_string())
 }
 
 /// The table with a line for each item.
@@ -59,8 +65,9 @@ fn summary(reports: &[PaperReport]) -> Markup {
     }
 }
 
-fn section(report: &PaperReport, item: &ItemReport) -> Markup {
-    html! {
+fn section(report: &PaperReport, item: &ItemReport) -> Result<Markup, Error> {
+    let figures = item.charts.iter().map(|chart| chart.svg().map_err(Error::failed)).collect::<Result<Vec<_>, _>>()?;
+    Ok(html! {
         h3 id=(format!("{}-{}", report.name, item.name)) { (item.heading()) }
         table {
             tr { @for column in COLUMNS { th { (column) } } }
@@ -74,9 +81,10 @@ fn section(report: &PaperReport, item: &ItemReport) -> Markup {
                 }
             }
         }
+        @for figure in figures { figure { (PreEscaped(figure)) } }
         @if !item.remarks.is_empty() {
             ul { @for remark in &item.remarks { li { (remark) } } }
         }
         pre { (item.command) }
-    }
+    })
 }

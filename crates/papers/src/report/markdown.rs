@@ -1,7 +1,7 @@
 //! Tables for people, and `report.md`.
 
 use super::numbers::{estimate, optional, percent, printed};
-use super::{ItemReport, PaperReport, Row};
+use super::{ItemReport, PaperReport, Row, figure_file};
 use crate::printed::Content;
 use crate::study::Verdict;
 use comfy_table::{CellAlignment, Table, presets};
@@ -120,6 +120,9 @@ pub fn page(reports: &[PaperReport]) -> String {
         page.push_str(&format!("\n## {}\n\n{}\n", report.name, report.paper));
         for item in &report.items {
             page.push_str(&format!("\n### {}\n\n{}\n", item.heading(), item_table(item)));
+            for (number, chart) in item.charts.iter().enumerate() {
+                page.push_str(&format!("\n![{}]({})\n", chart.title, figure_file(report, item, number)));
+            }
             for remark in &item.remarks {
                 page.push_str(&format!("\n- {remark}\n"));
             }

@@ -13,6 +13,7 @@ pub use markdown::{item_table, summary_table};
 use crate::Error;
 use crate::printed::Entry;
 use crate::study::{Found, Verdict};
+use results::chart::Chart;
 use std::fs;
 use std::path::Path;
 
@@ -40,6 +41,8 @@ pub struct ItemReport {
     pub command: String,
     /// Its entries, in the paper's order.
     pub rows: Vec<Row>,
+    /// Its figures.
+    pub charts: Vec<Chart>,
     /// What holds for all of them.
     pub remarks: Vec<String>,
 }
@@ -63,17 +66,30 @@ pub fn contradictions(reports: &[PaperReport]) -> usize {
     rows.filter(|row| row.verdict.is_some_and(Verdict::is_contradiction)).count()
 }
 
+/// The file of a figure: `NAME-ITEM.svg`, further ones `NAME-ITEM-2.svg` and so on.
+fn figure_file(report: &PaperReport, item: &ItemReport, number: usize) -> String {
+    match number {
+        0 => format!("{}-{}.svg", report.name, item.name),
+        _ => format!("{}-{}-{}.svg", report.name, item.name, number + 1),
+    }
+}
+
 /// Writes all files to `directory`, which is made if it is not there.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write(reports: &[PaperReport], directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(directory).map_err(|error| Error::Input(format!("{}: {error}", directory.display())))?;
-    let files = [
-        ("report.html", html::page(reports)),
-        ("report.md", markdown::page(reports)),
-        ("entries.csv", csv::entries(reports).map_err(Error::failed)?),
+    let mut files = vec![
+        ("report.html".to_owned(), html::page(reports)?),
+        ("report.md".to_owned(), markdown::page(reports)),
+        ("entries.csv".to_owned(), csv::entries(reports).map_err(Error::failed)?),
     ];
+    for (report, item) in reports.iter().flat_map(|report| report.items.iter().map(move |item| (report, item))) {
+        for (number, chart) in item.charts.iter().enumerate() {
+            files.push((figure_file(report, item, number), chart.svg().map_err(Error::failed)?));
+        }
+    }
     for (name, content) in files {
         let path = directory.join(name);
         fs::write(&path, content).map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;

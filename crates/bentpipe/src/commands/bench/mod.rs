@@ -126,6 +126,8 @@ impl Args {
                 checksum: Checksum::Sha256,
                 family: family(self.ipv6),
                 congestion_control: None,
+                send_buffer: None,
+                receive_buffer: None,
                 timeout: Duration::from_secs(120),
                 seed: self.seed,
             },
