@@ -94,15 +94,15 @@ impl Variant for Vegas {
     }
 
     fn on_timeout(&mut self, state: &mut State, now: Instant) {
-        if !state.has_outstanding() {
+        if !state.has_outstanding() && state.nxt >= state.available {
             return state.time_out(now);
         }
         state.duplicates = 0;
         state.recover = state.high;
         state.action = Action::Timeout;
         state.clock.back_off();
+        state.timeouts += u64::from(state.has_outstanding());
         state.go_back(now);
-        state.timeouts += 1;
         state.halve_threshold();
         state.cwnd = RESTART_WINDOW;
         self.deflated = 0.0;
