@@ -120,17 +120,18 @@ impl Control for Hybla {
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
         if self.needs_train(window) || self.is_linux && ack.state != LossState::Open {
             let beyond = self.growth.slow_start(ack, window);
-            self.growth.avoid_congestion(beyond, 1.0, window);
+            self.growth.avoid_congestion(beyond, window);
             return;
         }
         let acked = if self.is_linux { 1.0 } else { self.growth.acked(ack) };
         if !window.in_slow_start() {
-            self.growth.avoid_congestion(acked, self.rho * self.rho, window);
+            // In fractions of a segment in Linux, too.
+            window.cwnd += self.rho * self.rho * acked / window.cwnd;
         } else if self.rho > 1.0 {
             window.cwnd = (window.cwnd + acked * self.slow_start_gain).min(window.ssthresh);
         } else {
             let beyond = self.growth.slow_start(ack, window);
-            self.growth.avoid_congestion(beyond, 1.0, window);
+            self.growth.avoid_congestion(beyond, window);
         }
         window.cwnd = window.cwnd.min(Self::MAX_WINDOW);
     }

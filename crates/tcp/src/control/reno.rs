@@ -25,6 +25,8 @@ pub(crate) struct Growth {
     /// Whether congestion avoidance counts acknowledgements (ns-2) rather than bytes.
     counts_acks: bool,
     is_linux: bool,
+    /// Segments acknowledged and not yet turned into window, where that moves in whole segments (`snd_cwnd_cnt` of Linux).
+    credit: f64,
     /// What ends slow start before a loss does.
     exit: Exit,
 }
@@ -41,6 +43,7 @@ impl Growth {
             slow_start_limit: exit.slow_start_limit(config.slow_start_limit),
             counts_acks: config.growth_counts_acks,
             is_linux: config.profile == Profile::Linux,
+            credit: 0.0,
             exit,
         }
     }
@@ -52,11 +55,13 @@ impl Growth {
 
     /// A loss was found.
     pub(crate) fn on_loss(&mut self) {
+        self.credit = 0.0;
         self.exit.on_loss();
     }
 
     /// The retransmission timer expired.
     pub(crate) fn on_timeout(&mut self) {
+        self.credit = 0.0;
         self.exit.on_timeout();
     }
 
@@ -84,9 +89,18 @@ impl Growth {
         wanted - taken
     }
 
-    /// One segment more for each window acknowledged, `gain` times as fast.
-    pub(crate) fn avoid_congestion(&self, acked: f64, gain: f64, window: &mut Window) {
-        window.cwnd += gain * acked / window.cwnd;
+    /// One segment more for each window acknowledged; in Linux all of it at once, when a window of whole segments has been
+    /// acknowledged (`tcp_cong_avoid_ai`): over short windows that is some per cent sooner.
+    pub(crate) fn avoid_congestion(&mut self, acked: f64, window: &mut Window) {
+        if !self.is_linux {
+            window.cwnd += acked / window.cwnd;
+            return;
+        }
+        let each = window.cwnd.floor().max(1.0);
+        self.credit += acked;
+        let steps = (self.credit / each).floor();
+        self.credit -= steps * each;
+        window.cwnd += steps;
     }
 
     /// What a loss leaves, at least two segments: half of what is in flight (equation 4 of RFC 5681); in Linux, half of
@@ -117,7 +131,7 @@ impl Control for Reno {
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
         let beyond = self.growth.slow_start(ack, window);
         if beyond > 0.0 {
-            self.growth.avoid_congestion(beyond, 1.0, window);
+            self.growth.avoid_congestion(beyond, window);
         }
     }
 
@@ -164,6 +178,24 @@ mod tests {
         let mut open = window(9.0, 10.0);
         reno.grow(&ack(2), &mut open);
         assert_eq!(open.cwnd, 10.1);
+    }
+
+    #[test]
+    fn in_linux_the_window_opens_by_a_whole_segment_when_a_window_is_acknowledged() {
+        let mut reno = Reno::new(&Config::new(Profile::Linux));
+        let mut open = window(4.0, 4.0);
+        let windows = [(); 10].map(|()| {
+            reno.grow(&ack(1), &mut open);
+            open.cwnd
+        });
+        assert_eq!(windows, [4.0, 4.0, 4.0, 5.0, 5.0, 5.0, 5.0, 5.0, 6.0, 6.0]);
+        // A loss forgets what was acknowledged towards the next segment.
+        reno.on_loss(&ack(1).loss(6), &mut open);
+        open.cwnd = open.ssthresh;
+        reno.grow(&ack(2), &mut open);
+        assert_eq!(open.cwnd, 3.0);
+        reno.grow(&ack(1), &mut open);
+        assert_eq!(open.cwnd, 4.0);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Control for Tibet {
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
         let beyond = self.growth.slow_start(ack, window);
-        self.growth.avoid_congestion(beyond, 1.0, window);
+        self.growth.avoid_congestion(beyond, window);
     }
 
     /// A window that is smaller than the estimate stays as it is.

@@ -137,9 +137,9 @@ impl Vegas {
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
 
-    fn grow_as_reno(&self, ack: &Ack, window: &mut Window) {
+    fn grow_as_reno(&mut self, ack: &Ack, window: &mut Window) {
         let beyond = self.growth.slow_start(ack, window);
-        self.growth.avoid_congestion(beyond, 1.0, window);
+        self.growth.avoid_congestion(beyond, window);
     }
 }
 
@@ -165,6 +165,7 @@ impl Control for Vegas {
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
+        self.growth.on_loss();
         window.ssthresh = match self.reading {
             Reading::Paper => (window.cwnd * 0.75).max(2.0),
             Reading::Linux => self.growth.half(loss, window),
@@ -172,6 +173,7 @@ impl Control for Vegas {
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
+        self.growth.on_timeout();
         if self.growth.lowers_at(timeout) {
             window.ssthresh = self.growth.half(timeout, window);
         }

@@ -94,7 +94,7 @@ impl Control for WestwoodPlus {
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
         let beyond = self.growth.slow_start(ack, window);
-        self.growth.avoid_congestion(beyond, 1.0, window);
+        self.growth.avoid_congestion(beyond, window);
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {

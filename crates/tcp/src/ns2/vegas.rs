@@ -286,3 +286,27 @@ impl FineTimeout {
         self.value = (self.smoothed / 4.0 + self.deviation) / 2.0 * (17.0 / 16.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::agent::{Agent, Kind};
+    use super::*;
+
+    #[test]
+    fn a_window_deflated_to_nothing_is_two_again_after_the_timeout() {
+        let parameters = Parameters { window: 20, ssthresh: 20, initial_window: 2.0, vegas: [1.0, 3.0, 1.0] };
+        let mut agent = Agent::new(Kind::Vegas, &parameters);
+        agent.state.available = 100;
+        agent.state.may_send(u64::MAX);
+        assert_eq!(agent.poll_transmit(Instant::ZERO), Some(0));
+        let second = |second| Instant::ZERO + units::Duration::from_secs(second);
+        agent.handle_ack(&Ack { now: second(1), una: 1, sacked: &[] });
+        // After a timeout the deflated window is nothing: the end of an inflation leaves none, all having arrived.
+        agent.state.cwnd = 0.0;
+        assert_eq!(agent.poll_transmit(second(1)), None);
+        agent.handle_timeout(second(3));
+        assert_eq!(agent.state.cwnd, 2.0);
+        assert_eq!([(); 3].map(|()| agent.poll_transmit(second(3))), [Some(1), Some(2), None]);
+        assert_eq!(agent.state.timeouts, 0);
+    }
+}
