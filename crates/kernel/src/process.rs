@@ -25,6 +25,12 @@ pub fn die_with_parent(command: &mut Command) {
     }
 }
 
+/// Whether the process runs as root, be it root of a user namespace.
+pub fn is_root() -> bool {
+    // SAFETY: the call only reads the process's credentials and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Has this process, and the children that it starts, run before ordinary ones where the host allows it (nice -15), so
 /// that what else the machine does disturbs a measurement less. Call it before any thread exists; returns whether it is
 /// so now.
