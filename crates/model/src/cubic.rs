@@ -5,8 +5,8 @@ use crate::lossy_path::LossyPath;
 use crate::mathis;
 use units::Rate;
 
-/// CUBIC's constants.
-const C: f64 = 0.4;
+/// How fast the window grows: segments for each cubed second (RFC 9438, section 5).
+pub const C: f64 = 0.4;
 /// What a loss leaves of the window.
 pub const BETA: f64 = 0.7;
 

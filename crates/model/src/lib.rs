@@ -11,6 +11,7 @@
 //! | [`cross_layer`] | the window that the link layer's allocation makes (Kim et al.) |
 //! | [`satpep`] | SaTPEP's division of a link (Velenis et al., equations 1 and 2) |
 //! | [`prediction`] | all of them for one transfer, and which limit binds |
+//! | [`tuning`] | the settings that they imply |
 //!
 //! Parameters that mean nothing are refused ([`Invalid`]); a result outside the range in which its model holds carries
 //! the reason ([`Estimate::doubt`]).
@@ -28,6 +29,7 @@ pub mod pftk;
 pub mod prediction;
 pub mod queue;
 pub mod satpep;
+pub mod tuning;
 pub mod window;
 
 pub use estimate::{Estimate, Invalid};
