@@ -26,8 +26,15 @@ from = "client"
 to = "server"
 tcp = "cubic"
 bulk = { size = "300kB" }
+[tcp.small]
+preset = "sack"
+initial_window = "1segments"
+mss = "1024B"
+receive_buffer = "32KiB"
+receive_buffer_share = 0.5
 [variants]
 cubic = {}
+small = { "flow.file.tcp" = "small", "link.sat.forward.loss" = 0 }
 vegas = { "flow.file.tcp" = "vegas" }
 "#;
 
@@ -63,6 +70,23 @@ fn a_chain_runs_for_real_with_its_drop_list() {
     assert_eq!(run["links"][0]["dropped"]["loss"]["packets"], 2);
     assert_eq!(run["links"][1]["dropped"]["loss"]["packets"], 0);
     assert!(flow["retransmissions"].as_u64().unwrap() >= 2);
+}
+
+#[test]
+fn windows_segments_and_buffers_are_the_scenarios() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(folder.path(), &["--variants", "small", "--json"]);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (flow, link) = (&document["runs"][0]["flows"][0], &document["runs"][0]["links"][0]);
+    // Ten windows of 28 kB at most, each a round trip of 40 ms, and slow start before them.
+    let time = flow["end_s"].as_f64().unwrap() - flow["start_s"].as_f64().unwrap();
+    assert!((0.4..10.0).contains(&time), "{time}");
+    assert!(link["delivered_packets"].as_u64().unwrap() >= 300_000 / 1024, "{link}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ const KERNEL_INITIAL_WINDOW: f64 = 10.0;
 /// Payload of a full segment on an Ethernet, and the headers around it: IPv4, and TCP with timestamps.
 const ETHERNET_MSS: u32 = 1448;
 const HEADERS: u32 = 52;
+/// What a packet of up to 1500 bytes takes of the receive buffer when it comes over the emulated link, in bytes: 2048 and
+/// the kernel's own 256 (Linux 6.18).
+const PACKET_MEMORY: u64 = 2304;
 /// Buffers above this are nobody's: the scenario leaves them to the kernel.
 const LARGEST_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
 
@@ -231,8 +234,9 @@ impl RealFlow {
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender).map_err(|problem| refused(&problem))?.to_owned()),
                 send_buffer: given(sender.send_buffer),
-                // The kernel doubles the option and, to begin with, offers half of that.
-                receive_buffer: given(receiver.receive_buffer.size).map(|_| Bytes::new(window)),
+                // The kernel doubles the option, and offers of that the share that packets have of their memory.
+                receive_buffer: given(receiver.receive_buffer.size)
+                    .map(|_| Bytes::new(window * PACKET_MEMORY / u64::from(sender.mss) / 2)),
                 timeout: Duration::from_secs(60),
                 seed: 1,
             },

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use lab::scenario::{MeasuredRun, RealScenario};
-use replicas::{Pool, Recording, Replica};
+use replicas::{Interrupt, Pool, Recording, Replica};
 use results::Run;
 use sim::Stopped;
 use sim::scenario::{self, Scenario};
@@ -126,18 +126,20 @@ impl Variants {
 pub struct Lab {
     /// What was measured so far, by name.
     runs: RefCell<BTreeMap<String, Rc<MeasuredRun>>>,
+    interrupt: Interrupt,
 }
 
 impl Lab {
     /// Moves the process, which must have one thread only, to where it may make namespaces, and has it run before others.
+    /// After an interrupt nothing more is begun.
     ///
     /// # Errors
     /// If it lacks the privilege.
-    pub fn enter() -> Result<Self, Error> {
+    pub fn enter(interrupt: Interrupt) -> Result<Self, Error> {
         let before_others = kernel::process::run_before_others();
         tracing::debug!(before_others, "priority");
         kernel::namespace::enter_private()?;
-        Ok(Self { runs: RefCell::default() })
+        Ok(Self { runs: RefCell::default(), interrupt })
     }
 
     /// Runs `scenario` in real time, once for each `name`: what tables and figures share is measured once.
@@ -147,6 +149,9 @@ impl Lab {
     pub fn run(&self, name: &str, scenario: &Scenario, seed: u64) -> Result<Rc<MeasuredRun>, Error> {
         if let Some(run) = self.runs.borrow().get(name) {
             return Ok(Rc::clone(run));
+        }
+        if self.interrupt.is_set() {
+            return Err(Error::Interrupted);
         }
         tracing::info!("measuring {name}");
         let run = RealScenario::new(scenario)?.run(scenario.variant.clone(), seed)?;

@@ -16,7 +16,8 @@ in private network namespaces that are gone afterwards. The link is that of the 
 drop lists and random losses; the scenario's variants and seeds run one after the other, in real time.
 
 What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
-(`bulk`) over TCP across that link, with `sack` or `rack` recovery. Needs root, or user namespaces for everybody.";
+(`bulk`) over TCP across that link, with `sack` or `rack` recovery. Initial windows and segment sizes are set on the route,
+buffers at the socket. Needs root, or user namespaces for everybody.";
 
 const EXAMPLES: &str = "\
 Examples:

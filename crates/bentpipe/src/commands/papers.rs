@@ -4,6 +4,7 @@ use crate::output::{Failure, Output};
 use ::papers::report::{self, Document};
 use ::papers::{Error, Lab, Options, STUDIES, Study};
 use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
 use comfy_table::{Table, presets};
 use replicas::{Interrupt, Pool};
 use serde::Serialize;
@@ -31,7 +32,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
     /// Which papers [default: all]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(STUDIES.iter().map(|study| study.name())))]
     names: Vec<String>,
     /// Only these of their items (--list names them)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -71,9 +72,10 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return output.result(&list, || list.table());
     }
     // Threads come later: a process with several cannot move to a namespace of its own.
-    let lab = if args.lab { Some(Lab::enter()?) } else { None };
+    let interrupt = Interrupt::on_signals()?;
+    let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let pool = Pool { jobs, interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
     let mut reports = Vec::new();
     for (study, items) in wanted {
@@ -92,12 +94,6 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 impl Args {
     /// What is to be run, in the order of [`STUDIES`].
     fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
-        for name in &self.names {
-            if !STUDIES.iter().any(|study| study.name() == name) {
-                let known: Vec<_> = STUDIES.iter().map(|study| study.name()).collect();
-                return Err(Failure::usage(format!("there is no paper `{name}`; there are {}", known.join(", "))));
-            }
-        }
         let mut unknown: BTreeSet<&String> = self.item.iter().collect();
         let mut wanted = Vec::new();
         for study in STUDIES.iter().copied() {
@@ -115,8 +111,8 @@ impl Args {
         match unknown.first() {
             None => Ok(wanted),
             Some(item) => {
-                let which = if self.names.is_empty() { "no paper".to_owned() } else { self.names.join(", ") };
-                Err(Failure::usage(format!("--item {item}: {which} has none of this name (--list shows all)")))
+                let which = if self.names.is_empty() { "any paper".to_owned() } else { self.names.join(", ") };
+                Err(Failure::usage(format!("--item {item}: there is no such item in {which} (--list shows all)")))
             }
         }
     }
