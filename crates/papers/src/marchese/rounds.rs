@@ -17,6 +17,8 @@ pub struct Transfer {
     pub size: Bytes,
     /// Payload of a full segment, in bytes.
     pub mss: u64,
+    /// What the link layer adds to a packet.
+    pub overhead: Bytes,
     /// The congestion window at the start, in segments.
     pub initial_window: u64,
     /// The largest window.
@@ -37,6 +39,7 @@ impl Transfer {
         Some(Self {
             size: *size,
             mss: client.mss.into(),
+            overhead: there.config.overhead,
             initial_window: client.initial_window as u64,
             window: Bytes::new((buffer.size.as_u64() as f64 * buffer.share) as u64),
             rate: there.config.rate?,
@@ -47,7 +50,7 @@ impl Transfer {
     /// For each segment the time in seconds from the established connection to its acknowledgement at the sender. In slow
     /// start each acknowledgement opens the window by a segment, up to the largest.
     pub fn acknowledgements(&self) -> Vec<f64> {
-        let transmission = (self.mss + HEADERS) as f64 * 8.0 / self.rate.as_bps() as f64;
+        let transmission = (self.mss + HEADERS + self.overhead.as_u64()) as f64 * 8.0 / self.rate.as_bps() as f64;
         let most = (self.window.as_u64() / self.mss).max(1);
         let mut acknowledged: Vec<f64> = Vec::new();
         // Acknowledgements that the sender has seen, and when the link is idle again.
@@ -82,6 +85,7 @@ mod tests {
     const FILE: Transfer = Transfer {
         size: Bytes::new(102_400),
         mss: 1448,
+        overhead: Bytes::ZERO,
         initial_window: 1,
         window: Bytes::new(1 << 20),
         rate: Rate::from_bps(2_048_000),

@@ -4,6 +4,7 @@ use super::rounds::Transfer;
 use crate::{Context, Error, Found, Variants, printed::Item};
 use replicas::Replica;
 use results::Run;
+use sim::FlowSample;
 use sim::scenario::Scenario;
 use std::sync::Arc;
 use units::Duration;
@@ -162,11 +163,15 @@ impl Simulated {
         self.run.queue_samples.iter().map(|sample| sample.bytes.as_u64()).max().unwrap_or(0)
     }
 
-    /// Bytes that the sender knew to have arrived by `time` (seconds on the paper's clock).
+    /// Bytes that the sender knew to have arrived by `time` (seconds on the paper's clock), between two samples by
+    /// interpolation.
     pub fn acknowledged_by(&self, time: f64) -> f64 {
+        let point = |sample: &FlowSample| (sample.at.as_secs_f64() - self.one_way(), sample.delivered.as_u64() as f64);
         let samples = &self.run.flow_samples;
-        let by_then = samples.partition_point(|sample| sample.at.as_secs_f64() - self.one_way() <= time);
-        by_then.checked_sub(1).map_or(0.0, |last| samples[last].delivered.as_u64() as f64)
+        let after = samples.partition_point(|sample| point(sample).0 <= time);
+        let Some(before) = after.checked_sub(1).map(|last| point(&samples[last])) else { return 0.0 };
+        let Some(next) = samples.get(after).map(point) else { return before.1 };
+        before.1 + (next.1 - before.1) * (time - before.0) / (next.0 - before.0)
     }
 }
 
