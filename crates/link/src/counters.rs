@@ -2,7 +2,7 @@
 
 use crate::DropReason;
 use serde::Serialize;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use units::Bytes;
 
 /// A number of packets and of the IP bytes in them.
@@ -34,6 +34,12 @@ impl Sub for Tally {
     /// What remains of `self` without `other`, a part of it.
     fn sub(self, other: Tally) -> Tally {
         Tally { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
+    }
+}
+
+impl SubAssign for Tally {
+    fn sub_assign(&mut self, other: Tally) {
+        *self = *self - other;
     }
 }
 

@@ -169,25 +169,32 @@ impl<P: Packet> Link<P> {
     }
 
     /// What happens to a packet of `size` that enters at `now` and that the caller carries itself: all others fare as if
-    /// it had been given to [`Link::enqueue`], but [`Link::poll`] does not give it and the counters do not count it. It
-    /// spares an event where what follows is known, too. Packets of a link must come in the order of their times, by
-    /// whichever of the two.
+    /// it had been given to [`Link::enqueue`], but [`Link::poll`] does not give it, and it is counted at once as what it
+    /// will be. It spares an event where what follows is known, too. Packets of a link must come in the order of their
+    /// times, by whichever of the two.
     ///
     /// # Panics
     /// If the link does not decide on arrival.
     #[inline]
     pub fn pass(&mut self, now: Instant, size: Bytes) -> Fate {
         self.now = self.now.max(now);
+        self.counters.offered += size;
         let Queue::DropTail(queue) = &mut self.queue else {
             panic!("a link that decides on arrival has a plain queue")
         };
         let free_at = self.transmitter.free_at();
         if free_at > self.now && !queue.admit(self.now, free_at, size) {
+            self.counters.dropped_queue_full += size;
             return Fate::Refused;
         }
         let sent_at = self.transmitter.send(self.now, size);
         let (at, _) = self.propagation.arrival(sent_at);
-        if !self.is_faithful && self.loses_next(sent_at, size) { Fate::Lost(at) } else { Fate::Arrives(at) }
+        if !self.is_faithful && self.loses_next(sent_at, size) {
+            self.counters.dropped_loss += size;
+            return Fate::Lost(at);
+        }
+        self.counters.delivered += size;
+        Fate::Arrives(at)
     }
 
     /// Whether the next packet is lost, whose last bit is sent at `sent_at`.

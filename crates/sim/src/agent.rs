@@ -14,12 +14,13 @@ use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
 use units::{Bytes, CounterRandom, Duration, Instant};
 
-/// Both ends of a flow, with their application.
+/// Both ends of a flow, with their application. A place in a list of thousands is small, so that to find one of them does
+/// not wait for memory.
 #[derive(Debug)]
 pub(crate) enum Agent {
     Tcp(Box<Tcp>),
-    Udp(Udp),
-    Ping(Ping),
+    Udp(Box<Udp>),
+    Ping(Box<Ping>),
 }
 
 /// Whether a flow has just come to its end, complete or not.
@@ -39,10 +40,10 @@ impl Agent {
                 Agent::Tcp(Box::new(Tcp::new(place, [client, server], application, random, stop, records_changes)))
             }
             Traffic::Udp { rate, packet_size, on_off } => {
-                Agent::Udp(Udp::new(place, *rate, *packet_size, *on_off, random, stop))
+                Agent::Udp(Box::new(Udp::new(place, *rate, *packet_size, *on_off, random, stop)))
             }
             Traffic::Ping { interval, packet_size, count } => {
-                Agent::Ping(Ping::new(place, *interval, *packet_size, *count, stop))
+                Agent::Ping(Box::new(Ping::new(place, *interval, *packet_size, *count, stop)))
             }
         }
     }
@@ -91,7 +92,12 @@ impl Agent {
 
     /// Bytes that it occupies, roughly.
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Self>() + if matches!(self, Agent::Tcp(_)) { size_of::<Tcp>() } else { 0 }
+        size_of::<Self>()
+            + match self {
+                Agent::Tcp(tcp) => size_of_val(&**tcp),
+                Agent::Udp(udp) => size_of_val(&**udp),
+                Agent::Ping(ping) => size_of_val(&**ping),
+            }
     }
 
     pub(crate) fn outcome(&self) -> Outcome {

@@ -153,7 +153,7 @@ impl Wire {
     /// What became of every packet until now, by direction.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
-        self.passing.complete(self.now, &mut counters);
+        self.passing.take_off(self.now, &mut counters);
         counters
     }
 
@@ -291,16 +291,14 @@ impl Wire {
 
     /// Lets a packet pass through `direction`, and on as far as it can.
     fn pass(&mut self, mut direction: u32, mut packet: Packet) {
-        let size = u64::from(packet.size);
+        let size = packet.size;
         let (mut at, mut previous) = (self.now, None);
-        self.passing.on_entry(direction, size);
         loop {
             let step = self.paths[packet.hop as usize];
             let (next, goes_on) = (step & !PASSES, step & PASSES != 0);
-            match self.links[direction as usize].pass(at, Bytes::new(size)) {
+            match self.links[direction as usize].pass(at, Bytes::new(u64::from(size))) {
                 Fate::Arrives(arrival) => {
-                    let then = if goes_on { Then::Passes } else { Then::Enters };
-                    self.passing.push(self.now, direction, arrival, size, next, then);
+                    self.passing.push(self.now, direction, arrival, size, next, Then::Enters);
                     at = arrival;
                 }
                 Fate::Lost(arrival) => {
@@ -308,9 +306,8 @@ impl Wire {
                     return self.drop(packet.parcel);
                 }
                 Fate::Refused => {
-                    match previous {
-                        Some(previous) => self.passing.refuse_latest(previous),
-                        None => self.passing.on_refusal(direction, size),
+                    if let Some(previous) = previous {
+                        self.passing.refuse_latest(previous);
                     }
                     return self.drop(packet.parcel);
                 }

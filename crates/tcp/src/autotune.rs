@@ -9,8 +9,15 @@ use units::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Autotune {
     size: u64,
-    most: u64,
     share: f64,
+    /// What is known of the path while the buffer may grow.
+    growth: Option<Box<Growth>>,
+}
+
+/// How a buffer grows.
+#[derive(Debug, Default)]
+struct Growth {
+    most: u64,
     /// The receiver's own estimate of the round-trip time.
     rtt: Option<Duration>,
     /// The round trip being measured by arrivals: when it began and the byte count that ends it.
@@ -23,17 +30,9 @@ pub(crate) struct Autotune {
 
 impl Autotune {
     pub(crate) fn new(buffer: &ReceiveBuffer) -> Self {
-        Self {
-            size: buffer.size.as_u64(),
-            most: buffer.most.as_u64().max(buffer.size.as_u64()),
-            share: buffer.share,
-            rtt: None,
-            window_round: None,
-            arrived: 0,
-            round_start: Instant::ZERO,
-            read_in_round: 0,
-            best_round: 0,
-        }
+        let (size, most) = (buffer.size.as_u64(), buffer.most.as_u64());
+        let growth = (size < most).then(|| Box::new(Growth { most, ..Growth::default() }));
+        Self { size, share: buffer.share, growth }
     }
 
     /// The window while `unread` bytes wait for the application.
@@ -44,15 +43,30 @@ impl Autotune {
         (self.size.saturating_sub(unread) as f64 * self.share) as u64
     }
 
-    fn is_fixed(&self) -> bool {
-        self.size >= self.most
+    /// Data came in order: measures the round trip by the echoed timestamp, or by the time that a whole window takes.
+    #[inline]
+    pub(crate) fn on_data(&mut self, now: Instant, bytes: u64, segment: &Segment, window: u64) {
+        if let Some(growth) = &mut self.growth {
+            growth.on_data(now, bytes, segment, window);
+        }
     }
 
-    /// Data came in order: measures the round trip by the echoed timestamp, or by the time that a whole window takes.
-    pub(crate) fn on_data(&mut self, now: Instant, bytes: u64, segment: &Segment, window: u64) {
-        if self.is_fixed() {
-            return;
+    /// The application has read: once a round trip the buffer grows to twice what was read in it, and what slow start may
+    /// add meanwhile.
+    #[inline]
+    pub(crate) fn on_read(&mut self, now: Instant, bytes: u64) {
+        let Some(growth) = &mut self.growth else { return };
+        if let Some(wanted) = growth.on_read(now, bytes) {
+            self.size = self.size.max(((wanted as f64 / self.share) as u64).min(growth.most));
+            if self.size >= growth.most {
+                self.growth = None;
+            }
         }
+    }
+}
+
+impl Growth {
+    fn on_data(&mut self, now: Instant, bytes: u64, segment: &Segment, window: u64) {
         self.arrived += bytes;
         let echo = u64::from(segment.timestamps.echo);
         if segment.has(Flags::TIMESTAMPS) && echo > 0 {
@@ -70,26 +84,20 @@ impl Autotune {
         }
     }
 
-    /// The application has read: once a round trip the buffer grows to twice what was read in it, and what slow start may
-    /// add meanwhile.
-    pub(crate) fn on_read(&mut self, now: Instant, bytes: u64) {
-        if self.is_fixed() {
-            return;
-        }
+    /// Bytes that the window should have, where a round trip has shown that it should have more.
+    fn on_read(&mut self, now: Instant, bytes: u64) -> Option<u64> {
         self.read_in_round += bytes;
-        let Some(rtt) = self.rtt else { return };
-        if now.since(self.round_start) < rtt {
-            return;
+        if now.since(self.round_start) < self.rtt? {
+            return None;
         }
         let read = std::mem::take(&mut self.read_in_round);
         self.round_start = now;
         if read <= self.best_round {
-            return;
+            return None;
         }
         let growth = read.saturating_sub(self.best_round);
         let slow_start = (2 * read * growth).checked_div(self.best_round).unwrap_or(0);
-        let wanted = 2 * read + 16 * 1460 + slow_start;
         self.best_round = read;
-        self.size = self.size.max(((wanted as f64 / self.share) as u64).min(self.most));
+        Some(2 * read + 16 * 1460 + slow_start)
     }
 }

@@ -347,6 +347,7 @@ impl Connection {
         let may_send = is_established || self.state == State::SynSent && self.sender.sends_syn();
         let outgoing = if may_send { self.sender.poll(now) } else { None };
         let may_acknowledge = is_established || self.state == State::Closed;
+        let is_data = matches!(outgoing, Some(Outgoing::Data { .. }));
         let (seq, len, flags) = match outgoing {
             Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
             Some(Outgoing::Data { seq, len, fin: false }) => (seq, len, Flags::ACK),
@@ -355,9 +356,11 @@ impl Connection {
             None if may_acknowledge && self.receiver.is_ack_due(now) => (self.sender.nxt(), 0, Flags::ACK),
             None => return None,
         };
-        let data_header = outgoing.filter(Outgoing::is_data).and_then(|_| self.sender.data_header());
-        let segment = self.segment(now, seq, len, flags);
-        Some(Segment { header: data_header.unwrap_or(segment.header), ..segment })
+        let mut segment = self.segment(now, seq, len, flags);
+        if let Some(header) = self.sender.data_header().filter(|_| is_data) {
+            segment.header = header;
+        }
+        Some(segment)
     }
 
     /// What leaves before anything else: a reset, a SYN, and acknowledgements that go alone.
@@ -571,4 +574,15 @@ pub struct Metrics {
 fn syn_options(timestamps: bool, sack: bool, scale: bool) -> u8 {
     let bytes = 4 + if timestamps { 10 } else { 0 } + if sack { 2 } else { 0 } + if scale { 3 } else { 0 };
     (bytes as u8).div_ceil(4) * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What thousands of connections remember is to stay near the processor.
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 880, "{}", size_of::<Connection>());
+    }
 }

@@ -35,7 +35,7 @@ impl Outstanding {
         Self {
             board: Scoreboard::new(first, config.recovery.by_time),
             window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
-            rtt: RttEstimator::new(config.rtt),
+            rtt: RttEstimator::new(&config.rtt),
             control: control::start(&config),
             duplicates: 0,
             limited_transmit: 0,
@@ -54,6 +54,11 @@ impl Outstanding {
     pub fn segments(&self, segments: f64) -> u64 {
         // Windows that were whole numbers of bytes come back as such.
         (segments * f64::from(self.config.mss) + 1e-3) as u64
+    }
+
+    /// The retransmission timeout, backed off.
+    pub fn rto(&self) -> Duration {
+        self.rtt.rto(&self.config.rtt)
     }
 
     /// The payload of a full segment in bytes.

@@ -47,7 +47,7 @@ pub(crate) struct Receiver {
     has_sack: bool,
     blocks: usize,
     /// What SaTPEP's hop adds.
-    satpep: Option<Satpep>,
+    satpep: Option<Box<Satpep>>,
 }
 
 /// The receiver of SaTPEP: its grant, and where it is in the cycle of NACKs.
@@ -86,12 +86,9 @@ impl Receiver {
             duplicate_bytes: 0,
             has_sack: false,
             blocks: config.sack_blocks,
-            satpep: config.satpep.then(|| Satpep {
-                grant: None,
-                mss: u64::from(config.mss),
-                named_to: 0,
-                has_arrival: false,
-            }),
+            satpep: config
+                .satpep
+                .then(|| Box::new(Satpep { grant: None, mss: u64::from(config.mss), named_to: 0, has_arrival: false })),
         }
     }
 

@@ -66,12 +66,18 @@ impl RttRules {
             sampling: Sampling::OneAtATime,
         }
     }
+
+    /// A sample in seconds, in whole ticks.
+    fn in_ticks(&self, rtt: Duration) -> f64 {
+        let tick = self.granularity.as_nanos();
+        if tick == 0 { rtt.as_secs_f64() } else { (rtt.as_nanos().div_ceil(tick) * tick) as f64 / 1e9 }
+    }
 }
 
-/// The smoothed round-trip time, its variance and the timeout that follows.
+/// The smoothed round-trip time, its variance and the timeout that follows. The rules, which connections share, are an
+/// argument: each connection's own memory is small.
 #[derive(Debug, Clone)]
 pub struct RttEstimator {
-    rules: RttRules,
     /// In seconds; `None` before the first sample.
     smoothed: Option<f64>,
     variance: f64,
@@ -84,23 +90,15 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// No sample yet.
-    pub fn new(rules: RttRules) -> Self {
-        Self {
-            rules,
-            smoothed: None,
-            variance: 0.0,
-            min: None,
-            latest: Duration::ZERO,
-            backoff: 0,
-            rto: rules.initial_rto,
-        }
+    pub fn new(rules: &RttRules) -> Self {
+        Self { smoothed: None, variance: 0.0, min: None, latest: Duration::ZERO, backoff: 0, rto: rules.initial_rto }
     }
 
     /// A segment's round trip took `rtt`: updates the estimate (section 2 of RFC 6298) and ends any backoff.
-    pub fn sample(&mut self, rtt: Duration) {
+    pub fn sample(&mut self, rules: &RttRules, rtt: Duration) {
         self.latest = rtt;
         self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
-        let rtt = self.in_ticks(rtt);
+        let rtt = rules.in_ticks(rtt);
         match self.smoothed {
             None => {
                 self.smoothed = Some(rtt);
@@ -112,23 +110,18 @@ impl RttEstimator {
             }
         }
         self.backoff = 0;
-        self.update_rto();
+        self.update_rto(rules);
     }
 
-    fn in_ticks(&self, rtt: Duration) -> f64 {
-        let tick = self.rules.granularity.as_nanos();
-        if tick == 0 { rtt.as_secs_f64() } else { (rtt.as_nanos().div_ceil(tick) * tick) as f64 / 1e9 }
-    }
-
-    fn update_rto(&mut self) {
+    fn update_rto(&mut self, rules: &RttRules) {
         let Some(smoothed) = self.smoothed else { return };
-        let term = Duration::from_secs_f64(4.0 * self.variance).max(self.rules.granularity);
+        let term = Duration::from_secs_f64(4.0 * self.variance).max(rules.granularity);
         let smoothed = Duration::from_secs_f64(smoothed);
-        self.rto = match self.rules.min_rto {
+        self.rto = match rules.min_rto {
             MinRto::Total(least) => (smoothed + term).max(least),
             MinRto::VarianceTerm(least) => smoothed + term.max(least),
         }
-        .min(self.rules.max_rto);
+        .min(rules.max_rto);
     }
 
     /// The timer expired: twice the timeout from now on.
@@ -155,8 +148,8 @@ impl RttEstimator {
     }
 
     /// The timeout, backed off.
-    pub fn rto(&self) -> Duration {
-        (self.rto * (1 << self.backoff)).min(self.rules.max_rto)
+    pub fn rto(&self, rules: &RttRules) -> Duration {
+        (self.rto * (1 << self.backoff)).min(rules.max_rto)
     }
 
     /// The smoothed round-trip time; zero before the first sample.
@@ -178,11 +171,6 @@ impl RttEstimator {
     pub fn latest(&self) -> Duration {
         self.latest
     }
-
-    /// The constants.
-    pub fn rules(&self) -> &RttRules {
-        &self.rules
-    }
 }
 
 #[cfg(test)]
@@ -190,11 +178,11 @@ mod tests {
     use super::*;
 
     fn rtos(rules: RttRules, samples: usize) -> Vec<f64> {
-        let mut rtt = RttEstimator::new(rules);
+        let mut rtt = RttEstimator::new(&rules);
         (0..samples)
             .map(|_| {
-                rtt.sample(Duration::from_millis(550));
-                rtt.rto().as_secs_f64()
+                rtt.sample(&rules, Duration::from_millis(550));
+                rtt.rto(&rules).as_secs_f64()
             })
             .collect()
     }
@@ -221,16 +209,17 @@ mod tests {
 
     #[test]
     fn the_timeout_doubles_up_to_its_limit_and_a_sample_ends_that() {
-        let mut rtt = RttEstimator::new(RttRules::rfc());
+        let rules = RttRules::rfc();
+        let mut rtt = RttEstimator::new(&rules);
         rtt.back_off();
-        assert_eq!(rtt.rto(), Duration::from_secs(2));
+        assert_eq!(rtt.rto(&rules), Duration::from_secs(2));
         rtt.back_off();
-        assert_eq!(rtt.rto(), Duration::from_secs(4));
+        assert_eq!(rtt.rto(&rules), Duration::from_secs(4));
         for _ in 0..40 {
             rtt.back_off();
         }
-        assert_eq!(rtt.rto(), Duration::from_secs(60));
-        rtt.sample(Duration::from_millis(550));
-        assert_eq!(rtt.rto(), Duration::from_millis(1650));
+        assert_eq!(rtt.rto(&rules), Duration::from_secs(60));
+        rtt.sample(&rules, Duration::from_millis(550));
+        assert_eq!(rtt.rto(&rules), Duration::from_millis(1650));
     }
 }

@@ -187,6 +187,9 @@ impl Scoreboard {
 
     /// The end of the highest selectively acknowledged range.
     pub fn highest_sacked(&self) -> u64 {
+        if self.sacked_bytes == 0 {
+            return self.una;
+        }
         self.sacked.last().map_or(self.una, |range| range.end)
     }
 
@@ -278,7 +281,7 @@ impl Scoreboard {
             return;
         }
         change.acked = ack - self.una;
-        let highest = self.highest_sacked();
+        let (highest, had_sacked) = (self.highest_sacked(), self.sacked_bytes > 0);
         while let Some(record) = self.records.front_mut() {
             if record.seq >= ack {
                 break;
@@ -293,7 +296,7 @@ impl Scoreboard {
             let Some(record) = self.records.pop_front() else { break };
             self.take_out(now, &record, highest, change);
         }
-        if !self.sacked.is_empty() {
+        if had_sacked {
             self.sacked.remove(self.una..ack);
         }
         self.una = ack;

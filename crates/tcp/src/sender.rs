@@ -82,13 +82,6 @@ pub(crate) enum Outgoing {
     WindowProbe { seq: u64 },
 }
 
-impl Outgoing {
-    /// Whether it carries data, or a FIN.
-    pub(crate) fn is_data(&self) -> bool {
-        matches!(self, Outgoing::Data { .. })
-    }
-}
-
 impl Sender {
     pub(crate) fn new(config: &Arc<Config>) -> Self {
         Self {
@@ -170,7 +163,7 @@ impl Sender {
         self.is_settled = false;
         self.last_sent_at = now;
         if let Some(rtt) = rtt {
-            self.out.rtt.sample(rtt);
+            self.out.rtt.sample(&self.out.config.rtt, rtt);
         }
         if syn_was_lost && !self.config().bare {
             self.out.window.cwnd = 1.0;
@@ -314,14 +307,14 @@ impl Sender {
                 _ => return None,
             },
         };
-        self.out.rtt.sample(sample);
+        self.out.rtt.sample(&self.out.config.rtt, sample);
         let newest = change.newest.filter(|newest| !newest.is_retransmitted && !change.acked_retransmission);
         Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
     }
 
     /// Starts the retransmission timer anew, or stops it while nothing is outstanding.
     fn set_timeout(&mut self, now: Instant) {
-        self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rtt.rto());
+        self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rto());
     }
 
     /// When something is to be done though no segment comes.
@@ -441,7 +434,7 @@ impl Sender {
 
     /// After an idle time longer than the timeout, what the window knew of the path is old (RFC 5681, section 4.1).
     fn restart_after_idle(&mut self, now: Instant) {
-        let (idle, rto) = (now.since(self.last_sent_at), self.out.rtt.rto());
+        let (idle, rto) = (now.since(self.last_sent_at), self.out.rto());
         if idle <= rto || self.counters.data_segments == 0 {
             return;
         }
@@ -511,7 +504,7 @@ impl Sender {
     fn on_nothing_to_send(&mut self, now: Instant) {
         let nxt = self.out.board.nxt();
         if nxt < self.last() && self.out.board.is_empty() && self.persist.is_none() {
-            let wait = self.out.rtt.rto();
+            let wait = self.out.rto();
             self.persist = Some(Persist { at: now + wait, wait, is_due: false });
         }
         self.is_window_limited = false;

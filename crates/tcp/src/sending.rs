@@ -169,7 +169,7 @@ impl Sending {
                 flight: sender.out.board.flight(),
                 srtt: sender.out.rtt.srtt(),
                 min_rtt: sender.out.rtt.min_rtt(),
-                rto: sender.out.rtt.rto(),
+                rto: sender.out.rto(),
                 state: sender.recovery.state(),
                 phase: sender.out.control.phase(&sender.out.window),
                 acknowledged: sender.acknowledged(),

@@ -199,7 +199,7 @@ impl Rack {
                 (false, Profile::Linux) => srtt * 2 + Duration::from_millis(2),
                 (false, _) => srtt * 2,
             };
-            now + wait.min(out.rtt.rto())
+            now + wait.min(out.rto())
         });
     }
 }
