@@ -93,7 +93,7 @@ fn growth(path: &LossyPath) -> f64 {
 }
 
 /// The window at the end of slow start without a receiver's: `E[Wss]`.
-fn reached_window(path: &LossyPath, initial: f64, segments: f64) -> f64 {
+pub(crate) fn reached_window(path: &LossyPath, initial: f64, segments: f64) -> f64 {
     let growth = growth(path);
     segments * (growth - 1.0) / growth + initial / growth
 }

@@ -1,12 +1,18 @@
 //! One transfer over one link: how long it takes, and what limits it.
 //!
 //! The time is put together from parts, each of which one limit answers for: round trips, slow start until the first loss
-//! (Kruse's cycles over Cardwell's number of segments), that loss, and the rest at the least of the rates that line,
-//! window, losses and queue allow. The limit with the longest part binds.
+//! (Kruse's cycles over Cardwell's number of segments), that loss, and the rest at what line, window, losses and queue
+//! allow, on the way to the mean window of a long transfer. The limit with the longest part binds.
+//!
+//! Windows are taken to grow by bytes acknowledged, not by acknowledgements (RFC 3465, as Linux does), so that delayed
+//! acknowledgements do not slow them down.
 
+mod after_loss;
 mod table;
 
 pub use table::{Row, table};
+
+use after_loss::Relaxing;
 
 use crate::cardwell;
 use crate::cubic;
@@ -187,22 +193,37 @@ pub fn predict(link: &Link, transfer: &Transfer) -> Result<Prediction, Invalid> 
     let mss = transfer.mss.as_u64() as f64;
     let data = transfer.size.as_u64() as f64 / mss;
     let slow = slow_start(link, transfer, data)?;
-    let rest_bytes = (data - slow.segments).max(0.0) * mss;
+    let rest = (data - slow.segments).max(0.0);
     let (steady, limit) = bounds.least();
     let (before_losses, base) = bounds.line_or_window();
     let at_base = slow.segments * mss / before_losses;
-    let rest = rest_bytes / steady;
     let rtt = link.rtt.as_secs_f64();
     let mut parts = vec![
         (Limit::RoundTrips, (transfer.direction.rounds_before_data() + 0.5) * rtt),
         (Limit::SlowStart, (slow.time_s - at_base).max(0.0)),
         (base, at_base.min(slow.time_s)),
         (Limit::Loss, slow.first_loss_s),
+        (Limit::Queue, 0.0),
     ];
-    match parts.iter_mut().find(|(part, _)| *part == limit) {
-        Some(part) => part.1 += rest,
-        None => parts.push((limit, rest)),
-    }
+    let (limit_s, base_s) = match transfer.control.beta() {
+        Some(beta) if bounds.loss.is_finite() && limit != Limit::Queue => {
+            let segments = |bytes_per_second: f64| bytes_per_second * rtt / mss;
+            let relaxing = Relaxing {
+                from: (beta * slow.window).max(1.0),
+                to: segments(bounds.loss),
+                full: segments(before_losses),
+                rate: link.loss.as_f64() * (1.0 - beta * beta),
+                rtt_s: rtt,
+            };
+            let (full_s, below_s) = relaxing.time_s(rest);
+            parts[3].1 += below_s;
+            (0.0, full_s)
+        }
+        _ if limit == Limit::Queue => (rest * mss / steady, 0.0),
+        _ => (0.0, rest * mss / before_losses),
+    };
+    parts[2].1 += base_s;
+    parts[4].1 += limit_s;
     parts.retain(|part| part.1 > 0.0);
     let time_s: f64 = parts.iter().map(|part| part.1).sum();
     let longest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -292,7 +313,7 @@ impl Bounds {
 
 /// What losses leave of a long transfer; nothing where there are none or they do not matter.
 fn loss_bound(link: &Link, transfer: &Transfer) -> Result<Option<Estimate<Rate>>, Invalid> {
-    let path = LossyPath { window: None, ..lossy_path(link, transfer) };
+    let path = LossyPath { ack_every: 1, window: None, ..lossy_path(link, transfer) };
     if link.loss == Probability::ZERO {
         return Ok(None);
     }
@@ -312,15 +333,15 @@ struct BeforeLoss {
     segments: f64,
     time_s: f64,
     first_loss_s: f64,
+    /// Where the window has come to, in segments.
+    window: f64,
 }
 
 fn slow_start(link: &Link, transfer: &Transfer, data: f64) -> Result<BeforeLoss, Invalid> {
-    let path = lossy_path(link, transfer);
+    let path = LossyPath { ack_every: 1, ..lossy_path(link, transfer) };
     let rho = (link.rtt.as_secs_f64() / HYBLA_RTT.as_secs_f64()).max(1.0);
-    let (initial, growth) = match transfer.control {
-        Control::Hybla => (transfer.initial_window * rho, 2f64.powf(rho.min(500.0))),
-        _ => (transfer.initial_window, 2.0),
-    };
+    let initial = transfer.initial_window;
+    let growth = if transfer.control == Control::Hybla { 2f64.powf(rho.min(500.0)) } else { 2.0 };
     let from = cardwell::Transfer { segments: data, initial, delayed_ack: Duration::ZERO, handshake: None };
     let latency = cardwell::latency(&path, &from)?.value;
     // A window that has grown to what link and queue hold has sent twice as much, and overflows them.
@@ -335,7 +356,9 @@ fn slow_start(link: &Link, transfer: &Transfer, data: f64) -> Result<BeforeLoss,
     let window = transfer.window.unwrap_or(Bytes::new(1 << 50));
     let start = Start { initial, growth, handshake: false };
     let run = channel(link, transfer).slow_start(window, size, start, Reading::Cycles(End::SenderDone))?;
-    Ok(BeforeLoss { segments, time_s: run.time.as_secs_f64(), first_loss_s })
+    let most = path.window.unwrap_or(f64::INFINITY).min(room(link, transfer).unwrap_or(f64::INFINITY));
+    let window = cardwell::reached_window(&path, initial, segments).min(most);
+    Ok(BeforeLoss { segments, time_s: run.time.as_secs_f64(), first_loss_s, window })
 }
 
 /// What link and queue hold, in segments, if the window may outgrow that.
@@ -349,9 +372,18 @@ fn room(link: &Link, transfer: &Transfer) -> Option<f64> {
 /// Why the prediction may be wrong.
 fn doubt(link: &Link, transfer: &Transfer, bounds: &Bounds, data: f64) -> Option<String> {
     let mut doubts: Vec<_> = bounds.loss_doubt.iter().cloned().collect();
+    if transfer.control == Control::Hybla && link.loss > Probability::ZERO {
+        doubts.push(
+            "each recovery of Hybla lasts a real round trip, which the model of its reference leaves out".to_owned(),
+        );
+    }
     let reached = cardwell::slow_start_segments(link.loss.as_f64(), data) / 2.0;
-    if transfer.control.beta().is_some() && room(link, transfer).is_some_and(|room| reached > room) {
-        doubts.push("slow start overflows the queue, and what that costs is not modelled".to_owned());
+    let overflows = bounds.queue < bounds.line && room(link, transfer).is_some_and(|room| reached > room);
+    if overflows {
+        doubts.push("slow start overflows a short queue, and what that costs is not modelled".to_owned());
+    }
+    if transfer.control == Control::Bbr {
+        doubts.push("BBR has no closed form: it is taken to fill window and line, whatever is lost".to_owned());
     }
     (!doubts.is_empty()).then(|| doubts.join("; "))
 }

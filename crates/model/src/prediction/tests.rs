@@ -36,6 +36,7 @@ fn the_limit_that_binds_is_named() {
     assert_eq!(of(&link(), &window(65_535)).binding, Limit::Window);
     assert_eq!(of(&link(), &window(2_000_000)).binding, Limit::LineRate);
     assert_eq!(of(&lossy(1e-3), &transfer(10_000_000)).binding, Limit::Loss);
+    assert_eq!(of(&lossy(1e-3), &transfer(10_000_000)).steady.1, Limit::Loss);
     let short = Link { queue: Some(Bytes::new(15_000)), ..link() };
     assert_eq!(of(&short, &transfer(100_000_000)).binding, Limit::Queue);
 }
@@ -67,7 +68,7 @@ fn one_window_of_data_takes_a_handshake_and_its_way() {
 fn losses_hurt_reno_most_and_bbr_hardly() {
     let seconds = |control| of(&lossy(1e-3), &Transfer { control, ..transfer(10_000_000) }).time.value.as_secs_f64();
     let [reno, cubic, hybla, bbr] = [Control::Reno, Control::Cubic, Control::Hybla, Control::Bbr].map(seconds);
-    assert!(reno > 2.0 * cubic && cubic > bbr && hybla < cubic, "{reno} {cubic} {hybla} {bbr}");
+    assert!(reno > 1.5 * cubic && cubic > bbr && hybla < cubic, "{reno} {cubic} {hybla} {bbr}");
 }
 
 #[test]
@@ -87,9 +88,12 @@ fn what_means_nothing_is_refused() {
 fn outside_its_range_it_says_so() {
     assert!(of(&link(), &transfer(1_000_000)).time.is_valid());
     assert!(!of(&lossy(0.4), &transfer(1_000_000)).time.is_valid());
-    let overflowing = Link { queue: Some(Bytes::new(412_500)), ..link() };
+    let overflowing = Link { queue: Some(Bytes::new(100_000)), ..link() };
     assert!(of(&overflowing, &transfer(10_000_000)).time.doubt.unwrap().contains("queue"));
-    assert!(of(&overflowing, &Transfer { window: Some(Bytes::new(412_500)), ..transfer(10_000_000) }).time.is_valid());
+    assert!(of(&Link { queue: Some(Bytes::new(412_500)), ..link() }, &transfer(10_000_000)).time.is_valid());
+    assert!(!of(&link(), &Transfer { control: Control::Bbr, ..transfer(1_000_000) }).time.is_valid());
+    let within = Transfer { window: Some(Bytes::new(412_500)), ..transfer(10_000_000) };
+    assert!(of(&overflowing, &within).time.is_valid());
 }
 
 #[test]
@@ -104,6 +108,33 @@ fn the_table_has_every_model_and_a_reason_for_each_that_does_not_hold() {
     assert!(row(&lossy, "Mathis").doubt.unwrap().contains("line rate"));
     assert!(row(&lossy, "Kruse, slow start").doubt.unwrap().contains("losses"));
     assert!(table(&link(), &transfer(1), 0).is_err());
+}
+
+/// Means of four to eight runs of `bentpipe simulate` (profile rfc) at 6 Mbit/s, 550 ms, a queue of one product; seconds.
+#[test]
+fn simulations_are_not_far() {
+    const WINDOW: Option<Bytes> = Some(Bytes::new(65_535));
+    for (control, size, loss, window, simulated, tolerance) in [
+        (Control::Reno, 100_000, 0.0, None, 2.155, 0.07),
+        (Control::Cubic, 1_000_000, 0.0, None, 4.355, 0.01),
+        (Control::Hybla, 1_000_000, 0.0, None, 2.719, 0.01),
+        (Control::Cubic, 1_000_000, 0.0, WINDOW, 9.762, 0.01),
+        (Control::Reno, 10_000_000, 0.0, None, 16.790, 0.01),
+        (Control::Reno, 10_000_000, 0.0, WINDOW, 87.162, 0.02),
+        (Control::Cubic, 1_000_000, 1e-3, None, 4.539, 0.10),
+        (Control::Reno, 10_000_000, 1e-3, None, 47.227, 0.15),
+        (Control::Cubic, 10_000_000, 1e-3, None, 20.982, 0.10),
+        (Control::Reno, 10_000_000, 1e-2, None, 333.560, 0.10),
+        (Control::Cubic, 10_000_000, 1e-3, WINDOW, 93.000, 0.10),
+    ] {
+        let link = Link { queue: Some(Bytes::new(412_500)), ..lossy(loss) };
+        let transfer = Transfer { control, window, ack_every: 2, rto: Duration::from_secs(1), ..transfer(size) };
+        let predicted = of(&link, &transfer).time.value.as_secs_f64();
+        assert!(
+            (predicted / simulated - 1.0).abs() < tolerance,
+            "{control:?} {size} {loss}: {predicted}, not {simulated}"
+        );
+    }
 }
 
 proptest! {
