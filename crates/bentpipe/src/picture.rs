@@ -4,28 +4,39 @@ use crate::curves::Curve;
 use crate::output::Failure;
 use results::chart::{Axis, Chart, Series, Style};
 
-/// An HTML page: what was done, the command that does it again, the table and the curves.
-///
-/// # Errors
-/// If the picture cannot be drawn.
-pub fn page(title: &str, command: &str, table: &str, curves: &[Curve]) -> Result<String, Failure> {
-    let picture = svg(curves)?;
-    let (title, command, table) = (escape(title), escape(command), escape(table));
-    Ok(format!(
+/// What a page shows.
+pub struct Page<'a> {
+    /// Its heading.
+    pub title: &'a str,
+    /// The picture, as SVG.
+    pub picture: &'a str,
+    /// A table below it.
+    pub table: &'a str,
+    /// How to read it.
+    pub note: &'a str,
+    /// What makes it again.
+    pub command: &'a str,
+}
+
+/// An HTML page in one file.
+pub fn page(page: &Page<'_>) -> String {
+    let [title, command, table, note] = [page.title, page.command, page.table, page.note].map(escape);
+    let picture = page.picture;
+    format!(
         r#"<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>bentpipe: {title}</title>
-<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }} svg {{ width: 100%; height: auto }}</style>
+<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }} svg {{ width: 100%; height: auto }} pre {{ overflow-x: auto }}</style>
 <h1>{title}</h1>
 {picture}
 <pre>{table}</pre>
-<p>Time counts from the client's connect() to the receiver's last byte. Measured by</p>
+<p>{note}</p>
 <pre>{command}</pre>
 </html>
 "#
-    ))
+    )
 }
 
 fn escape(text: &str) -> String {
@@ -60,8 +71,11 @@ mod tests {
             Curve { name: "bentpipe".into(), points: vec![(0.5, 0.0), (1.0, 5.8)] },
             Curve { name: "cubic".into(), points: vec![(0.5, 0.1), (4.0, 1.0)] },
         ];
-        let page = page("a < b", "bentpipe demo", "| table |", &curves).unwrap();
-        for expected in ["<svg", "bentpipe", "cubic", "a &lt; b", "| table |"] {
+        let picture = svg(&curves).unwrap();
+        let parts =
+            Page { title: "a < b", picture: &picture, table: "| table |", note: "a note", command: "bentpipe demo" };
+        let page = page(&parts);
+        for expected in ["<svg", "bentpipe", "cubic", "a &lt; b", "| table |", "a note"] {
             assert!(page.contains(expected), "{expected}");
         }
         assert!(page.matches("<polyline").count() >= 2);

@@ -162,7 +162,7 @@ impl Experiment {
     /// Least time in which all of it can cross the link.
     pub fn limit(&self) -> Duration {
         let LinkParameters { rate, rtt, loss, .. } = self.link;
-        measure::limit(self.workload.direction, self.total(), rate, rtt, loss)
+        model::limit::time(self.workload.direction.rounds(), self.total(), rate, rtt, loss)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::curves::{self, Curve};
 use crate::output::{Failure, Output};
-use crate::picture;
+use crate::picture::{self, Page};
 use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
@@ -423,7 +423,13 @@ impl Report {
     }
 
     fn page(&self) -> Result<String, Failure> {
-        picture::page(&self.title(), &self.command, &self.table().to_string(), &self.curves())
+        Ok(picture::page(&Page {
+            title: &self.title(),
+            picture: &picture::svg(&self.curves())?,
+            table: &self.table().to_string(),
+            note: "Time counts from the client's connect() to the receiver's last byte. Measured by",
+            command: &self.command,
+        }))
     }
 
     fn table(&self) -> Table {

@@ -9,6 +9,7 @@ mod initial_window;
 mod keygen;
 mod lab;
 mod papers;
+mod predict;
 mod receive;
 mod send;
 mod simulate;
@@ -21,6 +22,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   bentpipe demo                                 see what it does
   bentpipe COMMAND --help                       what a command does, with examples
+  bentpipe predict --rate 6Mbit/s --rtt 550ms   what a link allows TCP, by formula
   bentpipe simulate scenarios/geo-bulk.toml     TCP variants over a satellite, in virtual time
   bentpipe emulate --between veth0 veth1        a geostationary link between two interfaces
   bentpipe receive --listen 127.0.0.1:7000      in one terminal,
@@ -37,6 +39,7 @@ pub enum Command {
     Simulate(simulate::Args),
     Lab(lab::Args),
     Papers(papers::Args),
+    Predict(predict::Args),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -55,6 +58,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Simulate(args) => simulate::run(args, output),
         Command::Lab(args) => lab::run(args, output),
         Command::Papers(args) => papers::run(args, output),
+        Command::Predict(args) => predict::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

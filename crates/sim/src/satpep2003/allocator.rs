@@ -67,7 +67,7 @@ impl Division {
 
     /// Equation (2) for one of `n` connections with packets of `packet` bytes.
     fn most(&self, n: usize, packet: f64) -> f64 {
-        ((1.0 + self.headroom) / n as f64 * self.product() / packet).max(1.0)
+        model::satpep::greatest_window(self.product(), self.headroom, n, packet)
     }
 }
 
@@ -279,7 +279,7 @@ impl Allocator {
             let increment = if available < 0.0 {
                 available / packet * window / sum
             } else {
-                equation_1(even, packet, window, sum, n) + (available - even) / (n as f64 * packet)
+                model::satpep::increment(even, packet, window, sum, n) + (available - even) / (n as f64 * packet)
             };
             let towards_mean = self.division.kappa * (held / n as f64 / packet - window);
             connection.window = (window + increment + towards_mean).clamp(1.0, self.division.most(n, packet));
@@ -289,13 +289,6 @@ impl Allocator {
             self.given.push_back((now, given));
         }
     }
-}
-
-/// Equation (1): by how many segments the window grows of one of `n` connections whose windows sum to `sum` segments, where
-/// `available` bytes are shared out.
-fn equation_1(available: f64, packet: f64, window: f64, sum: f64, n: usize) -> f64 {
-    let n = n as f64;
-    available / packet * (2.0 * sum - n * window) / (n * sum)
 }
 
 #[cfg(test)]
@@ -339,29 +332,6 @@ mod tests {
     fn assert_close(found: &[f64], expected: &[f64], tolerance: f64) {
         let is_close = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() <= tolerance);
         assert!(is_close && found.len() == expected.len(), "{found:?}, not {expected:?}");
-    }
-
-    #[test]
-    fn equation_1_shares_out_exactly_what_is_available() {
-        for (available, packets, windows, expected) in [
-            (412_500.0, [1500.0, 1500.0, 0.0], [10.0, 90.0, 0.0], vec![247.5, 27.5]),
-            (300_000.0, [1500.0; 3], [10.0, 20.0, 170.0], vec![123.3333, 113.3333, -36.6667]),
-            (300_000.0, [1460.0, 536.0, 1460.0], [10.0, 20.0, 170.0], vec![126.7123, 317.1642, -37.6712]),
-        ] {
-            let n = expected.len();
-            let sum: f64 = windows[..n].iter().sum();
-            let found: Vec<f64> = (0..n).map(|k| equation_1(available, packets[k], windows[k], sum, n)).collect();
-            assert_close(&found, &expected, 1e-4);
-            let shared: f64 = found.iter().zip(packets).map(|(increment, packet)| increment * packet).sum();
-            assert!((shared - available).abs() < 1e-6, "{shared}");
-        }
-    }
-
-    #[test]
-    fn equation_2_is_an_equal_part_of_the_product_and_the_headroom() {
-        for (n, most) in [(1, 550.0), (21, 26.190)] {
-            assert!((division().most(n, 1500.0) - most).abs() < 1e-3);
-        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod traffic;
 pub use fault::Faults;
 pub use resolve::Scenario;
 pub use schema::{json_schema, reference};
+pub use text::QueueSize;
 
 use change::Change;
 use check::Schema;

@@ -153,9 +153,9 @@ form!(
     pattern!("(segments|(k|M|G|Ki|Mi|Gi)?B)"), window
 );
 
-/// The size of a queue as written.
+/// The size of a queue as written: `100packets`, `320KiB`, `1BDP` or `unlimited`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum QueueSize {
+pub enum QueueSize {
     /// At most so many packets.
     Packets(u64),
     /// At most so many bytes.
@@ -171,6 +171,13 @@ pub(super) enum QueueSize {
 pub(super) enum WindowSize {
     Bytes(Bytes),
     Segments(u32),
+}
+
+impl FromStr for QueueSize {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        queue(text)
+    }
 }
 
 fn queue(text: &str) -> Result<QueueSize, String> {

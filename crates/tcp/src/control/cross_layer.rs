@@ -3,7 +3,8 @@
 
 use super::{Ack, Control, ControlKind, Loss, Start, Window};
 use crate::config::{Capacity, Config};
-use units::{Duration, Instant, Rate};
+use model::cross_layer::LEAST;
+use units::{Bytes, Duration, Instant, Rate};
 
 /// A window computed from the capacity.
 pub(crate) const KIND: ControlKind = ControlKind {
@@ -12,8 +13,7 @@ pub(crate) const KIND: ControlKind = ControlKind {
     new: |config| Box::new(CrossLayer::new(config)),
 };
 
-/// `cwnd = RTT R / (8 (1 + K) S N)`: capacity `R` in bits per second, payload `S`, `K` bytes of headers for each of
-/// payload, `N` connections. The round-trip time is the smallest one: a smoothed one would grow with the queue that the
+/// The window of [`model::cross_layer`], for the smallest round-trip time: a smoothed one would grow with the queue that the
 /// window makes, without bound. A larger window fills over one round trip, because segments leave at the share's rate; a
 /// smaller one holds at once for new data. A loss changes nothing.
 #[derive(Debug)]
@@ -25,9 +25,6 @@ pub(crate) struct CrossLayer {
 }
 
 impl CrossLayer {
-    /// The least window.
-    const LEAST: f64 = 2.0;
-
     pub(crate) fn new(config: &Config) -> Self {
         Self { header_share: config.tuning.header_share, capacity: config.capacity, mss: config.mss }
     }
@@ -35,14 +32,13 @@ impl CrossLayer {
     /// Payload bytes per second of this connection.
     fn share(&self) -> Option<f64> {
         let capacity = self.capacity?;
-        let connections = f64::from(capacity.connections.max(1));
-        Some(capacity.rate.as_bps() as f64 / (8.0 * (1.0 + self.header_share) * connections))
+        Some(model::cross_layer::share(capacity.rate, self.header_share, capacity.connections))
     }
 
     fn segments(&self) -> f64 {
-        let rtt = self.capacity.map_or(0.0, |capacity| capacity.rtt.as_secs_f64());
-        let bytes = self.share().unwrap_or(0.0) * rtt;
-        (bytes / f64::from(self.mss)).floor().max(Self::LEAST)
+        self.capacity.map_or(LEAST, |Capacity { rate, rtt, connections }| {
+            model::cross_layer::segments(rate, rtt, self.header_share, Bytes::new(self.mss.into()), connections)
+        })
     }
 
     fn measured(&mut self, rtt: Duration) {
@@ -69,7 +65,7 @@ impl Control for CrossLayer {
 
     /// Two segments, until the next acknowledgement.
     fn on_timeout(&mut self, _timeout: &Loss, window: &mut Window) {
-        window.cwnd = Self::LEAST;
+        window.cwnd = LEAST;
     }
 
     fn on_cross_layer(&mut self, _now: Instant, capacity: Rate, connections: u32, window: &mut Window) {
