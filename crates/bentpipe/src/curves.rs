@@ -23,12 +23,12 @@ pub type Label = fn(f64) -> String;
 pub fn draw(curves: &[Curve], height: f64) -> String {
     let end = curves.iter().filter_map(|curve| curve.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let labels: [Label; 2] = [|seconds| format!("{seconds:.1} s"), |rate| format!("{rate:.1} Mbit/s")];
-    curves.iter().map(|curve| plot(curve, 0.0..end, height, Shape::Steps, labels)).collect()
+    curves.iter().map(|curve| plot(curve, 0.0..end, height, |points| Shape::Steps(points), labels)).collect()
 }
 
 /// Draws one curve over `range`, joined, from zero to `height`.
 pub fn line(curve: &Curve, range: Range<f64>, height: f64, labels: [Label; 2]) -> String {
-    plot(curve, range, height, Shape::Lines, labels)
+    plot(curve, range, height, |points| Shape::Lines(points), labels)
 }
 
 fn plot(

@@ -50,9 +50,12 @@ pub fn run(args: &Args, sweep: &Sweep, output: &Output) -> Result<(), Failure> {
     let command = command();
     let title = title(args, sweep)?;
     if let Some(file) = &args.out {
-        let chart = chart(args, sweep, &points, log, &title, &command).svg().map_err(Failure::failed)?;
+        let is_svg = file.extension().is_some_and(|extension| extension == "svg");
+        // A page has its title above.
+        let chart = chart(args, sweep, &points, log, if is_svg { &title } else { "" }, &command);
+        let chart = chart.svg().map_err(Failure::failed)?;
         let table = bindings(sweep, &points).to_string();
-        let drawn = if file.extension().is_some_and(|extension| extension == "svg") {
+        let drawn = if is_svg {
             chart
         } else {
             let note = "Time counts from connect() to the receiver's last byte. Predicted by";
@@ -101,8 +104,8 @@ fn title(args: &Args, sweep: &Sweep) -> Result<String, Failure> {
     let mut parts: Vec<String> = Vec::new();
     for (name, text) in [
         ("size", transfer.size.to_string()),
-        ("rate", format!("over {}", link.rate)),
-        ("rtt", link.rtt.to_string()),
+        ("rate", link.rate.to_string()),
+        ("rtt", format!("{} round trip", link.rtt)),
         ("loss", format!("loss {}", link.loss)),
     ] {
         if name != sweep.parameter.name {
@@ -202,9 +205,10 @@ fn ranges(points: &[Point]) -> Vec<(f64, f64, Limit)> {
 }
 
 fn binding_sentence(sweep: &Sweep, points: &[Point]) -> String {
-    let parts: Vec<_> = ranges(points).into_iter().map(|(from, to, limit)| {
+    let part = |(from, to, limit): (f64, f64, Limit)| {
         format!("{limit} ({} to {})", short(from / sweep.parameter.unit), short(to / sweep.parameter.unit))
-    });
+    };
+    let parts: Vec<_> = ranges(points).into_iter().map(part).collect();
     format!("What binds along {}: {}", sweep.parameter.label, parts.join(", "))
 }
 
