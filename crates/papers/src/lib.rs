@@ -32,7 +32,7 @@
 //!         name = "table-1"
 //!         title = "Table 1: transmission time against the loss rate"
 //!         unit = "s"
-//!         entries = [{ key = "loss=0", printed = 2.3 }]
+//!         entries = [{ key = "loss=0", printed = 2.4 }]
 //!         "#
 //!     }
 //!

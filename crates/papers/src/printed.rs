@@ -20,7 +20,7 @@
 //!
 //! let error = papers::printed::parse(&text.replace("printed = 4.42", "printd = 4.42"), "printed.toml");
 //! let error = error.expect_err("a fault").to_string();
-//! assert!(error.starts_with("printed.toml:8:24: item.0.entries.0.printd: unknown field `printd`"), "{error}");
+//! assert!(error.starts_with("printed.toml:8:22: item.0.entries.0.printd: unknown field `printd`"), "{error}");
 //! ```
 
 use crate::Error;

@@ -65,7 +65,7 @@ impl Study for Marchese {
 
 const CHOICES: &str = "Not printed, and the same for all tables: a round-trip time of 0.535 s besides the time of transmission, \
                        segments of 1024 bytes, and a clock that runs from the established connection to the sender's last \
-                       acknowledgement (item `readings` says why). The window is half the buffer, as Linux 2.2 advertises it.";
+                       acknowledgement (the item readings says why). The window is half the buffer, as Linux 2.2 advertises it.";
 const SEGMENTS: &str = "With 1024-byte segments, half of 64 kB is 32 segments, and 100 kB take 8, 7, 6, 5, 5 and 5 round trips: the \
                         printed times. With 1448-byte segments it would be 22, and the times with 6 and 8 a round trip (18 %) \
                         longer than those with 10.";
@@ -73,7 +73,7 @@ const LATE: &str = "With an initial window of 1, every printed time is one round
                     transfers of 2.8 MB lost a round trip at their start, those of 100 kB (table III) did not.";
 const EMULATOR: &str = "Measured with the emulator, the other tables over the satellite. With 256 and 320 kB the window no longer \
                         binds: the line rate would be reached, as in table V, but the emulator gave 77 % of it.";
-const QUEUE: &str = "The router's queue, not printed, holds 100 packets. From 96 to 191 agree with the paper that 384 kB do not \
+const QUEUE: &str = "The router's queue, not printed, holds 100 packets. From 96 to 192 agree with the paper that 384 kB do not \
                      overflow it and 640 kB do.";
 
 /// Without `--full`, transfers that take longer (seconds) are not measured: those of table VII do.
