@@ -170,6 +170,7 @@ impl Connection {
     }
 
     /// A segment of the peer has arrived.
+    #[inline]
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
         if segment.has(Flags::RST) {
             return self.on_reset(segment);
@@ -336,6 +337,7 @@ impl Connection {
     }
 
     /// The next segment to send at `now`.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if self.handshake.has_segment() || self.receiver.is_satpep() {
             let first = self.poll_first(now);

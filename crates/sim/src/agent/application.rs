@@ -10,8 +10,8 @@ use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 #[derive(Debug)]
 pub(crate) enum App {
     Bulk(Bulk),
-    OnOff(Bursts),
-    Web(Web),
+    OnOff(Box<Bursts>),
+    Web(Box<Web>),
 }
 
 /// What an application wants of whoever runs it.
@@ -87,9 +87,9 @@ impl App {
     pub(crate) fn new(application: &Application, mss: u32, random: CounterRandom) -> Self {
         match *application {
             Application::Bulk { size, transfer } => App::Bulk(Bulk::new(size, transfer)),
-            Application::OnOff { rate, on_off } => App::OnOff(Bursts::new(rate, on_off, mss, random)),
+            Application::OnOff { rate, on_off } => App::OnOff(Box::new(Bursts::new(rate, on_off, mss, random))),
             Application::Web { requests, request, response, think } => {
-                App::Web(Web::new(requests, request, response, think, random))
+                App::Web(Box::new(Web::new(requests, request, response, think, random)))
             }
         }
     }
