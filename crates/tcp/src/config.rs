@@ -34,6 +34,8 @@ pub struct Config {
     /// Slow-start threshold at the start, in segments; infinite by default. In the profile `ns2` at most the receiver's
     /// window, which is where ns-2 starts.
     pub initial_ssthresh: f64,
+    /// Segments that the window never exceeds, as Linux's route option `cwnd` sets them; infinite by default.
+    pub max_window: f64,
     /// Segments by which one acknowledgement may open the window in slow start: the L of RFC 3465.
     pub slow_start_limit: f64,
     /// The window grows by acknowledgements rather than by bytes acknowledged (ns-2).
@@ -217,6 +219,7 @@ impl Config {
             control: &crate::control::reno::KIND,
             initial_window: initial_window_rfc6928(mss),
             initial_ssthresh: f64::INFINITY,
+            max_window: f64::INFINITY,
             slow_start_limit: 2.0,
             growth_counts_acks: false,
             grow_when_not_limited: false,

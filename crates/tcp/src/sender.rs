@@ -9,7 +9,7 @@ use crate::rtt::Sampling;
 use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
 use std::sync::Arc;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Data on their way out.
 #[derive(Debug)]
@@ -171,6 +171,19 @@ impl Sender {
         }
         let start = Start { now, mss: self.config().mss, rtt, receive_window: u64::from(window) };
         self.out.control.on_connected(&start, &mut self.out.window);
+        self.limit_window();
+    }
+
+    /// What the network layer says of the link's capacity.
+    pub(crate) fn set_capacity(&mut self, now: Instant, capacity: Rate, connections: u32) {
+        self.out.control.on_cross_layer(now, capacity, connections, &mut self.out.window);
+        self.limit_window();
+        self.is_settled = false;
+    }
+
+    fn limit_window(&mut self) {
+        let most = self.config().max_window;
+        self.out.window.cwnd = self.out.window.cwnd.min(most);
     }
 
     /// An acknowledgement of the peer. Ignores one that acknowledges what was never sent.
@@ -279,10 +292,11 @@ impl Sender {
         let out = &mut self.out;
         out.control.on_ack(ack, &mut out.window);
         let restarts = self.recovery.on_ack(ack, change, out);
+        self.limit_window();
         if !was_recovering && self.recovery.state() == LossState::Recovery {
             self.counters.recoveries += 1;
         }
-        if restarts || out.board.is_empty() {
+        if restarts || self.out.board.is_empty() {
             self.set_timeout(ack.now);
         }
     }
@@ -366,11 +380,6 @@ impl Sender {
             self.set_timeout(now);
         }
         self.unanswered <= self.config().max_expiries
-    }
-
-    /// Something has changed from outside: there may be something to send.
-    pub(crate) fn unsettle(&mut self) {
-        self.is_settled = false;
     }
 
     /// The next segment to leave, if one may.

@@ -147,8 +147,7 @@ impl Sending {
     /// What the network layer says of the link's capacity.
     pub(crate) fn set_capacity(&mut self, now: Instant, capacity: Rate, connections: u32) {
         if let Sending::Usual(sender) = self {
-            sender.out.control.on_cross_layer(now, capacity, connections, &mut sender.out.window);
-            sender.unsettle();
+            sender.set_capacity(now, capacity, connections);
         }
     }
 

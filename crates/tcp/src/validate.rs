@@ -1,6 +1,6 @@
 //! What a configuration must fulfil, and which recoveries and controls mean something together.
 
-use crate::config::Config;
+use crate::config::{Config, Profile};
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +127,10 @@ impl Config {
         let window = self.initial_window;
         check(window >= 1.0 && window.is_finite(), "initial_window", "1 segment or more", window);
         check(self.initial_ssthresh >= 2.0, "initial_ssthresh", "2 segments or more", self.initial_ssthresh);
+        let most = self.max_window;
+        check(most >= 1.0, "max_window", "1 segment or more", most);
+        let is_open = self.profile != Profile::Ns2 || most == f64::INFINITY;
+        check(is_open, "max_window", "infinite in the profile ns2, which has no such limit", most);
         check(self.slow_start_limit >= 1.0, "slow_start_limit", "1 segment or more", self.slow_start_limit);
         check(buffer.share > 0.0 && buffer.share <= 1.0, "receive_buffer.share", "above 0 and at most 1", buffer.share);
         let size = buffer.size.as_u64() as f64;

@@ -224,3 +224,32 @@ fn careful_resume_saves_round_trips_and_retreats_where_the_path_has_become_narro
     let (misled, again) = resumed(saved(550), narrow);
     assert!(again > 0 && misled < 1.5 * plain, "{misled} {plain} {again}");
 }
+
+#[test]
+fn a_largest_window_holds_whatever_the_control_and_bounds_the_rate() {
+    // The path holds 458 packets.
+    let most = 100.0;
+    for control in tcp::control::CONTROLS.iter().filter(|control| control.name != "assigned") {
+        for profile in [Profile::Rfc, Profile::Linux] {
+            let limited = Config { max_window: most, ..config(profile, control.name) };
+            let mut path = path(limited, 550, LossModel::None, 1.0);
+            while path.now < seconds(20.0) {
+                path.step().expect("endless");
+                let window = path.metrics().window.cwnd;
+                assert!(window <= most, "{} {profile:?}: {window} segments", control.name);
+            }
+            let share = run(&mut path, 30.0);
+            let bound = most / 458.0 * PAYLOAD;
+            assert!(share > 0.3 * bound && share < 1.02 * bound, "{} {profile:?}: {share}", control.name);
+        }
+    }
+}
+
+#[test]
+fn a_largest_window_of_no_segment_or_in_ns2_is_refused_by_name() {
+    for (profile, most) in [(Profile::Rfc, 0.5), (Profile::Ns2, 100.0)] {
+        let config = Config { max_window: most, ..Config::new(profile) };
+        let refusal = config.validate().expect_err("a fault").to_string();
+        assert!(refusal.contains("max_window"), "{refusal}");
+    }
+}

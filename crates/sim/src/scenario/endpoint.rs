@@ -147,6 +147,7 @@ impl format::Tcp {
         for (key, window) in [
             ("initial_window", self.initial_window),
             ("initial_ssthresh", self.initial_ssthresh),
+            ("max_window", self.max_window),
             ("send_buffer", self.send_buffer),
             ("receive_buffer", self.receive_buffer),
             ("receive_buffer_max", self.receive_buffer_max),
@@ -159,6 +160,7 @@ impl format::Tcp {
         }
         config.initial_window = self.initial_window.map_or(config.initial_window, segments);
         config.initial_ssthresh = self.initial_ssthresh.map_or(config.initial_ssthresh, segments);
+        config.max_window = self.max_window.map_or(config.max_window, segments);
         config.send_buffer = self.send_buffer.map_or(config.send_buffer, bytes);
         let buffer = &mut config.receive_buffer;
         if let Some(size) = self.receive_buffer.map(bytes) {

@@ -752,6 +752,8 @@ pub(super) struct Tcp {
     /// The connection fails after so many timeouts in a row.
     #[schemars(range(min = 1, max = 1000), extend("default" = 15))]
     pub(super) max_expiries: Option<u32>,
+    /// The congestion window never exceeds this, as with Linux's route option `cwnd`. By default unlimited; not for ns2.
+    pub(super) max_window: Option<Window>,
     /// What an earlier connection learnt of the path (Careful Resume, RFC 9959). By default nothing.
     pub(super) resume: Option<SavedPath>,
     /// What the link layer tells: for the controls that take their window from it.
