@@ -77,10 +77,14 @@
 
 mod context;
 mod error;
+mod evidence;
+mod kim;
 mod marchese;
 pub mod printed;
 pub mod report;
+mod satpep;
 mod study;
+mod sweep;
 pub mod verdict;
 
 pub use context::{Context, Lab, Options, Variants};
@@ -92,7 +96,7 @@ use printed::{Item, Printed};
 use std::collections::BTreeMap;
 
 /// Every study, in the order of reports.
-pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese];
+pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &kim::Kim];
 
 /// What `study` prints.
 ///

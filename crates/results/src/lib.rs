@@ -20,7 +20,7 @@ pub use capture::Capture;
 pub use document::{FlowDocument, LinkDocument, RunDocument};
 pub use error::Error;
 pub use run::{Label, Run};
-pub use summary::{FlowSummary, LinkSummary, Statistic, Summary};
+pub use summary::{FlowSummary, LinkSummary, Statistic, Summary, jain};
 pub use table::{Column, Table, Values};
 pub use tables::{TABLES, tables};
 pub use writer::{Format, TableWriter, Tables};

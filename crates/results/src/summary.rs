@@ -144,7 +144,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Jain's index: 1 if all are equal, 1/n if one has everything; none of fewer than two, or if all are zero.
-fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     let (sum, squares) = (values.iter().sum::<f64>(), values.iter().map(|value| value * value).sum::<f64>());
     (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))

@@ -1,0 +1,213 @@
+//! Figures 2 and 3: one file.
+
+use super::{OURS, SPLIT, loss_back, loss_there, seeds};
+use crate::evidence::{Case, judge, number, ratio};
+use crate::sweep::sweep;
+use crate::{Context, Error, Estimate, Found, Reproduction, Variants, Verdict};
+use results::Run;
+
+/// How figure 2 is drawn.
+#[derive(Debug)]
+pub struct Figure {
+    text: &'static str,
+    file: &'static str,
+    /// Packets are lost on the way back, too.
+    both_ways: bool,
+    /// The round-trip time between the gateways, in seconds.
+    rtt: f64,
+    /// Whether the claims of section 3 that need no comparison are checked here.
+    is_the_papers: bool,
+}
+
+const FILE: &str = include_str!("../../../../scenarios/papers/satpep/file.toml");
+const FILE_NAME: &str = "scenarios/papers/satpep/file.toml";
+
+/// As the paper has it.
+pub const WAY_THERE: Figure = Figure { text: FILE, file: FILE_NAME, both_ways: false, rtt: 0.55, is_the_papers: true };
+/// Acknowledgements are lost, too.
+pub const BOTH_WAYS: Figure = Figure { both_ways: true, is_the_papers: false, ..WAY_THERE };
+/// Acknowledgements return by ground.
+pub const TERRESTRIAL_RETURN: Figure = Figure {
+    text: include_str!("../../../../scenarios/papers/satpep/terrestrial-return.toml"),
+    file: "scenarios/papers/satpep/terrestrial-return.toml",
+    both_ways: false,
+    rtt: 0.305,
+    is_the_papers: false,
+};
+
+/// End to end, by the receiver's window.
+const TCP: [&str; 3] = ["sack-100", "sack-300", "sack-500"];
+/// The one that ratios are to.
+const BEST_TCP: &str = "sack-500";
+const LOSSES: [&str; 7] = ["1e-6", "1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2"];
+const SIZES: [&str; 7] = ["100kB", "200kB", "500kB", "1MB", "2MB", "5MB", "10MB"];
+const CAPACITIES: [&str; 5] = ["2Mbit/s", "4Mbit/s", "6Mbit/s", "8Mbit/s", "10Mbit/s"];
+/// What is not above by more than this is no more than level.
+const MARGIN: f64 = 0.01;
+/// A ratio that rises by less does not rise clearly.
+const CLEARLY: f64 = 1.2;
+
+/// Goodput of some variants at some points.
+struct Grid {
+    variants: Vec<&'static str>,
+    points: Vec<&'static str>,
+    /// What the points are, as in the entries' keys.
+    axis: &'static str,
+    /// For each point the runs of each variant.
+    runs: Vec<Vec<Run>>,
+}
+
+impl Grid {
+    fn run(
+        context: &Context<'_>,
+        (text, file): (&str, &str),
+        variants: &[&'static str],
+        (axis, points): (&'static str, &[&'static str]),
+        settings: impl Fn(&str) -> Vec<String>,
+    ) -> Result<Self, Error> {
+        let mut scenarios = Vec::new();
+        for point in points {
+            let loaded = Variants::load(text, file, &settings(point))?;
+            for variant in variants {
+                scenarios.push(loaded.get(variant)?);
+            }
+        }
+        let runs = sweep(context, &scenarios, context.seeds(seeds(context)))?;
+        Ok(Self { variants: variants.to_vec(), points: points.to_vec(), axis, runs })
+    }
+
+    fn runs(&self, variant: &str, point: usize) -> &[Run] {
+        let at = self.variants.iter().position(|name| *name == variant).unwrap_or(0);
+        &self.runs[point * self.variants.len() + at]
+    }
+
+    /// Mbit/s.
+    fn goodput(&self, variant: &str, point: usize) -> Result<Estimate, Error> {
+        let name = format!("{variant}, {}={}", self.axis, self.points[point]);
+        let one = |run: &Run| {
+            let flow = run.report.flows.first().filter(|flow| flow.complete)?;
+            flow.goodput_bps.map(|bps| bps / 1e6)
+        };
+        let all: Option<Vec<f64>> = self.runs(variant, point).iter().map(one).collect();
+        all.and_then(Estimate::of).ok_or_else(|| Error::failed(format!("{name}: a file did not arrive")))
+    }
+
+    fn all(&self, variant: &str) -> Result<Vec<Estimate>, Error> {
+        (0..self.points.len()).map(|point| self.goodput(variant, point)).collect()
+    }
+
+    fn found(&self, models: impl Fn(&str, usize) -> Option<f64>) -> Result<Vec<Found>, Error> {
+        let mut found = Vec::new();
+        for variant in &self.variants {
+            for (point, name) in self.points.iter().enumerate() {
+                let simulated = Some(self.goodput(variant, point)?);
+                let key = format!("{variant}, {}={name}", self.axis);
+                found.push(Found { simulated, model: models(variant, point), ..Found::new(key) });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Packets that queues dropped in all runs of a variant.
+    fn dropped(&self, variant: &str) -> u64 {
+        let runs = (0..self.points.len()).flat_map(|point| self.runs(variant, point));
+        let links = runs.flat_map(|run| &run.report.links);
+        links.map(|link| link.counters.dropped_queue_full.packets).sum()
+    }
+}
+
+/// Figure 2.
+pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproduction, Error> {
+    let variants = [&TCP[..], &SPLIT[..]].concat();
+    let settings = |loss: &str| {
+        let back = figure.both_ways.then(|| loss_back(loss));
+        [loss_there(loss)].into_iter().chain(back).collect()
+    };
+    let grid = Grid::run(context, (figure.text, figure.file), &variants, ("P", &LOSSES), settings)?;
+    let mut found = grid.found(|_, _| None)?;
+    let tcp = grid.all(BEST_TCP)?;
+    let mut ratios = Vec::new();
+    for variant in SPLIT {
+        let all: Vec<_> = grid.all(variant)?.iter().zip(&tcp).map(|(split, tcp)| ratio(split, tcp)).collect();
+        for (loss, ratio) in LOSSES.iter().zip(&all) {
+            found.push(Found { simulated: Some(*ratio), ..Found::new(format!("{variant}/{BEST_TCP}, P={loss}")) });
+        }
+        ratios.push(all);
+    }
+    found.extend(compare(&ratios[0]));
+    if figure.is_the_papers {
+        found.extend(alone(&grid, figure)?);
+    }
+    Ok(Reproduction { found, remarks: vec![OURS.to_owned()] })
+}
+
+/// The claims that hold the paper's protocol against TCP.
+fn compare(ratios: &[Estimate]) -> Vec<Found> {
+    let better: Vec<_> =
+        LOSSES.iter().zip(ratios).map(|(loss, ratio)| Case::above(format!("P={loss}"), *ratio, 1.0)).collect();
+    let at = |wanted: &str| LOSSES.iter().zip(ratios).find(|(loss, _)| **loss == wanted).map(|(_, ratio)| ratio);
+    let rise = at("1e-2").zip(at("1e-3")).map(|(most, less)| Case::above("P=1e-2", ratio(most, less), CLEARLY));
+    vec![
+        judge("better than TCP", &format!("ratio of goodputs to {BEST_TCP}"), &better, MARGIN),
+        judge("ratio at 1e-2", "that ratio at 1e-2 over that at 1e-3", rise.as_slice(), 0.0),
+    ]
+}
+
+/// The claims of each protocol by itself.
+fn alone(grid: &Grid, figure: &Figure) -> Result<Vec<Found>, Error> {
+    let (paper, tcp) = (grid.all(SPLIT[0])?, grid.all(BEST_TCP)?);
+    let (Some((first, last)), Some((tcp_first, tcp_last))) = (ends(&paper), ends(&tcp)) else { return Ok(Vec::new()) };
+    // The opening's round trip, 685 packets at the link's rate, and half a round trip for the last of them.
+    let filled = 8.0 / (1.5 * figure.rtt + 685.0 * 0.002);
+    let full = [Case::above("P=1e-6", *first, 0.97 * filled)];
+    let full_note = format!("goodput in Mbit/s, {} if the link is full from the second round trip on", number(filled));
+    let under_losses = [
+        Case::above("of what it has at 1e-6 SaTPEP keeps at 1e-2", ratio(last, first), 0.75),
+        Case::above("times by which TCP is faster at 1e-6 than at 1e-2", ratio(tcp_first, tcp_last), 2.0),
+    ];
+    let none_dropped = |key: &str, variants: &[&str]| {
+        let dropped: u64 = variants.iter().map(|variant| grid.dropped(variant)).sum();
+        let verdict = if dropped == 0 { Verdict::Holds } else { Verdict::DoesNotHold };
+        Found::new(key).verdict(verdict).note(format!("{dropped} packets dropped by queues in all runs"))
+    };
+    Ok(vec![
+        judge("full link after one round trip", &full_note, &full, 0.0),
+        judge("window under losses", "ratios of goodputs", &under_losses, 0.0),
+        none_dropped("no congestion of TCP", &TCP),
+        none_dropped("no congestion of SaTPEP", &SPLIT[..1]),
+    ])
+}
+
+fn ends(values: &[Estimate]) -> Option<(&Estimate, &Estimate)> {
+    values.first().zip(values.last())
+}
+
+/// Figure 3.
+pub fn against_size_and_capacity(context: &Context<'_>) -> Result<Reproduction, Error> {
+    let variants = [BEST_TCP, SPLIT[0], SPLIT[1]];
+    let source = (FILE, FILE_NAME);
+    let size = |size: &str| vec![loss_there("1e-3"), format!("flow.file.bulk.size={size}")];
+    let by_size = Grid::run(context, source, &variants, ("file", &SIZES), size)?;
+    let by_capacity = Grid::run(context, source, &variants, ("capacity", &CAPACITIES), capacity)?;
+    let mut found = [by_size.found(|_, _| None)?, by_capacity.found(|_, _| None)?].concat();
+    found.push(rises("rises with the file", &by_size)?);
+    found.push(rises("rises with the capacity", &by_capacity)?);
+    Ok(Reproduction { found, remarks: vec![OURS.to_owned()] })
+}
+
+/// With a satellite of 10 Mbit/s the links of hosts have ten times that.
+fn capacity(capacity: &str) -> Vec<String> {
+    let hosts = if capacity == "10Mbit/s" { "100Mbit/s" } else { "10Mbit/s" };
+    let rates = [("sender", hosts), ("satellite", capacity), ("receiver", hosts)];
+    let rates = rates.map(|(link, rate)| format!("link.{link}.rate={rate}"));
+    rates.into_iter().chain([loss_there("1e-3")]).collect()
+}
+
+/// The claim that each point of the paper's protocol is above the one before.
+fn rises(key: &str, grid: &Grid) -> Result<Found, Error> {
+    let all = grid.all(SPLIT[0])?;
+    let steps = all.windows(2).zip(grid.points.windows(2));
+    let cases: Vec<_> =
+        steps.map(|(values, names)| Case::above(names[1], ratio(&values[1], &values[0]), 1.0)).collect();
+    Ok(judge(key, "goodput over that of the point before", &cases, MARGIN))
+}
