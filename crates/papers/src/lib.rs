@@ -76,6 +76,7 @@
 //! ```
 
 mod context;
+mod curves;
 mod error;
 mod evidence;
 mod kim;

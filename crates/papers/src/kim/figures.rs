@@ -1,9 +1,12 @@
 //! Figures 3 to 5: throughput against the bit error rate, and against the number of sessions.
 
+use super::models;
+use crate::curves::curve;
 use crate::evidence::{Case, judge, ratio};
 use crate::sweep::sweep;
 use crate::{Context, Error, Estimate, Found, Reproduction, Variants};
 use results::Run;
+use results::chart::{Axis, Chart, Series};
 
 const TEXT: &str = include_str!("../../../../scenarios/papers/kim/sessions.toml");
 const FILE: &str = "scenarios/papers/kim/sessions.toml";
@@ -14,10 +17,18 @@ const SPLIT: &str = "split-hybla";
 const PROPOSED: &str = "cross-layer";
 const VARIANTS: [&str; 5] = [WHOLE[0], WHOLE[1], WHOLE[2], SPLIT, PROPOSED];
 
-const ERROR_RATES: [&str; 8] = ["0", "1e-8", "3e-8", "1e-7", "3e-7", "1e-6", "3e-6", "1e-5"];
-const SESSIONS: [&str; 6] = ["1", "2", "3", "5", "7", "10"];
-/// Runs of each point.
-const SEEDS: u64 = 10;
+/// As settings have them, and their values.
+const ERROR_RATES: [(&str, f64); 8] = [
+    ("0", 0.0),
+    ("1e-8", 1e-8),
+    ("3e-8", 3e-8),
+    ("1e-7", 1e-7),
+    ("3e-7", 3e-7),
+    ("1e-6", 1e-6),
+    ("3e-6", 3e-6),
+    ("1e-5", 1e-5),
+];
+const SESSIONS: [u32; 6] = [1, 2, 3, 5, 7, 10];
 /// What is not above by more than this is no more than level.
 const MARGIN: f64 = 0.01;
 /// What the link carries of payload: 1460 of 1500 bytes of 8 Mbit/s.
@@ -26,26 +37,34 @@ const LINK_MBPS: f64 = 8.0 * 1460.0 / 1500.0;
 const MOST: f64 = 0.75;
 const MUCH: f64 = 0.5;
 
+/// A point of a figure.
+struct Point {
+    name: String,
+    settings: Vec<String>,
+    error_rate: f64,
+    sessions: u32,
+    /// Whether the closed forms are of what the settings say.
+    has_model: bool,
+}
+
 /// Throughputs of all variants at some points.
 struct Grid {
-    points: Vec<String>,
+    points: Vec<Point>,
     /// For each point and variant, in Mbit/s of payload of all sessions together.
     throughputs: Vec<Vec<Estimate>>,
 }
 
 impl Grid {
-    /// Points with a name and settings.
-    fn run(context: &Context<'_>, points: Vec<(String, Vec<String>)>) -> Result<Self, Error> {
+    fn run(context: &Context<'_>, points: Vec<Point>) -> Result<Self, Error> {
         let mut scenarios = Vec::new();
-        for (_, settings) in &points {
-            let loaded = Variants::load(TEXT, FILE, settings)?;
+        for point in &points {
+            let loaded = Variants::load(TEXT, FILE, &point.settings)?;
             for variant in VARIANTS {
                 scenarios.push(loaded.get(variant)?);
             }
         }
-        let runs = sweep(context, &scenarios, context.seeds(if context.full() { 10 * SEEDS } else { SEEDS }))?;
+        let runs = sweep(context, &scenarios, context.seeds(seeds(context)))?;
         let estimates: Vec<_> = runs.iter().filter_map(|runs| Estimate::of(runs.iter().map(throughput))).collect();
-        let points = points.into_iter().map(|(name, _)| name).collect();
         Ok(Self { points, throughputs: estimates.chunks(VARIANTS.len()).map(<[_]>::to_vec).collect() })
     }
 
@@ -54,7 +73,8 @@ impl Grid {
             let points = self.points.iter().zip(&self.throughputs);
             let found = points.map(move |(point, all)| Found {
                 simulated: Some(all[at]),
-                ..Found::new(format!("{variant}, {point}"))
+                model: point.has_model.then(|| models::throughput(variant, point.error_rate, point.sessions)).flatten(),
+                ..Found::new(format!("{variant}, {}", point.name))
             });
             found.collect::<Vec<_>>()
         };
@@ -71,12 +91,28 @@ impl Grid {
         let cases = |other: &&str| {
             let pairs = self.of(better).into_iter().zip(self.of(other)).zip(&self.points);
             let cases = pairs.map(|((better, lesser), point)| {
-                Case::above(format!("over {other} at {point}"), ratio(&better, &lesser), 1.0)
+                Case::above(format!("over {other} at {}", point.name), ratio(&better, &lesser), 1.0)
             });
             cases.collect::<Vec<_>>()
         };
         others.iter().flat_map(cases).collect()
     }
+}
+
+/// Estimates against numbers.
+fn curves(grid: &Grid, xs: impl Iterator<Item = f64> + Clone) -> Vec<Series> {
+    VARIANTS.iter().map(|variant| curve(*variant, xs.clone().zip(grid.of(variant)))).collect()
+}
+
+/// Below charts.
+fn caption(context: &Context<'_>) -> String {
+    let seeds = context.seeds(seeds(context)).count();
+    format!("Means of {seeds} seeds with their 95 % confidence intervals, 60 s each. {}", context.command())
+}
+
+/// How many runs each point has by default.
+fn seeds(context: &Context<'_>) -> u64 {
+    if context.full() { 100 } else { 10 }
 }
 
 /// Payload that arrived, of all sessions together, over the time of the run, in Mbit/s: as iperf counts.
@@ -92,12 +128,18 @@ fn errors(rate: &str) -> String {
 
 /// Figure 3.
 pub fn against_errors(context: &Context<'_>) -> Result<Reproduction, Error> {
-    let points = ERROR_RATES.iter().map(|rate| (format!("BER={rate}"), vec![errors(rate)]));
+    let points = ERROR_RATES.iter().map(|(name, error_rate)| Point {
+        name: format!("BER={name}"),
+        settings: vec![errors(name)],
+        error_rate: *error_rate,
+        sessions: 1,
+        has_model: true,
+    });
     let grid = Grid::run(context, points.collect())?;
     let mut found = grid.found();
     found.push(best(&grid));
     let gains: Vec<_> = grid.over(PROPOSED, &[SPLIT]).into_iter().map(|case| case.value).collect();
-    let names = grid.points.windows(2).map(|names| format!("{} to {}", names[0], names[1]));
+    let names = grid.points.windows(2).map(|points| format!("{} to {}", points[0].name, points[1].name));
     let rises = gains.windows(2).zip(names).map(|(gains, name)| Case::above(name, ratio(&gains[1], &gains[0]), 1.0));
     found.push(judge(
         "gain rises",
@@ -111,26 +153,43 @@ pub fn against_errors(context: &Context<'_>) -> Result<Reproduction, Error> {
         &grid.over(SPLIT, &WHOLE),
         MARGIN,
     ));
-    Ok(Reproduction { found, remarks: remarks() })
+    // The axis is logarithmic: without errors there is no point on it.
+    let rates = ERROR_RATES.iter().map(|(_, rate)| if *rate > 0.0 { *rate } else { f64::NAN });
+    let chart = Chart {
+        title: "Throughput of one session against the bit error rate".to_owned(),
+        x: Axis::log("bit error rate").within(1e-8, 1e-5),
+        y: Axis::linear("throughput, Mbit/s").within(0.0, 8.0),
+        series: curves(&grid, rates),
+        caption: caption(context),
+    };
+    Ok(Reproduction { found, remarks: remarks(), charts: vec![chart] })
 }
 
 /// Figures 4 and 5.
-pub fn against_sessions(error_rate: &str, context: &Context<'_>) -> Result<Reproduction, Error> {
-    let point = |sessions: &&str| {
+pub fn against_sessions((name, error_rate): (&str, f64), context: &Context<'_>) -> Result<Reproduction, Error> {
+    let point = |sessions: &u32| {
         let settings = vec![
-            errors(error_rate),
+            errors(name),
             format!("flow.session.count={sessions}"),
             format!("tcp.cross-layer.capacity.connections={sessions}"),
         ];
-        (format!("sessions={sessions}"), settings)
+        let (name, sessions) = (format!("sessions={sessions}"), *sessions);
+        Point { name, settings, error_rate, sessions, has_model: true }
     };
     let grid = Grid::run(context, SESSIONS.iter().map(point).collect())?;
     let mut found = grid.found();
     found.push(best(&grid));
-    if error_rate != "0" {
+    if error_rate > 0.0 {
         found.extend(under_errors(&grid));
     }
-    Ok(Reproduction { found, remarks: remarks() })
+    let chart = Chart {
+        title: format!("Throughput of all sessions together, bit error rate {name}"),
+        x: Axis::linear("sessions").within(1.0, 10.0),
+        y: Axis::linear("throughput, Mbit/s").within(0.0, 8.0),
+        series: curves(&grid, SESSIONS.iter().map(|sessions| f64::from(*sessions))),
+        caption: caption(context),
+    };
+    Ok(Reproduction { found, remarks: remarks(), charts: vec![chart] })
 }
 
 fn best(grid: &Grid) -> Found {
@@ -143,7 +202,8 @@ fn under_errors(grid: &Grid) -> [Found; 2] {
     let share = |variant: &str| {
         let all = grid.of(variant).into_iter().zip(&grid.points);
         let link = Estimate { mean: LINK_MBPS, interval: Some((LINK_MBPS, LINK_MBPS)), runs: usize::MAX };
-        let shares = all.map(move |(throughput, point)| (format!("{variant} at {point}"), ratio(&throughput, &link)));
+        let shares =
+            all.map(move |(throughput, point)| (format!("{variant} at {}", point.name), ratio(&throughput, &link)));
         shares.collect::<Vec<_>>()
     };
     let kept: Vec<_> = share(PROPOSED).into_iter().map(|(name, share)| Case::above(name, share, MOST)).collect();
@@ -189,15 +249,19 @@ const READINGS: [(&str, &[&str]); 3] = [
 
 /// The proposed window beside the others under three readings of the "maximum number of segments".
 pub fn readings(context: &Context<'_>) -> Result<Reproduction, Error> {
-    let point = |(rate, (name, settings)): (&str, (&str, &[&str]))| {
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).chain([errors(rate)]);
-        (format!("{name}, BER={rate}"), settings.collect())
-    };
-    let points = READINGS.into_iter().flat_map(|reading| ["0", "1e-6"].map(|rate| point((rate, reading))));
+    let points = READINGS.iter().flat_map(|(reading, settings)| {
+        [("0", 0.0), ("1e-6", 1e-6)].map(|(name, error_rate)| Point {
+            name: format!("{reading}, BER={name}"),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).chain([errors(name)]).collect(),
+            error_rate,
+            sessions: 1,
+            has_model: false,
+        })
+    });
     let grid = Grid::run(context, points.collect())?;
     let mut found = grid.found();
     found.push(best(&grid));
-    Ok(Reproduction { found, remarks: remarks() })
+    Ok(Reproduction { found, remarks: remarks(), charts: Vec::new() })
 }
 
 fn remarks() -> Vec<String> {

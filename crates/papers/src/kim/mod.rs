@@ -4,6 +4,8 @@
 //! drawn again: Reno, CUBIC and Hybla end to end, split TCP with Hybla over the satellite, and the proposed window there.
 
 mod figures;
+mod models;
+mod windows;
 
 use crate::{Context, Error, Reproduction, Study, printed::Item};
 
@@ -21,10 +23,13 @@ impl Study for Kim {
 
     fn reproduce(&self, item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> {
         match item.name.as_str() {
+            "table-1" => windows::maximum_segments(),
             "figure-3" => figures::against_errors(context),
-            "figure-4" => figures::against_sessions("0", context),
-            "figure-5" => figures::against_sessions("1e-6", context),
+            "figure-4" => figures::against_sessions(("0", 0.0), context),
+            "figure-5" => figures::against_sessions(("1e-6", 1e-6), context),
             "maximum-segments" => figures::readings(context),
+            "windows" => windows::traces(context),
+            "allocation" => windows::allocation(context),
             name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
         }
     }

@@ -1,10 +1,12 @@
 //! Figure 4: twenty files at once, and one that comes later.
 
-use super::{OURS, SPLIT, loss_back, loss_there, seeds};
+use super::{OURS, SPLIT, caption, loss_back, loss_there, seeds};
+use crate::curves::curve;
 use crate::evidence::{Case, judge, ratio};
 use crate::sweep::sweep;
 use crate::{Context, Error, Estimate, Found, Reproduction, Variants, Verdict};
 use results::Run;
+use results::chart::{Axis, Chart, Series, Style};
 
 /// How figure 4 is drawn.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub fn figure_4(figure: &Figure, context: &Context<'_>) -> Result<Reproduction, 
         found.push(fairer_than_tcp(of(SPLIT[0], PAPERS_LOSS), of(TCP, PAPERS_LOSS)));
         found.extend(tcp_alone(of(TCP, "1e-6")));
     }
-    Ok(Reproduction { found, remarks: remarks() })
+    Ok(Reproduction { found, remarks: remarks(), charts: charts(&cells, context) })
 }
 
 fn run(figure: &Figure, context: &Context<'_>) -> Result<Vec<Cell>, Error> {
@@ -161,9 +163,48 @@ fn tcp_alone(tcp: Option<&Cell>) -> Vec<Found> {
     [fills].into_iter().chain(none_dropped).collect()
 }
 
+fn charts(cells: &[Cell], context: &Context<'_>) -> Vec<Chart> {
+    let variants = [TCP, SPLIT[0], SPLIT[1]];
+    let of = |variant: &'static str| cells.iter().filter(move |cell| cell.variant == variant);
+    let each = variants.iter().filter_map(|variant| {
+        let cell = of(variant).find(|cell| cell.loss == PAPERS_LOSS)?;
+        let goodputs = (0..TWENTY).filter_map(|file| {
+            let goodput = Estimate::of(cell.goodputs.iter().filter_map(|all| all.get(file).copied()))?;
+            Some(((file + 1) as f64, goodput))
+        });
+        Some(curve(*variant, goodputs))
+    });
+    let each = Chart {
+        title: format!("Goodput of 20 simultaneous connections, loss {PAPERS_LOSS}"),
+        x: Axis::linear("connection").within(1.0, 20.0),
+        y: Axis::linear("goodput, kbit/s").within(0.0, 400.0),
+        series: each.collect(),
+        caption: caption(context),
+    };
+    let against_loss = |variant: &'static str, value: fn(&Cell) -> Option<Estimate>| {
+        of(variant).filter_map(move |cell| Some((cell.loss.parse().ok()?, value(cell)?)))
+    };
+    let both = variants.iter().enumerate().flat_map(|(colour, variant)| {
+        let mean = curve(format!("{variant}, mean of 20"), against_loss(variant, Cell::mean));
+        let late = curve(format!("{variant}, the 21st"), against_loss(variant, Cell::late));
+        [mean.with_colour(colour), Series { style: Style::Dashed, ..late }.with_colour(colour)]
+    });
+    let both = Chart {
+        title: "Mean goodput of 20 connections, and that of the 21st, nine seconds later".to_owned(),
+        x: Axis::log("probability of packet loss").within(1e-6, 1e-2),
+        y: Axis::linear("goodput, kbit/s").within(0.0, 400.0),
+        series: both.collect(),
+        caption: caption(context),
+    };
+    vec![each, both]
+}
+
 fn remarks() -> Vec<String> {
     vec![
         OURS.to_owned(),
+        "In satpep-2003 the connection that opens first is told all of the free capacity, since no other is known yet, and ends \
+         well before the rest: the paper is silent here, and without it the others' spread is far below TCP's"
+            .to_owned(),
         "What the 21st gets depends on a rule that the paper does not have: equation 1 gives a newcomer nothing while the \
          link is full, so that satpep-2003 lets it in as connections end; satpep gives it its share at once, which the \
          twenty then have less"

@@ -1,10 +1,12 @@
 //! Figures 2 and 3: one file.
 
-use super::{OURS, SPLIT, loss_back, loss_there, seeds};
+use super::grid::{Grid, Point};
+use super::models::Path;
+use super::{OURS, SPLIT, caption, loss_back, loss_there};
+use crate::curves::curve;
 use crate::evidence::{Case, judge, number, ratio};
-use crate::sweep::sweep;
-use crate::{Context, Error, Estimate, Found, Reproduction, Variants, Verdict};
-use results::Run;
+use crate::{Context, Error, Estimate, Found, Reproduction, Verdict};
+use results::chart::{Axis, Chart};
 
 /// How figure 2 is drawn.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub struct Figure {
     file: &'static str,
     /// Packets are lost on the way back, too.
     both_ways: bool,
+    /// Where losses are, for titles.
+    losses: &'static str,
     /// The round-trip time between the gateways, in seconds.
     rtt: f64,
     /// Whether the claims of section 3 that need no comparison are checked here.
@@ -23,14 +27,22 @@ const FILE: &str = include_str!("../../../../scenarios/papers/satpep/file.toml")
 const FILE_NAME: &str = "scenarios/papers/satpep/file.toml";
 
 /// As the paper has it.
-pub const WAY_THERE: Figure = Figure { text: FILE, file: FILE_NAME, both_ways: false, rtt: 0.55, is_the_papers: true };
+pub const WAY_THERE: Figure = Figure {
+    text: FILE,
+    file: FILE_NAME,
+    both_ways: false,
+    losses: "losses on the way there",
+    rtt: 0.55,
+    is_the_papers: true,
+};
 /// Acknowledgements are lost, too.
-pub const BOTH_WAYS: Figure = Figure { both_ways: true, is_the_papers: false, ..WAY_THERE };
+pub const BOTH_WAYS: Figure = Figure { both_ways: true, losses: "losses both ways", is_the_papers: false, ..WAY_THERE };
 /// Acknowledgements return by ground.
 pub const TERRESTRIAL_RETURN: Figure = Figure {
     text: include_str!("../../../../scenarios/papers/satpep/terrestrial-return.toml"),
     file: "scenarios/papers/satpep/terrestrial-return.toml",
     both_ways: false,
+    losses: "way back by ground",
     rtt: 0.305,
     is_the_papers: false,
 };
@@ -39,82 +51,20 @@ pub const TERRESTRIAL_RETURN: Figure = Figure {
 const TCP: [&str; 3] = ["sack-100", "sack-300", "sack-500"];
 /// The one that ratios are to.
 const BEST_TCP: &str = "sack-500";
-const LOSSES: [&str; 7] = ["1e-6", "1e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2"];
-const SIZES: [&str; 7] = ["100kB", "200kB", "500kB", "1MB", "2MB", "5MB", "10MB"];
-const CAPACITIES: [&str; 5] = ["2Mbit/s", "4Mbit/s", "6Mbit/s", "8Mbit/s", "10Mbit/s"];
+const LOSSES: [Point; 7] =
+    [("1e-6", 1e-6), ("1e-5", 1e-5), ("1e-4", 1e-4), ("3e-4", 3e-4), ("1e-3", 1e-3), ("3e-3", 3e-3), ("1e-2", 1e-2)];
+/// In MB.
+const SIZES: [Point; 7] =
+    [("100kB", 0.1), ("200kB", 0.2), ("500kB", 0.5), ("1MB", 1.0), ("2MB", 2.0), ("5MB", 5.0), ("10MB", 10.0)];
+/// In Mbit/s.
+const CAPACITIES: [Point; 5] =
+    [("2Mbit/s", 2.0), ("4Mbit/s", 4.0), ("6Mbit/s", 6.0), ("8Mbit/s", 8.0), ("10Mbit/s", 10.0)];
+/// What the links of hosts add to the round-trip time, in seconds.
+const HOSTS_RTT: f64 = 0.004;
 /// What is not above by more than this is no more than level.
 const MARGIN: f64 = 0.01;
 /// A ratio that rises by less does not rise clearly.
 const CLEARLY: f64 = 1.2;
-
-/// Goodput of some variants at some points.
-struct Grid {
-    variants: Vec<&'static str>,
-    points: Vec<&'static str>,
-    /// What the points are, as in the entries' keys.
-    axis: &'static str,
-    /// For each point the runs of each variant.
-    runs: Vec<Vec<Run>>,
-}
-
-impl Grid {
-    fn run(
-        context: &Context<'_>,
-        (text, file): (&str, &str),
-        variants: &[&'static str],
-        (axis, points): (&'static str, &[&'static str]),
-        settings: impl Fn(&str) -> Vec<String>,
-    ) -> Result<Self, Error> {
-        let mut scenarios = Vec::new();
-        for point in points {
-            let loaded = Variants::load(text, file, &settings(point))?;
-            for variant in variants {
-                scenarios.push(loaded.get(variant)?);
-            }
-        }
-        let runs = sweep(context, &scenarios, context.seeds(seeds(context)))?;
-        Ok(Self { variants: variants.to_vec(), points: points.to_vec(), axis, runs })
-    }
-
-    fn runs(&self, variant: &str, point: usize) -> &[Run] {
-        let at = self.variants.iter().position(|name| *name == variant).unwrap_or(0);
-        &self.runs[point * self.variants.len() + at]
-    }
-
-    /// Mbit/s.
-    fn goodput(&self, variant: &str, point: usize) -> Result<Estimate, Error> {
-        let name = format!("{variant}, {}={}", self.axis, self.points[point]);
-        let one = |run: &Run| {
-            let flow = run.report.flows.first().filter(|flow| flow.complete)?;
-            flow.goodput_bps.map(|bps| bps / 1e6)
-        };
-        let all: Option<Vec<f64>> = self.runs(variant, point).iter().map(one).collect();
-        all.and_then(Estimate::of).ok_or_else(|| Error::failed(format!("{name}: a file did not arrive")))
-    }
-
-    fn all(&self, variant: &str) -> Result<Vec<Estimate>, Error> {
-        (0..self.points.len()).map(|point| self.goodput(variant, point)).collect()
-    }
-
-    fn found(&self, models: impl Fn(&str, usize) -> Option<f64>) -> Result<Vec<Found>, Error> {
-        let mut found = Vec::new();
-        for variant in &self.variants {
-            for (point, name) in self.points.iter().enumerate() {
-                let simulated = Some(self.goodput(variant, point)?);
-                let key = format!("{variant}, {}={name}", self.axis);
-                found.push(Found { simulated, model: models(variant, point), ..Found::new(key) });
-            }
-        }
-        Ok(found)
-    }
-
-    /// Packets that queues dropped in all runs of a variant.
-    fn dropped(&self, variant: &str) -> u64 {
-        let runs = (0..self.points.len()).flat_map(|point| self.runs(variant, point));
-        let links = runs.flat_map(|run| &run.report.links);
-        links.map(|link| link.counters.dropped_queue_full.packets).sum()
-    }
-}
 
 /// Figure 2.
 pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproduction, Error> {
@@ -124,12 +74,12 @@ pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproducti
         [loss_there(loss)].into_iter().chain(back).collect()
     };
     let grid = Grid::run(context, (figure.text, figure.file), &variants, ("P", &LOSSES), settings)?;
-    let mut found = grid.found(|_, _| None)?;
+    let mut found = grid.found(|loss| Path { size: 1.0, rate: 6.0, rtt: figure.rtt + HOSTS_RTT, loss })?;
     let tcp = grid.all(BEST_TCP)?;
     let mut ratios = Vec::new();
     for variant in SPLIT {
         let all: Vec<_> = grid.all(variant)?.iter().zip(&tcp).map(|(split, tcp)| ratio(split, tcp)).collect();
-        for (loss, ratio) in LOSSES.iter().zip(&all) {
+        for ((loss, _), ratio) in LOSSES.iter().zip(&all) {
             found.push(Found { simulated: Some(*ratio), ..Found::new(format!("{variant}/{BEST_TCP}, P={loss}")) });
         }
         ratios.push(all);
@@ -138,14 +88,31 @@ pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproducti
     if figure.is_the_papers {
         found.extend(alone(&grid, figure)?);
     }
-    Ok(Reproduction { found, remarks: vec![OURS.to_owned()] })
+    let xs = || LOSSES.iter().map(|(_, loss)| *loss);
+    let ratios = SPLIT.iter().zip(ratios);
+    let axis = || Axis::log("probability of packet loss").within(1e-6, 1e-2);
+    let goodputs = Chart {
+        title: format!("Goodput of a file of 1 MB over 6 Mbit/s, {}", figure.losses),
+        x: axis(),
+        y: Axis::linear("goodput, Mbit/s").within(0.0, 6.0),
+        series: grid.curves()?,
+        caption: caption(context),
+    };
+    let ratios = Chart {
+        title: format!("Goodput over that of {BEST_TCP}, {}", figure.losses),
+        x: axis(),
+        y: Axis::linear("ratio of goodputs"),
+        series: ratios.map(|(name, all)| curve(format!("{name} / {BEST_TCP}"), xs().zip(all))).collect(),
+        caption: caption(context),
+    };
+    Ok(Reproduction { found, remarks: vec![OURS.to_owned()], charts: vec![goodputs, ratios] })
 }
 
 /// The claims that hold the paper's protocol against TCP.
 fn compare(ratios: &[Estimate]) -> Vec<Found> {
     let better: Vec<_> =
-        LOSSES.iter().zip(ratios).map(|(loss, ratio)| Case::above(format!("P={loss}"), *ratio, 1.0)).collect();
-    let at = |wanted: &str| LOSSES.iter().zip(ratios).find(|(loss, _)| **loss == wanted).map(|(_, ratio)| ratio);
+        LOSSES.iter().zip(ratios).map(|((loss, _), ratio)| Case::above(format!("P={loss}"), *ratio, 1.0)).collect();
+    let at = |wanted: &str| LOSSES.iter().zip(ratios).find(|((loss, _), _)| *loss == wanted).map(|(_, ratio)| ratio);
     let rise = at("1e-2").zip(at("1e-3")).map(|(most, less)| Case::above("P=1e-2", ratio(most, less), CLEARLY));
     vec![
         judge("better than TCP", &format!("ratio of goodputs to {BEST_TCP}"), &better, MARGIN),
@@ -189,10 +156,27 @@ pub fn against_size_and_capacity(context: &Context<'_>) -> Result<Reproduction, 
     let size = |size: &str| vec![loss_there("1e-3"), format!("flow.file.bulk.size={size}")];
     let by_size = Grid::run(context, source, &variants, ("file", &SIZES), size)?;
     let by_capacity = Grid::run(context, source, &variants, ("capacity", &CAPACITIES), capacity)?;
-    let mut found = [by_size.found(|_, _| None)?, by_capacity.found(|_, _| None)?].concat();
+    let path = Path { size: 1.0, rate: 6.0, rtt: WAY_THERE.rtt + HOSTS_RTT, loss: 1e-3 };
+    let sizes = by_size.found(|size| Path { size, ..path })?;
+    let capacities = by_capacity.found(|rate| Path { rate, ..path })?;
+    let mut found = [sizes, capacities].concat();
     found.push(rises("rises with the file", &by_size)?);
     found.push(rises("rises with the capacity", &by_capacity)?);
-    Ok(Reproduction { found, remarks: vec![OURS.to_owned()] })
+    let sizes = Chart {
+        title: "Goodput against the size of the file, 6 Mbit/s, loss 1e-3".to_owned(),
+        x: Axis::log("size of the file, MB").within(0.1, 10.0),
+        y: Axis::linear("goodput, Mbit/s").within(0.0, 6.0),
+        series: by_size.curves()?,
+        caption: caption(context),
+    };
+    let capacities = Chart {
+        title: "Goodput of a file of 1 MB against the link's capacity, loss 1e-3".to_owned(),
+        x: Axis::linear("capacity, Mbit/s").within(2.0, 10.0),
+        y: Axis::linear("goodput, Mbit/s").within(0.0, 10.0),
+        series: by_capacity.curves()?,
+        caption: caption(context),
+    };
+    Ok(Reproduction { found, remarks: vec![OURS.to_owned()], charts: vec![sizes, capacities] })
 }
 
 /// With a satellite of 10 Mbit/s the links of hosts have ten times that.
@@ -208,6 +192,6 @@ fn rises(key: &str, grid: &Grid) -> Result<Found, Error> {
     let all = grid.all(SPLIT[0])?;
     let steps = all.windows(2).zip(grid.points.windows(2));
     let cases: Vec<_> =
-        steps.map(|(values, names)| Case::above(names[1], ratio(&values[1], &values[0]), 1.0)).collect();
+        steps.map(|(values, names)| Case::above(names[1].0, ratio(&values[1], &values[0]), 1.0)).collect();
     Ok(judge(key, "goodput over that of the point before", &cases, MARGIN))
 }

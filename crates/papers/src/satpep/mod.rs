@@ -5,7 +5,10 @@
 //! gateways speak (`satpep`).
 
 mod crowd;
+mod equations;
 mod file;
+mod grid;
+mod models;
 
 use crate::{Context, Error, Reproduction, Study, printed::Item};
 
@@ -29,6 +32,7 @@ impl Study for Satpep {
             "figure-3" => file::against_size_and_capacity(context),
             "figure-4" => crowd::figure_4(&crowd::WAY_THERE, context),
             "figure-4-both-ways" => crowd::figure_4(&crowd::BOTH_WAYS, context),
+            "equations" => equations::check(),
             name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
         }
     }
@@ -54,4 +58,10 @@ fn loss_back(loss: &str) -> String {
 /// How many runs each point has by default.
 fn seeds(context: &Context<'_>) -> u64 {
     if context.full() { 400 } else { 50 }
+}
+
+/// Below charts.
+fn caption(context: &Context<'_>) -> String {
+    let seeds = context.seeds(seeds(context)).count();
+    format!("Means of {seeds} seeds with their 95 % confidence intervals. {}", context.command())
 }

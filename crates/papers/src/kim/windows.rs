@@ -1,0 +1,85 @@
+//! Congestion windows over time, and the wait for capacity.
+
+use super::figures::throughput;
+use super::models;
+use crate::sweep::sweep;
+use crate::{Context, Error, Found, Reproduction, Variants, Verdict};
+use results::Run;
+use results::chart::{Axis, Chart, Series, Style};
+
+/// Table I.
+pub fn maximum_segments() -> Result<Reproduction, Error> {
+    let note = "K, the share of headers, is not printed: 326 segments of 1460 bytes follow from every K between 0.0473 and \
+                0.0505, that is from 70 to 73 bytes of headers a segment";
+    let found = vec![Found::new("sessions=1").model(models::window(1)).note(note)];
+    Ok(Reproduction { found, ..Reproduction::default() })
+}
+
+/// Windows against time.
+pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
+    let text = include_str!("../../../../scenarios/papers/kim/windows.toml");
+    let variants = Variants::load(text, "scenarios/papers/kim/windows.toml", &[])?;
+    let runs = sweep(context, variants.all(), context.seeds(1))?;
+    let mut found = Vec::new();
+    let mut proposed = None;
+    for (scenario, runs) in variants.all().iter().zip(&runs) {
+        let name = scenario.variant.clone().unwrap_or_default();
+        let windows = runs.iter().map(|run| least_and_mean(&trace(run)));
+        let (least, means): (Vec<_>, Vec<_>) = windows.unzip();
+        let model = if name == PROPOSED { Some(models::window(1)) } else { None };
+        found.push(Found { model, ..Found::new(format!("{name}, mean")) }.simulated(means));
+        if name == PROPOSED {
+            proposed = least.iter().copied().reduce(f64::min);
+        }
+        found.push(Found::new(format!("{name}, least")).simulated(least));
+    }
+    let expected = models::window(1);
+    let is_unreduced = proposed.is_some_and(|least| least >= expected);
+    let verdict = if is_unreduced { Verdict::Holds } else { Verdict::DoesNotHold };
+    let least = proposed.unwrap_or(f64::NAN);
+    let note = format!("the least window from the second second on is {least} segments, equation 1 says {expected}");
+    found.push(Found::new("unreduced").verdict(verdict).note(note));
+    let series = variants.all().iter().zip(&runs).filter_map(|(scenario, runs)| {
+        Some(Series::new(scenario.variant.clone()?, Style::Steps, trace(runs.first()?)))
+    });
+    let chart = Chart {
+        title: "Congestion windows over the satellite, bit error rate 1e-6".to_owned(),
+        x: Axis::linear("time, s").within(0.0, 60.0),
+        y: Axis::linear("congestion window, segments").within(0.0, 350.0),
+        series: series.collect(),
+        caption: format!("Seed 1. {}", context.command()),
+    };
+    Ok(Reproduction { found, remarks: vec![TRACED.to_owned()], charts: vec![chart] })
+}
+
+const PROPOSED: &str = "cross-layer";
+const TRACED: &str = "Of split connections the one over the satellite is traced, fed by a file at the terminal";
+/// When all are connected and the proposed window is set, in seconds.
+const SETTLED: f64 = 2.0;
+
+/// The windows of a run in segments, against seconds.
+fn trace(run: &Run) -> Vec<(f64, f64)> {
+    let samples = run.flow_samples.iter();
+    samples.map(|sample| (sample.at.as_secs_f64(), sample.cwnd.as_u64() as f64 / models::SEGMENT as f64)).collect()
+}
+
+fn least_and_mean(trace: &[(f64, f64)]) -> (f64, f64) {
+    let settled: Vec<_> = trace.iter().filter(|(time, _)| *time >= SETTLED).map(|(_, window)| *window).collect();
+    let least = settled.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, settled.iter().sum::<f64>() / settled.len() as f64)
+}
+
+/// The first seconds with and without the wait for capacity.
+pub fn allocation(context: &Context<'_>) -> Result<Reproduction, Error> {
+    let text = include_str!("../../../../scenarios/papers/kim/allocation.toml");
+    let variants = Variants::load(text, "scenarios/papers/kim/allocation.toml", &[])?;
+    // Nothing is random.
+    let runs = sweep(context, variants.all(), 1..=1)?;
+    let found = variants.all().iter().zip(&runs).map(|(scenario, runs)| {
+        Found::new(scenario.variant.clone().unwrap_or_default()).simulated(runs.iter().map(throughput))
+    });
+    let remark = "The request for capacity is a rate of 64 kbit/s until the answer comes, 600 ms after the SYN: allocation on \
+                  demand itself is not simulated. The proposed window is known from the start, as the answer comes with \
+                  the SYN's or one superframe later";
+    Ok(Reproduction { found: found.collect(), remarks: vec![remark.to_owned()], charts: Vec::new() })
+}
