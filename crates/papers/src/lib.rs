@@ -86,6 +86,8 @@ pub mod report;
 mod satpep;
 mod study;
 mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod verdict;
 
 pub use context::{Context, Lab, Options, Variants};

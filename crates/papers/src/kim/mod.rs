@@ -34,3 +34,43 @@ impl Study for Kim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+    use crate::testing::{mean, rows, verdict};
+
+    #[test]
+    fn table_1_is_equation_1() {
+        assert_eq!(verdict(&rows(&Kim, "table-1", 1), "sessions=1"), Some(Verdict::Within));
+    }
+
+    #[test]
+    fn errors_leave_the_proposed_window_as_it_is_and_reduce_the_others() {
+        let rows = rows(&Kim, "windows", 1);
+        assert_eq!(verdict(&rows, "unreduced"), Some(Verdict::Holds));
+        assert_eq!(mean(&rows, "cross-layer, mean"), 326.0);
+        assert!(
+            ["reno", "cubic", "hybla"].iter().all(|name| mean(&rows, &format!("{name}, mean")) < 200.0),
+            "{rows:?}"
+        );
+    }
+
+    #[test]
+    fn the_wait_for_capacity_costs_less_than_a_round_trip_of_it() {
+        let rows = rows(&Kim, "allocation", 1);
+        for name in ["split-hybla", "cross-layer"] {
+            let lost = mean(&rows, &format!("{name}-at-once")) - mean(&rows, &format!("{name}-asks"));
+            // Of ten seconds at 8 Mbit/s.
+            assert!((0.0..0.5 * 0.8).contains(&lost), "{name}: {lost} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn figure_5_is_found_whole() {
+        let rows = rows(&Kim, "figure-5", 1);
+        assert!(rows.iter().all(|row| row.verdict.is_some()), "{rows:?}");
+        assert!(mean(&rows, "cross-layer, sessions=1") > 10.0 * mean(&rows, "reno, sessions=1"));
+    }
+}

@@ -101,7 +101,7 @@ pub fn against_loss(figure: &Figure, context: &Context<'_>) -> Result<Reproducti
     let ratios = Chart {
         title: format!("Goodput over that of {BEST_TCP}, {}", figure.losses),
         x: axis(),
-        y: Axis::linear("ratio of goodputs"),
+        y: Axis::linear("ratio of goodputs").within(0.0, 12.0),
         series: ratios.map(|(name, all)| curve(format!("{name} / {BEST_TCP}"), xs().zip(all))).collect(),
         caption: caption(context),
     };

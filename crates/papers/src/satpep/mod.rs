@@ -65,3 +65,43 @@ fn caption(context: &Context<'_>) -> String {
     let seeds = context.seeds(seeds(context)).count();
     format!("Means of {seeds} seeds with their 95 % confidence intervals. {}", context.command())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+    use crate::testing::{mean, rows, verdict};
+
+    #[test]
+    fn equation_1_shares_out_what_is_available() {
+        let rows = rows(&Satpep, "equations", 1);
+        assert!(rows.iter().all(|row| row.verdict == Some(Verdict::Holds)), "{rows:?}");
+    }
+
+    #[test]
+    fn figure_2_is_found_whole_and_the_deployed_transport_is_ahead_everywhere() {
+        let rows = rows(&Satpep, "figure-2", 6);
+        assert!(rows.iter().all(|row| row.verdict.is_some()), "{rows:?}");
+        for claim in
+            ["better than TCP", "full link after one round trip", "no congestion of TCP", "no congestion of SaTPEP"]
+        {
+            assert_eq!(verdict(&rows, claim), Some(Verdict::Holds), "{claim}");
+        }
+        for loss in ["1e-6", "1e-3", "1e-2"] {
+            let [tcp, paper, deployed] =
+                ["sack-500", "satpep-2003", "satpep"].map(|variant| mean(&rows, &format!("{variant}, P={loss}")));
+            assert!(tcp < 0.5 * paper && paper < 0.8 * deployed, "{loss}: {tcp} {paper} {deployed}");
+            let ratio = mean(&rows, &format!("satpep/sack-500, P={loss}"));
+            assert!((ratio / (deployed / tcp) - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_twenty_first_waits_by_the_paper_and_has_its_share_at_once_by_the_deployed_transport() {
+        let rows = rows(&Satpep, "figure-4-both-ways", 1);
+        let of = |variant: &str, what: &str| mean(&rows, &format!("{variant}, P=1e-3, {what}"));
+        assert!(of("satpep-2003", "the 21st") < 0.4 * of("satpep-2003", "mean of 20"));
+        assert!(of("satpep", "the 21st") > 0.9 * of("satpep", "mean of 20"));
+        assert!(of("satpep", "Jain's index") > 0.9999);
+    }
+}
