@@ -1,8 +1,9 @@
 //! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires,
-//! and TCP flows of one file each across that link, whose control the kernel has. Initial windows and
-//! segment sizes become settings of the route, buffers those of sockets.
+//! and TCP flows of one file each across that link, whose control the kernel has. Initial windows,
+//! segment sizes and the windows of small segments become settings of the route, buffers those of sockets, timestamps those
+//! of hosts.
 
 use crate::transfer::{Checksum, Trace, has_congestion_control};
 use crate::{Direction, Ends, Error, Family, Flow, RouteSettings, Satellite, Topology, Workload, flows};
@@ -33,16 +34,24 @@ struct RealFlow {
     workload: Workload,
     /// Of the end that sends.
     route: RouteSettings,
+    /// The largest window of the end that receives, where its route is to set it.
+    window: Option<u32>,
+    /// Whether segments carry timestamps.
+    timestamps: bool,
 }
 
 /// The kernel's own initial window, in segments (RFC 6928).
 const KERNEL_INITIAL_WINDOW: f64 = 10.0;
-/// Payload of a full segment on an Ethernet, and the headers around it: IPv4, and TCP with timestamps.
+/// Payload of a full segment on an Ethernet, with timestamps.
 const ETHERNET_MSS: u32 = 1448;
-const HEADERS: u32 = 52;
+/// Headers around a segment, IPv4 and TCP, and what timestamps add.
+const HEADERS: u32 = 40;
+const TIMESTAMPS: u32 = 12;
 /// What a packet of up to 1500 bytes takes of the receive buffer when it comes over the emulated link, in bytes: 2048 and
 /// the kernel's own 256 (Linux 6.18).
 const PACKET_MEMORY: u64 = 2304;
+/// Buffers of so many windows have room for small segments, whose bookkeeping takes more memory than their data.
+const WINDOWS_OF_SMALL_SEGMENTS: u64 = 4;
 /// Buffers above this are nobody's: the scenario leaves them to the kernel.
 const LARGEST_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
 
@@ -122,6 +131,14 @@ impl RealScenario {
                     flow.name, other.name
                 )));
             }
+            let shares_host = |other: &&RealFlow| shares_route(other) && other.window != flow.window;
+            if let Some(other) = flows.iter().find(|other| shares_host(other) || other.timestamps != flow.timestamps) {
+                return Err(Error::Input(format!(
+                    "flows `{}` and `{}` have different windows for small segments, or timestamps: for real, these are the host's, \
+                     and the same for both",
+                    flow.name, other.name
+                )));
+            }
         }
         Ok(Self { network, emulated, flows })
     }
@@ -136,10 +153,14 @@ impl RealScenario {
         let satellite = Satellite { return_link: config(self.emulated), forward: config(self.emulated.reverse()) };
         let topology = Topology::without_ipv6(1, Some(satellite))?;
         let (first, second) = (&topology.terminals[0], &topology.hub);
-        for flow in &self.flows {
-            if flow.route != RouteSettings::default() {
-                if flow.sends_at_first() { first } else { second }.set_route(flow.route)?;
+        for (site, is_first) in [(first, true), (second, false)] {
+            let route = self.route(is_first);
+            if route != RouteSettings::default() {
+                site.set_route(route)?;
             }
+        }
+        if self.flows.iter().any(|flow| !flow.timestamps) {
+            topology.set_host_sysctls(&[("ipv4/tcp_timestamps", "0")])?;
         }
         let plans: Vec<_> = self
             .flows
@@ -162,6 +183,17 @@ impl RealScenario {
             events: None,
             data_packets: None,
         })
+    }
+}
+
+impl RealScenario {
+    /// What the flows want of the route of the host at the link's first node, or at the other: those that send from there
+    /// their initial window and segments, those that receive there their window.
+    fn route(&self, at_first: bool) -> RouteSettings {
+        let (sending, receiving): (Vec<_>, Vec<_>) =
+            self.flows.iter().partition(|flow| flow.sends_at_first() == at_first);
+        let settings = sending.first().map(|flow| flow.route).unwrap_or_default();
+        RouteSettings { window: receiving.first().and_then(|flow| flow.window), ..settings }
     }
 }
 
@@ -223,6 +255,9 @@ impl RealFlow {
             Transfer::Download { .. } => (Direction::Down, server, client),
         };
         let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
+        let buffer = given(receiver.receive_buffer.size);
+        let has_small_segments = sender.mss < ETHERNET_MSS / 2;
+        let timestamps = sender.options.timestamps && receiver.options.timestamps;
         Ok(Self {
             name: flow.name.clone(),
             start: flow.start.at.since(units::Instant::ZERO),
@@ -234,17 +269,25 @@ impl RealFlow {
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender).map_err(|problem| refused(&problem))?.to_owned()),
                 send_buffer: given(sender.send_buffer),
-                // The kernel doubles the option, and offers of that the share that packets have of their memory.
-                receive_buffer: given(receiver.receive_buffer.size)
-                    .map(|_| Bytes::new(window * PACKET_MEMORY / u64::from(sender.mss) / 2)),
+                // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
+                // segments there is more than that, and the route sets the window.
+                receive_buffer: buffer.map(|_| {
+                    let small = Bytes::new(window * WINDOWS_OF_SMALL_SEGMENTS);
+                    let plain = Bytes::new(window * PACKET_MEMORY / u64::from(sender.mss) / 2);
+                    if has_small_segments { small } else { plain }
+                }),
                 timeout: Duration::from_secs(60),
                 seed: 1,
             },
             route: RouteSettings {
                 initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
                     .then_some(sender.initial_window as u32),
-                mtu: (sender.mss != ETHERNET_MSS).then_some(sender.mss + HEADERS),
+                mtu: (sender.mss != ETHERNET_MSS)
+                    .then_some(sender.mss + HEADERS + if timestamps { TIMESTAMPS } else { 0 }),
+                window: None,
             },
+            window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
+            timestamps,
         })
     }
 }

@@ -54,6 +54,9 @@ pub struct RouteSettings {
     pub initial_window: Option<u32>,
     /// The largest packet, in bytes.
     pub mtu: Option<u32>,
+    /// The largest window that the host advertises, in bytes; it holds where the receive buffer is set, too, and has room for
+    /// more.
+    pub window: Option<u32>,
 }
 
 /// A host behind its gateway.
@@ -143,7 +146,7 @@ impl Site {
     /// # Errors
     /// If the route cannot be changed.
     pub fn set_route(&self, route: RouteSettings) -> Result<(), Error> {
-        let settings = [("initcwnd", route.initial_window), ("mtu", route.mtu)];
+        let settings = [("initcwnd", route.initial_window), ("mtu", route.mtu), ("window", route.window)];
         let settings: String =
             settings.iter().filter_map(|(name, value)| value.map(|value| format!(" {name} {value}"))).collect();
         let gateway = |family| self.lan_address(family, 1);

@@ -80,6 +80,7 @@ mod curves;
 mod error;
 mod evidence;
 mod kim;
+mod kruse;
 mod marchese;
 pub mod printed;
 pub mod report;
@@ -99,7 +100,7 @@ use printed::{Item, Printed};
 use std::collections::BTreeMap;
 
 /// Every study, in the order of reports.
-pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &kim::Kim];
+pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &kruse::Kruse, &kim::Kim];
 
 /// What `study` prints.
 ///
