@@ -94,7 +94,7 @@ fn route(link: &Link, workload: &Workload, host: &Host) -> Vec<Setting> {
         Control::Hybla => "its window grows as if the round trip were 25 ms",
         Control::Reno => "the standard's own",
     };
-    settings.push(setting(Place::Route("congctl"), host.control.name(), None, why));
+    settings.push(setting(Place::Route("congctl"), host.control.name(), Some("cubic"), why));
     if host.control == Control::Bbr {
         settings.push(setting(
             Place::RootQdisc,
@@ -145,15 +145,14 @@ fn buffers(link: &Link, host: &Host) -> Vec<Setting> {
             "without it no window is larger than 65,535 bytes",
         ),
     ];
-    // The kernel doubles what a program asks for.
-    for (key, size) in [("net.core.rmem_max", host.receive.most), ("net.core.wmem_max", host.send.most)] {
-        let asked = size.as_u64() / 2;
-        if asked > CORE_MAX_DEFAULT {
+    // The kernel doubles what a program asks for, and half of that is sure to be window.
+    for key in ["net.core.rmem_max", "net.core.wmem_max"] {
+        if window > CORE_MAX_DEFAULT {
             settings.push(setting(
                 Place::HostSysctl(key),
-                asked,
+                window.as_u64(),
                 None,
-                "for programs that set their buffers themselves: they get no more than this, doubled; it is the whole host's",
+                "for programs that size their buffers themselves: they are allowed no more, doubled; it is the whole host's",
             ));
         }
     }
@@ -161,7 +160,7 @@ fn buffers(link: &Link, host: &Host) -> Vec<Setting> {
 }
 
 /// `net.core.rmem_max` and `wmem_max` as most kernels have them.
-const CORE_MAX_DEFAULT: u64 = 212_992;
+const CORE_MAX_DEFAULT: Bytes = Bytes::new(212_992);
 
 fn always(link: &Link) -> Vec<Setting> {
     let mut settings = vec![

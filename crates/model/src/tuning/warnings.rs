@@ -36,6 +36,9 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
              most of it is dropped"
         ));
     }
+    if choices.profile == Profile::Linux22 && host.initial_window != now.initial_window {
+        warnings.push("Linux 2.2 has its initial window in its source: no setting changes it".to_owned());
+    }
     if choices.profile == Profile::Linux22 && host.largest_window() > path {
         warnings.push(format!("a window above {path} (path and queue) overflows the queue"));
     }
@@ -48,7 +51,7 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
     if link.shared && choices.controls.is_none() && choices.profile == Profile::Linux {
         warnings.extend(what_bbr_would_bring(link, workload, host));
     }
-    if now.receive.start < host.receive.start {
+    if choices.profile == Profile::Linux && now.receive.start < host.receive.start {
         warnings.push(format!(
             "every new connection of the host may hold {} before its reader has read anything (tcp_rmem), not only those over \
              this link",
