@@ -13,6 +13,7 @@ mod predict;
 mod receive;
 mod send;
 mod simulate;
+mod tune;
 
 use crate::output::{Failure, Output};
 use clap::Subcommand;
@@ -24,6 +25,7 @@ Examples:
   bentpipe COMMAND --help                       what a command does, with examples
   bentpipe predict --rate 6Mbit/s --rtt 550ms   what a link allows TCP, by formula
   bentpipe simulate scenarios/geo-bulk.toml     TCP variants over a satellite, in virtual time
+  bentpipe tune --rate 6Mbit/s --rtt 550ms      the settings that make TCP fast over a link, and what they gain
   bentpipe emulate --between veth0 veth1        a geostationary link between two interfaces
   bentpipe receive --listen 127.0.0.1:7000      in one terminal,
   bentpipe send --to 127.0.0.1:7000 --size 1GB  and this in another
@@ -40,6 +42,7 @@ pub enum Command {
     Lab(lab::Args),
     Papers(papers::Args),
     Predict(predict::Args),
+    Tune(Box<tune::Args>),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -59,6 +62,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Lab(args) => lab::run(args, output),
         Command::Papers(args) => papers::run(args, output),
         Command::Predict(args) => predict::run(args, output),
+        Command::Tune(args) => tune::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

@@ -1,0 +1,322 @@
+//! `bentpipe tune`: the settings that make TCP fast over a link, what they gain, and how this host stands.
+
+mod change;
+mod journal;
+mod present;
+mod report;
+mod script;
+mod target;
+mod verify;
+
+use super::demo::DirectionArg;
+use crate::output::{Failure, Output};
+use change::Plan;
+use clap::{Args as ClapArgs, ValueEnum};
+use journal::Journal;
+use lab::transfer::has_congestion_control;
+use model::tuning::{
+    self, Choices, Control, Direction, Host, Link, Place, Profile, Purpose, Recommendation, Setting, Workload,
+};
+use present::Present;
+use report::{Applied, Document};
+use sim::scenario::QueueSize;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use target::{Network, Target};
+use units::{Bytes, Duration, Probability, Rate};
+use verify::Verification;
+
+const LONG_ABOUT: &str = "\
+Recommends the initial window, the buffers and the congestion control for transfers over a link, predicts what they gain over
+Linux as it comes, and prints the settings as a script to review, each with its reason. They are for both ends of the link.
+
+--verify simulates the same transfers before and after, and refuses to recommend what turns out slower. --check reads this
+host's settings instead, says what limits a transfer now and what each setting costs. --apply makes the settings in the network
+namespace of the process, or none of them if one cannot be made, and --undo puts back what was there.
+
+Settings of net.core belong to the whole host, not to a network namespace: they are printed, and applied with --host-wide only.";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --size 1MB --direction down        what to set, and what it gains
+  bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify simulated, too
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --shared --script tune.sh          others use the link; the script as a file
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --check --to 198.51.100.0/24       how this host stands on the way there
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --apply --to 198.51.100.0/24       set it (root)
+  bentpipe tune --undo                                                        and put back what was there
+  bentpipe tune --rate 2.048Mbit/s --rtt 570ms --profile linux2.2             by the rule of Marchese's study";
+
+/// Recommend TCP settings for a link, predict their gain, check or tune this host
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// Rate of the link
+    #[arg(long, required_unless_present = "undo", help_heading = "Link")]
+    rate: Option<Rate>,
+    /// Round-trip time of the link without queues
+    #[arg(long, value_name = "TIME", required_unless_present = "undo", help_heading = "Link")]
+    rtt: Option<Duration>,
+    /// Probability that a packet is lost, each way
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", allow_negative_numbers = true, help_heading = "Link")]
+    loss: Probability,
+    /// What waits before the link at most: a size, 300packets or 1BDP
+    #[arg(long, value_name = "SIZE", default_value = "1BDP", help_heading = "Link")]
+    queue: QueueSize,
+    /// Others use the link, or the path goes on beyond it: recommend only what is safe there
+    #[arg(long, help_heading = "Link")]
+    shared: bool,
+    /// Size of each transfer
+    #[arg(long, default_value = "1MB", help_heading = "Transfers")]
+    size: Bytes,
+    /// How many go on at once
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Transfers")]
+    parallel: u32,
+    /// Who sends: the client (up), or the server when the client has asked (down)
+    #[arg(long, value_enum, default_value_t = DirectionArg::Down, help_heading = "Transfers")]
+    direction: DirectionArg,
+    /// Which Linux
+    #[arg(long, value_enum, default_value_t = ProfileArg::Linux, help_heading = "Rules")]
+    profile: ProfileArg,
+    /// Congestion controls that may be recommended [default: cubic, and bbr on a link that is not shared]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_enum, help_heading = "Rules")]
+    controls: Option<Vec<ControlArg>>,
+    /// Take this initial window, whatever the rules say
+    #[arg(long, value_name = "SEGMENTS", help_heading = "Rules")]
+    initial_window: Option<u32>,
+    /// Keep few unsent bytes in sockets, too (tcp_notsent_lowat)
+    #[arg(long, help_heading = "Rules")]
+    latency: bool,
+    /// Simulate before and after, and do not recommend what is slower
+    #[arg(long, help_heading = "What to do")]
+    verify: bool,
+    /// With how many seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000),
+          requires = "verify", help_heading = "What to do")]
+    seeds: u64,
+    /// Read this host's settings and say what they cost
+    #[arg(long, conflicts_with_all = ["apply", "undo"], help_heading = "What to do")]
+    check: bool,
+    /// Make the settings in this network namespace
+    #[arg(long, conflicts_with = "undo", help_heading = "What to do")]
+    apply: bool,
+    /// Put back what was there before --apply
+    #[arg(long, help_heading = "What to do")]
+    undo: bool,
+    /// Tune the route to this address or network [default: the default route]
+    #[arg(long, value_name = "ADDRESS[/LENGTH]", help_heading = "What to do")]
+    to: Option<Network>,
+    /// Tune the default route of IPv6
+    #[arg(short = '6', long, conflicts_with = "to", help_heading = "What to do")]
+    ipv6: bool,
+    /// Change settings of the whole host, too (net.core)
+    #[arg(long, requires = "apply", help_heading = "What to do")]
+    host_wide: bool,
+    /// Where --apply records what was there before [default: one file for each network namespace in
+    /// $XDG_STATE_HOME/bentpipe, for root in /var/lib/bentpipe, else in ~/.local/state/bentpipe]
+    #[arg(long, value_name = "FILE", help_heading = "What to do")]
+    state: Option<PathBuf>,
+    /// Write the script to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "undo"], help_heading = "What to do")]
+    script: Option<PathBuf>,
+}
+
+/// [`Profile`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProfileArg {
+    /// Linux today, with buffers that grow
+    Linux,
+    /// Linux 2.2, as in Marchese's study: half of a buffer is window
+    #[value(name = "linux2.2")]
+    Linux22,
+}
+
+/// [`Control`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ControlArg {
+    Reno,
+    Cubic,
+    Bbr,
+    Hybla,
+}
+
+impl From<ControlArg> for Control {
+    fn from(control: ControlArg) -> Self {
+        match control {
+            ControlArg::Reno => Self::Reno,
+            ControlArg::Cubic => Self::Cubic,
+            ControlArg::Bbr => Self::Bbr,
+            ControlArg::Hybla => Self::Hybla,
+        }
+    }
+}
+
+/// Everything that was asked for.
+struct Task {
+    link: Link,
+    workload: Workload,
+    choices: Choices,
+    purpose: Purpose,
+    target: Target,
+}
+
+/// Advises, checks, applies or undoes.
+///
+/// # Errors
+/// If the input is wrong (2), the simulation shows the recommendation to be slower or a change fails (1), or a right, a setting
+/// or a program is missing (3).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    if args.undo {
+        let undone = Journal::undo(&args.state_file()?)?;
+        return output.result(&undone, || report::undone(&undone));
+    }
+    let task = args.task()?;
+    let present = if args.check || args.apply { Some(Present::read(task.target)?) } else { None };
+    let now = match (&present, task.purpose.profile) {
+        (Some(present), _) => present.host,
+        (None, Profile::Linux) => Host::LINUX,
+        (None, Profile::Linux22) => Host::LINUX_2_2,
+    };
+    let found = tuning::recommend(&task.link, &task.workload, &now, &task.choices)?;
+    let verified = if args.verify { Some(args.verify(&task, &now, &found, output)?) } else { None };
+    let all = tuning::settings(&task.link, &task.workload, &found.host, task.purpose);
+    let settings = needed(&all, present.as_ref());
+    let applied = match &present {
+        Some(present) if args.apply => Some(args.apply(&settings, present)?),
+        _ => None,
+    };
+    let commands = script::commands(&settings, task.target);
+    let document = Document::new(&task, &now, &found, verified, &settings, &commands, present.as_ref(), applied);
+    if let Some(file) = &args.script {
+        write_script(file, &script::text(&commands, &document.command, &found.warnings))?;
+    }
+    output.result(&document, || document.text(&commands))
+}
+
+/// Those that are not as they should be: of this host, or of Linux as it comes.
+fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
+    let is_there = |setting: &Setting| match present {
+        Some(present) => match (setting.place, present.value(setting.place)) {
+            // The route's attributes can also be larger than wanted by somebody else's choice; limits only too small.
+            (Place::HostSysctl(_), now) => change::is_enough(now.as_deref(), &setting.value),
+            (_, now) => now.as_ref() == Some(&setting.value),
+        },
+        None => setting.default.as_ref() == Some(&setting.value),
+    };
+    settings.iter().filter(|setting| !is_there(setting)).cloned().collect()
+}
+
+fn write_script(file: &std::path::Path, text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut options = std::fs::OpenOptions::new();
+    let mut opened = options.write(true).create(true).truncate(true).mode(0o755).open(file);
+    let written = opened
+        .as_mut()
+        .map_err(|error| error.to_string())
+        .and_then(|opened| opened.write_all(text.as_bytes()).map_err(|error| error.to_string()));
+    written.map_err(|error| Failure::usage(format!("--script {}: {error}", file.display())))
+}
+
+impl Args {
+    fn state_file(&self) -> Result<PathBuf, Failure> {
+        self.state.clone().map_or_else(journal::default_file, Ok)
+    }
+
+    /// What is asked for, checked as far as types do not.
+    fn task(&self) -> Result<Task, Failure> {
+        // clap has seen to it that they are there.
+        let (rate, rtt) = (self.rate.unwrap_or_default(), self.rtt.unwrap_or_default());
+        let queue = match self.queue {
+            QueueSize::Bytes(bytes) => bytes,
+            QueueSize::Packets(packets) => Bytes::new(1500) * packets,
+            QueueSize::BandwidthDelayProducts(products) => rate.bytes_in(rtt.mul_f64(products)),
+            QueueSize::Unlimited => {
+                return Err(Failure::usage("--queue unlimited: say how much waits before the link, such as 1BDP"));
+            }
+        };
+        let profile = match self.profile {
+            ProfileArg::Linux => Profile::Linux,
+            ProfileArg::Linux22 if self.check || self.apply => {
+                return Err(Failure::usage(
+                    "--profile linux2.2 is for advice alone: --check and --apply are for this host",
+                ));
+            }
+            ProfileArg::Linux22 => Profile::Linux22,
+        };
+        let direction = match self.direction {
+            DirectionArg::Up => Direction::Up,
+            DirectionArg::Down => Direction::Down,
+        };
+        Ok(Task {
+            link: Link { rate, rtt, loss: self.loss, queue, shared: self.shared },
+            workload: Workload { size: self.size, parallel: self.parallel, direction },
+            choices: Choices { controls: self.controls()?, initial_window: self.initial_window, profile },
+            purpose: Purpose { profile, latency: self.latency },
+            target: match self.to {
+                Some(network) => Target::Network(network),
+                None => Target::Default { is_ipv6: self.ipv6 },
+            },
+        })
+    }
+
+    /// The controls to choose from: on this host none that its kernel lacks.
+    fn controls(&self) -> Result<Option<Vec<Control>>, Failure> {
+        let given: Option<Vec<Control>> =
+            self.controls.as_ref().map(|controls| controls.iter().map(|control| (*control).into()).collect());
+        if !(self.check || self.apply) {
+            return Ok(given);
+        }
+        let known = |control: &Control| {
+            let name = control.name();
+            has_congestion_control(name)
+                .map_err(|error| Failure::missing(format!("asking the kernel for {name}: {error}")))
+        };
+        if let Some(controls) = &given {
+            for control in controls {
+                if !known(control)? {
+                    return Err(Failure::missing(format!("--controls {0}: this kernel has no {0}", control.name())));
+                }
+            }
+            return Ok(given);
+        }
+        if !known(&Control::Cubic)? {
+            tracing::warn!("this kernel has no cubic: reno is recommended instead");
+            return Ok(Some(vec![Control::Reno]));
+        }
+        let has_bbr = known(&Control::Bbr)?;
+        // Without a list the rules decide.
+        Ok((!has_bbr).then(|| vec![Control::Cubic]))
+    }
+
+    fn verify(
+        &self,
+        task: &Task,
+        now: &Host,
+        found: &Recommendation,
+        output: &Output,
+    ) -> Result<Verification, Failure> {
+        let verified = verify::run(&task.link, &task.workload, now, found, self.seeds, output)?;
+        if verified.holds {
+            return Ok(verified);
+        }
+        Err(Failure::failed(format!(
+            "not recommended: simulated with {} seeds it takes {:.2} s instead of {:.2} s (predicted: {:.2} s instead of {:.2} s)",
+            self.seeds,
+            verified.after_s,
+            verified.before_s,
+            found.after.time().as_secs_f64(),
+            found.before.time().as_secs_f64(),
+        )))
+    }
+
+    fn apply(&self, settings: &[Setting], present: &Present) -> Result<Applied, Failure> {
+        let plan = Plan::new(settings, present, self.host_wide)?;
+        let mut left_out = plan.left_out;
+        if plan.changes.is_empty() {
+            return Ok(Applied { state: None, changes: Vec::new(), left_out });
+        }
+        let file = self.state_file()?;
+        let (made, impossible) = Journal::apply(plan.changes, &file)?;
+        left_out.extend(impossible);
+        Ok(Applied { state: Some(file), changes: made.iter().map(ToString::to_string).collect(), left_out })
+    }
+}

@@ -1,0 +1,383 @@
+//! What is said: one document, as JSON or as text.
+
+use super::Task;
+use super::journal::Undone;
+use super::present::Present;
+use super::script::{self, Command};
+use super::verify::Verification;
+use comfy_table::{CellAlignment, Table, presets};
+use model::tuning::{Cost, Course, Direction, Host, Knob, Place, Profile, Recommendation, Setting, costs};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+use units::{Bytes, Duration, Rate};
+
+/// The result of `bentpipe tune`.
+#[derive(Debug, Serialize)]
+pub struct Document {
+    /// The command that gives it again.
+    pub command: String,
+    link: LinkReport,
+    workload: WorkloadReport,
+    initial_window_segments: u32,
+    window_bytes: u64,
+    window_scale: u32,
+    buffer_bytes: u64,
+    tcp_rmem: String,
+    tcp_wmem: String,
+    congestion_control: &'static str,
+    predicted: Prediction,
+    simulated: Option<Verification>,
+    commands: Vec<String>,
+    settings: Vec<SettingReport>,
+    warnings: Vec<String>,
+    present: Option<PresentReport>,
+    applied: Option<Applied>,
+    #[serde(skip)]
+    rows: Vec<Row>,
+    #[serde(skip)]
+    before_name: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct LinkReport {
+    rate_bps: u64,
+    rtt_s: f64,
+    loss: f64,
+    queue_bytes: u64,
+    shared: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct WorkloadReport {
+    size_bytes: u64,
+    parallel: u32,
+    direction: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Prediction {
+    before_s: f64,
+    after_s: f64,
+    gain_percent: f64,
+    /// What limits the transfer before, and after.
+    before_limited_by: &'static str,
+    after_limited_by: &'static str,
+    /// The least that the link's physics leave to any protocol.
+    limit_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct SettingReport {
+    name: &'static str,
+    value: String,
+    /// `route`, `namespace`, `host` or `interface`.
+    scope: &'static str,
+    why: String,
+}
+
+/// How this host stands.
+#[derive(Debug, Serialize)]
+struct PresentReport {
+    route: String,
+    congestion_control: String,
+    limited_by: &'static str,
+    /// Where the time of a transfer goes.
+    time: Spent,
+    settings: Vec<Row>,
+    remarks: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Spent {
+    round_trips_s: f64,
+    line_s: f64,
+    slow_start_s: f64,
+    receive_window_s: f64,
+    send_buffer_s: f64,
+    loss_s: f64,
+}
+
+/// A setting as it is and as it should be.
+#[derive(Debug, Clone, Serialize)]
+struct Row {
+    setting: &'static str,
+    now: String,
+    recommended: String,
+    /// How much longer a transfer takes if it stays as it is and all else is as recommended.
+    costs_s: f64,
+}
+
+/// What was set.
+#[derive(Debug, Serialize)]
+pub struct Applied {
+    /// The file that says what was there before; null if nothing had to be changed.
+    pub state: Option<PathBuf>,
+    /// What was changed.
+    pub changes: Vec<String>,
+    /// What was not, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Document {
+    /// Puts together what was found.
+    #[expect(clippy::too_many_arguments, reason = "it is where everything comes together")]
+    pub fn new(
+        task: &Task,
+        now: &Host,
+        found: &Recommendation,
+        simulated: Option<Verification>,
+        settings: &[Setting],
+        commands: &[Command],
+        present: Option<&Present>,
+        applied: Option<Applied>,
+    ) -> Self {
+        let rows = rows(task, now, found, present);
+        Self {
+            command: command(task),
+            link: LinkReport {
+                rate_bps: task.link.rate.as_bps(),
+                rtt_s: task.link.rtt.as_secs_f64(),
+                loss: task.link.loss.as_f64(),
+                queue_bytes: task.link.queue.as_u64(),
+                shared: task.link.shared,
+            },
+            workload: WorkloadReport {
+                size_bytes: task.workload.size.as_u64(),
+                parallel: task.workload.parallel,
+                direction: direction(task),
+            },
+            initial_window_segments: found.host.initial_window,
+            window_bytes: found.window.as_u64(),
+            window_scale: found.host.window_scale(),
+            buffer_bytes: found.buffer.as_u64(),
+            tcp_rmem: found.host.receive.to_string(),
+            tcp_wmem: found.host.send.to_string(),
+            congestion_control: found.host.control.name(),
+            predicted: Prediction {
+                before_s: found.before.time().as_secs_f64(),
+                after_s: found.after.time().as_secs_f64(),
+                gain_percent: found.gain_percent(),
+                before_limited_by: found.before.binding().name(),
+                after_limited_by: found.after.binding().name(),
+                limit_s: limit(task).as_secs_f64(),
+            },
+            simulated,
+            commands: commands.iter().map(|command| command.line.clone()).collect(),
+            settings: settings.iter().map(SettingReport::new).collect(),
+            warnings: found.warnings.clone(),
+            present: present.map(|present| PresentReport::new(present, &found.before, rows.clone())),
+            applied,
+            rows,
+            before_name: match (present, task.purpose.profile) {
+                (Some(_), _) => "now",
+                (None, Profile::Linux) => "Linux as it comes",
+                (None, Profile::Linux22) => "Linux 2.2 as it came",
+            },
+        }
+    }
+
+    /// For people.
+    pub fn text(&self, commands: &[Command]) -> String {
+        let mut text = format!("{}\n\n{}\n\n{}\n", self.title(), self.settings_table(), self.times_table());
+        let Prediction { before_limited_by, after_limited_by, limit_s, .. } = &self.predicted;
+        line(&mut text, format!("Limited by: {before_limited_by} before, {after_limited_by} after."));
+        line(&mut text, format!("The link's physics leave {limit_s:.2} s to any protocol."));
+        if let Some(present) = &self.present {
+            line(&mut text, format!("Route: {}", present.route));
+            line(&mut text, present.time.text());
+            present.remarks.iter().for_each(|remark| line(&mut text, format!("Mind: {remark}.")));
+        }
+        self.warnings.iter().for_each(|warning| line(&mut text, format!("Mind: {warning}.")));
+        match &self.applied {
+            Some(applied) => applied.write(&mut text),
+            None if commands.is_empty() => line(&mut text, "\nEverything is as recommended.".to_owned()),
+            None => line(&mut text, format!("\n{}", script::text(commands, &self.command, &[]))),
+        }
+        text
+    }
+
+    fn title(&self) -> String {
+        let LinkReport { rate_bps, rtt_s, loss, queue_bytes, shared } = &self.link;
+        let many = if self.workload.parallel > 1 { format!("{} x ", self.workload.parallel) } else { String::new() };
+        format!(
+            "{many}{} {} over {}, {} round-trip time, {}, queue {}{}",
+            Bytes::new(self.workload.size_bytes),
+            self.workload.direction,
+            Rate::from_bps(*rate_bps),
+            Duration::from_secs_f64(*rtt_s),
+            if *loss > 0.0 { format!("{loss:e} of the packets lost") } else { "no losses".to_owned() },
+            Bytes::new(*queue_bytes),
+            if *shared { ", shared" } else { "" },
+        )
+    }
+
+    fn settings_table(&self) -> Table {
+        let has_costs = self.present.is_some();
+        let mut header = vec!["setting", self.before_name, "recommended"];
+        header.extend(has_costs.then_some("costs"));
+        let mut table = table(&header);
+        for row in &self.rows {
+            let mut cells = vec![row.setting.to_owned(), row.now.clone(), row.recommended.clone()];
+            cells.extend(has_costs.then(|| format!("{:.2} s", row.costs_s)));
+            table.add_row(cells);
+        }
+        if let Some(column) = table.column_mut(3) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
+    }
+
+    fn times_table(&self) -> Table {
+        let mut table = table(&["time", self.before_name, "recommended", "gain"]);
+        let mut add = |name: String, before: f64, after: f64, gain: f64| {
+            table.add_row(vec![name, format!("{before:.2} s"), format!("{after:.2} s"), format!("{gain:.1} %")]);
+        };
+        let Prediction { before_s, after_s, gain_percent, .. } = self.predicted;
+        add("predicted".to_owned(), before_s, after_s, gain_percent);
+        if let Some(simulated) = &self.simulated {
+            let Verification { before_s, after_s, gain_percent, runs, .. } = *simulated;
+            add(format!("simulated, {runs} seeds"), before_s, after_s, gain_percent);
+        }
+        table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        table
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    table
+}
+
+fn line(text: &mut String, line: String) {
+    // A string takes everything.
+    let _ = writeln!(text, "{line}");
+}
+
+fn rows(task: &Task, now: &Host, found: &Recommendation, present: Option<&Present>) -> Vec<Row> {
+    let costs = costs(&task.link, &task.workload, now, &found.host);
+    let row = |cost: Cost| Row {
+        setting: cost.knob.name(),
+        now: match (cost.knob, present) {
+            (Knob::Control, Some(present)) => present.control.clone(),
+            (knob, _) => knob.of(now),
+        },
+        recommended: cost.knob.of(&found.host),
+        costs_s: cost.time.as_secs_f64(),
+    };
+    costs.into_iter().map(row).collect()
+}
+
+fn limit(task: &Task) -> Duration {
+    let rounds = task.workload.direction.rounds();
+    let all = task.workload.size * u64::from(task.workload.parallel);
+    model::limit::time(rounds, all, task.link.rate, task.link.rtt, task.link.loss)
+}
+
+fn direction(task: &Task) -> &'static str {
+    match task.workload.direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
+    }
+}
+
+fn command(task: &Task) -> String {
+    let (link, workload) = (&task.link, &task.workload);
+    let mut command = format!(
+        "bentpipe tune --rate {} --rtt {} --loss {} --queue {} --size {} --parallel {} --direction {}",
+        link.rate,
+        link.rtt,
+        link.loss,
+        link.queue,
+        workload.size,
+        workload.parallel,
+        direction(task)
+    );
+    let mut add = |given: bool, option: &str| {
+        if given {
+            command.push_str(option);
+        }
+    };
+    add(link.shared, " --shared");
+    add(task.purpose.profile == Profile::Linux22, " --profile linux2.2");
+    add(task.purpose.latency, " --latency");
+    if let Some(controls) = &task.choices.controls {
+        let names: Vec<_> = controls.iter().map(|control| control.name()).collect();
+        add(true, &format!(" --controls {}", names.join(",")));
+    }
+    if let Some(window) = task.choices.initial_window {
+        add(true, &format!(" --initial-window {window}"));
+    }
+    command
+}
+
+impl SettingReport {
+    fn new(setting: &Setting) -> Self {
+        Self {
+            name: setting.place.name(),
+            value: setting.value.clone(),
+            scope: match setting.place {
+                Place::Route(_) => "route",
+                Place::Sysctl(_) => "namespace",
+                Place::HostSysctl(_) => "host",
+                Place::RootQdisc => "interface",
+            },
+            why: setting.why.clone(),
+        }
+    }
+}
+
+impl PresentReport {
+    fn new(present: &Present, before: &Course, settings: Vec<Row>) -> Self {
+        Self {
+            route: present.found.route.to_string(),
+            congestion_control: present.control.clone(),
+            limited_by: before.binding().name(),
+            time: Spent {
+                round_trips_s: before.round_trips,
+                line_s: before.line,
+                slow_start_s: before.slow_start,
+                receive_window_s: before.receive_window,
+                send_buffer_s: before.send_buffer,
+                loss_s: before.loss,
+            },
+            settings,
+            remarks: present.remarks.clone(),
+        }
+    }
+}
+
+impl Spent {
+    fn text(&self) -> String {
+        let parts = [
+            (self.round_trips_s, "round trips to open, ask and arrive"),
+            (self.line_s, "on the line"),
+            (self.slow_start_s, "idle in slow start"),
+            (self.receive_window_s, "idle for want of receive window"),
+            (self.send_buffer_s, "idle for want of send buffer"),
+            (self.loss_s, "idle after losses"),
+        ];
+        let parts: Vec<_> =
+            parts.iter().filter(|(time, _)| *time >= 0.005).map(|(time, what)| format!("{time:.2} s {what}")).collect();
+        format!("Where the time goes now: {}.", parts.join(", "))
+    }
+}
+
+impl Applied {
+    fn write(&self, text: &mut String) {
+        line(text, String::new());
+        self.changes.iter().for_each(|change| line(text, format!("Set {change}")));
+        self.left_out.iter().for_each(|left_out| line(text, format!("Left out {left_out}")));
+        match &self.state {
+            Some(state) => line(text, format!("{} says what was there; --undo puts it back.", state.display())),
+            None => line(text, "Nothing had to be changed.".to_owned()),
+        }
+    }
+}
+
+/// What an undo did, for people.
+pub fn undone(undone: &Undone) -> String {
+    let lines = undone.undone.iter().map(|change| format!("Undone: {change}"));
+    lines.chain(undone.remarks.iter().map(|remark| format!("Mind: {remark}."))).collect::<Vec<_>>().join("\n")
+}
