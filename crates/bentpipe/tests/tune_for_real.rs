@@ -55,7 +55,7 @@ fn transfers_by_the_kernel_before_and_after() {
             let topology = Topology::without_ipv6(1, Some(link.satellite())).unwrap();
             topology.set_host_sysctls(&DEFAULTS).unwrap();
             let hosts = [&topology.terminals[0].host, &topology.hub.host];
-            hosts.map(use_cubic);
+            hosts.into_iter().for_each(use_cubic);
             let workload = Workload {
                 direction,
                 size: Bytes::parse(size).unwrap(),
@@ -77,22 +77,20 @@ fn transfers_by_the_kernel_before_and_after() {
             let (loss, way) = (loss.to_string(), if direction == Direction::Up { "up" } else { "down" });
             let options = ["--rate", "6Mbit/s", "--rtt", "550ms", "--loss", &loss, "--size", size, "--direction", way];
             let states = ["terminal", "hub"].map(|name| folder.path().join(name));
-            let advice = hosts
-                .into_iter()
-                .zip(&states)
-                .map(|(host, state)| tune(host, state, &[&options[..], &["--apply"]].concat()));
-            let advice = advice.last().unwrap();
+            let apply = [&options[..], &["--apply"]].concat();
+            let advice = [0, 1].map(|end| tune(hosts[end], &states[end], &apply));
+            let predicted = &advice[1]["predicted"];
             let after = time();
             hosts.into_iter().zip(&states).for_each(|(host, state)| drop(tune(host, state, &["--undo"])));
             let restored = time();
             println!(
                 "{size} {way}, loss {loss}: {before:.2} s -> {after:.2} s, gain {:.1} % (predicted {:.2} s -> {:.2} s, {:.1} %), initcwnd {}, {}; undone {restored:.2} s",
                 (100.0 * (before - after) / before).max(0.0),
-                advice["predicted"]["before_s"].as_f64().unwrap(),
-                advice["predicted"]["after_s"].as_f64().unwrap(),
-                advice["predicted"]["gain_percent"].as_f64().unwrap(),
-                advice["initial_window_segments"],
-                advice["congestion_control"],
+                predicted["before_s"].as_f64().unwrap(),
+                predicted["after_s"].as_f64().unwrap(),
+                predicted["gain_percent"].as_f64().unwrap(),
+                advice[1]["initial_window_segments"],
+                advice[1]["congestion_control"],
             );
             if loss == "0" {
                 assert!(after < before, "{after} is not less than {before}");
