@@ -1,5 +1,5 @@
 //! What `bentpipe tune --apply` gains for the kernel's own TCP over the emulated link, beside what it predicts:
-//! `cargo test --release -p bentpipe --test tune_for_real -- --ignored --nocapture`, two minutes.
+//! `cargo test --release -p bentpipe --test tune_for_real -- --ignored --nocapture`, three minutes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
 use kernel::Namespace;
@@ -40,7 +40,7 @@ fn tune(host: &Namespace, state: &Path, options: &[&str]) -> Value {
 }
 
 #[test]
-#[ignore = "two minutes of real transfers"]
+#[ignore = "three minutes of real transfers"]
 fn transfers_by_the_kernel_before_and_after() {
     let folder = tempfile::tempdir().unwrap();
     for loss in [0.0, 1e-2] {
