@@ -114,8 +114,9 @@ pub(super) fn figure_5(context: &Context<'_>) -> Result<Reproduction, Error> {
     let charts = vec![traces.chart("Data against time, later in the transfer", LATER, context)];
     let remarks = vec![
         format!("The paper does not say which 5 seconds its figure shows; here they begin at {LATER} s."),
-        "The paper's own statement tells how its hosts' windows grew: doubling ones (its equation 3.7) do not make its factor of \
-         five, those of BSD's code do, which grow by a segment for each acknowledgement of two."
+        "What would make the paper's factor of five: windows that grow as in BSD's code, by a segment for each acknowledgement of \
+         two; or doubling ones (its equation 3.7) and a clock that starts with FTP's dialogue. With doubling ones from the first \
+         segment on it is two."
             .to_owned(),
     ];
     Ok(Reproduction { found, charts, remarks })
