@@ -19,6 +19,7 @@ mod autotune;
 mod config;
 mod connection;
 pub mod control;
+mod deferral;
 mod ns2;
 mod outstanding;
 mod receiver;

@@ -3,6 +3,7 @@
 
 use crate::config::{Config, Profile};
 use crate::control::{Ack, LossState, Sent, Start};
+use crate::deferral::{Deferral, Room};
 use crate::outstanding::Outstanding;
 use crate::recovery::{Recovery, newreno};
 use crate::rtt::Sampling;
@@ -40,6 +41,7 @@ pub(crate) struct Sender {
     /// Nothing has changed since there was nothing to send.
     is_settled: bool,
     last_sent_at: Instant,
+    deferral: Deferral,
     /// Bytes marked lost of which the congestion control knows.
     lost_reported: u64,
     /// The segment being timed and when it left (one at a time).
@@ -102,6 +104,7 @@ impl Sender {
             is_window_limited: false,
             is_settled: false,
             last_sent_at: Instant::ZERO,
+            deferral: Deferral::default(),
             lost_reported: 0,
             timed: None,
             counters: Counters::default(),
@@ -406,7 +409,7 @@ impl Sender {
             return Some(self.send_again(now, seq, span));
         }
         if fresh > 0 {
-            self.is_window_limited = !self.may_send(now, fresh);
+            self.is_window_limited = !self.may_send(now, fresh) || self.defers(now, fresh);
             self.is_settled = self.is_window_limited;
             return if self.is_window_limited { None } else { Some(self.send_new(now, fresh)) };
         }
@@ -439,6 +442,20 @@ impl Sender {
             self.restart_after_idle(now);
         }
         self.recovery.may_send_new(bytes.min(self.out.mss()), &self.out)
+    }
+
+    /// Whether new data waits for room for more, as in Linux. What is paced or repaired does not.
+    fn defers(&mut self, now: Instant, bytes: u64) -> bool {
+        if self.config().profile != Profile::Linux || self.out.control.governs_window() {
+            return false;
+        }
+        let nxt = self.out.board.nxt();
+        let room = Room {
+            waiting: self.end.saturating_sub(nxt),
+            receive_window: self.edge.saturating_sub(nxt),
+            last_sent_at: self.last_sent_at,
+        };
+        self.recovery.state() == LossState::Open && self.deferral.holds(now, bytes, room, &self.out)
     }
 
     /// After an idle time longer than the timeout, what the window knew of the path is old (RFC 5681, section 4.1).

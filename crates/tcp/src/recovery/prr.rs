@@ -3,35 +3,99 @@
 use crate::control::Ack;
 use crate::outstanding::Outstanding;
 
-/// Proportional rate reduction with the slow-start reduction bound. Counts bytes.
+/// Proportional rate reduction. Counts bytes.
 #[derive(Debug, Default)]
 pub(super) struct RateReduction {
     delivered: u64,
     sent: u64,
-    /// What was outstanding when the recovery began (RecoverFS).
-    flight: u64,
+    /// What was outstanding when the recovery began (RecoverFS), or the window then.
+    before: u64,
+    bound: Bound,
+}
+
+/// How fast a window below `ssthresh` comes back to it during the recovery.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// By a segment for each acknowledgement beyond what it delivers (PRR-SSRB, RFC 6937).
+    #[default]
+    SlowStart,
+    /// By that segment only where data are acknowledged cumulatively and no further loss is found (Linux; RFC 9937).
+    WhileSafe,
 }
 
 impl RateReduction {
-    pub(super) fn new(flight: u64) -> Self {
-        Self { delivered: 0, sent: 0, flight: flight.max(1) }
+    /// For a recovery that begins with `before` bytes outstanding, or with that window.
+    pub(super) fn new(before: u64, bound: Bound) -> Self {
+        Self { delivered: 0, sent: 0, before: before.max(1), bound }
     }
 
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// Sets `cwnd` for an acknowledgement during the recovery.
-    pub(super) fn on_ack(&mut self, ack: &Ack, out: &mut Outstanding) {
+    /// Sets `cwnd` for an acknowledgement during the recovery, upon which `lost` bytes were found lost.
+    pub(super) fn on_ack(&mut self, ack: &Ack, lost: u64, out: &mut Outstanding) {
+        if self.bound == Bound::WhileSafe && ack.delivered == 0 {
+            return;
+        }
         let (pipe, ssthresh) = (out.board.pipe(), out.segments(out.window.ssthresh));
         self.delivered += ack.delivered;
         let allowed = if pipe > ssthresh {
             let share = u128::from(self.delivered) * u128::from(ssthresh);
-            (share.div_ceil(u128::from(self.flight)) as u64).saturating_sub(self.sent)
+            (share.div_ceil(u128::from(self.before)) as u64).saturating_sub(self.sent)
         } else {
-            let catch_up = self.delivered.saturating_sub(self.sent).max(ack.delivered) + out.mss();
-            (ssthresh - pipe).min(catch_up)
+            let grows = self.bound == Bound::SlowStart || ack.acked > 0 && lost == 0;
+            let more = if grows { out.mss() } else { 0 };
+            (ssthresh - pipe).min(self.delivered.saturating_sub(self.sent).max(ack.delivered) + more)
         };
         out.set_cwnd((pipe + allowed) as f64 / out.mss() as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Profile};
+    use crate::control::Ack;
+    use std::sync::Arc;
+    use units::Instant;
+
+    const MSS: u64 = 1000;
+
+    /// Five of twelve segments under way, `ssthresh` six: below it, as after a burst of losses.
+    fn outstanding() -> Outstanding {
+        let config = Config { mss: MSS as u32, ..Config::new(Profile::Linux) };
+        let mut out = Outstanding::new(Arc::new(config), 0);
+        out.window.ssthresh = 8.0;
+        (0..5).for_each(|_| out.board.on_sent(Instant::ZERO, MSS as u32));
+        out
+    }
+
+    fn window_after(bound: Bound, acked: u64, lost: u64) -> f64 {
+        let mut out = outstanding();
+        let ack = Ack { acked, delivered: MSS, ..crate::control::testing::ack(MSS as u32) };
+        RateReduction::new(12 * MSS, bound).on_ack(&ack, lost, &mut out);
+        out.window.cwnd
+    }
+
+    #[test]
+    fn the_window_comes_back_only_while_that_is_safe() {
+        assert_eq!(window_after(Bound::WhileSafe, MSS, 0), 7.0, "what arrived, and one more");
+        assert_eq!(window_after(Bound::WhileSafe, 0, 0), 6.0, "the hole is still there");
+        assert_eq!(window_after(Bound::WhileSafe, MSS, MSS), 6.0, "another loss was found");
+        assert_eq!(window_after(Bound::SlowStart, 0, MSS), 7.0, "RFC 6937 does not ask");
+    }
+
+    #[test]
+    fn above_the_threshold_the_window_falls_in_proportion_to_what_arrives() {
+        let mut out = outstanding();
+        out.window.ssthresh = 3.0;
+        let mut reduction = RateReduction::new(6 * MSS, Bound::WhileSafe);
+        let ack = Ack { acked: 0, delivered: 2 * MSS, ..crate::control::testing::ack(MSS as u32) };
+        reduction.on_ack(&ack, 0, &mut out);
+        assert_eq!(out.window.cwnd, 6.0, "one segment may leave for two that arrived");
+        reduction.on_sent(MSS);
+        reduction.on_ack(&Ack { delivered: 0, ..ack }, 0, &mut out);
+        assert_eq!(out.window.cwnd, 6.0, "nothing arrived");
     }
 }

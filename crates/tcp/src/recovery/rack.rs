@@ -1,7 +1,7 @@
 //! Loss detection by time, with probes of the tail (RACK-TLP, RFC 8985).
 
 use super::fast::DUPLICATES;
-use super::prr::RateReduction;
+use super::prr::{Bound, RateReduction};
 use super::undo::Undo;
 use super::{Recovery, RecoveryKind};
 use crate::config::Profile;
@@ -118,6 +118,10 @@ impl Rack {
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
         self.remember_window(out);
+        let (before, bound) = match self.profile {
+            Profile::Linux => (out.cwnd_bytes(), Bound::WhileSafe),
+            _ => (out.board.flight(), Bound::SlowStart),
+        };
         let flight = out.flight_without_limited_transmit();
         out.reduce(now, flight);
         self.state = LossState::Recovery;
@@ -125,7 +129,7 @@ impl Rack {
         self.is_due = true;
         self.probe.at = None;
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(out.board.flight()));
+            self.proportional = Some(RateReduction::new(before, bound));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }
@@ -223,12 +227,13 @@ impl Recovery for Rack {
             LossState::Open if found > 0 || (was_recovering && out.board.lost() + out.board.retransmitted() > 0) => {
                 self.begin(ack.now, out);
             }
-            LossState::Open if was_recovering => {}
+            // Linux counts the acknowledgement that ends a recovery towards the window's growth.
+            LossState::Open if was_recovering && self.profile != Profile::Linux => {}
             LossState::Open | LossState::Timeout => out.grow(ack),
             LossState::Recovery => {}
         }
         if let Some(proportional) = &mut self.proportional {
-            proportional.on_ack(ack, out);
+            proportional.on_ack(ack, found, out);
         }
         if change.delivered > 0 || out.board.is_empty() {
             self.schedule_probe(ack.now, out);

@@ -1,7 +1,7 @@
 //! Recovery by selective acknowledgements (RFC 6675).
 
 use super::fast::DUPLICATES;
-use super::prr::RateReduction;
+use super::prr::{Bound, RateReduction};
 use super::{Recovery, RecoveryKind};
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
@@ -56,7 +56,7 @@ impl Sack {
         self.highest_retransmitted = out.board.una();
         (self.may_rescue, self.is_due) = (true, true);
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(out.board.flight()));
+            self.proportional = Some(RateReduction::new(out.board.flight(), Bound::SlowStart));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }
@@ -89,7 +89,7 @@ impl Recovery for Sack {
             LossState::Recovery => {}
         }
         if let Some(proportional) = &mut self.proportional {
-            proportional.on_ack(ack, out);
+            proportional.on_ack(ack, ack.lost, out);
         }
         // The first retransmission starts the timer anew, too: it is what the timer now waits for.
         ack.acked > 0 || self.is_due

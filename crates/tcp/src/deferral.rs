@@ -1,0 +1,111 @@
+//! Linux hands data down in pieces of several segments, and waits a moment for the window to hold such a piece
+//! (`tcp_tso_should_defer`, `tcp_tso_autosize` of Linux 6.x). On a short path that holds the odd segment back for part of a
+//! round trip.
+
+use crate::outstanding::Outstanding;
+use units::{Duration, Instant};
+
+/// Whether data that the window allows waits for more room.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Deferral {
+    /// Bytes of a piece that has been let go and not yet left.
+    left: u64,
+}
+
+/// What there is to send, and how much of it the windows hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Bytes not yet sent that are there to send.
+    pub(crate) waiting: u64,
+    /// Bytes that the peer's window still allows.
+    pub(crate) receive_window: u64,
+    /// When the latest segment left.
+    pub(crate) last_sent_at: Instant,
+}
+
+/// Only what follows another write so soon waits.
+const RECENT: Duration = Duration::from_millis(1);
+/// This share of the window is large enough to go at once (`tcp_tso_win_divisor`).
+const WINDOW_DIVISOR: u64 = 3;
+/// The largest piece, and the smallest that is waited for, in segments.
+const LARGEST: u64 = 65_536;
+const LEAST: u64 = 2;
+
+impl Deferral {
+    /// Whether the next `bytes` wait; they do at most until the next acknowledgement.
+    pub(crate) fn holds(&mut self, now: Instant, bytes: u64, room: Room, out: &Outstanding) -> bool {
+        if self.left >= bytes {
+            self.left -= bytes;
+            return false;
+        }
+        let cwnd = out.cwnd_bytes();
+        let available = cwnd.saturating_sub(out.board.pipe()).min(room.receive_window);
+        let piece = piece(out);
+        let may_wait = room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
+        let is_short = available < piece && available < cwnd.min(room.receive_window) / WINDOW_DIVISOR;
+        let answer_is_near =
+            || out.board.first_sent_at().is_some_and(|first| now.since(first) >= out.rtt.srtt() / 2);
+        let waits = may_wait && is_short && answer_is_near();
+        self.left = if waits { 0 } else { (available.min(piece) / out.mss() * out.mss()).saturating_sub(bytes) };
+        waits
+    }
+}
+
+/// The size of a piece: what leaves in about a millisecond at the rate of the window, more on the shortest paths.
+fn piece(out: &Outstanding) -> u64 {
+    let (srtt, cwnd) = (out.rtt.srtt().as_nanos() / 1000, out.cwnd_bytes());
+    // The rate at which Linux would pace: twice the window's while it doubles, and a fifth above it later.
+    let percent = if out.window.cwnd < out.window.ssthresh / 2.0 { 200 } else { 120 };
+    let in_a_millisecond = cwnd * percent * 10_000 / srtt.max(1) / 1024;
+    let halvings = out.rtt.min_rtt().as_nanos() / 1000 / 512;
+    let near = if halvings < 32 { LARGEST >> halvings } else { 0 };
+    ((in_a_millisecond + near).min(LARGEST) / out.mss()).max(LEAST) * out.mss()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Profile};
+    use std::sync::Arc;
+
+    const MSS: u64 = 1448;
+
+    /// Twelve segments of window over 10 ms, `in_flight` of them used 8 ms ago.
+    fn outstanding(in_flight: u64) -> Outstanding {
+        let config = Config { mss: MSS as u32, initial_ssthresh: 6.0, ..Config::new(Profile::Linux) };
+        let mut out = Outstanding::new(Arc::new(config), 0);
+        out.set_cwnd(12.0);
+        out.rtt.sample(Duration::from_millis(10));
+        (0..in_flight).for_each(|_| out.board.on_sent(at(2000), MSS as u32));
+        out
+    }
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(micros)
+    }
+
+    fn room(last_sent_at: Instant) -> Room {
+        Room { waiting: 1_000_000, receive_window: 1_000_000, last_sent_at }
+    }
+
+    #[test]
+    fn one_segment_waits_for_a_second_while_answers_are_near() {
+        let mut deferral = Deferral::default();
+        assert!(deferral.holds(at(10_000), MSS, room(at(9_800)), &outstanding(11)));
+        let two = outstanding(10);
+        assert!(!deferral.holds(at(10_000), MSS, room(at(9_800)), &two), "a piece is there");
+        assert!(!deferral.holds(at(10_000), MSS, room(at(10_000)), &outstanding(11)), "its second half");
+        assert!(deferral.holds(at(10_000), MSS, room(at(10_000)), &outstanding(11)), "the piece has left");
+    }
+
+    #[test]
+    fn nothing_waits_that_no_answer_would_release_soon() {
+        let holds = |now, room, out: &Outstanding| Deferral::default().holds(now, MSS, room, out);
+        let one = outstanding(11);
+        assert!(!holds(at(10_000), room(at(8_900)), &one), "the latest write was a while ago");
+        assert!(!holds(at(6_000), room(at(5_900)), &one), "the first segment's answer is far");
+        assert!(!holds(at(10_000), Room { waiting: MSS, ..room(at(9_800)) }, &one), "the last segment");
+        assert!(!holds(at(10_000), room(at(9_800)), &outstanding(0)), "nothing is in flight");
+        assert!(!holds(at(10_000), room(at(9_800)), &outstanding(12)), "what the window does not allow is not ours to hold");
+    }
+}
