@@ -43,8 +43,7 @@ impl Deferral {
         let piece = piece(out);
         let may_wait = room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
         let is_short = available < piece && available < cwnd.min(room.receive_window) / WINDOW_DIVISOR;
-        let answer_is_near =
-            || out.board.first_sent_at().is_some_and(|first| now.since(first) >= out.rtt.srtt() / 2);
+        let answer_is_near = || out.board.first_sent_at().is_some_and(|first| now.since(first) >= out.rtt.srtt() / 2);
         let waits = may_wait && is_short && answer_is_near();
         self.left = if waits { 0 } else { (available.min(piece) / out.mss() * out.mss()).saturating_sub(bytes) };
         waits
@@ -66,6 +65,7 @@ fn piece(out: &Outstanding) -> u64 {
 mod tests {
     use super::*;
     use crate::config::{Config, Profile};
+    use crate::rtt::RttRules;
     use std::sync::Arc;
 
     const MSS: u64 = 1448;
@@ -75,7 +75,7 @@ mod tests {
         let config = Config { mss: MSS as u32, initial_ssthresh: 6.0, ..Config::new(Profile::Linux) };
         let mut out = Outstanding::new(Arc::new(config), 0);
         out.set_cwnd(12.0);
-        out.rtt.sample(Duration::from_millis(10));
+        out.rtt.sample(&RttRules::linux(), Duration::from_millis(10));
         (0..in_flight).for_each(|_| out.board.on_sent(at(2000), MSS as u32));
         out
     }
@@ -106,6 +106,9 @@ mod tests {
         assert!(!holds(at(6_000), room(at(5_900)), &one), "the first segment's answer is far");
         assert!(!holds(at(10_000), Room { waiting: MSS, ..room(at(9_800)) }, &one), "the last segment");
         assert!(!holds(at(10_000), room(at(9_800)), &outstanding(0)), "nothing is in flight");
-        assert!(!holds(at(10_000), room(at(9_800)), &outstanding(12)), "what the window does not allow is not ours to hold");
+        assert!(
+            !holds(at(10_000), room(at(9_800)), &outstanding(12)),
+            "what the window does not allow is not ours to hold"
+        );
     }
 }

@@ -18,7 +18,7 @@ mod hybla;
 pub mod reno;
 mod slow_start;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tibet;
 mod vegas;
 mod westwood;

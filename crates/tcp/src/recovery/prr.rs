@@ -73,7 +73,7 @@ mod tests {
 
     fn window_after(bound: Bound, acked: u64, lost: u64) -> f64 {
         let mut out = outstanding();
-        let ack = Ack { acked, delivered: MSS, ..crate::control::testing::ack(MSS as u32) };
+        let ack = Ack { acked, delivered: MSS, ..crate::control::testing::ack(1) };
         RateReduction::new(12 * MSS, bound).on_ack(&ack, lost, &mut out);
         out.window.cwnd
     }
@@ -91,7 +91,7 @@ mod tests {
         let mut out = outstanding();
         out.window.ssthresh = 3.0;
         let mut reduction = RateReduction::new(6 * MSS, Bound::WhileSafe);
-        let ack = Ack { acked: 0, delivered: 2 * MSS, ..crate::control::testing::ack(MSS as u32) };
+        let ack = Ack { acked: 0, delivered: 2 * MSS, ..crate::control::testing::ack(1) };
         reduction.on_ack(&ack, 0, &mut out);
         assert_eq!(out.window.cwnd, 6.0, "one segment may leave for two that arrived");
         reduction.on_sent(MSS);
