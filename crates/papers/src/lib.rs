@@ -82,6 +82,7 @@ mod evidence;
 mod kim;
 mod kruse;
 mod marchese;
+mod palermo;
 pub mod printed;
 pub mod report;
 mod satpep;
@@ -100,7 +101,7 @@ use printed::{Item, Printed};
 use std::collections::BTreeMap;
 
 /// Every study, in the order of reports.
-pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &kruse::Kruse, &kim::Kim];
+pub const STUDIES: &[&dyn Study] = &[&marchese::Marchese, &satpep::Satpep, &palermo::Palermo, &kruse::Kruse, &kim::Kim];
 
 /// What `study` prints.
 ///

@@ -2,7 +2,7 @@
 //! they were made, are in `tests/data/ns2`.
 
 use link::{LinkConfig, LossModel, QueueLimit};
-use sim::{Application, FlowConfig, Network, NodeId, Record, Settings, Simulation, Start, Stop, Traffic, Transfer};
+use sim::{Application, FlowConfig, Network, NodeId, Settings, Simulation, Start, Traffic, Transfer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tcp::{Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
@@ -107,39 +107,20 @@ fn a_transfer_with_given_losses_ends_as_in_ns2() {
 /// Shares in percent of the satellite's transfers, the terrestrial ones and UDP.
 type Shares = [f64; 3];
 
-/// The scenario of `shared_bottleneck.tcl`: shares in each of the three periods of 2,000 s.
+/// The scenario of `shared_bottleneck.tcl`: that of `scenarios/papers/palermo`, with hosts that take no time and a satellite hop
+/// of 260 ms. Shares in each of the three periods of 2,000 s.
 fn shared_bottleneck(variant: &str, seed: u64) -> [Shares; 3] {
-    let mut network = Network::new();
-    let [a, b, r1, r2, terrestrial, satellite] =
-        ["a", "b", "r1", "r2", "terrestrial", "satellite"].map(|name| network.add_node(name).expect("new"));
-    for (name, from, to, config) in [
-        ("from a", a, r1, link(20, 10, 50)),
-        ("from b", b, r1, link(20, 10, 50)),
-        ("bottleneck", r1, r2, link(2, 10, 50)),
-        ("to terrestrial", r2, terrestrial, link(20, 10, 50)),
-        ("to satellite", r2, satellite, link(20, 260, 50)),
-    ] {
-        network.add_link(name, from, to, config.clone(), config).expect("new");
-    }
-    let start =
-        |at, spread| Start { at: Instant::ZERO + Duration::from_secs(at), spread: Duration::from_millis(spread) };
-    let transfer = |number: u64, ends, at| {
-        bulk(format!("{number}"), ends, start(at, 100), agent(variant, 960, 20, None, seed), None)
-    };
-    let mut flows: Vec<_> = (0..15).map(|number| transfer(number, (a, satellite), 0)).collect();
-    flows.extend((15..30).map(|number| transfer(number, (b, terrestrial), 2000)));
-    flows.push(FlowConfig {
-        start: start(4000, 0),
-        traffic: Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off: None },
-        ..transfer(30, (b, terrestrial), 4000)
-    });
-    let settings = Settings {
-        seed,
-        stop: Stop { at: Some(start(6000, 0).at), when_complete: false },
-        record: Record { flow_interval: Some(Duration::from_secs(2000)), ..Record::default() },
-        ..Settings::default()
-    };
-    let mut simulation = Simulation::new(network, flows, settings).expect("valid");
+    let settings = [
+        "link.access-a.handover.delay=[\"10ms\",\"10ms\"]",
+        "link.access-b.handover.delay=[\"10ms\",\"10ms\"]",
+        "link.sat.delay=260ms",
+        "record.interval=2000s",
+    ];
+    let text = include_str!("../../../scenarios/papers/palermo/phases.toml");
+    let experiment = sim::scenario::load(text, "phases.toml", &settings.map(str::to_owned), &|_| Err(String::new()))
+        .unwrap_or_else(|faults| panic!("{faults}"));
+    let of_variant = experiment.scenarios.iter().find(|scenario| scenario.variant.as_deref() == Some(variant));
+    let mut simulation = of_variant.expect("a variant").simulation(seed, true).expect("valid");
     simulation.run();
     // ns-2 counts packets with their headers, and Vegas' packets have none.
     let size = if variant == "vegas" { 1.0 } else { 1000.0 / 960.0 };
