@@ -48,6 +48,11 @@ impl MtuSearch {
         Self { max, current: BASE, too_big: max + 1, probe: Probe::At(now), lost_in_a_row: 0 }
     }
 
+    /// The largest size that is searched for.
+    pub(crate) fn max(&self) -> u16 {
+        self.max
+    }
+
     /// The largest IP packet to send.
     pub(crate) fn current(&self) -> u16 {
         self.current

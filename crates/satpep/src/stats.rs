@@ -79,6 +79,8 @@ pub struct PeerStats {
     pub receive_buffered: u64,
     /// Stream bytes held until acknowledged.
     pub send_buffered: u64,
+    /// How often it was found at another address.
+    pub moves: u64,
     /// Open streams.
     pub streams: u64,
     /// Smoothed round-trip time, if measured.

@@ -1,12 +1,13 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
 use super::Endpoint;
-use super::peer::KeyPair;
+use super::peer::{KeyPair, Unconfirmed};
 use crate::event::{Event, PeerId, ResetReason};
-use crate::handshake::{Hello, INIT_LENGTH, RESPONSE_LENGTH, Refusal};
+use crate::handshake::{Hello, INIT_LENGTH, Pending, RESPONSE_LENGTH, Refusal};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
 use crate::session::Session;
+use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
     COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, RESPONSE, expand_number, read_u32,
 };
@@ -19,6 +20,8 @@ pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
 const BUSY: u32 = 20;
 /// Handshakes in a second above which none is answered even with a cookie, and cookies sent in a second.
 const FLOODED: u32 = 200;
+/// Answers to challenges that wait to be sent, at most.
+const MAX_PATH_OUTBOX: usize = 64;
 
 impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
@@ -41,7 +44,7 @@ impl<P: Payload> Endpoint<P> {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, elided),
             (Some(&INIT), INIT_LENGTH) => self.on_init(now, from, datagram),
-            (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, from, datagram),
+            (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             _ => self.stats.dropped.malformed += 1,
         }
@@ -63,8 +66,8 @@ impl<P: Payload> Endpoint<P> {
             return;
         };
         let fresh_session = match &peer.keys.unconfirmed {
-            Some((unconfirmed, hello)) if unconfirmed.local_index == header.receiver => {
-                peer.session.as_ref().is_none_or(|session| session.peer_epoch != hello.epoch)
+            Some(unconfirmed) if unconfirmed.pair.local_index == header.receiver => {
+                peer.session.as_ref().is_none_or(|session| session.peer_epoch != unconfirmed.hello.epoch)
             }
             _ => false,
         };
@@ -87,23 +90,19 @@ impl<P: Payload> Endpoint<P> {
             self.confirm(now, id);
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
-        self.on_authentic(now, id, (from, number), frames, elided);
+        let newest = self.peers[id.index()].session.as_ref().is_some_and(|s| number >= s.received.expected());
+        self.on_authentic(now, id, number, frames, elided);
+        // The newest datagram tells where the peer may be now; an older one may have been held back by someone.
+        if newest {
+            self.on_newest_from(now, id, from, size);
+        }
+        self.on_path_news(now, id, from);
+        self.refresh(now, id);
     }
 
-    fn on_authentic(
-        &mut self,
-        now: Instant,
-        id: PeerId,
-        (from, number): (SocketAddr, u64),
-        frames: &[u8],
-        elided: usize,
-    ) {
+    fn on_authentic(&mut self, now: Instant, id: PeerId, number: u64, frames: &[u8], elided: usize) {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
-        // The newest datagram tells where the peer is now; an older one may have been held back by someone.
-        if number >= session.received.expected() {
-            peer.address = Some(from);
-        }
         session.on_heard(now);
         let ended = match session.on_frames(now, number, frames, elided) {
             Ok(()) => session.closed.then_some(ResetReason::Shutdown),
@@ -112,12 +111,54 @@ impl<P: Payload> Endpoint<P> {
         if let Some(reason) = ended {
             self.give_up(now, id, reason);
         }
-        self.refresh(now, id);
+    }
+
+    /// The peer's newest datagram, of `size` bytes, came from `from`.
+    fn on_newest_from(&mut self, now: Instant, id: PeerId, from: SocketAddr, size: usize) {
+        let peer = &mut self.peers[id.index()];
+        if peer.session.is_none() {
+            return;
+        }
+        if peer.address == Some(from) {
+            peer.candidates.clear();
+        } else {
+            peer.candidates.on_newest(now, from, size, || u64::from_be_bytes(self.random.bytes()));
+            self.challenge(now, id);
+        }
+    }
+
+    /// Sends the challenges that are due.
+    fn challenge(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        let Some(session) = &peer.session else { return };
+        let (size, timeout) = (DATA_OVERHEAD + PathFrame::LENGTH, session.answer_timeout());
+        while let Some((to, token)) = peer.candidates.poll(now, size, timeout) {
+            self.path_outbox.push_back((id, to, PathFrame::Challenge(token)));
+        }
+    }
+
+    /// Does what the peer's latest frame about a path asks for, which came from `from`.
+    fn on_path_news(&mut self, now: Instant, id: PeerId, from: SocketAddr) {
+        let peer = &mut self.peers[id.index()];
+        let Some(session) = &mut peer.session else { return };
+        match session.take_path_news() {
+            Some(PathFrame::Challenge(token)) if self.path_outbox.len() < MAX_PATH_OUTBOX => {
+                self.path_outbox.push_back((id, from, PathFrame::Response(token)));
+            }
+            Some(PathFrame::Response(token)) => {
+                if let Some(address) = peer.candidates.on_response(token) {
+                    let before = peer.address.replace(address);
+                    session.on_moved(now, before.is_none_or(|before| before.ip() != address.ip()));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The peer uses the keys of the handshake that we answered: so do we from now on.
     fn confirm(&mut self, now: Instant, id: PeerId) {
-        if let Some((pair, hello)) = self.peers[id.index()].keys.unconfirmed.take() {
+        if let Some(Unconfirmed { pair, hello, answered_to }) = self.peers[id.index()].keys.unconfirmed.take() {
+            self.peers[id.index()].address = Some(answered_to);
             self.establish(now, id, pair, &hello);
         }
     }
@@ -161,6 +202,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
+        self.peers[id.index()].candidates.clear();
         if let Some(mut session) = self.peers[id.index()].session.take() {
             self.events.extend(session.abandon(reason));
         }
@@ -195,7 +237,8 @@ impl<P: Payload> Endpoint<P> {
         let local_index = self.new_index(id);
         let hello = self.hello(now, id);
         if let Some((response, agreement)) = self.identity.respond(received, &hello, local_index) {
-            self.peers[id.index()].keys.unconfirmed = Some(KeyPair::new(agreement, local_index, false, now));
+            let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
+            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from });
             self.outbox.push_back((from, response));
         }
     }
@@ -217,19 +260,20 @@ impl<P: Payload> Endpoint<P> {
         false
     }
 
-    fn on_response(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+    fn on_response(&mut self, now: Instant, datagram: &[u8]) {
         if !self.identity.has_valid_mac1(datagram, RESPONSE_LENGTH) {
             self.stats.dropped.stranger += 1;
             return;
         }
-        let Some((id, mut pending)) = self.take_attempt(read_u32(datagram, 8)) else {
+        let Some((id, (mut pending, to))) = self.take_attempt(read_u32(datagram, 8)) else {
             self.stats.dropped.unknown_session += 1;
             return;
         };
         match self.identity.complete(&mut pending, datagram) {
             Ok(agreement) => {
                 let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
-                self.peers[id.index()].address = Some(from);
+                // The answer may come from anywhere; what it answers arrived at `to`.
+                self.peers[id.index()].address = Some(to);
                 self.establish(now, id, pair, &hello);
                 // The peer switches to the new keys with the first datagram that uses them.
                 if let Some(session) = &mut self.peers[id.index()].session {
@@ -239,14 +283,14 @@ impl<P: Payload> Endpoint<P> {
                 self.refresh(now, id);
             }
             Err(refusal) => {
-                self.peers[id.index()].attempt = Some(pending);
+                self.peers[id.index()].attempt = Some((pending, to));
                 self.count_refusal(refusal);
             }
         }
     }
 
     fn on_cookie(&mut self, now: Instant, datagram: &[u8]) {
-        let Some((id, pending)) = self.take_attempt(read_u32(datagram, 4)) else {
+        let Some((id, (pending, to))) = self.take_attempt(read_u32(datagram, 4)) else {
             self.stats.dropped.unknown_session += 1;
             return;
         };
@@ -258,18 +302,18 @@ impl<P: Payload> Endpoint<P> {
                 self.refresh(now, id);
             }
             None => {
-                peer.attempt = Some(pending);
+                peer.attempt = Some((pending, to));
                 self.stats.dropped.not_authentic += 1;
             }
         }
     }
 
     /// The handshake of ours that `local_index` names.
-    fn take_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, crate::handshake::Pending)> {
+    fn take_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, (Pending, SocketAddr))> {
         let local_index = local_index?;
         let id = PeerId(local_index & 0xffff);
         let attempt = &mut self.peers.get_mut(id.index())?.attempt;
-        attempt.take_if(|pending| pending.local_index == local_index).map(|pending| (id, pending))
+        attempt.take_if(|(pending, _)| pending.local_index == local_index).map(|attempt| (id, attempt))
     }
 
     fn count_refusal(&mut self, refusal: Refusal) {
@@ -300,10 +344,11 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         if let Some(session) = &mut peer.session {
             session.on_timeout(now);
-            if session.last_heard + limit <= now {
+            if session.is_lost(now, limit) {
                 self.give_up(now, id, ResetReason::Outage);
             }
         }
+        self.challenge(now, id);
         if self.peers[id.index()].handshake_at() <= now {
             self.begin_handshake(now, id);
         }
@@ -323,7 +368,7 @@ impl<P: Payload> Endpoint<P> {
         let key = peer.config.public_key;
         let init = self.identity.initiate(&key, &hello, local_index, cookie.as_ref(), &mut self.random);
         if let (Some((datagram, pending)), Some(to)) = (init, to) {
-            self.peers[id.index()].attempt = Some(pending);
+            self.peers[id.index()].attempt = Some((pending, to));
             self.outbox.push_back((to, datagram));
         }
     }

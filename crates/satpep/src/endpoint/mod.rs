@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `mod.rs` | the driver's interface |
 //! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
+//! | `path.rs` | where a peer is: new addresses are challenged first |
 //! | `input.rs` | datagrams that arrived: handshakes, and data for sessions |
 //! | `output.rs` | whose turn it is to send, at the link's pace |
 
 mod input;
 mod output;
+mod path;
 mod peer;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use crate::scheduler::Scheduler;
 use crate::seal::Unsealed;
 use crate::session::Session;
 use crate::stats::{EndpointStats, PeerStats, StreamStats};
+use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
 use peer::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -89,6 +92,8 @@ pub struct Endpoint<P: Payload = Stored> {
     idle: VecDeque<PeerId>,
     /// Handshake datagrams to send.
     outbox: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// Challenges and answers to challenges to send.
+    path_outbox: VecDeque<(PeerId, SocketAddr, PathFrame)>,
     timers: BTreeSet<(Instant, PeerId)>,
     events: VecDeque<Event>,
     sessions: u32,
@@ -184,6 +189,7 @@ impl<P: Payload> Endpoint<P> {
             urgent: VecDeque::new(),
             idle: VecDeque::new(),
             outbox: VecDeque::new(),
+            path_outbox: VecDeque::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             sessions: 0,
@@ -256,7 +262,7 @@ impl<P: Payload> Endpoint<P> {
     /// When the endpoint wants to be called, by [`handle_timeout`](Self::handle_timeout) and then
     /// [`poll_transmit`](Self::poll_transmit). A time in the past means at once.
     pub fn next_timeout(&self) -> Option<Instant> {
-        if !self.outbox.is_empty() || !self.urgent.is_empty() {
+        if !self.outbox.is_empty() || !self.path_outbox.is_empty() || !self.urgent.is_empty() {
             return Some(Instant::ZERO);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
@@ -341,7 +347,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Where datagrams to a peer go now.
+    /// Where datagrams to a peer go now: where it last answered from, or is configured to be.
     pub fn peer_address(&self, peer: PeerId) -> Option<SocketAddr> {
         self.peers.get(peer.index())?.address
     }

@@ -7,6 +7,7 @@ use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows};
 use crate::seal::Sealing;
 use crate::session::{Filled, Urgency};
+use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
 use std::net::SocketAddr;
 use units::Instant;
@@ -56,7 +57,25 @@ impl<P: Payload> Endpoint<P> {
             let transmit = Transmit { to, size: datagram.len(), segment_size: datagram.len() };
             return Some(self.sent(now, None, transmit));
         }
-        self.transmit_urgent(now, buffer).or_else(|| self.transmit_paced(now, buffer))
+        self.transmit_path(now, buffer)
+            .or_else(|| self.transmit_urgent(now, buffer))
+            .or_else(|| self.transmit_paced(now, buffer))
+    }
+
+    /// Challenges and answers to them go to the address in question, wherever else the peer is.
+    fn transmit_path(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        while let Some((id, to, frame)) = self.path_outbox.pop_front() {
+            let peer = &mut self.peers[id.index()];
+            if let (true, Some(session)) = (peer.can_seal(), peer.session.as_mut()) {
+                let overhead = ip_overhead(&to) + DATA_OVERHEAD;
+                let space = &mut buffer[DATA_HEADER..DATA_HEADER + PathFrame::LENGTH];
+                let filled = session.fill_path(now, space, overhead, frame);
+                let size = DATA_OVERHEAD + filled.length;
+                seal(peer, filled, &mut buffer[..size]);
+                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+            }
+        }
+        None
     }
 
     fn transmit_urgent(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {

@@ -1,5 +1,6 @@
 //! A peer: its keys, its session, and when handshakes with it are due.
 
+use super::path::Candidates;
 use crate::config::PeerConfig;
 use crate::handshake::{Agreement, Hello, Pending};
 use crate::pacer::Pacer;
@@ -12,13 +13,16 @@ use units::{Duration, Instant};
 
 pub(super) struct Peer<P: Payload> {
     pub(super) config: PeerConfig,
-    /// Where it was last heard from, or is configured to be.
+    /// Where it last answered from, or is configured to be.
     pub(super) address: Option<SocketAddr>,
+    /// Where it may be instead.
+    pub(super) candidates: Candidates,
     pub(super) session: Option<Session<P>>,
     /// Names our side of the session; another one after each session that we gave up.
     pub(super) epoch: u64,
     pub(super) keys: Keys<P::Key>,
-    pub(super) attempt: Option<Pending>,
+    /// Our handshake under way, and where it went.
+    pub(super) attempt: Option<(Pending, SocketAddr)>,
     /// When the next handshake begins, if one is wanted.
     pub(super) attempt_at: Instant,
     pub(super) attempts: u32,
@@ -37,7 +41,15 @@ pub(super) struct Peer<P: Payload> {
 pub(super) struct Keys<K> {
     pub(super) current: Option<KeyPair<K>>,
     pub(super) previous: Option<KeyPair<K>>,
-    pub(super) unconfirmed: Option<(KeyPair<K>, Hello)>,
+    pub(super) unconfirmed: Option<Unconfirmed<K>>,
+}
+
+/// Keys of a handshake that we answered.
+pub(super) struct Unconfirmed<K> {
+    pub(super) pair: KeyPair<K>,
+    pub(super) hello: Hello,
+    /// Where the answer went: if the peer uses the keys, there it was.
+    pub(super) answered_to: SocketAddr,
 }
 
 impl<K> Default for Keys<K> {
@@ -84,6 +96,7 @@ impl<P: Payload> Peer<P> {
     pub(super) fn new(config: PeerConfig, epoch: u64, now: Instant) -> Self {
         Self {
             address: config.address,
+            candidates: Candidates::default(),
             cap: config.cap.map(Pacer::new),
             config,
             session: None,
@@ -139,12 +152,13 @@ impl<P: Payload> Peer<P> {
             (Some(cap), Some(session)) if waits(session) && !cap.is_ready(now) => cap.next(),
             _ => Instant::FAR_FUTURE,
         };
-        timers.min(capped).min(self.handshake_at())
+        let challenge = self.candidates.next_timeout().unwrap_or(Instant::FAR_FUTURE);
+        timers.min(capped).min(challenge).min(self.handshake_at())
     }
 
     /// The pair that a datagram names.
     pub(super) fn key_pair(&self, local_index: u32) -> Option<&KeyPair<P::Key>> {
-        let unconfirmed = self.keys.unconfirmed.as_ref().map(|(pair, _)| pair);
+        let unconfirmed = self.keys.unconfirmed.as_ref().map(|unconfirmed| &unconfirmed.pair);
         [self.keys.current.as_ref(), self.keys.previous.as_ref(), unconfirmed]
             .into_iter()
             .flatten()
@@ -153,6 +167,6 @@ impl<P: Payload> Peer<P> {
 
     /// Whether the index is that of the keys which the peer has not used yet.
     pub(super) fn is_unconfirmed(&self, local_index: u32) -> bool {
-        self.keys.unconfirmed.as_ref().is_some_and(|(pair, _)| pair.local_index == local_index)
+        self.keys.unconfirmed.as_ref().is_some_and(|unconfirmed| unconfirmed.pair.local_index == local_index)
     }
 }

@@ -15,7 +15,7 @@ impl<P: Payload> Session<P> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
         let mut eliciting = false;
         while let Some(frame) = reader.next().map_err(|_| Broken)? {
-            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close);
+            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close | Frame::Path(_));
             self.on_frame(now, number, frame)?;
         }
         if self.repairs() {
@@ -42,6 +42,7 @@ impl<P: Payload> Session<P> {
                 }
             }
             Frame::Close => self.closed = true,
+            Frame::Path(frame) => self.path_news = Some(frame),
             Frame::Repair { back, count, recovery, index, symbol, elided } => {
                 let symbol = Symbol { bytes: symbol.to_vec(), elided };
                 self.on_repair(number.checked_sub(back).ok_or(Broken)?, [count, recovery, index], symbol)?;

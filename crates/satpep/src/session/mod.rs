@@ -31,6 +31,7 @@ use crate::rtt::RttEstimator;
 use crate::scheduler::{Flow, Flows, Scheduler};
 use crate::stats::PeerStats;
 use crate::stream::Stream;
+use crate::wire::frame::PathFrame;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use units::RangeSet;
@@ -78,7 +79,8 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) last_heard: Instant,
     /// Since when something has been under way that asks for an answer, with nothing heard since.
     unanswered_since: Option<Instant>,
-    silent: bool,
+    /// Since when the peer has not been counted on.
+    silent_since: Option<Instant>,
     /// The peer said that it stops.
     pub(crate) closed: bool,
     probe_at: Option<Instant>,
@@ -86,6 +88,8 @@ pub(crate) struct Session<P: Payload> {
     ping_due: bool,
     close_due: bool,
     floor_told: u64,
+    /// The latest that the peer said of a path, for the endpoint.
+    path_news: Option<PathFrame>,
     /// When the current round trip ends, by which active streams are counted.
     round_ends: Instant,
     /// When idle capacity is used to repair what is under way.
@@ -117,6 +121,9 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
 impl<P: Payload> Session<P> {
     /// Idle time after which the last datagrams get repair: long enough not to add some at every pause of a stream.
     const REPAIR_AFTER: Duration = Duration::from_millis(4);
+    /// Between probes in an outage.
+    const OFTENEST_PROBE: Duration = Duration::from_millis(100);
+    const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
     /// Below this round-trip time waiting for feedback costs less than repair.
     const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
 
@@ -156,13 +163,14 @@ impl<P: Payload> Session<P> {
             waiting_writers: VecDeque::new(),
             last_heard: now,
             unanswered_since: None,
-            silent: false,
+            silent_since: None,
             closed: false,
             probe_at: None,
             probes: 0,
             ping_due: false,
             close_due: false,
             floor_told: 0,
+            path_news: None,
             round_ends: now,
             repair_at: None,
             repair_queue: VecDeque::new(),
@@ -179,7 +187,13 @@ impl<P: Payload> Session<P> {
     }
 
     pub(crate) fn is_silent(&self) -> bool {
-        self.silent
+        self.silent_since.is_some()
+    }
+
+    /// Whether nothing was heard for `limit`. To ask in vain is part of it: a clock that jumped is no outage.
+    pub(crate) fn is_lost(&self, now: Instant, limit: Duration) -> bool {
+        let asked = self.silent_since.is_some_and(|since| since + self.silence() <= now);
+        asked && self.last_heard + limit <= now
     }
 
     /// Whether repair ahead of loss is worth its capacity and memory here.
@@ -218,14 +232,17 @@ impl<P: Payload> Session<P> {
     pub(crate) fn on_heard(&mut self, now: Instant) {
         self.last_heard = now;
         self.unanswered_since = None;
-        if std::mem::take(&mut self.silent) {
+        if self.silent_since.take().is_some() {
             self.events.push_back(Event::PeerUp(self.peer));
+            // The answer tells what was lost meanwhile, so that it is sent again at once.
+            self.ping();
         }
     }
 
     /// Notes that the peer is not to be counted on for now.
-    fn fall_silent(&mut self) {
-        if !std::mem::replace(&mut self.silent, true) {
+    fn fall_silent(&mut self, now: Instant) {
+        if self.silent_since.is_none() {
+            self.silent_since = Some(now);
             self.events.push_back(Event::PeerSilent(self.peer));
         }
     }
@@ -237,7 +254,7 @@ impl<P: Payload> Session<P> {
             None if !self.ping_due => self.last_heard + self.keepalive,
             _ => Instant::FAR_FUTURE,
         };
-        let silence = self.unanswered_since.filter(|_| !self.silent).map(|since| since + self.silence());
+        let silence = self.unanswered_since.filter(|_| !self.is_silent()).map(|since| since + self.silence());
         let queued_when_due = [self.received.ack_deadline(), self.repair_at, self.mtu.next_probe_at()];
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
         [self.probe_at, silence, self.ledger.loss_deadline()]
@@ -264,17 +281,17 @@ impl<P: Payload> Session<P> {
             self.ping_due = true;
         }
         if self.unanswered_since.is_some_and(|since| since + self.silence() <= now) {
-            self.fall_silent();
+            self.fall_silent(now);
         }
     }
 
     /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it, then a few times
-    /// in quick succession, lest a loss or two make the peer count as silent; in an outage seldom, but soon enough to
-    /// notice its end.
+    /// in quick succession, lest a loss or two make the peer count as silent; in an outage, however long, so often that its
+    /// end is noticed within half a round trip.
     fn probe_deadline(&self, now: Instant) -> Instant {
         let timeout = self.rtt.probe_timeout(self.ack_delay());
-        now + match (self.silent, self.probes) {
-            (true, _) => timeout.max(Duration::from_secs(2)),
+        now + match (self.is_silent(), self.probes) {
+            (true, _) => (self.rtt.smoothed() / 2).clamp(Self::OFTENEST_PROBE, Self::SELDOMEST_PROBE),
             (false, 0) => timeout,
             (false, _) => timeout / 4,
         }
@@ -296,6 +313,26 @@ impl<P: Payload> Session<P> {
     /// Asks the peer for a sign of life.
     pub(crate) fn ping(&mut self) {
         self.ping_due = true;
+    }
+
+    /// What the peer said of a path since this was last asked.
+    pub(crate) fn take_path_news(&mut self) -> Option<PathFrame> {
+        self.path_news.take()
+    }
+
+    /// How long the peer may take to answer what is sent to it now.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        self.rtt.probe_timeout(Duration::ZERO)
+    }
+
+    /// The peer is at another address. Through `another_host` the path may carry less than before.
+    pub(crate) fn on_moved(&mut self, now: Instant, another_host: bool) {
+        self.stats.moves += 1;
+        if another_host {
+            self.mtu = MtuSearch::new(self.mtu.max(), now);
+        }
+        // What went to the old address is missed the sooner.
+        self.ping();
     }
 
     /// Tells the peer that this gateway stops.

@@ -5,7 +5,7 @@ use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::payload::Payload;
 use crate::repair::{HEADROOM, MAX_BLOCK, Symbol, encode, symbol};
 use crate::stream::Sent;
-use crate::wire::frame::Writer;
+use crate::wire::frame::{PathFrame, Writer};
 use units::Instant;
 
 /// What a datagram is sent for.
@@ -85,6 +85,13 @@ impl<P: Payload> Session<P> {
             return None;
         }
         Some(self.record(now, &writer, overhead, frames))
+    }
+
+    /// Writes a frame about a path.
+    pub(crate) fn fill_path(&mut self, now: Instant, space: &mut [u8], overhead: usize, frame: PathFrame) -> Filled {
+        let mut writer = Writer::new(space);
+        writer.path(frame);
+        self.record(now, &writer, overhead, SentFrames::new())
     }
 
     fn record(&mut self, now: Instant, writer: &Writer<'_>, overhead: usize, frames: SentFrames) -> Filled {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::payload::Stored;
-use crate::wire::frame::Writer;
+use crate::wire::frame::{PathFrame, Writer};
 use crate::wire::varint;
 use crate::{Cipher, EndpointConfig, PrivateKey};
 use proptest::prelude::*;
@@ -163,6 +163,7 @@ fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u6
         3 => drop(writer.session_credit(a)),
         4 => drop(writer.stream_credit(a, b)),
         5 => drop(writer.reset(a, ResetReason::from_code(c), b)),
+        6 => drop(writer.path(if flag { PathFrame::Challenge(a) } else { PathFrame::Response(b) })),
         _ => {
             let length = (c % 40) as usize;
             if writer.stream_room(a, b).is_some_and(|room| room >= length + 2) && b + 40 < varint::MAX {

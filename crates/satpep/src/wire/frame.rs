@@ -20,6 +20,10 @@ const STREAM_FIN: u8 = 0x01;
 const STREAM_LENGTH: u8 = 0x02;
 /// A recovery symbol, which fills the rest of the datagram.
 const REPAIR: u8 = 0x0c;
+/// Of a path: a token that whoever gets it repeats, and the same repeated. They ask for no acknowledgement.
+/// Their numbers are QUIC's.
+const PATH_CHALLENGE: u8 = 0x1a;
+const PATH_RESPONSE: u8 = 0x1b;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
@@ -44,8 +48,24 @@ pub(crate) enum Frame<'a> {
     /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's. Of the symbol
     /// `elided` bytes at its end were left out.
     Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8], elided: usize },
+    /// About the path that it came on.
+    Path(PathFrame),
     /// Bytes of a stream, and the count of those after them that were left out.
     Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
+}
+
+/// A frame about a path, which travels alone and goes to an address of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathFrame {
+    /// Asks who gets it to repeat the token.
+    Challenge(u64),
+    /// Repeats a token.
+    Response(u64),
+}
+
+impl PathFrame {
+    /// Bytes that it takes.
+    pub(crate) const LENGTH: usize = 1 + 8;
 }
 
 /// An acknowledgement: the ranges are decoded while iterating, so that reading one allocates nothing.
@@ -137,6 +157,8 @@ impl<'a, P: Payload> Reader<'a, P> {
                 symbol: std::mem::take(&mut self.input),
                 elided: std::mem::take(&mut self.elided),
             },
+            PATH_CHALLENGE => Frame::Path(PathFrame::Challenge(self.token()?)),
+            PATH_RESPONSE => Frame::Path(PathFrame::Response(self.token()?)),
             _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
             _ => return Err(Malformed),
         })
@@ -172,6 +194,12 @@ impl<'a, P: Payload> Reader<'a, P> {
         let (count, lowest) = ack.ranges().fold((0, 0), |(count, _), range| (count + 1, range.start));
         ack.covered_from = lowest.checked_sub(missing_below).ok_or(Malformed)?;
         if count == range_count { Ok(ack) } else { Err(Malformed) }
+    }
+
+    fn token(&mut self) -> Result<u64, Malformed> {
+        let (token, rest) = self.input.split_first_chunk().ok_or(Malformed)?;
+        self.input = rest;
+        Ok(u64::from_be_bytes(*token))
     }
 
     fn integer(&mut self) -> Result<u64, Malformed> {
@@ -253,6 +281,20 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn close(&mut self) -> bool {
         self.put(CLOSE, &[])
+    }
+
+    pub(crate) fn path(&mut self, frame: PathFrame) -> bool {
+        let (kind, token) = match frame {
+            PathFrame::Challenge(token) => (PATH_CHALLENGE, token),
+            PathFrame::Response(token) => (PATH_RESPONSE, token),
+        };
+        let token = token.to_be_bytes();
+        if !self.put_within(token.len(), kind, &[]) {
+            return false;
+        }
+        self.out[self.at..self.at + token.len()].copy_from_slice(&token);
+        self.at += token.len();
+        true
     }
 
     /// Writes a recovery symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
@@ -379,6 +421,7 @@ mod tests {
             assert!(writer.session_credit(1 << 40));
             assert!(writer.stream_credit(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
+            assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
             assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
             writer.stream::<Stored>(9, 1000, 4, true).copy_from_slice(b"data");
             assert!(writer.close());
@@ -390,6 +433,8 @@ mod tests {
         assert_eq!(reader.next(), Ok(Some(Frame::StreamCredit { stream: 5, limit: 9000 })));
         let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_offset: 100 };
         assert_eq!(reader.next(), Ok(Some(reset)));
+        assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
+        assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
         let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
         assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);

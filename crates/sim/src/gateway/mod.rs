@@ -69,13 +69,15 @@ pub struct Transport {
     pub pacing_gain: f64,
     /// Receive memory; `None` is four bandwidth-delay products, at least 32 MiB.
     pub pool: Option<Bytes>,
+    /// How long connections survive an outage; `None` is the transport's default.
+    pub outage_limit: Option<Duration>,
     /// Whether capacity that would idle carries repair.
     pub repair: bool,
 }
 
 impl Default for Transport {
     fn default() -> Self {
-        Self { capacity: [None; 2], rtt: None, pacing_gain: 0.99, pool: None, repair: true }
+        Self { capacity: [None; 2], rtt: None, pacing_gain: 0.99, pool: None, outage_limit: None, repair: true }
     }
 }
 

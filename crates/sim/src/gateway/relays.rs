@@ -254,6 +254,7 @@ fn connect(
     Session::connect([capacity[0], capacity[1]], delays, seed, |endpoint| {
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.pool = transport.pool;
+        endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         endpoint.repair = transport.repair;
     })
     .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))

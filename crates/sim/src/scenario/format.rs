@@ -619,6 +619,9 @@ pub(super) struct Transport {
     pub(super) pacing_gain: Option<f64>,
     /// Receive memory. By default four bandwidth-delay products, at least 32 MiB.
     pub(super) pool: Option<Size>,
+    /// How long connections survive an outage before they end with a reset.
+    #[schemars(extend("default" = "10min"))]
+    pub(super) outage_limit: Option<Interval>,
     /// Whether capacity that would idle carries repair.
     #[schemars(extend("default" = true))]
     pub(super) repair: Option<bool>,

@@ -509,6 +509,7 @@ impl format::Transport {
             rtt: self.rtt.map(|rtt| rtt.0),
             pacing_gain: self.pacing_gain.unwrap_or(plain.pacing_gain),
             pool: self.pool.map(|pool| pool.0),
+            outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
         }
     }

@@ -1,0 +1,130 @@
+//! Where a peer is. A datagram from a new address proves that someone sent it from there, not that the peer is there:
+//! a challenge goes to the new address, and data goes on to the old one until the peer has answered (RFC 9000,
+//! sections 8.2 and 9.3). An address that has not answered is never sent more than three times what came from it.
+
+use smallvec::SmallVec;
+use std::net::SocketAddr;
+use units::{Duration, Instant};
+
+/// Addresses from which a peer's newest datagrams came, and which it has not answered from.
+#[derive(Default)]
+pub(super) struct Candidates(SmallVec<[Candidate; 1]>);
+
+struct Candidate {
+    address: SocketAddr,
+    /// What the challenge says and the answer repeats.
+    token: u64,
+    /// UDP payload from there and to there.
+    received: u64,
+    sent: u64,
+    challenges: u32,
+    /// When the next challenge is due.
+    due: Instant,
+}
+
+impl Candidates {
+    /// Addresses that are challenged at once; a newer one makes the oldest way.
+    const MOST: usize = 4;
+    /// Challenges to one address, each after twice the time of the one before.
+    const CHALLENGES: u32 = 5;
+    /// How often as much may be sent as was received (RFC 9000, section 8.1).
+    const AMPLIFICATION: u64 = 3;
+
+    /// The peer's newest datagram, of `size` bytes, came from `address`, which is not where it is known to be.
+    pub(super) fn on_newest(&mut self, now: Instant, address: SocketAddr, size: usize, token: impl FnOnce() -> u64) {
+        match self.0.iter_mut().find(|candidate| candidate.address == address) {
+            Some(candidate) => candidate.received += size as u64,
+            None => {
+                if self.0.len() == Self::MOST {
+                    self.0.remove(0);
+                }
+                let token = token();
+                self.0.push(Candidate { address, token, received: size as u64, sent: 0, challenges: 0, due: now });
+            }
+        }
+    }
+
+    /// The peer's newest datagram came from where it is known to be, or its session ended.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// A challenge of `size` bytes that is due: where to, and its token. `timeout` is how long an answer may take.
+    pub(super) fn poll(&mut self, now: Instant, size: usize, timeout: Duration) -> Option<(SocketAddr, u64)> {
+        self.0.retain(|candidate| candidate.challenges < Self::CHALLENGES || candidate.due > now);
+        self.0.iter_mut().filter(|candidate| candidate.due <= now).find_map(|candidate| {
+            candidate.due = now + timeout * (1 << candidate.challenges);
+            candidate.challenges += 1;
+            let sent = candidate.sent + size as u64;
+            (sent <= Self::AMPLIFICATION * candidate.received).then(|| {
+                candidate.sent = sent;
+                (candidate.address, candidate.token)
+            })
+        })
+    }
+
+    /// When [`Candidates::poll`] has something to do.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.0.iter().map(|candidate| candidate.due).min()
+    }
+
+    /// The peer repeated `token`: the address that was told it, where the peer is now.
+    pub(super) fn on_response(&mut self, token: u64) -> Option<SocketAddr> {
+        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.sent > 0)?.address;
+        self.clear();
+        Some(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 34;
+    const TIMEOUT: Duration = Duration::from_millis(600);
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([203, 0, 113, 1], port))
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn an_address_counts_when_its_own_token_comes_back() {
+        let mut candidates = Candidates::default();
+        candidates.on_newest(at(0), address(1), 100, || 7);
+        assert_eq!(candidates.on_response(7), None, "it has not been told yet");
+        assert_eq!(candidates.poll(at(0), SIZE, TIMEOUT), Some((address(1), 7)));
+        assert_eq!(candidates.on_response(8), None);
+        assert_eq!(candidates.on_response(7), Some(address(1)));
+        assert_eq!(candidates.on_response(7), None, "once");
+        assert_eq!(candidates.next_timeout(), None);
+    }
+
+    #[test]
+    fn challenges_are_few_spaced_and_never_amplify() {
+        let mut candidates = Candidates::default();
+        candidates.on_newest(at(0), address(1), 26, || 7);
+        let mut sent = 0;
+        for millis in 0..100_000 {
+            sent += candidates.poll(at(millis), SIZE, TIMEOUT).map_or(0, |_| SIZE);
+        }
+        assert_eq!(sent, 2 * SIZE, "two fit into three times what came");
+        assert_eq!(candidates.next_timeout(), None);
+        candidates.on_newest(at(200_000), address(1), 1400, || 8);
+        let times: Vec<u64> =
+            (200_000..300_000).filter(|millis| candidates.poll(at(*millis), SIZE, TIMEOUT).is_some()).collect();
+        assert_eq!(times, [0, 600, 1800, 4200, 9000].map(|after| 200_000 + after));
+    }
+
+    #[test]
+    fn many_addresses_cost_no_more_than_a_few() {
+        let mut candidates = Candidates::default();
+        (0..1000).for_each(|port| candidates.on_newest(at(0), address(port), 100, || u64::from(port)));
+        let challenged: Vec<_> = std::iter::from_fn(|| candidates.poll(at(0), SIZE, TIMEOUT)).collect();
+        assert_eq!(challenged.len(), Candidates::MOST);
+        assert_eq!(candidates.on_response(999), Some(address(999)));
+    }
+}
