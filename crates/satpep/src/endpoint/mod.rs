@@ -88,6 +88,9 @@ pub struct Endpoint<P: Payload = Stored> {
     scheduler: Scheduler<PeerId>,
     /// Peers with something that does not wait for the pace.
     urgent: VecDeque<PeerId>,
+    /// Peers with nothing to send at once but an acknowledgement, and how often such may leave.
+    acknowledging: VecDeque<PeerId>,
+    ack_pacer: Pacer,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
     /// Handshake datagrams to send.
@@ -168,6 +171,9 @@ impl Endpoint<Elided> {
 impl<P: Payload> Endpoint<P> {
     /// The proxied traffic keeps at least this share of the link, whatever else is on it.
     const LEAST_SHARE: f64 = 0.1;
+    /// Datagrams that carry nothing but acknowledgements take at most this share of the link: more would not help what they
+    /// acknowledge, and on a thin return link they would be in each other's way.
+    const ACK_SHARE: f64 = 0.125;
 
     fn start(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         let mut random = SecureRandom::new(seed);
@@ -187,6 +193,8 @@ impl<P: Payload> Endpoint<P> {
             outside: Rate::ZERO,
             scheduler: Scheduler::new(config.quantum()),
             urgent: VecDeque::new(),
+            acknowledging: VecDeque::new(),
+            ack_pacer: Pacer::new(config.capacity),
             idle: VecDeque::new(),
             outbox: VecDeque::new(),
             path_outbox: VecDeque::new(),
@@ -240,6 +248,7 @@ impl<P: Payload> Endpoint<P> {
     fn set_pace(&mut self, now: Instant) {
         let free = self.capacity.saturating_sub(self.outside).max(self.capacity.mul_f64(Self::LEAST_SHARE));
         self.pacer.set_rate(now, free.mul_f64(self.config.pacing_gain));
+        self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(Self::ACK_SHARE));
     }
 
     /// Does what time asks for.
@@ -267,7 +276,8 @@ impl<P: Payload> Endpoint<P> {
         }
         let timer = self.timers.first().map(|(at, _)| *at);
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
-        timer.into_iter().chain(paced).min()
+        let acknowledgements = (!self.acknowledging.is_empty()).then(|| self.ack_pacer.next());
+        timer.into_iter().chain(paced).chain(acknowledgements).min()
     }
 
     /// The next piece of news.
@@ -388,8 +398,11 @@ impl<P: Payload> Endpoint<P> {
             while let Some(event) = session.poll_event() {
                 self.events.push_back(event);
             }
-            if session.has_urgent(now) && !std::mem::replace(&mut peer.urgent_queued, true) {
+            if session.has_urgent() && !std::mem::replace(&mut peer.urgent_queued, true) {
                 self.urgent.push_back(id);
+            }
+            if session.owes_ack(now) && !std::mem::replace(&mut peer.ack_queued, true) {
+                self.acknowledging.push_back(id);
             }
             if session.has_paced(now) && within_cap {
                 self.scheduler.activate(id, &mut peer.place);

@@ -59,6 +59,7 @@ impl<P: Payload> Endpoint<P> {
         }
         self.transmit_path(now, buffer)
             .or_else(|| self.transmit_urgent(now, buffer))
+            .or_else(|| self.transmit_ack(now, buffer))
             .or_else(|| self.transmit_paced(now, buffer))
     }
 
@@ -81,7 +82,7 @@ impl<P: Payload> Endpoint<P> {
     fn transmit_urgent(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         while let Some(&id) = self.urgent.front() {
             let peer = &mut self.peers[id.index()];
-            let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent(now));
+            let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent());
             // Where the pace allows data as well, the two share a datagram.
             let data_too = self.pacer.is_ready(now) && peer.is_within_cap(now);
             let urgency = if data_too { Urgency::Paced } else { Urgency::Now };
@@ -90,6 +91,29 @@ impl<P: Payload> Endpoint<P> {
             }
             self.peers[id.index()].urgent_queued = false;
             self.urgent.pop_front();
+        }
+        None
+    }
+
+    /// An acknowledgement that travels alone, unless data may go with it.
+    fn transmit_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        while self.ack_pacer.is_ready(now) {
+            let id = self.acknowledging.pop_front()?;
+            let data_too = self.pacer.is_ready(now);
+            let peer = &mut self.peers[id.index()];
+            peer.ack_queued = false;
+            let data_too = data_too && peer.is_within_cap(now);
+            let Some(session) = peer.session.as_ref().filter(|session| session.owes_ack(now)) else { continue };
+            let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
+            if peer.can_seal()
+                && let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX)
+            {
+                let transmit = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
+                if urgency == Urgency::Now {
+                    self.ack_pacer.on_sent(now, size + ip_overhead(&to));
+                }
+                return Some(transmit);
+            }
         }
         None
     }

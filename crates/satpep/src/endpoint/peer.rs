@@ -32,6 +32,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) cap: Option<Pacer>,
     pub(super) place: Place,
     pub(super) urgent_queued: bool,
+    pub(super) ack_queued: bool,
     pub(super) idle_queued: bool,
     pub(super) timer: Option<Instant>,
 }
@@ -109,6 +110,7 @@ impl<P: Payload> Peer<P> {
             last_timestamp: 0,
             place: Place::default(),
             urgent_queued: false,
+            ack_queued: false,
             idle_queued: false,
             timer: None,
         }

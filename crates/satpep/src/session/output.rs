@@ -35,9 +35,13 @@ impl<P: Payload> Session<P> {
     const LEAST_FRAME: usize = 32;
 
     /// Whether something must leave now.
-    pub(crate) fn has_urgent(&self, now: Instant) -> bool {
-        let acknowledgement = self.received.ack_deadline().is_some_and(|deadline| deadline <= now);
-        acknowledgement || !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.close_due
+    pub(crate) fn has_urgent(&self) -> bool {
+        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.close_due
+    }
+
+    /// Whether an acknowledgement is due.
+    pub(crate) fn owes_ack(&self, now: Instant) -> bool {
+        self.received.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
     /// Whether something waits for the link's pace.
