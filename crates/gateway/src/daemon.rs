@@ -383,6 +383,13 @@ impl Gateway {
                     tracing::warn!(peer = self.relays.peer_name(peer), "peer has restarted: its connections are reset");
                     peers_changed = true;
                 }
+                satpep::Event::PeerBroke(peer, violation) => {
+                    tracing::warn!(
+                        peer = self.relays.peer_name(peer),
+                        "peer broke the protocol with {violation}: its connections are reset"
+                    );
+                    peers_changed = true;
+                }
                 event => self.relays.on_stream_event(now, event),
             }
         }

@@ -130,6 +130,9 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
         drops.get_or_create(&Reason { reason }).inc_by(*count);
     }
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
+    let violations = Counter::<u64>::default();
+    violations.inc_by(transport.violations);
+    registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);
     let outside = Gauge::<i64>::default();
     outside.set(snapshot.outside_bps as i64);
     registry.register("outside_traffic_bps", "Other traffic on the satellite interface, bit/s", outside);

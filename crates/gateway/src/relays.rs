@@ -289,7 +289,10 @@ impl Relays {
                     self.apply(now, key, Event::StreamFin);
                 }
             }
-            satpep::Event::PeerUp(_) | satpep::Event::PeerSilent(_) | satpep::Event::PeerRestarted(_) => {}
+            satpep::Event::PeerUp(_)
+            | satpep::Event::PeerSilent(_)
+            | satpep::Event::PeerRestarted(_)
+            | satpep::Event::PeerBroke(..) => {}
         }
     }
 

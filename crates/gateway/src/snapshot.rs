@@ -43,6 +43,8 @@ pub struct Transport {
     pub received_ip_bytes: u64,
     /// Handshakes completed.
     pub handshakes: u64,
+    /// Sessions that ended because a peer broke the protocol.
+    pub violations: u64,
     /// Datagrams that the system would not send.
     pub send_errors: u64,
     /// Datagrams that led to nothing, by reason.
@@ -132,6 +134,7 @@ impl Snapshot {
                 received_packets: stats.received_packets,
                 received_ip_bytes: stats.received_ip_bytes,
                 handshakes: stats.handshakes,
+                violations: stats.violations,
                 send_errors: facts.send_errors,
                 dropped: stats.dropped.by_reason().into_iter().collect(),
             },

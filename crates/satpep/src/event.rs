@@ -89,6 +89,46 @@ impl std::fmt::Display for ResetReason {
     }
 }
 
+/// What a peer did that no gateway does which follows the protocol. It ends the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A frame that does not follow the grammar, or points to nowhere.
+    Malformed,
+    /// An acknowledgement of a datagram that was never sent.
+    AckOfUnsent,
+    /// Several acknowledgements in one datagram.
+    RepeatedAck,
+    /// More bytes than the stream's or the session's credit allows.
+    BeyondCredit,
+    /// An end of a stream that contradicts what came before.
+    Contradiction,
+    /// A stream that only this side may open and did not.
+    UnopenedStream,
+    /// More streams than were allowed.
+    TooManyStreams,
+    /// Pieces, or numbers of streams, further scattered than losses scatter them.
+    Scattered,
+    /// A recovery symbol of no possible block, or one that decodes to something else than stream data.
+    BadRepair,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Violation::Malformed => "a malformed frame",
+            Violation::AckOfUnsent => "an acknowledgement of a datagram that was never sent",
+            Violation::RepeatedAck => "several acknowledgements in one datagram",
+            Violation::BeyondCredit => "more bytes than its credit allows",
+            Violation::Contradiction => "an end of a stream that contradicts what came before",
+            Violation::UnopenedStream => "a stream that it may not open",
+            Violation::TooManyStreams => "more streams than it was allowed",
+            Violation::Scattered => "pieces scattered further than losses scatter them",
+            Violation::BadRepair => "a recovery symbol that repairs nothing",
+        })
+    }
+}
+
 /// News for the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -99,6 +139,8 @@ pub enum Event {
     PeerSilent(PeerId),
     /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.
     PeerRestarted(PeerId),
+    /// The peer broke the protocol: the session ends, and a [`Event::Reset`] follows for each of its streams.
+    PeerBroke(PeerId, Violation),
     /// The peer opened a stream.
     Opened(StreamId),
     /// There is something to read: data, or the end.

@@ -5,6 +5,7 @@
 //! acknowledgements have passed it by and it is long overdue. What a lost datagram carried is sent again in a new one,
 //! so a segment is sent again only when the feedback for its latest copy has come and is negative.
 
+use crate::event::Violation;
 use crate::wire::frame::AckFrame;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -50,6 +51,12 @@ struct Entry {
 /// An acknowledgement of datagrams never sent: the peer is confused or lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NeverSent;
+
+impl From<NeverSent> for Violation {
+    fn from(_: NeverSent) -> Self {
+        Violation::AckOfUnsent
+    }
+}
 
 /// The datagrams not yet settled.
 pub(crate) struct Ledger {

@@ -54,7 +54,7 @@ mod wire;
 
 pub use config::{ConfigError, EndpointConfig, PeerConfig};
 pub use endpoint::{Endpoint, Transmit};
-pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
+pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};

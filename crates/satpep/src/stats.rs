@@ -18,6 +18,8 @@ pub struct EndpointStats {
     pub handshakes: u64,
     /// Cookies sent in place of answers while busy.
     pub cookies_sent: u64,
+    /// Sessions that ended because the peer broke the protocol.
+    pub violations: u64,
     /// Datagrams dropped, by reason.
     pub dropped: Drops,
 }

@@ -106,7 +106,11 @@ impl<P: Payload> Endpoint<P> {
         session.on_heard(now);
         let ended = match session.on_frames(now, number, frames, elided) {
             Ok(()) => session.closed.then_some(ResetReason::Shutdown),
-            Err(_) => Some(ResetReason::Protocol),
+            Err(violation) => {
+                self.stats.violations += 1;
+                self.events.push_back(Event::PeerBroke(id, violation));
+                Some(ResetReason::Protocol)
+            }
         };
         if let Some(reason) = ended {
             self.give_up(now, id, reason);

@@ -102,6 +102,8 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
         let news = events(&mut pair.ends[0]);
         assert!(news.contains(&Event::Reset(id, ResetReason::Protocol)), "{news:?}");
         assert!(news.contains(&Event::PeerSilent(PeerId(0))), "{news:?}");
+        assert!(news.iter().any(|event| matches!(event, Event::PeerBroke(PeerId(0), _))), "{news:?}");
+        assert_eq!(pair.ends[0].stats().violations, 1);
         assert_eq!(pair.ends[0].peer_state(PeerId(0)), PeerState::Connecting);
         assert_eq!(pair.ends[0].open(pair.now, PeerId(0)), Err(OpenError::NotConnected));
         // The other end finds out by the silence, and calls again.

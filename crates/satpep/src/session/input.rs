@@ -1,7 +1,7 @@
 //! Frames that arrived.
 
-use super::{Broken, Session};
-use crate::event::Event;
+use super::Session;
+use crate::event::{Event, Violation};
 use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
 use crate::repair::{RepairSymbol, Symbol};
@@ -11,13 +11,26 @@ use units::{Duration, Instant};
 
 impl<P: Payload> Session<P> {
     /// Takes in the frames of an authentic datagram that was not seen before and that `elided` bytes were left out of.
-    pub(crate) fn on_frames(&mut self, now: Instant, number: u64, frames: &[u8], elided: usize) -> Result<(), Broken> {
+    pub(crate) fn on_frames(
+        &mut self,
+        now: Instant,
+        number: u64,
+        frames: &[u8],
+        elided: usize,
+    ) -> Result<(), Violation> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let mut eliciting = false;
-        while let Some(frame) = reader.next().map_err(|_| Broken)? {
+        let (mut eliciting, mut acks) = (false, 0);
+        let credit_before = self.credit.available();
+        while let Some(frame) = reader.next()? {
+            acks += u32::from(matches!(frame, Frame::Ack(_)));
+            // What one costs to look at is bounded; so must be their number.
+            if acks > 1 {
+                return Err(Violation::RepeatedAck);
+            }
             eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close | Frame::Path(_));
             self.on_frame(now, number, frame)?;
         }
+        self.use_session_credit(credit_before);
         if self.repairs() {
             self.restorer.remember(number, frames, elided);
         }
@@ -29,12 +42,12 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Broken> {
+    fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
             Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Floor(number) => self.received.raise_floor(number),
-            Frame::SessionCredit(limit) => self.on_session_credit(limit),
+            Frame::SessionCredit(limit) => self.credit.on_peer_limit(limit),
             Frame::StreamCredit { stream, limit } => self.on_stream_credit(stream, limit),
             Frame::Reset { stream, reason, final_offset } => {
                 if let Some(key) = self.find_or_accept(stream, false)? {
@@ -45,7 +58,11 @@ impl<P: Payload> Session<P> {
             Frame::Path(frame) => self.path_news = Some(frame),
             Frame::Repair { back, count, recovery, index, symbol, elided } => {
                 let symbol = Symbol { bytes: symbol.to_vec(), elided };
-                self.on_repair(number.checked_sub(back).ok_or(Broken)?, [count, recovery, index], symbol)?;
+                self.on_repair(
+                    number.checked_sub(back).ok_or(Violation::Malformed)?,
+                    [count, recovery, index],
+                    symbol,
+                )?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
                 if let Some(key) = self.find_or_accept(stream, true)? {
@@ -57,16 +74,18 @@ impl<P: Payload> Session<P> {
     }
 
     /// Restores what a recovery symbol allows to.
-    fn on_repair(&mut self, first: u64, block: [u64; 3], symbol: Symbol) -> Result<(), Broken> {
+    fn on_repair(&mut self, first: u64, block: [u64; 3], symbol: Symbol) -> Result<(), Violation> {
         let [count, recovery, index] = block.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
         let symbol = RepairSymbol { first, count, recovery, index, symbol };
         if !symbol.is_sound() {
-            return Err(Broken);
+            return Err(Violation::BadRepair);
         }
         for restored in self.restorer.on_repair(symbol) {
             let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
-            while let Some(frame) = reader.next().map_err(|_| Broken)? {
-                let Frame::Stream { stream, offset, data, elided, fin } = frame else { return Err(Broken) };
+            while let Some(frame) = reader.next()? {
+                let Frame::Stream { stream, offset, data, elided, fin } = frame else {
+                    return Err(Violation::BadRepair);
+                };
                 self.stats.restored_bytes += (data.len() + elided) as u64;
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, elided, fin)?;
@@ -77,12 +96,12 @@ impl<P: Payload> Session<P> {
     }
 
     /// The stream with this number, made now if the peer opens it with this frame; `None` if it is closed already.
-    fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Broken> {
+    fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Violation> {
         if let Some(&slot) = self.slots.get(&number) {
             return Ok(Some(StreamKey { slot, number }));
         }
         if number % 2 == self.own_parity {
-            return if number < self.next_own { Ok(None) } else { Err(Broken) };
+            return if number < self.next_own { Ok(None) } else { Err(Violation::UnopenedStream) };
         }
         if self.seen.contains(number / 2) {
             return Ok(None);
@@ -90,8 +109,11 @@ impl<P: Payload> Session<P> {
         // The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while.
         // Numbers come in order but for losses, so the record of those seen stays short unless someone wants it long.
         let scattered = self.seen.len() > 1024 + 4 * self.max_streams as usize;
-        if scattered || self.peer_open >= self.max_streams.saturating_mul(2) {
-            return Err(Broken);
+        if scattered {
+            return Err(Violation::Scattered);
+        }
+        if self.peer_open >= self.max_streams.saturating_mul(2) {
+            return Err(Violation::TooManyStreams);
         }
         self.seen.insert(number / 2..number / 2 + 1);
         self.peer_open += 1;
@@ -110,11 +132,11 @@ impl<P: Payload> Session<P> {
         StreamKey { slot, number }
     }
 
-    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], elided: usize, fin: bool) -> Result<(), Broken> {
-        let stream = self.streams.get_mut(key.slot as usize).ok_or(Broken)?;
-        let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin).map_err(|_| Broken)?;
+    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], elided: usize, fin: bool) -> Result<(), Violation> {
+        let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
+        let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin)?;
         if !self.credit.on_received(moved) {
-            return Err(Broken);
+            return Err(Violation::BeyondCredit);
         }
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
@@ -130,13 +152,13 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_offset: u64) -> Result<(), Broken> {
-        let stream = self.streams.get_mut(key.slot as usize).ok_or(Broken)?;
-        let moved = stream.receive.on_reset(final_offset).map_err(|_| Broken)?;
+    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_offset: u64) -> Result<(), Violation> {
+        let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
+        let moved = stream.receive.on_reset(final_offset)?;
         stream.abort.theirs = true;
         let was_aborted = stream.is_aborted();
         if !self.credit.on_received(moved) {
-            return Err(Broken);
+            return Err(Violation::BeyondCredit);
         }
         self.discard(key);
         if !was_aborted {
@@ -148,9 +170,8 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_session_credit(&mut self, limit: u64) {
-        let before = self.credit.available();
-        self.credit.on_peer_limit(limit);
+    /// The session's credit was `before`; streams that waited for more go on.
+    fn use_session_credit(&mut self, before: u64) {
         if before < 2 * self.credit.peer_stream_credit && self.credit.available() > before {
             // Streams that had only new data may have left the schedule for want of credit.
             let keys: Vec<_> = self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect();
@@ -167,10 +188,10 @@ impl<P: Payload> Session<P> {
         self.activate(key);
     }
 
-    fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Broken> {
+    fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
         let horizon = self.rtt.smoothed() * 3 / 2 + self.ack_delay() * 2;
         let mut settled = std::mem::take(&mut self.settled);
-        let sample = self.ledger.on_ack(now, ack, horizon, &mut settled).map_err(|_| Broken)?;
+        let sample = self.ledger.on_ack(now, ack, horizon, &mut settled)?;
         if let Some(rtt) = sample {
             self.rtt.sample(rtt.saturating_sub(Duration::from_micros(ack.delay_us).min(self.ack_delay() * 2)));
         }

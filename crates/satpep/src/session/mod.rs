@@ -39,10 +39,6 @@ use units::{Duration, Instant};
 
 pub(crate) use output::{Filled, Urgency};
 
-/// The peer broke the protocol: the session is beyond repair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Broken;
-
 pub(crate) struct Session<P: Payload> {
     peer: PeerId,
     /// Tells this session's stream names from those of its predecessors.

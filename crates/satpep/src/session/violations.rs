@@ -1,6 +1,7 @@
 //! Tests: a peer that is who it says and breaks the protocol ends its session, and nothing else.
 
 use super::*;
+use crate::Violation;
 use crate::payload::Stored;
 use crate::wire::frame::{PathFrame, Writer};
 use crate::wire::varint;
@@ -36,7 +37,7 @@ fn session() -> Session<Stored> {
 }
 
 /// Hands in one datagram of what `write` writes.
-fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Broken> {
+fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Violation> {
     let mut buffer = [0; 1400];
     let mut writer = Writer::new(&mut buffer);
     write(&mut writer);
@@ -52,7 +53,7 @@ fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut 
 fn bytes_beyond_a_streams_credit_break_the_session() {
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, STREAM_CREDIT - 10, 10, false)), Ok(()));
-    assert_eq!(receive(&mut session, 1, data(2, STREAM_CREDIT - 10, 11, false)), Err(Broken));
+    assert_eq!(receive(&mut session, 1, data(2, STREAM_CREDIT - 10, 11, false)), Err(Violation::BeyondCredit));
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn bytes_beyond_the_sessions_credit_break_it() {
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, STREAM_CREDIT - 1, 1, false)), Ok(()));
     assert_eq!(receive(&mut session, 1, data(2, STREAM_CREDIT - 1, 1, false)), Ok(()));
-    assert_eq!(receive(&mut session, 2, data(4, 0, 1, false)), Err(Broken));
+    assert_eq!(receive(&mut session, 2, data(4, 0, 1, false)), Err(Violation::BeyondCredit));
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn a_reset_counts_what_its_sender_claims_to_have_sent() {
     let reset =
         |stream, offset| move |writer: &mut Writer<'_>| assert!(writer.reset(stream, ResetReason::Aborted, offset));
     assert_eq!(receive(&mut session, 0, reset(0, STREAM_CREDIT)), Ok(()));
-    assert_eq!(receive(&mut session, 1, reset(2, STREAM_CREDIT + 1)), Err(Broken));
+    assert_eq!(receive(&mut session, 1, reset(2, STREAM_CREDIT + 1)), Err(Violation::BeyondCredit));
 }
 
 #[test]
@@ -79,12 +80,16 @@ fn ends_that_contradict_one_another_break_the_session() {
         let mut session = session();
         assert_eq!(receive(&mut session, 0, data(0, 0, 10, true)), Ok(()));
         assert_eq!(receive(&mut session, 1, data(0, 0, 10, true)), Ok(()), "the same again is no contradiction");
-        assert_eq!(receive(&mut session, 2, data(0, offset, length, fin)), Err(Broken), "{offset} {length} {fin}");
+        assert_eq!(
+            receive(&mut session, 2, data(0, offset, length, fin)),
+            Err(Violation::Contradiction),
+            "{offset} {length} {fin}"
+        );
     }
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, 0, 10, false)), Ok(()));
     let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(0, ResetReason::Aborted, 9));
-    assert_eq!(receive(&mut session, 1, shorter), Err(Broken));
+    assert_eq!(receive(&mut session, 1, shorter), Err(Violation::Contradiction));
 }
 
 #[test]
@@ -95,22 +100,33 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
     session.fill(now(), &mut buffer, 60, Urgency::Now).expect("a ping");
     let ack = |to| move |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..to), 0, 0));
     assert_eq!(receive(&mut session, 0, ack(1)), Ok(()));
-    assert_eq!(receive(&mut session, 1, ack(2)), Err(Broken));
+    assert_eq!(receive(&mut session, 1, ack(2)), Err(Violation::AckOfUnsent));
+}
+
+#[test]
+fn one_datagram_acknowledges_once() {
+    let mut session = session();
+    session.ping();
+    let mut buffer = [0; 100];
+    session.fill(now(), &mut buffer, 60, Urgency::Now).expect("a ping");
+    let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.ack(std::iter::once(0..1), 0, 0)));
+    assert_eq!(receive(&mut session, 0, twice), Err(Violation::RepeatedAck));
 }
 
 #[test]
 fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
-    assert_eq!(receive(&mut session(), 0, data(1, 0, 1, false)), Err(Broken), "ours to open");
+    assert_eq!(receive(&mut session(), 0, data(1, 0, 1, false)), Err(Violation::UnopenedStream), "ours to open");
     let mut session = session();
     let outcomes: Vec<_> = (0..100).map(|k| receive(&mut session, k, data(2 * k, 0, 1, false))).collect();
     let accepted = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
     assert!(accepted >= MAX_STREAMS as usize && accepted <= 2 * MAX_STREAMS as usize, "{accepted}");
+    assert_eq!(outcomes[accepted], Err(Violation::TooManyStreams));
 }
 
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
     for frames in [&[0x3f][..], &[0x02], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0]] {
-        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Broken), "{frames:?}");
+        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Violation::Malformed), "{frames:?}");
     }
 }
 

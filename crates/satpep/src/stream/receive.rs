@@ -1,5 +1,6 @@
 //! The receiving half of a stream: reassembly, and what the reader has taken.
 
+use crate::event::Violation;
 use crate::payload::Payload;
 use std::io::IoSlice;
 use units::RangeSet;
@@ -26,11 +27,12 @@ pub(crate) struct ReceiveHalf<P> {
     end_seen: bool,
 }
 
-/// The peer sent bytes beyond its credit, or contradicted itself on where the stream ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Violation;
-
 impl<P: Payload> ReceiveHalf<P> {
+    /// Losses leave at most so many pieces apart, and one more for so many bytes of the window: a peer that sends single
+    /// bytes here and there would have us remember, and move, far more than bytes.
+    const MANY_PIECES: u64 = 4096;
+    const BYTES_PER_PIECE: u64 = 2048;
+
     pub(crate) fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -57,8 +59,11 @@ impl<P: Payload> ReceiveHalf<P> {
     ) -> Result<u64, Violation> {
         let end = offset + (data.len() + elided) as u64;
         let size_known = self.final_size.unwrap_or(u64::MAX);
-        if end > self.limit || end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
-            return Err(Violation);
+        if end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
+            return Err(Violation::Contradiction);
+        }
+        if end > self.limit {
+            return Err(Violation::BeyondCredit);
         }
         if fin {
             self.final_size = Some(end);
@@ -72,6 +77,9 @@ impl<P: Payload> ReceiveHalf<P> {
                 self.in_order_to = end;
             } else {
                 self.early.insert(fresh..end);
+                if self.early.len() as u64 > Self::MANY_PIECES + (self.limit - self.read) / Self::BYTES_PER_PIECE {
+                    return Err(Violation::Scattered);
+                }
             }
             while let Some(first) = self.early.first().filter(|first| first.start <= self.in_order_to) {
                 self.in_order_to = self.in_order_to.max(first.end);
@@ -127,11 +135,11 @@ impl<P: Payload> ReceiveHalf<P> {
 
     /// The peer gave up after `final_offset` bytes. Returns how far the furthest point moved.
     pub(crate) fn on_reset(&mut self, final_offset: u64) -> Result<u64, Violation> {
-        if final_offset > self.limit
-            || final_offset < self.highest
-            || self.final_size.is_some_and(|size| size != final_offset)
-        {
-            return Err(Violation);
+        if final_offset < self.highest || self.final_size.is_some_and(|size| size != final_offset) {
+            return Err(Violation::Contradiction);
+        }
+        if final_offset > self.limit {
+            return Err(Violation::BeyondCredit);
         }
         self.final_size = Some(final_offset);
         let moved = final_offset - self.highest;
@@ -166,12 +174,21 @@ mod tests {
     fn refuses_bytes_beyond_the_credit_and_a_second_end() {
         let mut pool = PagePool::default();
         let mut half = ReceiveHalf::<Stored>::new(10);
-        assert_eq!(half.receive(&mut pool, 5, &[0; 6], 0, false), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 5, &[0; 6], 0, false), Err(Violation::BeyondCredit));
         assert_eq!(half.receive(&mut pool, 2, &[0; 4], 0, true), Ok(6));
-        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation));
-        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation));
-        assert_eq!(half.on_reset(7), Err(Violation));
+        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation::Contradiction));
+        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation::Contradiction));
+        assert_eq!(half.on_reset(7), Err(Violation::Contradiction));
         assert_eq!(half.on_reset(6), Ok(0));
+    }
+
+    #[test]
+    fn single_bytes_here_and_there_are_refused_before_they_cost_much() {
+        let mut pool = PagePool::default();
+        let mut half = ReceiveHalf::<Stored>::new(1 << 20);
+        let mut pieces = (1..).map(|at| half.receive(&mut pool, at * 2, &[7], 0, false));
+        let accepted = pieces.by_ref().take_while(Result::is_ok).count() as u64;
+        assert_eq!(accepted, 4096 + (1 << 20) / 2048);
     }
 
     #[test]

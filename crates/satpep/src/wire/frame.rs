@@ -1,7 +1,7 @@
 //! Frames: what a sealed datagram says.
 
 use super::varint;
-use crate::ResetReason;
+use crate::event::{ResetReason, Violation};
 use crate::payload::Payload;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -102,6 +102,12 @@ impl AckFrame<'_> {
 /// A datagram's plaintext that does not follow the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
+
+impl From<Malformed> for Violation {
+    fn from(_: Malformed) -> Self {
+        Violation::Malformed
+    }
+}
 
 /// Reads frames one after the other.
 pub(crate) struct Reader<'a, P> {

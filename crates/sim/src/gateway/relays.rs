@@ -369,7 +369,10 @@ impl Side {
                     self.enqueue(split);
                 }
             }
-            satpep::Event::PeerUp(_) | satpep::Event::PeerSilent(_) | satpep::Event::PeerRestarted(_) => {}
+            satpep::Event::PeerUp(_)
+            | satpep::Event::PeerSilent(_)
+            | satpep::Event::PeerRestarted(_)
+            | satpep::Event::PeerBroke(..) => {}
         }
     }
 
