@@ -115,6 +115,22 @@ fn a_terminal_out_of_reach_harms_no_other() {
 }
 
 #[test]
+fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
+    let mut world = World::new(Hop::geo(0.0, 43), 2);
+    world.connect();
+    // Whether it lies or not is all the same to the hub: every datagram of data is asked for again, without end.
+    world.tamper = Some(Box::new(|datagram| {
+        let dropped = datagram.to == world::address(1) && datagram.bytes.len() > 300;
+        if dropped { Vec::new() } else { vec![datagram.clone()] }
+    }));
+    let shares = goodputs(&mut world, seconds(30));
+    assert_eq!(shares[0], 0.0);
+    assert!(shares[1] >= 0.47 * limit(&world.hop), "{shares:?}");
+    let stats = world.gateways[0].stats(world.now, 0);
+    assert!(stats.lost_packets > 1000 && stats.send_buffered <= 32 << 20, "{stats:?}");
+}
+
+#[test]
 fn room_is_left_for_traffic_outside_the_sessions() {
     let mut world = World::new(Hop::geo(0.0, 46), 2);
     world.connect();

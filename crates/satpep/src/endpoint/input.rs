@@ -22,6 +22,8 @@ const BUSY: u32 = 20;
 const FLOODED: u32 = 200;
 /// Answers to challenges that wait to be sent, at most.
 const MAX_PATH_OUTBOX: usize = 64;
+/// A datagram with nothing but a challenge, or an answer to one.
+const PATH_DATAGRAM: usize = DATA_OVERHEAD + PathFrame::LENGTH;
 
 impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
@@ -135,8 +137,8 @@ impl<P: Payload> Endpoint<P> {
     fn challenge(&mut self, now: Instant, id: PeerId) {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &peer.session else { return };
-        let (size, timeout) = (DATA_OVERHEAD + PathFrame::LENGTH, session.answer_timeout());
-        while let Some((to, token)) = peer.candidates.poll(now, size, timeout) {
+        let timeout = session.answer_timeout();
+        while let Some((to, token)) = peer.candidates.poll(now, PATH_DATAGRAM, timeout) {
             self.path_outbox.push_back((id, to, PathFrame::Challenge(token)));
         }
     }
@@ -146,7 +148,9 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         match session.take_path_news() {
-            Some(PathFrame::Challenge(token)) if self.path_outbox.len() < MAX_PATH_OUTBOX => {
+            Some(PathFrame::Challenge(token))
+                if self.path_outbox.len() < MAX_PATH_OUTBOX && peer.candidates.may_answer(from, PATH_DATAGRAM) =>
+            {
                 self.path_outbox.push_back((id, from, PathFrame::Response(token)));
             }
             Some(PathFrame::Response(token)) => {

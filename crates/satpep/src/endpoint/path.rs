@@ -18,8 +18,19 @@ struct Candidate {
     received: u64,
     sent: u64,
     challenges: u32,
+    told: bool,
     /// When the next challenge is due.
     due: Instant,
+}
+
+impl Candidate {
+    /// Whether `size` bytes more may be sent there, in which case they count.
+    fn may_be_sent(&mut self, size: usize) -> bool {
+        let sent = self.sent + size as u64;
+        let may = sent <= Candidates::AMPLIFICATION * self.received;
+        self.sent = if may { sent } else { self.sent };
+        may
+    }
 }
 
 impl Candidates {
@@ -39,7 +50,15 @@ impl Candidates {
                     self.0.remove(0);
                 }
                 let token = token();
-                self.0.push(Candidate { address, token, received: size as u64, sent: 0, challenges: 0, due: now });
+                self.0.push(Candidate {
+                    address,
+                    token,
+                    received: size as u64,
+                    sent: 0,
+                    challenges: 0,
+                    told: false,
+                    due: now,
+                });
             }
         }
     }
@@ -55,12 +74,15 @@ impl Candidates {
         self.0.iter_mut().filter(|candidate| candidate.due <= now).find_map(|candidate| {
             candidate.due = now + timeout * (1 << candidate.challenges);
             candidate.challenges += 1;
-            let sent = candidate.sent + size as u64;
-            (sent <= Self::AMPLIFICATION * candidate.received).then(|| {
-                candidate.sent = sent;
-                (candidate.address, candidate.token)
-            })
+            let tells = candidate.may_be_sent(size);
+            candidate.told |= tells;
+            tells.then_some((candidate.address, candidate.token))
         })
+    }
+
+    /// Whether a datagram of `size` bytes from `address` may be answered with one of that size; the answer counts.
+    pub(super) fn may_answer(&mut self, address: SocketAddr, size: usize) -> bool {
+        self.0.iter_mut().find(|candidate| candidate.address == address).is_none_or(|it| it.may_be_sent(size))
     }
 
     /// When [`Candidates::poll`] has something to do.
@@ -70,7 +92,7 @@ impl Candidates {
 
     /// The peer repeated `token`: the address that was told it, where the peer is now.
     pub(super) fn on_response(&mut self, token: u64) -> Option<SocketAddr> {
-        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.sent > 0)?.address;
+        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.told)?.address;
         self.clear();
         Some(address)
     }
@@ -117,6 +139,18 @@ mod tests {
         let times: Vec<u64> =
             (200_000..300_000).filter(|millis| candidates.poll(at(*millis), SIZE, TIMEOUT).is_some()).collect();
         assert_eq!(times, [0, 600, 1800, 4200, 9000].map(|after| 200_000 + after));
+    }
+
+    #[test]
+    fn answers_count_with_the_challenges() {
+        let mut candidates = Candidates::default();
+        candidates.on_newest(at(0), address(1), SIZE, || 7);
+        assert!(candidates.may_answer(address(1), SIZE));
+        let challenges = (0..100_000).filter(|millis| candidates.poll(at(*millis), SIZE, TIMEOUT).is_some()).count();
+        assert_eq!(challenges, 2);
+        candidates.on_newest(at(200_000), address(2), SIZE - 1, || 7);
+        assert!((0..4).map(|_| candidates.may_answer(address(2), SIZE)).eq([true, true, false, false]));
+        assert!(candidates.may_answer(address(3), SIZE), "nothing else goes there");
     }
 
     #[test]
