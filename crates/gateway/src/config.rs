@@ -6,7 +6,7 @@ use crate::rules::{Hold, Rules};
 use document::{Document, Section};
 use ipnet::IpNet;
 use relay::routes::Routes;
-use satpep::{Cipher, Mode, PrivateKey, PublicKey};
+use satpep::{Cipher, Mode, PrivateKey, PublicKey, Share};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
@@ -60,6 +60,10 @@ pub struct Link {
     pub interface: Option<String>,
     /// What we may send.
     pub rate: Rate,
+    /// Whether `rate` is a first guess, and the rest is learnt while running.
+    pub learn: bool,
+    /// How the link is shared with its other traffic.
+    pub share: Share,
     /// What arrives here.
     pub receive_rate: Rate,
     /// Expected round-trip time.
@@ -239,6 +243,8 @@ fn read_link(document: &mut Document<'_>) -> Option<Link> {
     let link = Link {
         interface: section.text("interface", "an interface name", valid_interface),
         rate: rate.unwrap_or_default(),
+        learn: section.choice("knowledge", &[("configured", false), ("learnt", true)]).unwrap_or(false),
+        share: section.choice("share", &[("assigned", Share::Assigned), ("fair", Share::Fair)]).unwrap_or_default(),
         receive_rate: receive_rate.or(rate).unwrap_or_default(),
         rtt: rtt.unwrap_or_default(),
         mtu: section.integer("mtu", 1280..=65_534).unwrap_or(1500) as u16,
@@ -404,17 +410,18 @@ mod tests {
 
     #[test]
     fn every_fault_is_reported_with_line_key_and_what_is_allowed() {
-        let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nmtu = 100\nrtts = \"1s\"")
+        let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nshare = \"far\"\nmtu = 100\nrtts = \"1s\"")
             + "weigth = 2\nroutes = [\"10.0.0.0/33\"]\nconnect_from = \"me\"\n[metricks]\n";
         let faults = faults(&text);
         for expected in [
             "gateway.toml:4: [link] rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
-            "gateway.toml:5: [link] mtu = 100: expected an integer from 1280 to 65534",
-            "gateway.toml:6: [link] rtts: unknown key; did you mean rtt?",
-            "gateway.toml:11: [[peer]] weigth: unknown key; did you mean weight?",
-            "gateway.toml:12: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",
-            "gateway.toml:13: [[peer]] connect_from = \"me\": expected \"client\" or \"own\"",
-            "gateway.toml:14: [metricks]: unknown section; did you mean metrics?",
+            "gateway.toml:5: [link] share = \"far\": expected \"assigned\" or \"fair\"",
+            "gateway.toml:6: [link] mtu = 100: expected an integer from 1280 to 65534",
+            "gateway.toml:7: [link] rtts: unknown key; did you mean rtt?",
+            "gateway.toml:12: [[peer]] weigth: unknown key; did you mean weight?",
+            "gateway.toml:13: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",
+            "gateway.toml:14: [[peer]] connect_from = \"me\": expected \"client\" or \"own\"",
+            "gateway.toml:15: [metricks]: unknown section; did you mean metrics?",
         ] {
             assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
         }

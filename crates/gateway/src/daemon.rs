@@ -505,6 +505,7 @@ fn endpoint(
     config.mode = settings.mode;
     config.cipher = settings.cipher;
     config.mtu = link.mtu;
+    (config.learn, config.share) = (link.learn, link.share);
     config.pool = link.pool;
     config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);

@@ -145,6 +145,12 @@ impl<P: Packet> Link<P> {
         })
     }
 
+    /// The rate at `now`, as a modem would tell it, and until when it holds. `None` where packets take no time or leave at
+    /// recorded opportunities.
+    pub fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
+        self.transmitter.rate(now)
+    }
+
     /// Gives the link a packet. Changes [`Link::next_timeout`].
     #[inline]
     pub fn enqueue(&mut self, now: Instant, packet: P) {

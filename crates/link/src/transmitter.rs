@@ -98,7 +98,25 @@ impl VaryingRate {
     }
 }
 
+impl VaryingRate {
+    /// The rate at `now`, and until when it holds.
+    fn at(&self, now: Instant) -> (Rate, Instant) {
+        let Segment { value, until } = self.rate.at(now.since(self.start).as_nanos());
+        let until = if until == u64::MAX { Instant::FAR_FUTURE } else { self.start + Duration::from_nanos(until) };
+        (Rate::from_bps(value), until)
+    }
+}
+
 impl Transmitter {
+    /// The rate at `now`, and until when it holds; `None` where there is none.
+    pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
+        match &self.pace {
+            Pace::Constant { rate, .. } => Some((Rate::from_bps(*rate), Instant::FAR_FUTURE)),
+            Pace::Varying(varying) => Some(varying.at(now)),
+            Pace::Unlimited | Pace::Opportunities(_) => None,
+        }
+    }
+
     pub(crate) fn new(pace: Pace, overhead: Bytes, start: Instant) -> Self {
         Self { pace, overhead, free_at: start, remainder: 0 }
     }

@@ -38,6 +38,21 @@ pub struct EndpointConfig {
     /// Whether capacity that would idle carries repair, so that a loss at the end costs no round trip.
     /// Default true.
     pub repair: bool,
+    /// Whether the capacity is learnt while sending: `capacity` is then what is thought at first. Default false.
+    pub learn: bool,
+    /// How the link is shared with other traffic. Default: what is configured is ours but for what others were measured
+    /// to send.
+    pub share: Share,
+}
+
+/// How the link is shared with traffic outside the sessions, which the driver measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Share {
+    /// What others send is left to them, and no more: the link is ours, or others have their room by other means.
+    #[default]
+    Assigned,
+    /// Others have room to grow until they have what one of our busy streams has.
+    Fair,
 }
 
 impl EndpointConfig {
@@ -58,6 +73,8 @@ impl EndpointConfig {
             outage_limit: Duration::from_secs(600),
             reordering: Duration::ZERO,
             repair: true,
+            learn: false,
+            share: Share::default(),
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Settled {
 
 struct Entry {
     sent: Instant,
+    /// Bytes that had entered the link before it.
+    position: u64,
     ip_size: u16,
     in_flight: bool,
     eliciting: bool,
@@ -108,12 +110,13 @@ impl Ledger {
     }
 
     /// Records the datagram [`Ledger::next_number`]. One without frames is settled from the start.
-    pub(crate) fn record(&mut self, now: Instant, ip_size: usize, frames: SentFrames) {
+    pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, frames: SentFrames) {
         let eliciting = !frames.is_empty();
         self.eliciting += usize::from(eliciting);
         let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
         self.entries.push_back(Entry {
             sent: now,
+            position,
             ip_size,
             in_flight: eliciting,
             eliciting,
@@ -215,6 +218,12 @@ impl Ledger {
         }
     }
 
+    /// When a datagram that is not settled was sent, and how many bytes had then entered the link.
+    pub(crate) fn departure(&self, number: u64) -> Option<(Instant, u64)> {
+        let entry = self.entries.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        entry.in_flight.then_some((entry.sent, entry.position + u64::from(entry.ip_size)))
+    }
+
     /// The newest datagram known to have arrived.
     pub(crate) fn largest_acked(&self) -> Option<u64> {
         self.largest_acked
@@ -241,7 +250,7 @@ mod tests {
         for number in 0..count {
             let frame =
                 SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset: number, length: 1, fin: false };
-            ledger.record(at(number), 1500, SmallVec::from_slice(&[frame]));
+            ledger.record(at(number), 1500 * number, 1500, SmallVec::from_slice(&[frame]));
         }
         ledger
     }

@@ -24,11 +24,13 @@
 //! | `ledger` | datagrams under way and their fate |
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
+//! | `capacity` | what the link carries, and what of it is ours |
 //! | `pacer`, `scheduler` | when to send, and who |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `wire` | datagrams and frames as bytes |
 
+mod capacity;
 mod config;
 mod endpoint;
 mod event;
@@ -52,7 +54,7 @@ mod stats;
 mod stream;
 mod wire;
 
-pub use config::{ConfigError, EndpointConfig, PeerConfig};
+pub use config::{ConfigError, EndpointConfig, PeerConfig, Share};
 pub use endpoint::{Endpoint, Transmit};
 pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
 pub use key::{KeyError, PrivateKey, PublicKey};

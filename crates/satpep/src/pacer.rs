@@ -56,6 +56,16 @@ impl Pacer {
         self.next <= now + Self::BURST
     }
 
+    /// Holds data back until `until` at least.
+    pub(crate) fn hold(&mut self, until: Instant) {
+        self.next = self.next.max(until);
+    }
+
+    /// Makes up for `bytes` that left ahead of the pace.
+    pub(crate) fn make_up(&mut self, now: Instant, bytes: Bytes) {
+        self.next = self.next.max(now) + self.rate.time_to_send(bytes);
+    }
+
     /// A datagram left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
         let from = self.next.max(now.before(self.burst));

@@ -79,6 +79,11 @@ impl Received {
         (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
     }
 
+    /// The newest datagram, and when it arrived.
+    pub(crate) fn newest(&self) -> Option<(u64, Instant)> {
+        self.largest.map(|largest| (largest, self.largest_at))
+    }
+
     /// Numbers from here on are reported.
     pub(crate) fn floor(&self) -> u64 {
         self.floor

@@ -65,6 +65,11 @@ impl<Key: Copy> Scheduler<Key> {
         }
     }
 
+    /// How many flows are queued.
+    pub(crate) fn len(&self) -> usize {
+        self.sparse.len() + self.bulk.len()
+    }
+
     /// Whether no flow is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.sparse.is_empty() && self.bulk.is_empty()

@@ -9,7 +9,7 @@ use crate::tournament::{NEVER, Tournament};
 use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
 use link::{Counters, Fate, Link, Outcome};
 use std::collections::BTreeMap;
-use units::{Bytes, Instant, Probability};
+use units::{Bytes, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
@@ -171,6 +171,11 @@ impl Wire {
     /// Takes the packets recorded.
     pub(crate) fn take_records(&mut self) -> Vec<PacketRecord> {
         std::mem::take(&mut self.tap.records)
+    }
+
+    /// The rate of a direction now, and until when it holds; `None` if it has none.
+    pub(crate) fn rate(&self, direction: DirectionId) -> Option<(Rate, Instant)> {
+        self.links[direction.index()].rate(self.now)
     }
 
     /// Adds a path over these links.

@@ -6,7 +6,7 @@ use crate::event::{Event, PeerId, ResetReason};
 use crate::handshake::{Hello, INIT_LENGTH, Pending, RESPONSE_LENGTH, Refusal};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
-use crate::session::Session;
+use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
     COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, RESPONSE, expand_number, read_u32,
@@ -99,6 +99,7 @@ impl<P: Payload> Endpoint<P> {
             self.on_newest_from(now, id, from, size);
         }
         self.on_path_news(now, id, from);
+        self.learn(now, id);
         self.refresh(now, id);
     }
 
@@ -116,6 +117,25 @@ impl<P: Payload> Endpoint<P> {
         };
         if let Some(reason) = ended {
             self.give_up(now, id, reason);
+        }
+    }
+
+    /// Learns of the link's capacity what a peer tells of arrivals.
+    fn learn(&mut self, now: Instant, id: PeerId) {
+        while let Some(news) = self.peers[id.index()].session.as_mut().and_then(Session::poll_news) {
+            match news {
+                News::Arrival(number, arrived) => {
+                    self.capacity.on_arrival(id, number, arrived);
+                    self.set_pace(now);
+                }
+                News::Feedback(feedback) => {
+                    let hold = self.capacity.on_feedback(now, &feedback);
+                    self.set_pace(now);
+                    if let Some(until) = hold {
+                        self.pacer.hold(until);
+                    }
+                }
+            }
         }
     }
 

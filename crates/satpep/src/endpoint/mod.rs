@@ -15,6 +15,7 @@ mod peer;
 #[cfg(test)]
 mod tests;
 
+use crate::capacity::Capacity;
 use crate::config::{ConfigError, EndpointConfig, PeerConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -31,7 +32,7 @@ use peer::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use units::{Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// One or more datagrams to send, all to one address: `size` bytes of the buffer in pieces of `segment_size`, of which
 /// the last may be shorter (the form that UDP segmentation offload takes).
@@ -83,8 +84,7 @@ pub struct Endpoint<P: Payload = Stored> {
     peers: Vec<Peer<P>>,
     by_key: BTreeMap<crate::PublicKey, PeerId>,
     pacer: Pacer,
-    capacity: Rate,
-    outside: Rate,
+    capacity: Capacity,
     scheduler: Scheduler<PeerId>,
     /// Peers with something that does not wait for the pace.
     urgent: VecDeque<PeerId>,
@@ -169,8 +169,6 @@ impl Endpoint<Elided> {
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// The proxied traffic keeps at least this share of the link, whatever else is on it.
-    const LEAST_SHARE: f64 = 0.1;
     /// Datagrams that carry nothing but acknowledgements take at most this share of the link: more would not help what they
     /// acknowledge, and on a thin return link they would be in each other's way.
     const ACK_SHARE: f64 = 0.125;
@@ -189,8 +187,7 @@ impl<P: Payload> Endpoint<P> {
             peers: Vec::new(),
             by_key: BTreeMap::new(),
             pacer: Pacer::new(config.capacity),
-            capacity: config.capacity,
-            outside: Rate::ZERO,
+            capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
             urgent: VecDeque::new(),
             acknowledging: VecDeque::new(),
@@ -233,22 +230,31 @@ impl<P: Payload> Endpoint<P> {
         self.identity.public
     }
 
-    /// The link's capacity changed.
+    /// The link's capacity is known to be another one, as told by the modem, say.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.capacity = capacity;
+        self.capacity.tell(now, capacity);
         self.set_pace(now);
+    }
+
+    /// What the link is thought to carry now: configured, told or learnt.
+    pub fn capacity(&self) -> Rate {
+        self.capacity.rate()
     }
 
     /// Traffic outside the sessions was measured at this rate on the link: it is left room.
     pub fn set_outside_traffic(&mut self, now: Instant, rate: Rate) {
-        self.outside = rate;
+        let busy = self.peers.iter().filter_map(|peer| Some(peer.session.as_ref()?.busy_streams())).sum();
+        self.capacity.on_outside(now, rate, busy);
         self.set_pace(now);
     }
 
     fn set_pace(&mut self, now: Instant) {
-        let free = self.capacity.saturating_sub(self.outside).max(self.capacity.mul_f64(Self::LEAST_SHARE));
-        self.pacer.set_rate(now, free.mul_f64(self.config.pacing_gain));
+        self.pacer.set_rate(now, self.capacity.pace());
         self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(Self::ACK_SHARE));
+        let surplus = self.capacity.take_surplus();
+        if surplus > Bytes::ZERO {
+            self.pacer.make_up(now, surplus);
+        }
     }
 
     /// Does what time asks for.

@@ -2,6 +2,7 @@
 
 use super::peer::Peer;
 use super::{Endpoint, Transmit};
+use crate::capacity::Progress;
 use crate::event::PeerId;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows};
@@ -81,12 +82,13 @@ impl<P: Payload> Endpoint<P> {
 
     fn transmit_urgent(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         while let Some(&id) = self.urgent.front() {
+            let at = (now, self.capacity.position(now));
             let peer = &mut self.peers[id.index()];
             let urgent = peer.can_seal() && peer.session.as_ref().is_some_and(|session| session.has_urgent());
             // Where the pace allows data as well, the two share a datagram.
             let data_too = self.pacer.is_ready(now) && peer.is_within_cap(now);
             let urgency = if data_too { Urgency::Paced } else { Urgency::Now };
-            if urgent && let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX) {
+            if urgent && let Some((to, size)) = fill_datagram(peer, at, buffer, urgency, usize::MAX) {
                 return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
             }
             self.peers[id.index()].urgent_queued = false;
@@ -99,6 +101,7 @@ impl<P: Payload> Endpoint<P> {
     fn transmit_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         while self.ack_pacer.is_ready(now) {
             let id = self.acknowledging.pop_front()?;
+            let at = (now, self.capacity.position(now));
             let data_too = self.pacer.is_ready(now);
             let peer = &mut self.peers[id.index()];
             peer.ack_queued = false;
@@ -106,7 +109,7 @@ impl<P: Payload> Endpoint<P> {
             let Some(session) = peer.session.as_ref().filter(|session| session.owes_ack(now)) else { continue };
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
-                && let Some((to, size)) = fill_datagram(peer, now, buffer, urgency, usize::MAX)
+                && let Some((to, size)) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
             {
                 let transmit = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
                 if urgency == Urgency::Now {
@@ -137,18 +140,20 @@ impl<P: Payload> Endpoint<P> {
 
     /// Datagrams of one size to one peer, as many as the pace, the peer's turn and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
-        let (to, segment_size) = fill_datagram(&mut self.peers[id.index()], now, buffer, Urgency::Paced, usize::MAX)?;
+        let at = self.advance_train(now, id);
+        let (to, segment_size) = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
         let mut transmit = self.sent(now, Some(id), Transmit { to, size: segment_size, segment_size });
         while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
             if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
                 break;
             }
+            let at = self.advance_train(now, id);
             let rest = &mut buffer[transmit.size..];
             let peer = &mut self.peers[id.index()];
             if peer.session.as_ref().is_some_and(|session| session.has_probe(now)) {
                 break;
             }
-            let Some((_, size)) = fill_datagram(peer, now, rest, Urgency::Paced, segment_size) else { break };
+            let Some((_, size)) = fill_datagram(peer, at, rest, Urgency::Paced, segment_size) else { break };
             let _ = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
             transmit.size += size;
             if size < segment_size {
@@ -159,23 +164,40 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn transmit_probe(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
+        let position = self.capacity.position(now);
         let peer = &mut self.peers[id.index()];
         let to = peer.address?;
         let session = peer.session.as_mut()?;
         let ip_size = session.poll_mtu_probe(now)?;
         let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
-        let filled = session.fill_probe(now, &mut buffer[DATA_HEADER..size - TAG], ip_size);
+        let filled = session.fill_probe(now, position, &mut buffer[DATA_HEADER..size - TAG], ip_size);
         seal(peer, filled, &mut buffer[..size]);
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }))
     }
 
+    /// Marks the datagram about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
+    /// have entered the link.
+    fn advance_train(&mut self, now: Instant, id: PeerId) -> (Instant, u64) {
+        let at = (now, self.capacity.position(now));
+        if let Some(session) = self.peers[id.index()].session.as_mut()
+            && self.capacity.advance_train(now, id, session.next_number()) == Progress::Mark
+        {
+            session.mark();
+            self.set_pace(now);
+        }
+        at
+    }
+
     fn transmit_idle(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        self.capacity.on_idle(now);
+        self.set_pace(now);
+        let at = (now, self.capacity.position(now));
         while let Some(id) = self.idle.pop_front() {
             let peer = &mut self.peers[id.index()];
             let wanted = peer.can_seal()
                 && peer.is_within_cap(now)
                 && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
-            let filled = if wanted { fill_datagram(peer, now, buffer, Urgency::Idle, usize::MAX) } else { None };
+            let filled = if wanted { fill_datagram(peer, at, buffer, Urgency::Idle, usize::MAX) } else { None };
             match filled {
                 Some((to, size)) => {
                     self.idle.push_back(id);
@@ -192,6 +214,7 @@ impl<P: Payload> Endpoint<P> {
         let ip_bytes = transmit.size + ip_overhead(&transmit.to);
         self.stats.sent_packets += 1;
         self.stats.sent_ip_bytes += ip_bytes as u64;
+        self.capacity.on_sent(ip_bytes);
         self.pacer.on_sent(now, ip_bytes);
         if let Some(id) = id {
             let peer = &mut self.peers[id.index()];
@@ -205,10 +228,11 @@ impl<P: Payload> Endpoint<P> {
     }
 }
 
-/// Writes and seals one datagram of at most `max_size` bytes; returns where it goes and its length.
+/// Writes and seals one datagram of at most `max_size` bytes, now and when `position` bytes have entered the link; returns
+/// where it goes and its length.
 fn fill_datagram<P: Payload>(
     peer: &mut Peer<P>,
-    now: Instant,
+    (now, position): (Instant, u64),
     buffer: &mut [u8],
     urgency: Urgency,
     max_size: usize,
@@ -218,7 +242,7 @@ fn fill_datagram<P: Payload>(
     let headers = ip_overhead(&to);
     let size = (usize::from(session.mtu()) - headers).min(buffer.len()).min(max_size);
     let space = buffer.get_mut(DATA_HEADER..size.checked_sub(TAG)?)?;
-    let filled = session.fill(now, space, headers + DATA_OVERHEAD, urgency)?;
+    let filled = session.fill(now, position, space, headers + DATA_OVERHEAD, urgency)?;
     let size = DATA_OVERHEAD + filled.length;
     seal(peer, filled, &mut buffer[..size]);
     Some((to, size))

@@ -1,6 +1,7 @@
 //! Frames that arrived.
 
-use super::Session;
+use super::{News, Session};
+use crate::capacity::Report;
 use crate::event::{Event, Violation};
 use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
@@ -27,7 +28,7 @@ impl<P: Payload> Session<P> {
             if acks > 1 {
                 return Err(Violation::RepeatedAck);
             }
-            eliciting |= !matches!(frame, Frame::Ack(_) | Frame::Floor(_) | Frame::Close | Frame::Path(_));
+            eliciting |= frame.is_eliciting();
             self.on_frame(now, number, frame)?;
         }
         self.use_session_credit(credit_before);
@@ -45,6 +46,8 @@ impl<P: Payload> Session<P> {
     fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
             Frame::Ping => {}
+            Frame::Mark => self.marks.mark(now, number),
+            Frame::Arrived { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Floor(number) => self.received.raise_floor(number),
             Frame::SessionCredit(limit) => self.credit.on_peer_limit(limit),
@@ -71,6 +74,23 @@ impl<P: Payload> Session<P> {
             }
         }
         Ok(())
+    }
+
+    /// The peer told when a datagram arrived, just before it acknowledges it.
+    fn on_arrived(&mut self, now: Instant, number: u64, micros: u32) {
+        // Beyond what the peer may tell beside one acknowledgement nothing is kept.
+        if number >= self.ledger.next_number() || self.news.len() >= 16 {
+            return;
+        }
+        let Some((sent, after)) = self.ledger.departure(number) else {
+            let arrived = self.arrivals.unwrap(micros);
+            return self.news.push_back(News::Arrival(number, arrived));
+        };
+        let [settled, delivered] = std::mem::take(&mut self.settled_since);
+        let report = Report { sent, after, arrived_us: micros, settled, delivered };
+        let patience = (self.rtt.smoothed() * 3).max(Duration::from_secs(1));
+        let feedback = self.arrivals.take(now, &report, patience);
+        self.news.extend([News::Arrival(number, feedback.arrived), News::Feedback(feedback)]);
     }
 
     /// Restores what a recovery symbol allows to.
@@ -207,6 +227,8 @@ impl<P: Payload> Session<P> {
         for datagram in settled.drain(..) {
             self.stats.lost_packets += u64::from(!datagram.delivered);
             self.loss.settle(datagram.delivered);
+            let [settled, delivered] = self.settled_since;
+            self.settled_since = [settled.saturating_add(1), delivered.saturating_add(u32::from(datagram.delivered))];
             let mut probe = false;
             for frame in &datagram.frames {
                 match *frame {

@@ -19,6 +19,7 @@ mod streams;
 #[cfg(test)]
 mod violations;
 
+use crate::capacity::{Arrivals, Feedback, Marks};
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
@@ -38,6 +39,15 @@ use units::RangeSet;
 use units::{Duration, Instant};
 
 pub(crate) use output::{Filled, Urgency};
+
+/// What a peer told of the arrival of a datagram.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum News {
+    /// When a datagram arrived, by the peer's clock.
+    Arrival(u64, Duration),
+    /// How the newest datagram that is not settled yet fared.
+    Feedback(Feedback),
+}
 
 pub(crate) struct Session<P: Payload> {
     peer: PeerId,
@@ -95,6 +105,16 @@ pub(crate) struct Session<P: Payload> {
     repaired_to: u64,
     loss: LossEstimate,
     restorer: Restorer<P>,
+
+    /// The next datagram is to be marked.
+    mark_due: bool,
+    /// The peer's marks.
+    marks: Marks,
+    arrivals: Arrivals,
+    /// Datagrams settled since the latest news of an arrival, and those of them that arrived.
+    settled_since: [u32; 2],
+    /// News for the endpoint.
+    news: VecDeque<News>,
 
     events: VecDeque<Event>,
     stats: PeerStats,
@@ -173,6 +193,11 @@ impl<P: Payload> Session<P> {
             repaired_to: 0,
             loss: LossEstimate::new(),
             restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
+            mark_due: false,
+            marks: Marks::default(),
+            arrivals: Arrivals::default(),
+            settled_since: [0; 2],
+            news: VecDeque::new(),
             events: VecDeque::new(),
             stats: PeerStats::default(),
         }
@@ -190,6 +215,26 @@ impl<P: Payload> Session<P> {
     pub(crate) fn is_lost(&self, now: Instant, limit: Duration) -> bool {
         let asked = self.silent_since.is_some_and(|since| since + self.silence() <= now);
         asked && self.last_heard + limit <= now
+    }
+
+    /// Streams that share the link now.
+    pub(crate) fn busy_streams(&self) -> u32 {
+        self.scheduler.len() as u32
+    }
+
+    /// News of arrivals.
+    pub(crate) fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// The number of the next datagram.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.ledger.next_number()
+    }
+
+    /// Asks when the next datagram arrives.
+    pub(crate) fn mark(&mut self) {
+        self.mark_due = true;
     }
 
     /// Whether repair ahead of loss is worth its capacity and memory here.

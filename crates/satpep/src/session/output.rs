@@ -65,17 +65,24 @@ impl<P: Payload> Session<P> {
     }
 
     /// Writes a probe of the path's MTU that fills `space`.
-    pub(crate) fn fill_probe(&mut self, now: Instant, space: &mut [u8], ip_size: u16) -> Filled {
+    pub(crate) fn fill_probe(&mut self, now: Instant, position: u64, space: &mut [u8], ip_size: u16) -> Filled {
         let mut writer = Writer::new(space);
         writer.ping();
         writer.pad::<P>();
         let frames = SentFrames::from_slice(&[SentFrame::MtuProbe(ip_size)]);
-        self.record(now, &writer, usize::from(ip_size) - writer.len(), frames)
+        self.record((now, position), &writer, usize::from(ip_size) - writer.len(), frames)
     }
 
     /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
-    /// packet of it.
-    pub(crate) fn fill(&mut self, now: Instant, space: &mut [u8], overhead: usize, urgency: Urgency) -> Option<Filled> {
+    /// packet of it; `position` is how many bytes have entered the link so far.
+    pub(crate) fn fill(
+        &mut self,
+        now: Instant,
+        position: u64,
+        space: &mut [u8],
+        overhead: usize,
+        urgency: Urgency,
+    ) -> Option<Filled> {
         let mut writer = Writer::new(space);
         let mut frames = SentFrames::new();
         self.put_ack(now, &mut writer);
@@ -88,21 +95,27 @@ impl<P: Payload> Session<P> {
         if writer.is_empty() {
             return None;
         }
-        Some(self.record(now, &writer, overhead, frames))
+        Some(self.record((now, position), &writer, overhead, frames))
     }
 
     /// Writes a frame about a path.
     pub(crate) fn fill_path(&mut self, now: Instant, space: &mut [u8], overhead: usize, frame: PathFrame) -> Filled {
         let mut writer = Writer::new(space);
         writer.path(frame);
-        self.record(now, &writer, overhead, SentFrames::new())
+        self.record((now, 0), &writer, overhead, SentFrames::new())
     }
 
-    fn record(&mut self, now: Instant, writer: &Writer<'_>, overhead: usize, frames: SentFrames) -> Filled {
+    fn record(
+        &mut self,
+        (now, position): (Instant, u64),
+        writer: &Writer<'_>,
+        overhead: usize,
+        frames: SentFrames,
+    ) -> Filled {
         let (length, elided) = (writer.len(), writer.elided());
         let number = self.ledger.next_number();
         let eliciting = !frames.is_empty();
-        self.ledger.record(now, length + overhead, frames);
+        self.ledger.record(now, position, length + overhead, frames);
         self.stats.sent_packets += 1;
         if eliciting {
             self.unanswered_since.get_or_insert(now);
@@ -115,6 +128,11 @@ impl<P: Payload> Session<P> {
     fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>) {
         let soon = now + self.ack_delay() / 2;
         if self.received.ack_deadline().is_some_and(|deadline| deadline <= soon) {
+            if let Some(newest) = self.received.newest() {
+                for (number, micros) in self.marks.take(now, newest) {
+                    writer.arrived(number, micros);
+                }
+            }
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
@@ -139,6 +157,10 @@ impl<P: Payload> Session<P> {
                 break;
             }
             self.control.pop_front();
+        }
+        if self.mark_due && writer.mark() {
+            self.mark_due = false;
+            frames.push(SentFrame::Ping);
         }
         if self.ping_due && (!frames.is_empty() || writer.ping()) {
             self.ping_due = false;

@@ -97,7 +97,7 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
     let mut session = session();
     session.ping();
     let mut buffer = [0; 100];
-    session.fill(now(), &mut buffer, 60, Urgency::Now).expect("a ping");
+    session.fill(now(), 0, &mut buffer, 60, Urgency::Now).expect("a ping");
     let ack = |to| move |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..to), 0, 0));
     assert_eq!(receive(&mut session, 0, ack(1)), Ok(()));
     assert_eq!(receive(&mut session, 1, ack(2)), Err(Violation::AckOfUnsent));
@@ -108,7 +108,7 @@ fn one_datagram_acknowledges_once() {
     let mut session = session();
     session.ping();
     let mut buffer = [0; 100];
-    session.fill(now(), &mut buffer, 60, Urgency::Now).expect("a ping");
+    session.fill(now(), 0, &mut buffer, 60, Urgency::Now).expect("a ping");
     let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.ack(std::iter::once(0..1), 0, 0)));
     assert_eq!(receive(&mut session, 0, twice), Err(Violation::RepeatedAck));
 }
@@ -144,7 +144,7 @@ fn what_a_closed_stream_still_brings_is_ignored() {
     session.consume(id, 3);
     session.finish(id);
     let mut buffer = [0; 100];
-    let filled = session.fill(now(), &mut buffer, 60, Urgency::Paced).expect("the end");
+    let filled = session.fill(now(), 0, &mut buffer, 60, Urgency::Paced).expect("the end");
     let ack = |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..filled.number + 1), 0, 0));
     assert_eq!(receive(&mut session, 1, ack), Ok(()));
     assert_eq!(session.poll_event(), Some(Event::Closed(id)));
@@ -227,7 +227,7 @@ proptest! {
             time += Duration::from_millis(7);
             session.on_timeout(time);
             for urgency in [Urgency::Now, Urgency::Paced, Urgency::Idle] {
-                session.fill(time, &mut buffer, 60, urgency);
+                session.fill(time, 0, &mut buffer, 60, urgency);
             }
         }
     }

@@ -24,6 +24,8 @@ const REPAIR: u8 = 0x0c;
 /// Their numbers are QUIC's.
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
+const MARK: u8 = 0x0d;
+const ARRIVED: u8 = 0x0e;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
@@ -45,6 +47,10 @@ pub(crate) enum Frame<'a> {
     Reset { stream: u64, reason: ResetReason, final_offset: u64 },
     /// The sender's gateway goes away in good order.
     Close,
+    /// Asks when this datagram arrives, and for a while when others do.
+    Mark,
+    /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
+    Arrived { number: u64, micros: u32 },
     /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's. Of the symbol
     /// `elided` bytes at its end were left out.
     Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8], elided: usize },
@@ -52,6 +58,14 @@ pub(crate) enum Frame<'a> {
     Path(PathFrame),
     /// Bytes of a stream, and the count of those after them that were left out.
     Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
+}
+
+impl Frame<'_> {
+    /// Whether the datagram that carries it wants to be acknowledged.
+    pub(crate) fn is_eliciting(&self) -> bool {
+        use Frame::{Ack, Arrived, Close, Floor, Path};
+        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Path(_))
+    }
 }
 
 /// A frame about a path, which travels alone and goes to an address of its own.
@@ -155,6 +169,8 @@ impl<'a, P: Payload> Reader<'a, P> {
                 final_offset: self.integer()?,
             },
             CLOSE => Frame::Close,
+            MARK => Frame::Mark,
+            ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
                 back: self.integer()?,
                 count: self.integer()?,
@@ -206,6 +222,10 @@ impl<'a, P: Payload> Reader<'a, P> {
         let (token, rest) = self.input.split_first_chunk().ok_or(Malformed)?;
         self.input = rest;
         Ok(u64::from_be_bytes(*token))
+    }
+
+    fn micros(&mut self) -> Result<u32, Malformed> {
+        u32::try_from(self.integer()?).ok().filter(|micros| *micros < 1 << 30).ok_or(Malformed)
     }
 
     fn integer(&mut self) -> Result<u64, Malformed> {
@@ -267,6 +287,14 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn ping(&mut self) -> bool {
         self.put(PING, &[])
+    }
+
+    pub(crate) fn mark(&mut self) -> bool {
+        self.put(MARK, &[])
+    }
+
+    pub(crate) fn arrived(&mut self, number: u64, micros: u32) -> bool {
+        self.put(ARRIVED, &[number, u64::from(micros)])
     }
 
     pub(crate) fn floor(&mut self, number: u64) -> bool {
@@ -424,6 +452,8 @@ mod tests {
         let bytes = written(200, |writer| {
             assert!(writer.ping());
             assert!(writer.floor(77));
+            assert!(writer.mark());
+            assert!(writer.arrived(70_000, (1 << 30) - 1));
             assert!(writer.session_credit(1 << 40));
             assert!(writer.stream_credit(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
@@ -435,6 +465,8 @@ mod tests {
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
         assert_eq!(reader.next(), Ok(Some(Frame::Floor(77))));
+        assert_eq!(reader.next(), Ok(Some(Frame::Mark)));
+        assert_eq!(reader.next(), Ok(Some(Frame::Arrived { number: 70_000, micros: (1 << 30) - 1 })));
         assert_eq!(reader.next(), Ok(Some(Frame::SessionCredit(1 << 40))));
         assert_eq!(reader.next(), Ok(Some(Frame::StreamCredit { stream: 5, limit: 9000 })));
         let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_offset: 100 };

@@ -6,12 +6,14 @@
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
 //! | `leg.rs` | one TCP connection of a gateway |
 //! | `relays.rs` | a pair that speaks the satellite transport |
+//! | `modem.rs` | what the modem of a link tells |
 //! | `outside.rs` | what other traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
 
 mod assigned;
 mod leg;
+mod modem;
 mod outside;
 mod relays;
 mod session;
@@ -22,6 +24,7 @@ use crate::packet::{Body, Parcel};
 use crate::satpep2003::Satpep2003;
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
 use crate::{FlowConfig, Network, NodeId, Traffic};
+pub use satpep::Share;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,11 +76,36 @@ pub struct Transport {
     pub outage_limit: Option<Duration>,
     /// Whether capacity that would idle carries repair.
     pub repair: bool,
+    /// How the gateways come to know the capacity while they run.
+    pub knowledge: Knowledge,
+    /// How the link is shared with traffic that does not pass the pair.
+    pub share: Share,
+}
+
+/// How a gateway knows what its link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Knowledge {
+    /// As configured.
+    #[default]
+    Configured,
+    /// The modem tells each change at once: that of the slowest link between the two whose rate changes.
+    Told,
+    /// From what arrives; what is configured is the first guess.
+    Learnt,
 }
 
 impl Default for Transport {
     fn default() -> Self {
-        Self { capacity: [None; 2], rtt: None, pacing_gain: 0.99, pool: None, outage_limit: None, repair: true }
+        Self {
+            capacity: [None; 2],
+            rtt: None,
+            pacing_gain: 0.99,
+            pool: None,
+            outage_limit: None,
+            repair: true,
+            knowledge: Knowledge::default(),
+            share: Share::default(),
+        }
     }
 }
 

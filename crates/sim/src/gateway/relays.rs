@@ -2,10 +2,12 @@
 //! the deployed gateway runs them, between simulated TCP connections.
 
 use super::leg::{Address, Leg, Route};
+use super::modem::Modem;
 use super::outside::OutsideTraffic;
 use super::session::{BUFFER, Session, address};
 use super::{
-    END_TIMERS, GatewayConfig, GatewayError, SessionReport, Site, Split, StreamReport, Transport, port, split_of,
+    END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, Transport, port,
+    split_of,
 };
 use crate::NodeId;
 use crate::packet::{Body, Parcel};
@@ -40,6 +42,7 @@ struct Side {
     /// Its way to the other gateway, and how that is addressed.
     satellite: Route,
     outside: OutsideTraffic,
+    modem: Modem,
     terrestrial: Arc<tcp::Config>,
     /// By the pair's number of the flow.
     relays: Vec<Relay>,
@@ -106,9 +109,11 @@ impl Relays {
                 let listens = (leg == 0).then(|| Leg::listen(&config.terrestrial, route));
                 relays.push(Relay::new(route, listens));
             }
-            let first = network.path(own, other).and_then(|way| way.first().copied());
-            let first = first.expect("the session's way was found");
+            let way = network.path(own, other).expect("the session's way was found");
+            let first = *way.first().expect("the session's way was found");
+            let is_told = transport.knowledge == Knowledge::Told;
             sides.push(Side {
+                modem: Modem::new(if is_told { way } else { Vec::new() }),
                 outside: OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes),
                 number,
                 node_name: name(number),
@@ -159,6 +164,7 @@ impl Relays {
             let side = &mut self.sides[timer as usize];
             side.endpoint.handle_timeout(side.now(wire));
             side.measure_outside(wire);
+            side.ask_modem(wire);
             side.flush(wire);
             return wire.set_timer(self.timer + timer, side.deadline());
         }
@@ -256,6 +262,8 @@ fn connect(
         endpoint.pool = transport.pool;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         endpoint.repair = transport.repair;
+        endpoint.learn = transport.knowledge == Knowledge::Learnt;
+        endpoint.share = transport.share;
     })
     .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))
 }
@@ -293,7 +301,7 @@ impl Side {
     /// When the endpoint wants to be called, or its link to be looked at, in the run's time.
     fn deadline(&self) -> Instant {
         let at = self.endpoint.next_timeout().unwrap_or(Instant::FAR_FUTURE);
-        at.before(self.ahead).min(self.outside.due())
+        at.before(self.ahead).min(self.outside.due()).min(self.modem.due())
     }
 
     /// Leaves other traffic on the link the room that it takes.
@@ -301,6 +309,13 @@ impl Side {
         if self.outside.due() <= wire.now {
             let rate = self.outside.update(wire, self.endpoint.stats().sent_ip_bytes);
             self.endpoint.set_outside_traffic(self.now(wire), rate);
+        }
+    }
+
+    /// Takes the rate that the modem tells, if it tells one.
+    fn ask_modem(&mut self, wire: &Wire) {
+        if let Some(rate) = self.modem.take_change(wire) {
+            self.endpoint.set_capacity(self.now(wire), rate);
         }
     }
 

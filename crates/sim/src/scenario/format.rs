@@ -625,6 +625,31 @@ pub(super) struct Transport {
     /// Whether capacity that would idle carries repair.
     #[schemars(extend("default" = true))]
     pub(super) repair: Option<bool>,
+    /// How the gateways come to know what the link carries while they run: as configured, told by the modem at each change,
+    /// or learnt from what arrives.
+    #[schemars(extend("default" = "configured"))]
+    pub(super) knowledge: Option<Knowledge>,
+    /// How the link is shared with traffic that does not pass the pair: what that sends is left to it (assigned), or it has
+    /// room to grow until it has what one busy flow of the pair has (fair).
+    #[schemars(extend("default" = "assigned"))]
+    pub(super) share: Option<Share>,
+}
+
+/// How a gateway knows what its link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Knowledge {
+    Configured,
+    Told,
+    Learnt,
+}
+
+/// How a link is shared with traffic that does not pass the pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Share {
+    Assigned,
+    Fair,
 }
 
 /// Settings of SaTPEP as its paper of 2003 has it, with windows that the receiving gateway assigns and repair by negative

@@ -9,8 +9,8 @@ use super::fault::{Fault, suggestion};
 use super::format::{self, Start};
 use crate::satpep2003::{Opening, Profile, Satpep2003};
 use crate::{
-    Direction, DirectionId, FlowConfig, GatewayConfig, Limits, Network, NodeId, Protocol, Record, Settings, SetupError,
-    Simulation, Stop, Traffic, Transport,
+    Direction, DirectionId, FlowConfig, GatewayConfig, Knowledge, Limits, Network, NodeId, Protocol, Record, Settings,
+    SetupError, Share, Simulation, Stop, Traffic, Transport,
 };
 use link::LinkConfig;
 use serde::de::DeserializeOwned;
@@ -511,6 +511,15 @@ impl format::Transport {
             pool: self.pool.map(|pool| pool.0),
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
+            knowledge: match self.knowledge {
+                None | Some(format::Knowledge::Configured) => Knowledge::Configured,
+                Some(format::Knowledge::Told) => Knowledge::Told,
+                Some(format::Knowledge::Learnt) => Knowledge::Learnt,
+            },
+            share: match self.share {
+                None | Some(format::Share::Assigned) => Share::Assigned,
+                Some(format::Share::Fair) => Share::Fair,
+            },
         }
     }
 }

@@ -1,0 +1,100 @@
+//! How much room other traffic on the link is given.
+//!
+//! What is measured on the interface is left to others in any case. A TCP among them that finds the link full takes that
+//! for congestion and backs off, so that a sender which fills whatever is left would never let it have its share: where
+//! sharing is fair, others have room to grow until they have theirs.
+
+use units::{Duration, Instant, Rate};
+
+/// The rate of other traffic, now and of late.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    measured: Rate,
+    /// The most in this period and in the one before.
+    most: [Rate; 2],
+    period: Duration,
+    period_ends: Instant,
+    /// Streams of ours that had something to send.
+    flows: u32,
+}
+
+impl Sharing {
+    /// Others that grow are given this much more than they had of late, so that they may double in a round trip, as slow
+    /// start does; others that do not, this much.
+    const GROWING: f64 = 2.0;
+    const STEADY: f64 = 1.15;
+    /// Below this share of the capacity others are not worth the room.
+    const NOTHING: f64 = 0.002;
+
+    pub(crate) fn new(rtt: Duration) -> Self {
+        let period = (rtt * 2).max(Duration::from_millis(500));
+        Self { measured: Rate::ZERO, most: [Rate::ZERO; 2], period, period_ends: Instant::ZERO, flows: 1 }
+    }
+
+    pub(crate) fn on_measured(&mut self, now: Instant, rate: Rate, flows: u32) {
+        (self.measured, self.flows) = (rate, flows.max(1));
+        if self.period_ends <= now {
+            self.period_ends = now + self.period;
+            self.most = [Rate::ZERO, self.most[0]];
+        }
+        self.most[0] = self.most[0].max(rate);
+    }
+
+    pub(crate) fn measured(&self) -> Rate {
+        self.measured
+    }
+
+    /// The most that others sent of late.
+    fn most(&self) -> Rate {
+        self.most[0].max(self.most[1])
+    }
+
+    /// Whether there are others to share `capacity` with.
+    pub(crate) fn has_others(&self, capacity: Rate) -> bool {
+        self.most() >= capacity.mul_f64(Self::NOTHING)
+    }
+
+    /// What is ours of `capacity`: what others leave, and our flows' share at least, others counting as one flow.
+    pub(crate) fn ours(&self, capacity: Rate) -> Rate {
+        let most = self.most();
+        if !self.has_others(capacity) {
+            return capacity.saturating_sub(most);
+        }
+        let growing = self.most[0] > self.most[1].mul_f64(1.1);
+        let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
+        let theirs = capacity.mul_f64(1.0 / f64::from(self.flows + 1));
+        capacity.saturating_sub(wanted.min(theirs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: Rate = Rate::from_bps(6_000_000);
+
+    fn after(readings: impl Iterator<Item = u64>, flows: u32) -> Rate {
+        let mut sharing = Sharing::new(Duration::from_millis(550));
+        for (k, bps) in readings.enumerate() {
+            sharing.on_measured(Instant::ZERO + Duration::from_millis(100) * k as u64, Rate::from_bps(bps), flows);
+        }
+        sharing.ours(CAPACITY)
+    }
+
+    #[test]
+    fn what_others_do_not_use_is_ours() {
+        assert_eq!(after([0; 50].into_iter(), 3), CAPACITY);
+        let steady = after([600_000; 50].into_iter(), 1).as_bps();
+        assert!((5_300_000..5_400_000).contains(&steady), "{steady}");
+    }
+
+    #[test]
+    fn others_that_grow_have_room_until_they_have_a_flow_s_share() {
+        let growing = after((0..20).map(|k| 100_000 + 30_000 * k), 1).as_bps();
+        assert!(growing < 6_000_000 - 2 * 600_000, "{growing}");
+        for (flows, share) in [(1, 0.5), (3, 0.75), (0, 0.5)] {
+            let ours = after([5_500_000; 30].into_iter(), flows).as_bps() as f64;
+            assert!((ours / 6e6 - share).abs() < 0.001, "{flows}: {ours}");
+        }
+    }
+}

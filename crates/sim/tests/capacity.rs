@@ -1,0 +1,183 @@
+//! A pair on a link whose capacity is told, learnt, or shared with traffic that does not pass the pair.
+
+use link::{LinkConfig, QueueLimit, Steps};
+use sim::{
+    Application, FlowConfig, GatewayConfig, Knowledge, Network, Protocol, Record, Report, Settings, Share, Simulation,
+    Start, Stop, Traffic, Transfer, Transport,
+};
+use std::sync::Arc;
+use units::{Bytes, Duration, Instant, Rate};
+
+const RATE: Rate = Rate::from_bps(6_000_000);
+const HALF: Rate = Rate::from_bps(3_000_000);
+/// For how long the link keeps each of its rates.
+const HOLDS: Duration = Duration::from_secs(15);
+const END: Duration = Duration::from_secs(120);
+/// Payload of a full packet over its length.
+const PAYLOAD: f64 = 1448.0 / 1500.0;
+
+/// client - near - far - server, with the satellite in the middle; what passes the link beside the pair begins at `near`.
+struct Experiment {
+    rtt: Duration,
+    varies: bool,
+    transport: Transport,
+    others: Option<Traffic>,
+}
+
+/// What became of it.
+struct Outcome {
+    report: Report,
+    /// 95th percentile of how long the satellite link's queue was.
+    queue: Duration,
+}
+
+impl Experiment {
+    fn network(&self) -> Network {
+        let mut network = Network::new();
+        let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
+        let lan = LinkConfig {
+            queue: QueueLimit::Unlimited,
+            ..LinkConfig::new(Rate::from_bps(1_000_000_000), Duration::from_micros(50))
+        };
+        let back = LinkConfig { stream: 2, ..LinkConfig::new(RATE, self.rtt / 2) };
+        let steps = Steps { repeat: Some(HOLDS * 2), ..Steps::new(vec![(HOLDS, HALF)]) };
+        let there = LinkConfig { stream: 1, rate_steps: self.varies.then_some(steps), ..back.clone() };
+        network.add_link("left", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("valid");
+        network.add_link("satellite", nodes[1], nodes[2], there, back).expect("valid");
+        network.add_link("right", nodes[2], nodes[3], lan.clone(), lan).expect("valid");
+        network
+    }
+
+    fn run(self) -> Outcome {
+        let network = self.network();
+        let [client, near, far, server] =
+            ["client", "near", "far", "server"].map(|name| network.node(name).expect(name));
+        let flow = |name: &str, from, at, traffic| FlowConfig {
+            name: name.into(),
+            from,
+            to: server,
+            start: Start { at, spread: Duration::ZERO },
+            stop: None,
+            traffic,
+            record: false,
+        };
+        let mut flows = vec![flow("ours", client, Instant::ZERO, bulk("cubic"))];
+        flows.extend(self.others.map(|traffic| flow("others", near, Instant::ZERO + Duration::from_secs(10), traffic)));
+        let pair = GatewayConfig::new("pair", [near, far], Protocol::Satpep(self.transport));
+        let settings = Settings {
+            stop: Stop { at: Some(Instant::ZERO + END), when_complete: false },
+            record: Record { queue_interval: Some(Duration::from_millis(50)), ..Record::default() },
+            ..Settings::default()
+        };
+        let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).expect("valid");
+        simulation.run();
+        let satellite = simulation.report().links.iter().position(|link| link.name == "satellite").expect("there");
+        let mut queues: Vec<Duration> = simulation
+            .take_queue_samples()
+            .iter()
+            .filter(|sample| sample.direction.index() == satellite)
+            .map(|sample| rate_at(sample.at, self.varies).time_to_send(sample.bytes))
+            .collect();
+        queues.sort();
+        Outcome { report: simulation.report(), queue: queues[queues.len() * 95 / 100] }
+    }
+}
+
+fn rate_at(at: Instant, varies: bool) -> Rate {
+    let periods = at.as_nanos() / HOLDS.as_nanos();
+    if varies && periods % 2 == 1 { HALF } else { RATE }
+}
+
+fn bulk(control: &str) -> Traffic {
+    let host = Arc::new(tcp::Config {
+        control: tcp::ControlKind::by_name(control).expect("known"),
+        receive_buffer: tcp::ReceiveBuffer { size: Bytes::new(128 << 10), share: 1.0, most: Bytes::new(6 << 20) },
+        ..tcp::Config::new(tcp::Profile::Linux)
+    });
+    let application = Application::Bulk { size: None, transfer: Transfer::Upload };
+    Traffic::Tcp { client: host.clone(), server: host, application }
+}
+
+/// What a bulk transfer gets of a link that has its full and half its rate in turns, as a share of what full packets could
+/// carry, and the queue.
+fn over_a_varying_link(rtt: Duration, knowledge: Knowledge) -> (f64, Duration) {
+    let transport = Transport { knowledge, ..Transport::default() };
+    let outcome = Experiment { rtt, varies: true, transport, others: None }.run();
+    let carried = (RATE.as_bps() + HALF.as_bps()) as f64 / 2.0 * END.as_secs_f64() * PAYLOAD;
+    let share = outcome.report.flows[0].bytes as f64 * 8.0 / carried;
+    println!("{knowledge:?} at {rtt}: {share:.4} of the capacity, 95 % of queues below {}", outcome.queue);
+    (share, outcome.queue)
+}
+
+#[test]
+fn a_rate_that_is_told_is_used_without_a_queue() {
+    for rtt in [Duration::from_millis(40), Duration::from_millis(550)] {
+        let (share, queue) = over_a_varying_link(rtt, Knowledge::Told);
+        assert!(share >= 0.95 && queue <= Duration::from_millis(50), "{rtt}: {share} {queue}");
+    }
+}
+
+#[test]
+fn a_rate_that_varies_is_learnt() {
+    for (rtt, least, longest) in [(40, 0.93, 50), (550, 0.88, 275)] {
+        let (share, queue) = over_a_varying_link(Duration::from_millis(rtt), Knowledge::Learnt);
+        assert!(share >= least && queue <= Duration::from_millis(longest), "{rtt}: {share} {queue}");
+    }
+}
+
+#[test]
+fn without_news_of_a_lower_rate_the_queue_is_full() {
+    let (_, queue) = over_a_varying_link(Duration::from_millis(40), Knowledge::Configured);
+    assert!(queue > Duration::from_millis(50), "{queue}");
+}
+
+/// Goodput of ours, and of other traffic from its tenth second on, in shares of what full packets could carry.
+fn beside(rtt: Duration, transport: Transport, others: Traffic) -> [f64; 2] {
+    let (share, knowledge) = (transport.share, transport.knowledge);
+    let outcome = Experiment { rtt, varies: false, transport, others: Some(others) }.run();
+    let goodput = |flow: usize, seconds: f64| {
+        outcome.report.flows[flow].bytes as f64 * 8.0 / seconds / (RATE.as_bps() as f64 * PAYLOAD)
+    };
+    let shares = [goodput(0, END.as_secs_f64()), goodput(1, END.as_secs_f64() - 10.0)];
+    println!("{share:?}, {knowledge:?} at {rtt}: ours and others' {shares:.3?}");
+    shares
+}
+
+fn sharing(share: Share) -> Transport {
+    Transport { share, ..Transport::default() }
+}
+
+#[test]
+fn a_fair_pair_leaves_tcp_past_it_its_share() {
+    for rtt in [40, 550] {
+        for control in ["cubic", "bbr1"] {
+            let [ours, others] = beside(Duration::from_millis(rtt), sharing(Share::Fair), bulk(control));
+            assert!((0.4..=0.6).contains(&others), "{control} at {rtt} ms: {others}");
+            assert!(ours >= 0.4, "{control} at {rtt} ms: {ours}");
+        }
+    }
+}
+
+#[test]
+fn traffic_of_a_constant_rate_has_what_it_sends() {
+    for rtt in [40, 550] {
+        for share in [Share::Assigned, Share::Fair] {
+            let udp = Traffic::Udp { rate: Rate::from_bps(2_000_000), packet_size: Bytes::new(1000), on_off: None };
+            let [ours, others] = beside(Duration::from_millis(rtt), sharing(share), udp);
+            let sent = 2e6 * 0.972 / (RATE.as_bps() as f64 * PAYLOAD);
+            assert!((others / sent - 1.0).abs() < 0.02, "{share:?} at {rtt} ms: {others} of {sent}");
+            assert!(ours > 0.6, "{share:?} at {rtt} ms: {ours}");
+        }
+    }
+}
+
+#[test]
+fn a_pair_that_learns_is_fair_too() {
+    for rtt in [40, 550] {
+        let transport = Transport { share: Share::Fair, knowledge: Knowledge::Learnt, ..Transport::default() };
+        for control in ["cubic", "bbr1"] {
+            let [ours, others] = beside(Duration::from_millis(rtt), transport, bulk(control));
+            assert!((0.4..=0.6).contains(&others) && ours >= 0.4, "{control} at {rtt} ms: {ours} {others}");
+        }
+    }
+}
