@@ -425,7 +425,7 @@ mod tests {
         ] {
             assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
         }
-        assert_eq!(faults.len(), 7, "{faults:#?}");
+        assert_eq!(faults.len(), 8, "{faults:#?}");
     }
 
     #[test]
