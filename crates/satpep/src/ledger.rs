@@ -3,12 +3,15 @@
 //! A datagram is settled once: delivered, when an acknowledgement names it; lost, when an acknowledgement covers it and
 //! does not name it (at once on a single ordered hop, after a reordering window where reordering was seen), or when
 //! acknowledgements have passed it by and it is long overdue. What a lost datagram carried is sent again in a new one,
-//! so a segment is sent again only when the feedback for its latest copy has come and is negative.
+//! so a segment is sent again only when the feedback for its latest copy has come and is negative. What recovery symbols
+//! cover waits for theirs too: the receiver may have restored it.
 
 use crate::event::Violation;
+use crate::loss::LossProcess;
 use crate::wire::frame::AckFrame;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::ops::Range;
 use units::{Duration, Instant};
 
 /// Names a stream: its place in the session's table and its number, which tells a later stream in the same place apart.
@@ -21,7 +24,14 @@ pub(crate) struct StreamKey {
 /// What a datagram carried that must be known when its fate is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SentFrame {
-    Stream { key: StreamKey, offset: u64, length: u16, fin: bool },
+    /// Bytes of a stream; a repeat was sent before.
+    Stream {
+        key: StreamKey,
+        offset: u64,
+        length: u16,
+        fin: bool,
+        repeat: bool,
+    },
     StreamCredit(StreamKey),
     SessionCredit,
     Reset(StreamKey),
@@ -33,9 +43,19 @@ pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 
 /// A datagram whose fate is now known.
 pub(crate) struct Settled {
+    pub(crate) number: u64,
     pub(crate) frames: SentFrames,
     pub(crate) ip_size: u16,
     pub(crate) delivered: bool,
+    /// It was lost, but its stream frames were restored by recovery symbols.
+    pub(crate) restored: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Delivered,
+    Restored,
+    Lost,
 }
 
 struct Entry {
@@ -45,9 +65,19 @@ struct Entry {
     ip_size: u16,
     in_flight: bool,
     eliciting: bool,
+    delivered: bool,
     /// When an acknowledgement first covered it without naming it.
     missing_since: Option<Instant>,
     frames: SentFrames,
+}
+
+/// Datagrams that recovery symbols cover.
+struct Cover {
+    datagrams: Range<u64>,
+    /// How many losses among them can be restored at most.
+    recovery: usize,
+    /// The number of the datagram with the last symbol.
+    last: u64,
 }
 
 /// An acknowledgement of datagrams never sent: the peer is confused or lies.
@@ -73,6 +103,8 @@ pub(crate) struct Ledger {
     loss_deadline: Option<Instant>,
     /// The newest datagram known to have arrived.
     largest_acked: Option<u64>,
+    covers: VecDeque<Cover>,
+    process: LossProcess,
 }
 
 impl Ledger {
@@ -87,6 +119,8 @@ impl Ledger {
             recent_losses: VecDeque::new(),
             loss_deadline: None,
             largest_acked: None,
+            covers: VecDeque::new(),
+            process: LossProcess::new(),
         }
     }
 
@@ -120,6 +154,7 @@ impl Ledger {
             ip_size,
             in_flight: eliciting,
             eliciting,
+            delivered: false,
             missing_since: None,
             frames,
         });
@@ -146,7 +181,7 @@ impl Ledger {
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
         for range in ack.ranges() {
             for number in range.start.max(self.first)..range.end {
-                self.settle(number, true, settled);
+                self.settle(number, Fate::Delivered, settled);
             }
             self.learn_reordering(now, &range);
         }
@@ -163,10 +198,15 @@ impl Ledger {
 
     fn find_losses(&mut self, now: Instant, ack: Option<(u64, u64, Duration)>, settled: &mut Vec<Settled>) {
         self.loss_deadline = None;
+        self.forget_covers();
         let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
         for number in self.first..end {
             let reordering = self.reordering;
+            let held = self.covers.iter().any(|cover| cover.datagrams.contains(&number));
             let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { continue };
+            if held && entry.frames.iter().all(|frame| matches!(frame, SentFrame::Stream { .. })) {
+                continue;
+            }
             let deadline = match ack {
                 Some((covered_from, _, horizon)) if number < covered_from => entry.sent + horizon,
                 Some(_) => *entry.missing_since.get_or_insert(now) + reordering,
@@ -177,7 +217,7 @@ impl Ledger {
             };
             if deadline <= now {
                 self.recent_losses.push_back((number, now));
-                self.settle(number, false, settled);
+                self.settle(number, Fate::Lost, settled);
             } else {
                 self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             }
@@ -188,16 +228,46 @@ impl Ledger {
         self.forget_settled();
     }
 
-    fn settle(&mut self, number: u64, delivered: bool, settled: &mut Vec<Settled>) {
+    /// The peer restored what datagrams that were lost carried in streams.
+    pub(crate) fn on_restored(&mut self, numbers: Range<u64>, settled: &mut Vec<Settled>) -> Result<(), NeverSent> {
+        if numbers.end > self.next_number() {
+            return Err(NeverSent);
+        }
+        (numbers.start.max(self.first)..numbers.end).for_each(|number| self.settle(number, Fate::Restored, settled));
+        Ok(())
+    }
+
+    /// Recovery symbols for `datagrams` are all sent, the last of them in the datagram `last`.
+    pub(crate) fn cover(&mut self, datagrams: Range<u64>, recovery: usize, last: u64) {
+        self.covers.push_back(Cover { datagrams, recovery, last });
+    }
+
+    /// Forgets the covers whose last symbol was lost or has done what it could, and those that too much was lost of.
+    fn forget_covers(&mut self) {
+        let acked_to = self.largest_acked.map_or(0, |largest| largest + 1);
+        let mut covers = std::mem::take(&mut self.covers);
+        covers.retain(|cover| {
+            let Range { start, end } = cover.datagrams;
+            let known = start.max(self.first)..end.min(acked_to);
+            let at = |number: u64| (number - self.first) as usize;
+            let missing = || self.entries.range(at(known.start)..at(known.end)).filter(|entry| entry.in_flight).count();
+            acked_to <= cover.last && (known.is_empty() || missing() <= cover.recovery)
+        });
+        self.covers = covers;
+    }
+
+    fn settle(&mut self, number: u64, fate: Fate, settled: &mut Vec<Settled>) {
         let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
+        let (delivered, restored) = (fate == Fate::Delivered, fate == Fate::Restored);
         entry.in_flight = false;
+        entry.delivered = delivered;
         let (frames, ip_size) = (std::mem::take(&mut entry.frames), entry.ip_size);
         self.eliciting -= usize::from(self.entries[(number - self.first) as usize].eliciting);
-        settled.push(Settled { frames, ip_size, delivered });
+        settled.push(Settled { number, frames, ip_size, delivered, restored });
     }
 
     /// A datagram taken for lost that arrived after all was only late: wait that much longer from now on.
-    fn learn_reordering(&mut self, now: Instant, delivered: &std::ops::Range<u64>) {
+    fn learn_reordering(&mut self, now: Instant, delivered: &Range<u64>) {
         if self.recent_losses.is_empty() {
             return;
         }
@@ -213,7 +283,9 @@ impl Ledger {
 
     fn forget_settled(&mut self) {
         while self.entries.front().is_some_and(|entry| !entry.in_flight) {
-            self.entries.pop_front();
+            if let Some(entry) = self.entries.pop_front().filter(|entry| entry.eliciting) {
+                self.process.observe(entry.sent, entry.delivered);
+            }
             self.first += 1;
         }
     }
@@ -222,6 +294,11 @@ impl Ledger {
     pub(crate) fn departure(&self, number: u64) -> Option<(Instant, u64)> {
         let entry = self.entries.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         entry.in_flight.then_some((entry.sent, entry.position + u64::from(entry.ip_size)))
+    }
+
+    /// How datagrams are lost.
+    pub(crate) fn loss_process(&self) -> &LossProcess {
+        &self.process
     }
 
     /// The newest datagram known to have arrived.
@@ -241,15 +318,19 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::wire::frame::{Frame, Reader, Writer};
-    use std::ops::Range;
 
     const HORIZON: Duration = Duration::from_millis(800);
 
     fn ledger_with(count: u64) -> Ledger {
         let mut ledger = Ledger::new(Duration::ZERO);
         for number in 0..count {
-            let frame =
-                SentFrame::Stream { key: StreamKey { slot: 0, number: 0 }, offset: number, length: 1, fin: false };
+            let frame = SentFrame::Stream {
+                key: StreamKey { slot: 0, number: 0 },
+                offset: number,
+                length: 1,
+                fin: false,
+                repeat: false,
+            };
             ledger.record(at(number), 1500 * number, 1500, SmallVec::from_slice(&[frame]));
         }
         ledger

@@ -40,6 +40,7 @@ pub mod fuzzing;
 mod handshake;
 mod key;
 mod ledger;
+mod loss;
 mod mtu;
 mod pacer;
 mod payload;

@@ -14,8 +14,9 @@ pub(crate) struct MtuSearch {
     /// Sizes from here on are taken not to arrive.
     too_big: u16,
     probe: Probe,
-    /// Datagrams larger than [`BASE`] lost in a row, none delivered between.
+    /// Datagrams larger than [`BASE`] lost since the newest that was delivered was sent, and the number of that one.
     lost_in_a_row: u32,
+    newest_delivered: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl MtuSearch {
     /// A search up to packets of `max` bytes, to begin at once.
     pub(crate) fn new(max: u16, now: Instant) -> Self {
         let max = max.clamp(BASE, u16::MAX - 1);
-        Self { max, current: BASE, too_big: max + 1, probe: Probe::At(now), lost_in_a_row: 0 }
+        Self { max, current: BASE, too_big: max + 1, probe: Probe::At(now), lost_in_a_row: 0, newest_delivered: 0 }
     }
 
     /// The largest size that is searched for.
@@ -110,16 +111,18 @@ impl MtuSearch {
         self.probe = Probe::At(if finished { now + Self::RAISE_AFTER } else { now });
     }
 
-    /// A datagram of data was delivered or lost. Whole runs of lost large ones mean that the path shrank.
-    pub(crate) fn on_data(&mut self, now: Instant, size: u16, delivered: bool) {
+    /// The datagram of data with this number was delivered or lost. Large ones lost in a row, and none delivered after
+    /// them, mean that the path shrank; a burst of losses is over when its end is known.
+    pub(crate) fn on_data(&mut self, now: Instant, number: u64, size: u16, delivered: bool) {
         if size <= BASE {
             return;
         }
         if delivered {
             self.lost_in_a_row = 0;
+            self.newest_delivered = self.newest_delivered.max(number);
             return;
         }
-        self.lost_in_a_row += 1;
+        self.lost_in_a_row += u32::from(number > self.newest_delivered);
         if self.lost_in_a_row >= Self::BLACK_HOLE && self.current > BASE {
             *self = Self::new(self.max, now);
         }
@@ -164,11 +167,14 @@ mod tests {
         let size = search.poll_probe(now).expect("probe");
         search.on_probe_acked(now, size);
         for k in 0..200 {
-            search.on_data(now, 1500, k % 4 == 0);
+            search.on_data(now, k, 1500, k % 4 == 0);
         }
+        // A burst, of which one hears with the first datagram after it.
+        search.on_data(now, 300, 1500, true);
+        (200..300).for_each(|k| search.on_data(now, k, 1500, false));
         assert_eq!(search.current(), 1500);
-        for _ in 0..10 {
-            search.on_data(now, 1500, false);
+        for k in 301..311 {
+            search.on_data(now, k, 1500, false);
         }
         assert_eq!(search.current(), BASE);
         assert!(search.poll_probe(now).is_some());

@@ -7,6 +7,8 @@ use units::{Duration, Instant};
 /// The receiver's record of datagram numbers.
 pub(crate) struct Received {
     numbers: RangeSet,
+    /// Numbers of datagrams that did not arrive and whose stream frames recovery symbols restored.
+    restored: RangeSet,
     /// Numbers below are not accepted any more.
     floor: u64,
     largest: Option<u64>,
@@ -22,7 +24,14 @@ impl Received {
     const MAX_RANGES: usize = 4096;
 
     pub(crate) fn new() -> Self {
-        Self { numbers: RangeSet::new(), floor: 0, largest: None, largest_at: Instant::ZERO, ack_deadline: None }
+        Self {
+            numbers: RangeSet::new(),
+            restored: RangeSet::new(),
+            floor: 0,
+            largest: None,
+            largest_at: Instant::ZERO,
+            ack_deadline: None,
+        }
     }
 
     /// The number that the next datagram probably has.
@@ -55,11 +64,24 @@ impl Received {
         }
     }
 
+    /// Notes that the stream frames of a datagram that did not arrive were restored.
+    pub(crate) fn restore(&mut self, number: u64) {
+        if number >= self.floor && !self.numbers.contains(number) {
+            self.restored.insert(number..number + 1);
+        }
+    }
+
+    /// The restored ranges, newest first.
+    pub(crate) fn restored(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.restored.iter().rev().cloned()
+    }
+
     /// Forgets numbers below `floor`; they will not be accepted again.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
         let floor = floor.min(self.expected());
         if floor > self.floor {
             self.numbers.remove(self.floor..floor);
+            self.restored.remove(self.floor..floor);
             self.floor = floor;
         }
     }

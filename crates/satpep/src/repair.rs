@@ -4,8 +4,11 @@
 //! When a sender runs out of data, it makes blocks of the datagrams that are under way and not yet covered. Each
 //! datagram's stream frames, in one canonical form, are one symbol; the block's recovery symbols (Reed-Solomon over
 //! GF(2^16)) travel in datagrams of their own. A receiver that misses no more datagrams of a block than it has recovery
-//! symbols for restores their stream frames at once. Acknowledgements still name what was lost: repair replaces the
-//! wait for a retransmission, not the record of losses, which sizes the next block.
+//! symbols for restores their stream frames at once. Acknowledgements still name what was lost, and the receiver tells
+//! beside them what of it was restored: repair replaces the retransmission, not the record of losses, which sizes the
+//! next block ([`crate::loss`]).
+//!
+//! Where several blocks are needed, their datagrams take turns, so that a burst of losses takes a few from each.
 
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader, Writer};
@@ -14,12 +17,14 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 /// The most datagrams in one block: larger transfers make several.
-pub(crate) const MAX_BLOCK: usize = 512;
+pub(crate) const MAX_BLOCK: usize = 1024;
+/// The most blocks whose datagrams take turns: their number takes up one byte.
+pub(crate) const MAX_STRIDE: usize = 63;
 /// The most recovery symbols of one block.
-const MAX_RECOVERY: usize = 128;
+pub(crate) const MAX_RECOVERY: usize = 256;
 /// What a datagram of data leaves free, so that its symbol fits into a repair datagram: the length that the canonical
 /// form spells out, the checksum, the repair frame's head, and evenness.
-pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 2 + 2) + 1;
+pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 1 + 2 + 2) + 1;
 /// Bytes of the checksum that begins every symbol: should the two sides ever disagree on a datagram's symbol, what
 /// decoding then gives is noticed and not delivered.
 const CHECKSUM: usize = 4;
@@ -39,14 +44,34 @@ impl Symbol {
     }
 }
 
+/// Which datagrams a block covers, and with how many recovery symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockShape {
+    pub(crate) first: u64,
+    pub(crate) count: usize,
+    /// How far apart their numbers are.
+    pub(crate) stride: usize,
+    pub(crate) recovery: usize,
+}
+
+impl BlockShape {
+    /// The numbers of the datagrams.
+    fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
+        let Self { first, count, stride, .. } = *self;
+        (0..count as u64).map(move |at| first + at * stride as u64)
+    }
+
+    /// The number of the last datagram.
+    pub(crate) fn last(&self) -> u64 {
+        self.first + (self.count as u64 - 1) * self.stride as u64
+    }
+}
+
 /// A recovery symbol to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RepairSymbol {
-    /// The block: numbers of the datagrams that it covers, and how many recovery symbols there are.
-    pub(crate) first: u64,
-    pub(crate) count: usize,
-    pub(crate) recovery: usize,
-    /// Which of them this is.
+    pub(crate) block: BlockShape,
+    /// Which of the block's this is.
     pub(crate) index: usize,
     pub(crate) symbol: Symbol,
 }
@@ -55,65 +80,22 @@ impl RepairSymbol {
     /// Whether a symbol that a peer sent can belong to a block at all.
     pub(crate) fn is_sound(&self) -> bool {
         let length = self.symbol.bytes.len();
-        let block = (1..=MAX_BLOCK).contains(&self.count) && (1..=MAX_RECOVERY).contains(&self.recovery);
-        block && self.index < self.recovery && length > CHECKSUM && length.is_multiple_of(2)
-    }
-}
-
-/// The measured probability that a datagram is lost.
-#[derive(Debug, Clone)]
-pub(crate) struct LossEstimate {
-    settled: f64,
-    lost: f64,
-}
-
-impl LossEstimate {
-    /// Datagrams that the estimate remembers.
-    const MEMORY: f64 = 4096.0;
-
-    /// A first guess of one in a hundred, worth a hundred datagrams.
-    pub(crate) fn new() -> Self {
-        Self { settled: 100.0, lost: 1.0 }
-    }
-
-    pub(crate) fn settle(&mut self, delivered: bool) {
-        self.settled += 1.0;
-        self.lost += f64::from(u8::from(!delivered));
-        if self.settled > Self::MEMORY {
-            self.settled /= 2.0;
-            self.lost /= 2.0;
-        }
-    }
-
-    /// The least number of recovery symbols with which a block of `count` datagrams fails less than once in 200, if
-    /// losses are independent: the tail of the Poisson distribution.
-    pub(crate) fn recovery_for(&self, count: usize) -> usize {
-        const MAY_FAIL: f64 = 0.005;
-        (1..MAX_RECOVERY)
-            .find(|recovery| {
-                let mean = (self.lost / self.settled) * (count + recovery) as f64;
-                let mut term = (-mean).exp();
-                let mut within = term;
-                for losses in 1..=*recovery {
-                    term *= mean / losses as f64;
-                    within += term;
-                }
-                1.0 - within < MAY_FAIL
-            })
-            .unwrap_or(MAX_RECOVERY)
+        let BlockShape { count, stride, recovery, .. } = self.block;
+        let within = [(count, MAX_BLOCK), (stride, MAX_STRIDE), (recovery, MAX_RECOVERY)];
+        let sound = within.iter().all(|(value, most)| (1..=*most).contains(value));
+        sound && self.index < recovery && length > CHECKSUM && length.is_multiple_of(2)
     }
 }
 
 /// Recovery symbols for a block of symbols, which are padded to one length.
-pub(crate) fn encode(first: u64, symbols: &[Symbol], recovery: usize) -> Vec<RepairSymbol> {
-    let count = symbols.len();
-    let longest = symbols.iter().map(|symbol| symbol.bytes.len()).max().unwrap_or(0);
+pub(crate) fn encode<'a>(block: BlockShape, symbols: impl Iterator<Item = &'a Symbol> + Clone) -> Vec<RepairSymbol> {
+    let longest = symbols.clone().map(|symbol| symbol.bytes.len()).max().unwrap_or(0);
     if longest == 0 {
         return Vec::new();
     }
     let length = shard_length(longest);
-    let elided = shard_length(symbols.iter().map(Symbol::len).max().unwrap_or(0)) - length;
-    let Ok(mut encoder) = ReedSolomonEncoder::new(count, recovery, length) else { return Vec::new() };
+    let elided = shard_length(symbols.clone().map(Symbol::len).max().unwrap_or(0)) - length;
+    let Ok(mut encoder) = ReedSolomonEncoder::new(block.count, block.recovery, length) else { return Vec::new() };
     let mut shard = vec![0; length];
     for symbol in symbols {
         fill_shard(&mut shard, &symbol.bytes);
@@ -124,7 +106,7 @@ pub(crate) fn encode(first: u64, symbols: &[Symbol], recovery: usize) -> Vec<Rep
     let Ok(encoded) = encoder.encode() else { return Vec::new() };
     let symbols = encoded.recovery_iter().enumerate();
     let symbols = symbols.map(|(index, data)| (index, Symbol { bytes: data.to_vec(), elided }));
-    symbols.map(|(index, symbol)| RepairSymbol { first, count, recovery, index, symbol }).collect()
+    symbols.map(|(index, symbol)| RepairSymbol { block, index, symbol }).collect()
 }
 
 /// The length of a symbol of `length` bytes in the form that is encoded.
@@ -170,15 +152,15 @@ pub(crate) struct Restorer<P> {
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
+    /// How many symbols may still be decoded: what arrives earns some, so that a peer cannot ask for endless work.
+    credit: usize,
     /// Space to write a symbol in, whose length is known only then.
     scratch: Vec<u8>,
     payload: PhantomData<P>,
 }
 
 struct Block {
-    first: u64,
-    count: usize,
-    recovery: usize,
+    shape: BlockShape,
     /// Of each symbol, what is there and what was left out.
     length: usize,
     elided: usize,
@@ -191,6 +173,10 @@ impl<P: Payload> Restorer<P> {
     const MAX_BLOCKS: usize = 64;
     /// Datagrams remembered at most, however small they are.
     const MAX_SYMBOLS: usize = 1 << 15;
+    /// Symbols that may be decoded for each datagram that arrives: enough where one in two is lost.
+    const EARNED: usize = 2;
+    /// The most that may be saved up: for blocks of all that is remembered, twice over.
+    const MAX_CREDIT: usize = 2 * Self::MAX_SYMBOLS;
 
     /// A memory of `max_bytes` of datagrams.
     pub(crate) fn new(max_bytes: u64) -> Self {
@@ -201,6 +187,7 @@ impl<P: Payload> Restorer<P> {
             bytes: 0,
             max_bytes,
             blocks: VecDeque::new(),
+            credit: Self::MAX_CREDIT,
             scratch: Vec::new(),
             payload: PhantomData,
         }
@@ -208,6 +195,7 @@ impl<P: Payload> Restorer<P> {
 
     /// Remembers the stream frames of a datagram that arrived.
     pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
+        self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);
         let symbol = canonical::<P>(frames, elided, &mut self.scratch);
         if self.symbols.is_empty() {
             self.first = number;
@@ -236,13 +224,10 @@ impl<P: Payload> Restorer<P> {
         self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
-    /// Takes a recovery symbol; returns the symbols of lost datagrams that can be restored with it.
-    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) -> Vec<Symbol> {
-        let RepairSymbol { first, count, recovery, index, symbol: Symbol { bytes, elided } } = symbol;
-        let wanted = |block: &Block| {
-            (block.first, block.count, block.recovery, block.length, block.elided)
-                == (first, count, recovery, bytes.len(), elided)
-        };
+    /// Takes a recovery symbol; returns the numbers and symbols of lost datagrams that can be restored with it.
+    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) -> Vec<(u64, Symbol)> {
+        let RepairSymbol { block: shape, index, symbol: Symbol { bytes, elided } } = symbol;
+        let wanted = |block: &Block| (block.shape, block.length, block.elided) == (shape, bytes.len(), elided);
         let at = match self.blocks.iter().position(wanted) {
             Some(at) => at,
             None => {
@@ -250,11 +235,11 @@ impl<P: Payload> Restorer<P> {
                     self.blocks.pop_front();
                 }
                 let (length, parts) = (bytes.len(), Vec::new());
-                self.blocks.push_back(Block { first, count, recovery, length, elided, parts, done: false });
+                self.blocks.push_back(Block { shape, length, elided, parts, done: false });
                 self.blocks.len() - 1
             }
         };
-        let missing = (first..first + count as u64).filter(|number| self.symbol(*number).is_none()).count();
+        let missing = shape.numbers().filter(|number| self.symbol(*number).is_none()).count();
         let block = &mut self.blocks[at];
         if block.done || block.parts.iter().any(|(known, _)| *known == index) {
             return Vec::new();
@@ -265,16 +250,26 @@ impl<P: Payload> Restorer<P> {
         }
         block.done = true;
         let parts = std::mem::take(&mut block.parts);
-        if missing == 0 { Vec::new() } else { self.decode(&self.blocks[at], &parts).unwrap_or_default() }
+        let work = shape.count + shape.recovery;
+        if missing == 0 || work > self.credit {
+            return Vec::new();
+        }
+        self.credit -= work;
+        self.decode(&self.blocks[at], &parts).unwrap_or_default()
     }
 
-    fn decode(&self, block: &Block, parts: &[(usize, Vec<u8>)]) -> Result<Vec<Symbol>, reed_solomon_simd::Error> {
-        let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, block.length)?;
+    fn decode(
+        &self,
+        block: &Block,
+        parts: &[(usize, Vec<u8>)],
+    ) -> Result<Vec<(u64, Symbol)>, reed_solomon_simd::Error> {
+        let BlockShape { first, count, stride, recovery } = block.shape;
+        let mut decoder = ReedSolomonDecoder::new(count, recovery, block.length)?;
         let mut shard = vec![0; block.length];
-        for at in 0..block.count {
+        for (at, number) in block.shape.numbers().enumerate() {
             // A symbol longer than the block's is not the one that the sender encoded.
             let fits = |symbol: &&Symbol| CHECKSUM + symbol.bytes.len() <= block.length;
-            if let Some(symbol) = self.symbol(block.first + at as u64).filter(fits) {
+            if let Some(symbol) = self.symbol(number).filter(fits) {
                 fill_shard(&mut shard, &symbol.bytes);
                 decoder.add_original_shard(at, &shard)?;
             }
@@ -283,11 +278,12 @@ impl<P: Payload> Restorer<P> {
             decoder.add_recovery_shard(*index, data)?;
         }
         let decoded = decoder.decode()?;
-        let restored = decoded.restored_original_iter().map(|(_, shard)| shard.split_at(CHECKSUM));
-        let sound = restored.filter(|(sum, body)| *sum == checksum(body));
+        let restored = decoded.restored_original_iter().map(|(at, shard)| (at, shard.split_at(CHECKSUM)));
+        let sound = restored.filter(|(_, (sum, body))| *sum == checksum(body));
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
         let elided = if block.elided == 0 { 0 } else { block.length + block.elided };
-        Ok(sound.map(|(_, body)| Symbol { bytes: body.to_vec(), elided }).collect())
+        let number = |at: usize| first + (at * stride) as u64;
+        Ok(sound.map(|(at, (_, body))| (number(at), Symbol { bytes: body.to_vec(), elided })).collect())
     }
 }
 
@@ -323,40 +319,52 @@ mod tests {
     proptest! {
         #[test]
         fn as_many_losses_as_recovery_symbols_are_restored(
-            count in 1usize..120, recovery in 1usize..20, seed in any::<u64>()
+            count in 1usize..120, recovery in 1usize..20, stride in 1usize..4, seed in any::<u64>()
         ) {
             let random = units::CounterRandom::new(seed, 0);
-            let symbols: Vec<_> = (0..count as u64).map(|number| canonical::<Stored>(&datagram(number), 0, &mut Vec::new())).collect();
-            let mut order: Vec<u64> = (0..(count + recovery) as u64).collect();
-            order.sort_by_key(|packet| random.at(*packet));
-            let lost = &order[..recovery];
+            let block = BlockShape { first: 3, count, stride, recovery };
+            let numbers: Vec<_> = block.numbers().collect();
+            prop_assert_eq!(numbers.last(), Some(&block.last()));
+            let symbol_of = |number: &u64| canonical::<Stored>(&datagram(*number), 0, &mut Vec::new());
+            let symbols: Vec<_> = numbers.iter().map(symbol_of).collect();
+            let mut order: Vec<_> = (0..count + recovery).collect();
+            order.sort_by_key(|packet| random.at(*packet as u64));
+            let is_lost = |packet: usize| order[..recovery].contains(&packet);
             let mut restorer = Restorer::<Stored>::new(1 << 20);
-            let arrived = (0..count as u64).filter(|number| !lost.contains(number));
-            arrived.for_each(|number| restorer.remember(number, &datagram(number), 0));
-            let repairs = encode(0, &symbols, recovery);
+            let arrived = numbers.iter().enumerate().filter(|(at, _)| !is_lost(*at));
+            arrived.for_each(|(_, number)| restorer.remember(*number, &datagram(*number), 0));
+            let repairs = encode(block, symbols.iter());
             prop_assert_eq!(repairs.len(), recovery);
-            let arrived = repairs.into_iter().filter(|repair| !lost.contains(&(count as u64 + repair.index as u64)));
+            let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
             let restored: Vec<_> = arrived.flat_map(|repair| restorer.on_repair(repair)).collect();
-            let expected: Vec<_> = (0..count).filter(|number| lost.contains(&(*number as u64))).collect();
+            let expected: Vec<_> = (0..count).filter(|at| is_lost(*at)).collect();
             prop_assert_eq!(restored.len(), expected.len());
-            for (symbol, number) in restored.iter().map(|symbol| &symbol.bytes).zip(expected) {
-                prop_assert_eq!(&symbol[..symbols[number].bytes.len()], &symbols[number].bytes[..]);
-                prop_assert!(symbol[symbols[number].bytes.len()..].iter().all(|byte| *byte == 0));
+            for ((number, symbol), at) in restored.iter().zip(expected) {
+                prop_assert_eq!(*number, numbers[at]);
+                let (known, padding) = symbol.bytes.split_at(symbols[at].bytes.len());
+                prop_assert_eq!(known, &symbols[at].bytes[..]);
+                prop_assert!(padding.iter().all(|byte| *byte == 0));
             }
         }
     }
 
     #[test]
-    fn blocks_are_sized_by_the_measured_loss() {
-        let mut estimate = LossEstimate::new();
-        let cold = estimate.recovery_for(275);
-        assert!((7..=10).contains(&cold), "{cold}");
-        (0..4000).for_each(|_| estimate.settle(true));
-        let clean = estimate.recovery_for(275);
-        assert!((1..=2).contains(&clean), "{clean}");
-        (0..12_000).for_each(|k| estimate.settle(k % 50 != 0));
-        let lossy = estimate.recovery_for(275);
-        assert!((11..=16).contains(&lossy), "{lossy}");
+    fn a_peer_cannot_ask_for_endless_decoding() {
+        let symbols = vec![canonical::<Stored>(&datagram(0), 0, &mut Vec::new()); MAX_BLOCK];
+        let mut restorer = Restorer::<Stored>::new(1 << 24);
+        let mut decoded = 0;
+        for block in 0..20 {
+            let first = block * 2000;
+            (1..MAX_BLOCK as u64).for_each(|at| restorer.remember(first + at, &datagram(0), 0));
+            // One block could be decoded with the first symbol of any of these.
+            for recovery in 1..=20 {
+                let shape = BlockShape { first, count: MAX_BLOCK, stride: 1, recovery };
+                let symbol = encode(shape, symbols.iter()).swap_remove(0);
+                decoded += usize::from(!restorer.on_repair(symbol).is_empty());
+            }
+        }
+        let saved = Restorer::<Stored>::MAX_CREDIT / MAX_BLOCK;
+        assert!((20..saved + 2 * 20).contains(&decoded), "{decoded} of 400");
     }
 
     #[test]
@@ -366,8 +374,9 @@ mod tests {
         let mut restorer = Restorer::<Stored>::new(1 << 20);
         (1..9).for_each(|number| restorer.remember(number, &datagram(number), 0));
         restorer.remember(9, &datagram(8), 0);
+        let block = BlockShape { first: 0, count: 10, stride: 1, recovery: 1 };
         let restored: Vec<_> =
-            encode(0, &symbols, 1).into_iter().flat_map(|repair| restorer.on_repair(repair)).collect();
+            encode(block, symbols.iter()).into_iter().flat_map(|repair| restorer.on_repair(repair)).collect();
         assert!(restored.is_empty());
     }
 

@@ -60,7 +60,9 @@ fn moved(to: SocketAddr, loss: f64, seed: u64, bytes: u64) -> (World, Instant, I
     let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
     assert!(world.run_until(Duration::from_secs(30), done));
     assert!(no_stream_was_lost(&world));
-    assert!(followed.since(start) < millis(1000), "{}", followed.since(start));
+    // One of the three datagrams that it takes may be lost.
+    let most = if loss > 0.0 { millis(1600) } else { millis(1000) };
+    assert!(followed.since(start) < most, "{}", followed.since(start));
     (world, start, followed)
 }
 

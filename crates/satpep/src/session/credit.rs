@@ -142,10 +142,11 @@ impl Credit {
         self.active = 0;
     }
 
-    /// How far ahead of its reader a stream may be sent: three quarters of what is free for a stream alone, a fair part
-    /// of it, twice over, beside others.
-    pub(crate) fn stream_window(&self) -> u64 {
-        let free = self.pool.saturating_sub(self.held());
+    /// How far ahead of its reader a stream of which `own` bytes are held may be sent: three quarters of what others leave
+    /// for a stream alone, a fair part of it, twice over, beside others. What is held of its own lies within the window:
+    /// a window that shrank with it would close while a loss is repaired.
+    pub(crate) fn stream_window(&self, own: u64) -> u64 {
+        let free = self.pool.saturating_sub(self.held() - own.min(self.held()));
         let sharers = self.active.max(self.active_before).max(1);
         let window = (free / 4 * 3).min(free / (1 + sharers) * 3 / 2);
         window.max(Self::MIN_WINDOW)
@@ -201,13 +202,22 @@ mod tests {
         let mut credit = credit();
         let mut rounds = [0; 20];
         credit.note_active(&mut rounds[0]);
-        assert_eq!(credit.stream_window(), 1_200_000);
+        assert_eq!(credit.stream_window(0), 1_200_000);
         rounds.iter_mut().for_each(|round| credit.note_active(round));
-        assert!(credit.stream_window() < 130_000);
+        assert!(credit.stream_window(0) < 130_000);
         credit.next_round();
-        assert!(credit.stream_window() < 130_000);
+        assert!(credit.stream_window(0) < 130_000);
         credit.next_round();
-        assert_eq!(credit.stream_window(), 1_200_000);
+        assert_eq!(credit.stream_window(0), 1_200_000);
+    }
+
+    #[test]
+    fn a_stream_that_waits_for_a_repair_keeps_its_window() {
+        let mut credit = credit();
+        credit.note_active(&mut 0);
+        assert!(credit.on_received(800_000));
+        assert_eq!(credit.stream_window(800_000), 1_200_000);
+        assert_eq!(credit.stream_window(0), 600_000);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use crate::capacity::Report;
 use crate::event::{Event, Violation};
 use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
-use crate::repair::{RepairSymbol, Symbol};
+use crate::repair::{BlockShape, RepairSymbol, Symbol};
 use crate::stream::{Sent, Stream};
-use crate::wire::frame::{AckFrame, Frame, Reader};
+use crate::wire::frame::{AckFrame, Frame, Reader, RestoredFrame};
 use units::{Duration, Instant};
 
 impl<P: Payload> Session<P> {
@@ -20,19 +20,20 @@ impl<P: Payload> Session<P> {
         elided: usize,
     ) -> Result<(), Violation> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let (mut eliciting, mut acks) = (false, 0);
+        let (mut eliciting, mut acks, mut restored) = (false, 0, 0);
         let credit_before = self.credit.available();
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
+            restored += u32::from(matches!(frame, Frame::Restored(_)));
             // What one costs to look at is bounded; so must be their number.
-            if acks > 1 {
+            if acks > 1 || restored > 1 {
                 return Err(Violation::RepeatedAck);
             }
             eliciting |= frame.is_eliciting();
             self.on_frame(now, number, frame)?;
         }
         self.use_session_credit(credit_before);
-        if self.repairs() {
+        if self.does_repair() {
             self.restorer.remember(number, frames, elided);
         }
         self.received.record(now, number, eliciting, self.ack_delay());
@@ -49,6 +50,7 @@ impl<P: Payload> Session<P> {
             Frame::Mark => self.marks.mark(now, number),
             Frame::Arrived { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
+            Frame::Restored(restored) => self.on_restored(now, &restored)?,
             Frame::Floor(number) => self.received.raise_floor(number),
             Frame::SessionCredit(limit) => self.credit.on_peer_limit(limit),
             Frame::StreamCredit { stream, limit } => self.on_stream_credit(stream, limit),
@@ -59,13 +61,9 @@ impl<P: Payload> Session<P> {
             }
             Frame::Close => self.closed = true,
             Frame::Path(frame) => self.path_news = Some(frame),
-            Frame::Repair { back, count, recovery, index, symbol, elided } => {
+            Frame::Repair { back, shape, index, symbol, elided } => {
                 let symbol = Symbol { bytes: symbol.to_vec(), elided };
-                self.on_repair(
-                    number.checked_sub(back).ok_or(Violation::Malformed)?,
-                    [count, recovery, index],
-                    symbol,
-                )?;
+                self.on_repair(number.checked_sub(back).ok_or(Violation::Malformed)?, shape, index, symbol)?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
                 if let Some(key) = self.find_or_accept(stream, true)? {
@@ -94,13 +92,14 @@ impl<P: Payload> Session<P> {
     }
 
     /// Restores what a recovery symbol allows to.
-    fn on_repair(&mut self, first: u64, block: [u64; 3], symbol: Symbol) -> Result<(), Violation> {
-        let [count, recovery, index] = block.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
-        let symbol = RepairSymbol { first, count, recovery, index, symbol };
+    fn on_repair(&mut self, first: u64, shape: [u64; 3], index: u64, symbol: Symbol) -> Result<(), Violation> {
+        let [count, stride, recovery] = shape.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
+        let block = BlockShape { first, count, stride, recovery };
+        let symbol = RepairSymbol { block, index: usize::try_from(index).unwrap_or(usize::MAX), symbol };
         if !symbol.is_sound() {
             return Err(Violation::BadRepair);
         }
-        for restored in self.restorer.on_repair(symbol) {
+        for (number, restored) in self.restorer.on_repair(symbol) {
             let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
             while let Some(frame) = reader.next()? {
                 let Frame::Stream { stream, offset, data, elided, fin } = frame else {
@@ -111,6 +110,7 @@ impl<P: Payload> Session<P> {
                     self.on_data(key, offset, data, elided, fin)?;
                 }
             }
+            self.received.restore(number);
         }
         Ok(())
     }
@@ -222,11 +222,21 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
+    /// The peer restored datagrams that were lost.
+    fn on_restored(&mut self, now: Instant, restored: &RestoredFrame<'_>) -> Result<(), Violation> {
+        let mut settled = std::mem::take(&mut self.settled);
+        for numbers in restored.ranges() {
+            self.ledger.on_restored(numbers, &mut settled)?;
+        }
+        self.settle(now, &mut settled);
+        self.settled = settled;
+        Ok(())
+    }
+
     /// Draws the consequences of datagrams' fates.
     pub(super) fn settle(&mut self, now: Instant, settled: &mut Vec<Settled>) {
         for datagram in settled.drain(..) {
             self.stats.lost_packets += u64::from(!datagram.delivered);
-            self.loss.settle(datagram.delivered);
             let [settled, delivered] = self.settled_since;
             self.settled_since = [settled.saturating_add(1), delivered.saturating_add(u32::from(datagram.delivered))];
             let mut probe = false;
@@ -240,12 +250,13 @@ impl<P: Payload> Session<P> {
                             self.mtu.on_probe_lost(now, size)
                         }
                     }
+                    SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame),
                     _ if datagram.delivered => self.on_frame_delivered(frame),
                     _ => self.on_frame_lost(frame),
                 }
             }
             if !probe {
-                self.mtu.on_data(now, datagram.ip_size, datagram.delivered);
+                self.mtu.on_data(now, datagram.number, datagram.ip_size, datagram.delivered);
             }
         }
         self.wake_waiting_writers();
@@ -253,7 +264,7 @@ impl<P: Payload> Session<P> {
 
     fn on_frame_delivered(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::Stream { key, offset, length, fin } => {
+            SentFrame::Stream { key, offset, length, fin, .. } => {
                 let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
                 else {
                     return;
@@ -276,9 +287,9 @@ impl<P: Payload> Session<P> {
 
     fn on_frame_lost(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::Stream { key, offset, length, fin } => {
+            SentFrame::Stream { key, offset, length, fin, repeat } => {
                 let Some(stream) = self.stream_mut(key).filter(|stream| !stream.is_aborted()) else { return };
-                stream.send.on_lost(offset..offset + u64::from(length), fin);
+                stream.send.on_lost(offset..offset + u64::from(length), fin, repeat);
                 self.activate(key);
             }
             SentFrame::StreamCredit(key) => {

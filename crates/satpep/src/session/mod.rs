@@ -9,12 +9,14 @@
 //! | `mod.rs` | state, timers, what the endpoint asks |
 //! | `input.rs` | frames that arrived |
 //! | `output.rs` | filling a datagram |
+//! | `repairs.rs` | when recovery symbols are made and sent |
 //! | `streams.rs` | what the driver does with streams |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
 mod credit;
 mod input;
 mod output;
+mod repairs;
 mod streams;
 #[cfg(test)]
 mod violations;
@@ -27,7 +29,7 @@ use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::MtuSearch;
 use crate::payload::Payload;
 use crate::received::Received;
-use crate::repair::{LossEstimate, RepairSymbol, Restorer};
+use crate::repair::Restorer;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Flow, Flows, Scheduler};
 use crate::stats::PeerStats;
@@ -98,12 +100,7 @@ pub(crate) struct Session<P: Payload> {
     path_news: Option<PathFrame>,
     /// When the current round trip ends, by which active streams are counted.
     round_ends: Instant,
-    /// When idle capacity is used to repair what is under way.
-    repair_at: Option<Instant>,
-    /// Recovery symbols to send, and the number up to which datagrams are covered by some.
-    repair_queue: VecDeque<RepairSymbol>,
-    repaired_to: u64,
-    loss: LossEstimate,
+    repairs: repairs::Repairs,
     restorer: Restorer<P>,
 
     /// The next datagram is to be marked.
@@ -135,13 +132,9 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
 }
 
 impl<P: Payload> Session<P> {
-    /// Idle time after which the last datagrams get repair: long enough not to add some at every pause of a stream.
-    const REPAIR_AFTER: Duration = Duration::from_millis(4);
     /// Between probes in an outage.
     const OFTENEST_PROBE: Duration = Duration::from_millis(100);
     const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
-    /// Below this round-trip time waiting for feedback costs less than repair.
-    const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
 
     /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers.
     pub(crate) fn new(
@@ -188,10 +181,7 @@ impl<P: Payload> Session<P> {
             floor_told: 0,
             path_news: None,
             round_ends: now,
-            repair_at: None,
-            repair_queue: VecDeque::new(),
-            repaired_to: 0,
-            loss: LossEstimate::new(),
+            repairs: repairs::Repairs::default(),
             restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
             mark_due: false,
             marks: Marks::default(),
@@ -235,11 +225,6 @@ impl<P: Payload> Session<P> {
     /// Asks when the next datagram arrives.
     pub(crate) fn mark(&mut self) {
         self.mark_due = true;
-    }
-
-    /// Whether repair ahead of loss is worth its capacity and memory here.
-    fn repairs(&self) -> bool {
-        self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT
     }
 
     fn id(&self, key: StreamKey) -> StreamId {
@@ -296,7 +281,7 @@ impl<P: Payload> Session<P> {
             _ => Instant::FAR_FUTURE,
         };
         let silence = self.unanswered_since.filter(|_| !self.is_silent()).map(|since| since + self.silence());
-        let queued_when_due = [self.received.ack_deadline(), self.repair_at, self.mtu.next_probe_at()];
+        let queued_when_due = [self.received.ack_deadline(), self.repairs.next(), self.mtu.next_probe_at()];
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
         [self.probe_at, silence, self.ledger.loss_deadline()]
             .into_iter()

@@ -3,7 +3,7 @@
 use super::{Session, StreamFlows};
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::payload::Payload;
-use crate::repair::{HEADROOM, MAX_BLOCK, Symbol, encode, symbol};
+use crate::repair::HEADROOM;
 use crate::stream::Sent;
 use crate::wire::frame::{PathFrame, Writer};
 use units::Instant;
@@ -52,11 +52,6 @@ impl<P: Payload> Session<P> {
     /// Whether it is time to probe the path's MTU.
     pub(crate) fn has_probe(&self, now: Instant) -> bool {
         self.mtu.next_probe_at().is_some_and(|at| at <= now)
-    }
-
-    /// Whether idle capacity can be used for repair.
-    pub(crate) fn has_idle(&self, now: Instant) -> bool {
-        !self.repair_queue.is_empty() || self.repair_at.is_some_and(|at| at <= now)
     }
 
     /// Takes the size of an IP packet to probe the path with, if it is time to.
@@ -128,6 +123,7 @@ impl<P: Payload> Session<P> {
     fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>) {
         let soon = now + self.ack_delay() / 2;
         if self.received.ack_deadline().is_some_and(|deadline| deadline <= soon) {
+            writer.restored(self.received.restored());
             if let Some(newest) = self.received.newest() {
                 for (number, micros) in self.marks.take(now, newest) {
                     writer.arrived(number, micros);
@@ -192,9 +188,9 @@ impl<P: Payload> Session<P> {
 
     /// Stream data in turn, until the datagram is full or nothing is left.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        let mut any = false;
+        let (mut any, mut fresh, mut ended) = (false, false, false);
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its datagram.
-        writer.reserve(if self.repairs() { HEADROOM } else { 0 });
+        writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
             let session_credit = self.credit.available();
             let mut flows = StreamFlows { streams: &mut self.streams, session_credit };
@@ -208,68 +204,13 @@ impl<P: Payload> Session<P> {
             self.stats.sent_bytes += piece.fresh as u64;
             self.stats.retransmitted_bytes += (piece.length - piece.fresh) as u64;
             let length = piece.length as u16;
-            frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin });
-            any = true;
+            let repeat = piece.fresh < piece.length;
+            frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin, repeat });
+            (any, fresh, ended) = (true, fresh || piece.fresh > 0, piece.fin);
         }
         if any {
             self.wake_waiting_writers();
-            self.repair_at = self.repairs().then(|| now + Self::REPAIR_AFTER);
+            self.plan_repair(now, fresh, ended);
         }
-    }
-
-    /// The next recovery symbol of the datagrams under way.
-    fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        if self.repair_at.is_some_and(|at| at <= now) {
-            self.repair_at = None;
-            self.make_repair();
-        }
-        while let Some(symbol) = self.repair_queue.pop_front() {
-            let still_under_way = symbol.first + symbol.count as u64 > self.ledger.floor();
-            let back = self.ledger.next_number() - symbol.first;
-            let [count, recovery, index] = [symbol.count, symbol.recovery, symbol.index].map(|field| field as u64);
-            let Symbol { bytes, elided } = &symbol.symbol;
-            if still_under_way && writer.repair([back, count, recovery, index], bytes, *elided) {
-                self.stats.repair_bytes += (bytes.len() + elided) as u64;
-                frames.push(SentFrame::Ping);
-                return;
-            }
-        }
-    }
-
-    /// Makes blocks of the datagrams under way that no block covers yet.
-    fn make_repair(&mut self) {
-        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
-        let (mut first, mut symbols, mut scratch) = (0, Vec::new(), Vec::new());
-        for (number, frames) in self.ledger.frames_from(self.repaired_to.max(acked_to)) {
-            match self.symbol(frames, &mut scratch) {
-                Some(symbol) => symbols.push(symbol),
-                // What it carried is gone, because its stream was given up: the block begins after it.
-                None => symbols.clear(),
-            }
-            first = number + 1 - symbols.len() as u64;
-        }
-        self.repaired_to = self.ledger.next_number();
-        for block in symbols.chunks(MAX_BLOCK) {
-            self.repair_queue.extend(encode(first, block, self.loss.recovery_for(block.len())));
-            first += block.len() as u64;
-        }
-    }
-
-    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
-        let mut complete = true;
-        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
-            for frame in frames {
-                let SentFrame::Stream { key, offset, length, fin } = *frame else { continue };
-                let stream =
-                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
-                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
-                match (stream, space) {
-                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
-                    _ => complete = false,
-                }
-            }
-        });
-        complete.then_some(symbol)
     }
 }

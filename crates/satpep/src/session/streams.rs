@@ -118,9 +118,10 @@ impl<P: Payload> Session<P> {
             return;
         };
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
-        let limit = stream.receive.read() + self.credit.stream_window();
+        let window = self.credit.stream_window(stream.receive.held());
+        let limit = stream.receive.read() + window;
         let step = limit.saturating_sub(stream.receive.limit);
-        if !stream.receive.is_sized() && step >= self.credit.stream_window() / 8 {
+        if !stream.receive.is_sized() && step >= window / 8 {
             stream.receive.limit = limit;
             stream.credit_due = true;
             self.queue_control(key);
@@ -151,7 +152,9 @@ impl<P: Payload> Session<P> {
             && stream.has_data(available)
         {
             self.scheduler.activate(key, &mut stream.place);
-            self.repair_at = None;
+            if stream.send.unsent() > 0 {
+                self.repairs.postpone();
+            }
         }
     }
 

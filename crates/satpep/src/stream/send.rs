@@ -15,6 +15,8 @@ pub(crate) struct SendHalf<P> {
     acked: RangeSet,
     /// Ranges to send again, before anything new.
     lost: RangeSet,
+    /// Ranges of which one more copy is to be sent after those.
+    twice: RangeSet,
     /// The next byte never sent.
     next: u64,
     /// The end of what was written.
@@ -127,22 +129,26 @@ impl<P: Payload> SendHalf<P> {
     /// Whether there is something to send, given how many new bytes the session's credit allows.
     pub(crate) fn has_data(&self, session_credit: u64) -> bool {
         let new_bytes = self.fresh(session_credit) > 0;
-        !self.lost.is_empty() || new_bytes || (self.fin == Fin::Queued && self.next == self.end)
+        !self.lost.is_empty()
+            || !self.twice.is_empty()
+            || new_bytes
+            || (self.fin == Fin::Queued && self.next == self.end)
     }
 
     /// Where the next piece begins.
     pub(crate) fn next_offset(&self) -> u64 {
-        self.lost.first().map_or(self.next, |lost| lost.start)
+        self.lost.first().or_else(|| self.twice.first()).map_or(self.next, |lost| lost.start)
     }
 
     /// Takes the next piece of at most `room` bytes: lost ranges first, then new bytes within both credits.
     pub(crate) fn next_piece(&mut self, room: usize, session_credit: u64) -> Option<Piece> {
-        if let Some(lost) = self.lost.first() {
+        let repeats = if self.lost.is_empty() { &mut self.twice } else { &mut self.lost };
+        if let Some(lost) = repeats.first() {
             if room == 0 {
                 return None;
             }
             let taken = lost.start..lost.end.min(lost.start + room as u64);
-            self.lost.remove(taken.clone());
+            repeats.remove(taken.clone());
             return Some(self.piece(taken, 0));
         }
         let length = self.fresh(session_credit).min(room as u64);
@@ -174,6 +180,7 @@ impl<P: Payload> SendHalf<P> {
             self.fin = Fin::Acked;
         }
         self.lost.remove(range.clone());
+        self.twice.remove(range.clone());
         let before = self.acked_to;
         if range.start <= self.acked_to {
             self.acked_to = self.acked_to.max(range.end);
@@ -190,11 +197,15 @@ impl<P: Payload> SendHalf<P> {
         self.acked_to - before
     }
 
-    /// A piece was lost: what of it has not arrived by another copy is sent again.
-    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+    /// A piece was lost: what of it has not arrived by another copy is sent again, twice if it was a repeat, since for
+    /// each further round trip that it takes all that follows has to wait.
+    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool, repeat: bool) {
         let range = range.start.max(self.acked_to)..range.end.max(self.acked_to);
         for gap in self.acked.gaps(range).collect::<smallvec::SmallVec<[_; 4]>>() {
-            self.lost.insert(gap);
+            self.lost.insert(gap.clone());
+            if repeat {
+                self.twice.insert(gap);
+            }
         }
         if fin && self.fin == Fin::Sent {
             self.fin = Fin::Queued;
@@ -212,7 +223,7 @@ impl<P: Payload> SendHalf<P> {
         self.bytes.release(pool, self.end, self.end);
         self.acked_to = self.end;
         self.acked = RangeSet::new();
-        self.lost = RangeSet::new();
+        (self.lost, self.twice) = (RangeSet::new(), RangeSet::new());
         freed
     }
 }
@@ -241,7 +252,7 @@ mod tests {
         assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 0, length: 600, fin: false, fresh: 600 }));
         assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 600, length: 400, fin: false, fresh: 400 }));
         assert_eq!(half.next_piece(600, 5000), None);
-        half.on_lost(0..600, false);
+        half.on_lost(0..600, false, false);
         assert!(half.has_data(0));
         assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 0, length: 600, fin: false, fresh: 0 }));
         half.raise_credit(3000);
@@ -272,7 +283,7 @@ mod tests {
         half.finish();
         assert_eq!(half.next_piece(600, 100), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
         assert!(!half.has_data(100));
-        half.on_lost(3..3, true);
+        half.on_lost(3..3, true, false);
         assert!(half.has_data(0));
         assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
         half.on_acked(&mut pool, 3..3, true);
@@ -282,13 +293,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_lost_again_is_sent_twice_unless_the_first_copy_arrives_before() {
+        let mut pool = PagePool::default();
+        let mut half = SendHalf::<Stored>::new(1000);
+        half.write(&mut pool, &[0; 300]);
+        while half.next_piece(100, 1000).is_some() {}
+        half.on_lost(100..200, false, true);
+        let repeats: Vec<_> = std::iter::from_fn(|| half.next_piece(600, 0)).map(|piece| piece.offset).collect();
+        assert_eq!(repeats, [100, 100]);
+        half.on_lost(100..200, false, true);
+        assert_eq!(half.next_piece(600, 0).map(|piece| piece.offset), Some(100));
+        half.on_acked(&mut pool, 100..200, false);
+        assert_eq!(half.next_piece(600, 0), None);
+    }
+
+    #[test]
     fn what_arrived_by_another_copy_is_not_sent_again() {
         let mut pool = PagePool::default();
         let mut half = SendHalf::<Stored>::new(1000);
         half.write(&mut pool, &[0; 300]);
         while half.next_piece(100, 1000).is_some() {}
         half.on_acked(&mut pool, 100..200, false);
-        half.on_lost(0..300, false);
+        half.on_lost(0..300, false, false);
         assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((0, 100)));
         assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((200, 100)));
     }

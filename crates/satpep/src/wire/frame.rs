@@ -26,9 +26,14 @@ const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 const MARK: u8 = 0x0d;
 const ARRIVED: u8 = 0x0e;
+/// Datagrams that did not arrive and whose stream frames were restored.
+const RESTORED: u8 = 0x12;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
+
+/// The most ranges of restored datagrams that one frame names.
+const MAX_RESTORED_RANGES: usize = 256;
 
 /// One frame as read from a datagram. Stream data borrows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +56,14 @@ pub(crate) enum Frame<'a> {
     Mark,
     /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
     Arrived { number: u64, micros: u32 },
-    /// A recovery symbol for `count` datagrams, the first of which has a number `back` below this one's. Of the symbol
-    /// `elided` bytes at its end were left out.
-    Repair { back: u64, count: u64, recovery: u64, index: u64, symbol: &'a [u8], elided: usize },
     /// About the path that it came on.
     Path(PathFrame),
+    /// Which datagrams were lost, but for their stream frames, which recovery symbols restored; newest first.
+    Restored(RestoredFrame<'a>),
+    /// A recovery symbol, the one of number `index`, for datagrams of which the first has a number `back` below this one's.
+    /// The shape is how many datagrams there are, how far apart their numbers are, and how many recovery symbols. Of the
+    /// symbol `elided` bytes at its end were left out.
+    Repair { back: u64, shape: [u64; 3], index: u64, symbol: &'a [u8], elided: usize },
     /// Bytes of a stream, and the count of those after them that were left out.
     Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
 }
@@ -63,8 +71,8 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the datagram that carries it wants to be acknowledged.
     pub(crate) fn is_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrived, Close, Floor, Path};
-        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Path(_))
+        use Frame::{Ack, Arrived, Close, Floor, Path, Restored};
+        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Path(_) | Restored(_))
     }
 }
 
@@ -82,25 +90,21 @@ impl PathFrame {
     pub(crate) const LENGTH: usize = 1 + 8;
 }
 
-/// An acknowledgement: the ranges are decoded while iterating, so that reading one allocates nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AckFrame<'a> {
-    pub(crate) largest: u64,
-    /// Microseconds between the arrival of `largest` and this report.
-    pub(crate) delay_us: u64,
-    /// The report covers numbers from here to `largest`: of those, what no range holds did not arrive.
-    pub(crate) covered_from: u64,
-    encoded_ranges: &'a [u8],
-    range_count: u64,
+/// Ranges of datagram numbers, newest first. They are decoded while iterating, so that reading some allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EncodedRanges<'a> {
+    largest: u64,
+    encoded: &'a [u8],
+    count: u64,
 }
 
-impl AckFrame<'_> {
-    /// The received ranges, newest first. [`Reader`] has checked that they are well formed.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        let mut input = self.encoded_ranges;
+impl EncodedRanges<'_> {
+    /// The ranges, as far as they are well formed.
+    fn iter(&self) -> impl Iterator<Item = Range<u64>> + use<'_> {
+        let mut input = self.encoded;
         let mut end = self.largest + 1;
         let mut first = true;
-        (0..self.range_count).map_while(move |_| {
+        (0..self.count).map_while(move |_| {
             if !first {
                 end = end.checked_sub(varint::read(&mut input)? + 1)?;
             }
@@ -110,6 +114,35 @@ impl AckFrame<'_> {
             end = start;
             Some(range)
         })
+    }
+}
+
+/// An acknowledgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AckFrame<'a> {
+    pub(crate) largest: u64,
+    /// Microseconds between the arrival of `largest` and this report.
+    pub(crate) delay_us: u64,
+    /// The report covers numbers from here to `largest`: of those, what no range holds did not arrive.
+    pub(crate) covered_from: u64,
+    received: EncodedRanges<'a>,
+}
+
+impl AckFrame<'_> {
+    /// The received ranges, newest first. [`Reader`] has checked that they are well formed.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.received.iter()
+    }
+}
+
+/// Lost datagrams whose stream frames were restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RestoredFrame<'a>(EncodedRanges<'a>);
+
+impl RestoredFrame<'_> {
+    /// The restored ranges, newest first. [`Reader`] has checked that they are well formed.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.0.iter()
     }
 }
 
@@ -160,6 +193,7 @@ impl<'a, P: Payload> Reader<'a, P> {
         Ok(match kind {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
+            RESTORED => Frame::Restored(self.restored()?),
             FLOOR => Frame::Floor(self.integer()?),
             SESSION_CREDIT => Frame::SessionCredit(self.integer()?),
             STREAM_CREDIT => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
@@ -173,8 +207,7 @@ impl<'a, P: Payload> Reader<'a, P> {
             ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
                 back: self.integer()?,
-                count: self.integer()?,
-                recovery: self.integer()?,
+                shape: [self.integer()?, self.integer()?, self.integer()?],
                 index: self.integer()?,
                 symbol: std::mem::take(&mut self.input),
                 elided: std::mem::take(&mut self.elided),
@@ -204,18 +237,29 @@ impl<'a, P: Payload> Reader<'a, P> {
     fn ack(&mut self) -> Result<AckFrame<'a>, Malformed> {
         let (largest, delay_us, range_count) = (self.integer()?, self.integer()?, self.integer()?);
         let missing_below = self.integer()?;
-        if range_count == 0 || range_count > MAX_ACK_RANGES as u64 {
+        let (received, lowest) = self.ranges(largest, range_count, MAX_ACK_RANGES)?;
+        let covered_from = lowest.checked_sub(missing_below).ok_or(Malformed)?;
+        Ok(AckFrame { largest, delay_us, covered_from, received })
+    }
+
+    fn restored(&mut self) -> Result<RestoredFrame<'a>, Malformed> {
+        let (largest, range_count) = (self.integer()?, self.integer()?);
+        Ok(RestoredFrame(self.ranges(largest, range_count, MAX_RESTORED_RANGES)?.0))
+    }
+
+    /// Ranges up to `largest`, and where the last of them begins.
+    fn ranges(&mut self, largest: u64, count: u64, most: usize) -> Result<(EncodedRanges<'a>, u64), Malformed> {
+        if count == 0 || count > most as u64 {
             return Err(Malformed);
         }
         let before = self.input;
-        for _ in 0..2 * range_count - 1 {
+        for _ in 0..2 * count - 1 {
             self.integer()?;
         }
-        let encoded_ranges = &before[..before.len() - self.input.len()];
-        let mut ack = AckFrame { largest, delay_us, covered_from: 0, encoded_ranges, range_count };
-        let (count, lowest) = ack.ranges().fold((0, 0), |(count, _), range| (count + 1, range.start));
-        ack.covered_from = lowest.checked_sub(missing_below).ok_or(Malformed)?;
-        if count == range_count { Ok(ack) } else { Err(Malformed) }
+        let encoded = &before[..before.len() - self.input.len()];
+        let ranges = EncodedRanges { largest, encoded, count };
+        let (sound, lowest) = ranges.iter().fold((0, 0), |(count, _), range| (count + 1, range.start));
+        if sound == count { Ok((ranges, lowest)) } else { Err(Malformed) }
     }
 
     fn token(&mut self) -> Result<u64, Malformed> {
@@ -231,6 +275,18 @@ impl<'a, P: Payload> Reader<'a, P> {
     fn integer(&mut self) -> Result<u64, Malformed> {
         varint::read(&mut self.input).ok_or(Malformed)
     }
+}
+
+/// The integers of a frame that names ranges.
+type Fields = smallvec::SmallVec<[u64; 2 * MAX_ACK_RANGES + 3]>;
+
+/// The ranges that a frame names.
+struct WrittenRanges {
+    largest: u64,
+    lowest: u64,
+    count: u64,
+    /// Whether none was left out.
+    all: bool,
 }
 
 /// Writes frames into a fixed space. Bytes that are left out take up space without being written.
@@ -332,7 +388,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a recovery symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
-    pub(crate) fn repair(&mut self, block: [u64; 4], symbol: &[u8], elided: usize) -> bool {
+    pub(crate) fn repair(&mut self, block: [u64; 5], symbol: &[u8], elided: usize) -> bool {
         if !self.put_within(symbol.len() + elided, REPAIR, &block) {
             return false;
         }
@@ -379,30 +435,50 @@ impl<'a> Writer<'a> {
 
     /// Writes an acknowledgement of `ranges` (newest first, at least one), as many of them as fit and are allowed. If
     /// all do, it covers every number from `floor` on.
-    pub(crate) fn ack(&mut self, mut ranges: impl Iterator<Item = Range<u64>>, delay_us: u64, floor: u64) -> bool {
-        /// The kind, a count of two bytes, and the distance to the floor.
-        const FIXED: usize = 1 + 2 + 8;
-        let mut fields = smallvec::SmallVec::<[u64; 2 * MAX_ACK_RANGES + 3]>::new();
-        let (mut length, mut end, mut count) = (FIXED, 0, 0);
-        let unwritten = ranges.find(|range| {
-            let run = range.end - range.start - 1;
-            let added: &[u64] =
-                if count == 0 { &[range.end - 1, delay_us, 0, 0, run] } else { &[end - range.end - 1, run] };
-            length += added.iter().map(|field| varint::len(*field)).sum::<usize>();
-            if count == MAX_ACK_RANGES || length > self.room() {
-                return true;
-            }
-            fields.extend_from_slice(added);
-            end = range.start;
-            count += 1;
-            false
-        });
-        if count == 0 {
-            return false;
-        }
-        fields[2] = count as u64;
-        fields[3] = if unwritten.is_none() { end - floor.min(end) } else { 0 };
+    pub(crate) fn ack(&mut self, ranges: impl Iterator<Item = Range<u64>>, delay_us: u64, floor: u64) -> bool {
+        let mut fields = Fields::from_slice(&[0, delay_us, 0, 0]);
+        let Some(written) = self.fit_ranges(ranges, MAX_ACK_RANGES, &mut fields) else { return false };
+        (fields[0], fields[2]) = (written.largest, written.count);
+        fields[3] = if written.all { written.lowest - floor.min(written.lowest) } else { 0 };
         self.put(ACK, &fields)
+    }
+
+    /// Writes which datagrams were restored: of `ranges` (newest first) as many as fit and are allowed.
+    pub(crate) fn restored(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+        let mut fields = Fields::from_slice(&[0, 0]);
+        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, &mut fields) else { return false };
+        (fields[0], fields[1]) = (written.largest, written.count);
+        self.put(RESTORED, &fields)
+    }
+
+    /// Adds as many of `ranges` to `fields` as fit after those, at most `most`; `None` if none does.
+    fn fit_ranges(
+        &self,
+        mut ranges: impl Iterator<Item = Range<u64>>,
+        most: usize,
+        fields: &mut Fields,
+    ) -> Option<WrittenRanges> {
+        /// The kind, a count of two bytes, and what may become of fields that are not known yet.
+        const FIXED: usize = 1 + 2 + 8 + 8;
+        let mut length = FIXED + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
+        let mut written = WrittenRanges { largest: 0, lowest: 0, count: 0, all: true };
+        written.all = ranges
+            .find(|range| {
+                let run = range.end - range.start - 1;
+                let added: &[u64] = if written.count == 0 { &[run] } else { &[written.lowest - range.end - 1, run] };
+                length += added.iter().map(|field| varint::len(*field)).sum::<usize>();
+                if written.count == most as u64 || length > self.room() {
+                    return true;
+                }
+                fields.extend_from_slice(added);
+                if written.count == 0 {
+                    written.largest = range.end - 1;
+                }
+                (written.lowest, written.count) = (range.start, written.count + 1);
+                false
+            })
+            .is_none();
+        (written.count > 0).then_some(written)
     }
 
     /// How much stream data fits into one more frame; `None` if none does, nor a bare end.
@@ -458,6 +534,7 @@ mod tests {
             assert!(writer.stream_credit(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
+            assert!(writer.restored([60..62, 7..8].into_iter()));
             assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
             writer.stream::<Stored>(9, 1000, 4, true).copy_from_slice(b"data");
             assert!(writer.close());
@@ -473,6 +550,8 @@ mod tests {
         assert_eq!(reader.next(), Ok(Some(reset)));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
+        let Ok(Some(Frame::Restored(restored))) = reader.next() else { panic!("nothing restored") };
+        assert_eq!(restored.ranges().collect::<Vec<_>>(), [60..62, 7..8]);
         let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
         assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);

@@ -1,0 +1,197 @@
+//! When recovery symbols are made of what is under way, and when they are sent.
+//!
+//! Repair begins when the last stream that had something to send has ended, or paused for a moment. It covers all that is
+//! under way and not yet covered, with symbols that [`LossProcess`](crate::loss::LossProcess) counts. Half of them
+//! leave at once; where losses come in bursts, the rest wait for a burst to end that may have hit the last data.
+
+use super::Session;
+use crate::ledger::{SentFrame, SentFrames};
+use crate::payload::Payload;
+use crate::repair::{BlockShape, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, RepairSymbol, Symbol, encode, symbol};
+use crate::wire::frame::Writer;
+use std::collections::VecDeque;
+use std::ops::Range;
+use units::{Duration, Instant};
+
+/// Repair that is planned or on its way out.
+#[derive(Debug, Default)]
+pub(super) struct Repairs {
+    /// When idle capacity is to be used to cover what is under way.
+    at: Option<Instant>,
+    /// Symbols to send, each not before a time.
+    queue: VecDeque<(Instant, RepairSymbol)>,
+    /// Datagrams that the queue's symbols cover, each with how many of them can be restored, in the order of the queue:
+    /// the symbols of a piece follow those of the one before.
+    covers: VecDeque<Covered>,
+    /// Datagrams below this number have been covered.
+    covered_to: u64,
+    /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
+    allowance: f64,
+}
+
+/// What some of the symbols in the queue cover.
+#[derive(Debug)]
+struct Covered {
+    datagrams: Range<u64>,
+    recovery: usize,
+    /// Symbols not yet sent.
+    unsent: usize,
+}
+
+impl Repairs {
+    /// When there will be something to do.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.at.into_iter().chain(self.queue.front().map(|(due, _)| *due)).min()
+    }
+
+    /// There is new data to send first.
+    pub(super) fn postpone(&mut self) {
+        self.at = None;
+    }
+}
+
+impl<P: Payload> Session<P> {
+    /// Idle time after which the last datagrams of streams that have not ended get repair: long enough not to add some at
+    /// every pause of a stream.
+    const REPAIR_AFTER: Duration = Duration::from_millis(4);
+    /// Below this round-trip time waiting for feedback costs less than repair.
+    const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
+    /// How often repair may fail.
+    const MAY_FAIL: f64 = 0.005;
+    /// The most recovery symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
+    /// not; half the losses come on top.
+    const FREE: f64 = 5.0;
+    const SHARE: f64 = 0.01;
+
+    /// Whether repair ahead of loss is worth its capacity and memory here.
+    pub(super) fn does_repair(&self) -> bool {
+        self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT
+    }
+
+    /// Whether idle capacity can be used for repair.
+    pub(crate) fn has_idle(&self, now: Instant) -> bool {
+        self.repairs.next().is_some_and(|at| at <= now)
+    }
+
+    /// Stream data was sent, some of it for the first time if it is `fresh`; with the last of it its stream `ended`.
+    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool) {
+        if self.does_repair() {
+            self.repairs.allowance += Self::SHARE + 0.5 * self.ledger.loss_process().probability();
+            let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
+            // What is sent again does not put off the repair of what was sent before.
+            self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
+        }
+    }
+
+    /// The next recovery symbol of the datagrams under way.
+    pub(super) fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.repairs.at.is_some_and(|at| at <= now) {
+            self.repairs.at = None;
+            self.make_repair(now);
+        }
+        while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
+            let block = symbol.block;
+            let back = self.ledger.next_number() - block.first;
+            let [count, stride, recovery, index] =
+                [block.count, block.stride, block.recovery, symbol.index].map(|field| field as u64);
+            let Symbol { bytes, elided } = &symbol.symbol;
+            let still_under_way = block.last() >= self.ledger.floor();
+            let length = bytes.len() + elided;
+            if still_under_way && writer.repair([back, count, stride, recovery, index], bytes, *elided) {
+                self.stats.repair_bytes += length as u64;
+                frames.push(SentFrame::Ping);
+            } else if still_under_way && !writer.is_empty() {
+                // It has no room beside what else is to be said, and follows in a datagram of its own.
+                return;
+            }
+            self.repairs.queue.pop_front();
+            self.on_symbol_sent();
+            if !frames.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// A symbol left the queue, most likely into the next datagram.
+    fn on_symbol_sent(&mut self) {
+        let Some(covered) = self.repairs.covers.front_mut() else { return };
+        covered.unsent -= 1;
+        if covered.unsent == 0
+            && let Some(covered) = self.repairs.covers.pop_front()
+        {
+            self.ledger.cover(covered.datagrams, covered.recovery, self.ledger.next_number());
+        }
+    }
+
+    /// Covers the datagrams under way that are not yet.
+    fn make_repair(&mut self, now: Instant) {
+        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
+        let (mut pieces, mut symbols, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        let mut end = 0;
+        for (number, frames) in self.ledger.frames_from(self.repairs.covered_to.max(acked_to)) {
+            end = number + 1;
+            match self.symbol(frames, &mut scratch) {
+                Some(symbol) => symbols.push(symbol),
+                // What it carried is gone, because its stream was given up: blocks do without it.
+                None => pieces.push((number, std::mem::take(&mut symbols))),
+            }
+        }
+        pieces.push((end, symbols));
+        self.repairs.covered_to = self.ledger.next_number();
+        for (end, symbols) in pieces.iter().filter(|(_, symbols)| !symbols.is_empty()) {
+            self.make_blocks(now, *end, symbols);
+        }
+    }
+
+    /// Makes blocks of the datagrams before `end`, which have these symbols.
+    fn make_blocks(&mut self, now: Instant, end: u64, symbols: &[Symbol]) {
+        let most = MAX_BLOCK * MAX_STRIDE;
+        let symbols = &symbols[symbols.len().saturating_sub(most)..];
+        let first = end - symbols.len() as u64;
+        let stride = symbols.len().div_ceil(MAX_BLOCK);
+        let count = symbols.len().div_ceil(stride);
+        let process = self.ledger.loss_process();
+        let may_fail = Self::MAY_FAIL / stride as f64;
+        // Of a burst that hits the end, the symbols that wait escape the rest.
+        let patience = (process.mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
+        // What is restored is not sent again: that many symbols cost nothing.
+        let free = Self::FREE + process.probability() * symbols.len() as f64;
+        let most = (free + self.repairs.allowance).min(symbols.len() as f64).max(1.0) as usize;
+        let recovery = process.recovery_for(count, may_fail, most.div_ceil(stride).min(MAX_RECOVERY));
+        self.repairs.allowance -= ((recovery * stride) as f64 - free).clamp(0.0, self.repairs.allowance);
+        let block = |at: usize| {
+            let count = (symbols.len() - at).div_ceil(stride);
+            let shape = BlockShape { first: first + at as u64, count, stride, recovery };
+            encode(shape, symbols[at..].iter().step_by(stride))
+        };
+        let mut blocks: Vec<_> = (0..stride).map(|at| block(at).into_iter()).collect();
+        let before = self.repairs.queue.len();
+        for turn in 0..recovery {
+            let later = (2.0 * (turn + 1) as f64 / recovery as f64 - 1.0).max(0.0);
+            let due = now + if recovery > 1 { patience.mul_f64(later) } else { Duration::ZERO };
+            self.repairs.queue.extend(blocks.iter_mut().filter_map(Iterator::next).map(|symbol| (due, symbol)));
+        }
+        let unsent = self.repairs.queue.len() - before;
+        if unsent > 0 {
+            self.repairs.covers.push_back(Covered { datagrams: first..end, recovery: unsent, unsent });
+        }
+    }
+
+    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
+    fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
+        let mut complete = true;
+        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
+            for frame in frames {
+                let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
+                let stream =
+                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
+                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
+                match (stream, space) {
+                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
+                    _ => complete = false,
+                }
+            }
+        });
+        complete.then_some(symbol)
+    }
+}
