@@ -59,6 +59,10 @@ pub struct FlowSummary {
     pub jain_index: Option<Statistic>,
     /// The mean round-trip or response time of a run.
     pub rtt_s: Option<Statistic>,
+    /// The median of each flow's round-trip or response times, the mean of a run.
+    pub rtt_median_s: Option<Statistic>,
+    /// What 99 of 100 of each flow's round-trip or response times do not exceed, the mean of a run.
+    pub rtt_p99_s: Option<Statistic>,
     /// Retransmissions of a run.
     pub retransmissions: Option<Statistic>,
     /// Expiries of retransmission timers of a run.
@@ -133,10 +137,16 @@ fn flow_group(runs: &[&Run], group: &str) -> FlowSummary {
         goodput_bps: per_run(|flows| Some(flows.iter().filter_map(|flow| flow.goodput_bps).sum())),
         time_s: per_run(|flows| mean(flows.iter().filter_map(|flow| Some(flow.end_s? - flow.start_s?)))),
         jain_index: per_run(|flows| jain(flows.iter().map(|flow| flow.goodput_bps.unwrap_or(0.0)))),
-        rtt_s: per_run(|flows| mean(flows.iter().filter_map(|flow| flow.rtt.map(|rtt| rtt.mean_s)))),
+        rtt_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.mean_s))),
+        rtt_median_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.median_s))),
+        rtt_p99_s: per_run(|flows| mean(rtts(flows).map(|rtt| rtt.p99_s))),
         retransmissions: per_run(|flows| Some(flows.iter().map(|flow| flow.retransmissions as f64).sum())),
         rtos: per_run(|flows| Some(flows.iter().map(|flow| flow.rtos as f64).sum())),
     }
+}
+
+fn rtts(flows: &[&sim::FlowReport]) -> impl Iterator<Item = sim::RttReport> {
+    flows.iter().filter_map(|flow| flow.rtt)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

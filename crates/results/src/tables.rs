@@ -60,6 +60,8 @@ fn flows(run: &Run) -> Table {
         rtt("rtt_mean_s", |rtt| rtt.mean_s),
         rtt("rtt_max_s", |rtt| rtt.max_s),
         rtt("rtt_stddev_s", |rtt| rtt.stddev_s),
+        rtt("rtt_median_s", |rtt| rtt.median_s),
+        rtt("rtt_p99_s", |rtt| rtt.p99_s),
     ];
     labelled(run, rows.len(), columns)
 }

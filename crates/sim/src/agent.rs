@@ -2,6 +2,7 @@
 
 mod application;
 mod ping;
+mod rtt;
 mod tcp;
 mod udp;
 
@@ -12,7 +13,7 @@ use crate::gateway::Address;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
-use units::{Bytes, CounterRandom, Duration, Instant};
+use units::{Bytes, CounterRandom, Instant};
 
 /// Both ends of a flow, with their application. A place in a list of thousands is small, so that to find one of them does
 /// not wait for memory.
@@ -155,7 +156,7 @@ pub(crate) struct Outcome {
     pub(crate) rtos: u64,
     pub(crate) received_packets: u64,
     pub(crate) responses: u64,
-    pub(crate) rtt: RttStatistics,
+    pub(crate) rtt: Option<RttReport>,
 }
 
 impl Outcome {
@@ -174,38 +175,7 @@ impl Outcome {
             rtos: self.rtos,
             received_packets: self.received_packets,
             responses: self.responses,
-            rtt: self.rtt.report(),
+            rtt: self.rtt,
         }
-    }
-}
-
-/// Mean and spread of times as they come (Welford 1962).
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RttStatistics {
-    n: u64,
-    min: f64,
-    max: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl RttStatistics {
-    pub(crate) fn add(&mut self, rtt: Duration) {
-        let rtt = rtt.as_secs_f64();
-        self.n += 1;
-        self.min = if self.n == 1 { rtt } else { self.min.min(rtt) };
-        self.max = self.max.max(rtt);
-        let deviation = rtt - self.mean;
-        self.mean += deviation / self.n as f64;
-        self.squares += deviation * (rtt - self.mean);
-    }
-
-    pub(crate) fn report(&self) -> Option<RttReport> {
-        (self.n > 0).then(|| RttReport {
-            min_s: self.min,
-            mean_s: self.mean,
-            max_s: self.max,
-            stddev_s: (self.squares / self.n as f64).sqrt(),
-        })
     }
 }

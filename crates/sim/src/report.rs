@@ -84,6 +84,10 @@ pub struct RttReport {
     pub max_s: f64,
     /// Standard deviation.
     pub stddev_s: f64,
+    /// What half of them do not exceed, to one part in 2,048.
+    pub median_s: f64,
+    /// What 99 of 100 do not exceed, as exactly.
+    pub p99_s: f64,
 }
 
 /// One direction of a link.

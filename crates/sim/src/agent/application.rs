@@ -1,8 +1,8 @@
 //! What applications write to a connection, and when.
 
-use super::RttStatistics;
+use super::rtt::RttStatistics;
 use crate::wire::{CLIENT, SERVER};
-use crate::{Application, Distribution, OnOff, Transfer};
+use crate::{Application, Distribution, OnOff, RttReport, Transfer};
 use tcp::Connection;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
@@ -169,8 +169,8 @@ impl App {
     }
 
     /// From request to the response's last byte.
-    pub(crate) fn response_times(&self) -> RttStatistics {
-        if let App::Web(web) = self { web.times } else { RttStatistics::default() }
+    pub(crate) fn response_times(&self) -> Option<RttReport> {
+        if let App::Web(web) = self { web.times.report() } else { None }
     }
 }
 

@@ -1,6 +1,7 @@
 //! ICMP echo: requests at an interval, and what their answers say of the round trip.
 
-use super::{Outcome, Place, Progress, RttStatistics};
+use super::rtt::RttStatistics;
+use super::{Outcome, Place, Progress};
 use crate::packet::Body;
 use crate::wire::{CLIENT, SERVER, Wire};
 use units::{Bytes, Duration, Instant};
@@ -90,7 +91,7 @@ impl Ping {
             complete: self.answered >= self.count,
             data_packets: self.sent,
             received_packets: self.answered,
-            rtt: self.rtt,
+            rtt: self.rtt.report(),
             ..Outcome::default()
         }
     }

@@ -77,11 +77,11 @@ impl Document {
     }
 
     fn flows(&self) -> Table {
-        let mut columns = vec!["flow", "complete", "goodput", "time", "rtt", "Jain index", "sent again", "RTOs"];
+        let mut columns = vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "sent again", "RTOs"];
         // What no flow has is left out.
         let flows = || self.summary.iter().flat_map(|summary| &summary.flows);
         let has = |column: &&str| match *column {
-            "rtt" => flows().any(|flow| flow.rtt_s.is_some()),
+            "rtt" | "median" | "p99" => flows().any(|flow| flow.rtt_s.is_some()),
             "Jain index" => flows().any(|flow| flow.jain_index.is_some()),
             _ => true,
         };
@@ -127,11 +127,17 @@ fn flow_cell(column: &str, flow: &FlowSummary, summary: &Summary) -> String {
         "complete" => format!("{}/{}", flow.complete, flow.flows * summary.runs),
         "goodput" => rate(flow.goodput_bps),
         "time" => spread(flow.time_s, |value| format!("{value:.3}"), " s"),
-        "rtt" => spread(flow.rtt_s, |value| format!("{:.1}", value * 1e3), " ms"),
+        "rtt" => milliseconds(flow.rtt_s),
+        "median" => milliseconds(flow.rtt_median_s),
+        "p99" => milliseconds(flow.rtt_p99_s),
         "Jain index" => spread(flow.jain_index, |value| format!("{value:.3}"), ""),
         "sent again" => spread(flow.retransmissions, |value| format!("{value:.1}"), ""),
         _ => spread(flow.rtos, |value| format!("{value:.1}"), ""),
     }
+}
+
+fn milliseconds(seconds: Option<Statistic>) -> String {
+    spread(seconds, |value| format!("{:.1}", value * 1e3), " ms")
 }
 
 fn link_row(link: &LinkSummary) -> Vec<String> {
