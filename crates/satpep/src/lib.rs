@@ -25,12 +25,13 @@
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | what the link carries, and what of it is ours |
-//! | `pacer`, `scheduler` | when to send, and who |
+//! | `pacer`, `scheduler`, `class` | when to send, and who |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `wire` | datagrams and frames as bytes |
 
 mod capacity;
+mod class;
 mod config;
 mod endpoint;
 mod event;
@@ -55,6 +56,7 @@ mod stats;
 mod stream;
 mod wire;
 
+pub use class::{Class, Priority};
 pub use config::{ConfigError, EndpointConfig, PeerConfig, Share};
 pub use endpoint::{Endpoint, Transmit};
 pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};

@@ -1,39 +1,93 @@
 //! Who sends next: deficit round robin with sparse flows first.
 //!
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) gives every busy flow the same number of bytes; flows
-//! that were idle go before all others for one quantum (as in FQ-CoDel, RFC 8290, section 4.1), so that a new or an
-//! interactive stream never waits behind bulk. The same code shares a session between streams and a link between
-//! sessions.
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) gives every busy flow its turn of bytes in each round. A
+//! flow that has not used up its turn of the round, because it had nothing to send, may send the rest at any time, before
+//! those that wait: new and interactive streams never wait behind bulk (the idea of FQ-CoDel, RFC 8290, section 4.1, for
+//! every round instead of the first). What it sends so is charged to it, so that nobody gets more than its share.
+//!
+//! The same code shares a link between sessions, a session between classes, and a class between streams. Where flows
+//! consist of flows, one may go first beyond its turn because of a sparse flow within, and pays in later rounds.
+//!
+//! A deficit stays between [`FLOOR`] turns below zero and one turn above. So flows that stay get their shares, however
+//! many go first. Flows that come, send a turn and are gone owe nothing to a round that they leave: where there can be any
+//! number of them ([`Scheduler::of_newcomers`]), one byte in [`EXPRESS_RUN`] + 1 is still sent by those that wait.
 
 use std::collections::VecDeque;
+
+/// Turns by which a flow may be in debt; what lies beyond is forgiven, so that nobody is shut out for long.
+const FLOOR: i64 = 8;
+/// Turns by which a flow may be in debt and still go first because of a sparse flow within.
+const ADVANCE: i64 = 4;
+/// Quanta that may go first in a row while others wait; and bytes that do for each of those.
+const EXPRESS_RUN: i64 = 8;
 
 /// Where a flow stands; kept with the flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
-    list: List,
+    /// It stands in the queue of those that go first.
+    in_express: bool,
+    /// It has a turn in the round.
+    in_round: bool,
+    /// When it last sent, it had more.
+    backlogged: bool,
+    /// Bytes left of its turn.
     deficit: i64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum List {
-    #[default]
-    Idle,
-    Sparse,
-    Bulk,
+/// Why a flow may go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Express {
+    /// It may not.
+    No,
+    /// It has some of its turn left, and had nothing to send until now.
+    Turn,
+    /// It has some of its turn left; before others that may.
+    TurnAhead,
+    /// A sparse flow within it waits.
+    Within,
+    /// As `Within`, and before others that may.
+    WithinAhead,
 }
 
-impl Place {
-    /// The flow sent `bytes` in its turn.
-    pub(crate) fn charge(&mut self, bytes: usize) {
-        self.deficit -= bytes as i64;
+impl Express {
+    fn is_ahead(self) -> bool {
+        matches!(self, Express::TurnAhead | Express::WithinAhead)
+    }
+
+    /// Whether a flow whose turn is `turn` bytes and of which `deficit` are left may go first.
+    fn allows(self, deficit: i64, turn: i64) -> bool {
+        match self {
+            Express::No => false,
+            Express::Turn | Express::TurnAhead => deficit > 0,
+            Express::Within | Express::WithinAhead => deficit > -ADVANCE * turn,
+        }
     }
 }
 
 /// The flows that have something to send. `Key` must not be used again for another flow while it may be queued.
 pub(crate) struct Scheduler<Key> {
-    sparse: VecDeque<Key>,
-    bulk: VecDeque<Key>,
+    /// Those that go first, and those that do so before others.
+    express: VecDeque<Key>,
+    ahead: VecDeque<Key>,
+    round: VecDeque<Key>,
     quantum: i64,
+    /// The first of the round has been given its turn.
+    has_begun: bool,
+    /// How the last flow that `next` gave came to it.
+    way: Way,
+    /// Bytes that it has sent since it is the first of those that go first.
+    sent: i64,
+    /// Bytes that went first, less those that they allow others; and how many may.
+    run: i64,
+    max_run: i64,
+}
+
+/// How a flow came to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Ahead,
+    Express,
+    Round,
 }
 
 /// What the owner of the flows knows of one.
@@ -43,6 +97,8 @@ pub(crate) struct Flow<'a> {
     pub(crate) busy: bool,
     /// Its share relative to others.
     pub(crate) weight: u32,
+    /// Whether it may go first now.
+    pub(crate) express: Express,
 }
 
 /// Looks flows up by key.
@@ -54,74 +110,179 @@ pub(crate) trait Flows<Key> {
 impl<Key: Copy> Scheduler<Key> {
     /// A scheduler that gives each flow of weight one `quantum` bytes in its turn.
     pub(crate) fn new(quantum: usize) -> Self {
-        Self { sparse: VecDeque::new(), bulk: VecDeque::new(), quantum: quantum as i64 }
-    }
-
-    /// Notes that a flow has something to send.
-    pub(crate) fn activate(&mut self, key: Key, place: &mut Place) {
-        if place.list == List::Idle {
-            *place = Place { list: List::Sparse, deficit: self.quantum };
-            self.sparse.push_back(key);
+        Self {
+            express: VecDeque::new(),
+            ahead: VecDeque::new(),
+            round: VecDeque::new(),
+            quantum: quantum as i64,
+            has_begun: false,
+            way: Way::Round,
+            sent: 0,
+            run: 0,
+            max_run: i64::MAX,
         }
     }
 
-    /// How many flows are queued.
+    /// A scheduler of flows of weight one that come and go in any number.
+    pub(crate) fn of_newcomers(quantum: usize) -> Self {
+        Self { max_run: EXPRESS_RUN * quantum as i64, ..Self::new(quantum) }
+    }
+
+    /// Notes that a flow has something to send.
+    pub(crate) fn activate(&mut self, key: Key, flow: Flow<'_>) {
+        let (place, turn) = (flow.place, self.turn(flow.weight));
+        if !place.in_round {
+            if !place.in_express {
+                (place.deficit, place.backlogged) = (turn, false);
+            }
+            place.in_round = true;
+            self.round.push_back(key);
+        }
+        let has_waited = place.backlogged && flow.express == Express::Turn;
+        if !place.in_express && !has_waited && flow.express.allows(place.deficit, turn) {
+            place.in_express = true;
+            let queue = if flow.express.is_ahead() { &mut self.ahead } else { &mut self.express };
+            queue.push_back(key);
+        }
+    }
+
+    /// Notes that a flow, the last that [`Scheduler::next`] gave or one out of turn, has sent `bytes`.
+    pub(crate) fn charge(&mut self, flow: Flow<'_>, bytes: usize) {
+        let (place, bytes) = (flow.place, bytes as i64);
+        place.backlogged = flow.busy;
+        if place.in_round || place.in_express {
+            place.deficit = (place.deficit - bytes).max(-FLOOR * self.turn(flow.weight));
+        }
+        if self.way == Way::Round {
+            self.run = (self.run - EXPRESS_RUN * bytes).max(0);
+            return;
+        }
+        self.run += bytes;
+        self.sent += bytes;
+        if self.sent >= self.quantum {
+            // Those that go first take turns, too, lest one of them with many flows keeps the others waiting.
+            self.sent = 0;
+            let queue = self.queue(self.way);
+            let first = queue.pop_front();
+            queue.extend(first);
+        }
+    }
+
+    /// How many flows have a turn in the round.
     pub(crate) fn len(&self) -> usize {
-        self.sparse.len() + self.bulk.len()
+        self.round.len()
     }
 
     /// Whether no flow is queued.
     pub(crate) fn is_empty(&self) -> bool {
-        self.sparse.is_empty() && self.bulk.is_empty()
+        self.express.is_empty() && self.ahead.is_empty() && self.round.is_empty()
+    }
+
+    /// Whether some flow may go first.
+    pub(crate) fn has_express(&self) -> bool {
+        !self.express.is_empty() || !self.ahead.is_empty()
     }
 
     /// The flow whose turn it is.
     pub(crate) fn next(&mut self, flows: &mut impl Flows<Key>) -> Option<Key> {
-        loop {
-            let from_sparse = !self.sparse.is_empty();
-            let key = *if from_sparse { self.sparse.front() } else { self.bulk.front() }?;
-            let Some(Flow { place, busy, weight }) = flows.flow(key) else {
-                self.pop(from_sparse);
-                continue;
-            };
-            if !busy {
-                self.pop(from_sparse);
-                // A flow that emptied itself out of turn joins the bulk once more, lest it be sparse for ever.
-                if from_sparse && !self.bulk.is_empty() {
-                    place.list = List::Bulk;
-                    self.bulk.push_back(key);
-                } else {
-                    *place = Place::default();
+        self.way = Way::Round;
+        if self.run >= self.max_run
+            && let Some(key) = self.let_one_through(flows)
+        {
+            return Some(key);
+        }
+        for way in [Way::Ahead, Way::Express] {
+            while let Some(&key) = self.queue(way).front() {
+                if self.is_first(key, flows) {
+                    self.way = way;
+                    return Some(key);
                 }
-            } else if place.deficit <= 0 {
-                place.deficit += self.quantum * i64::from(weight.max(1));
-                place.list = List::Bulk;
-                self.pop(from_sparse);
-                self.bulk.push_back(key);
-            } else {
+                self.queue(way).pop_front();
+                self.sent = 0;
+            }
+        }
+        loop {
+            let key = *self.round.front()?;
+            if self.visit(key, flows) {
                 return Some(key);
             }
         }
     }
 
-    fn pop(&mut self, sparse: bool) {
-        if sparse {
-            self.sparse.pop_front()
-        } else {
-            self.bulk.pop_front()
+    /// Whether the first of those that go first still may.
+    fn is_first(&mut self, key: Key, flows: &mut impl Flows<Key>) -> bool {
+        let Some(Flow { place, busy, weight, express }) = flows.flow(key) else { return false };
+        let may = busy && express.allows(place.deficit, self.turn(weight));
+        place.in_express = may;
+        may
+    }
+
+    /// So much went first that it is time for one that may not, ahead of its turn: the one with the least debt.
+    fn let_one_through(&mut self, flows: &mut impl Flows<Key>) -> Option<Key> {
+        let waiting = self.round.iter().filter_map(|key| {
+            let flow = flows.flow(*key).filter(|flow| flow.busy && !flow.place.in_express)?;
+            Some((-flow.place.deficit, *key))
+        });
+        let next = waiting.min_by_key(|(debt, _)| *debt).map(|(_, key)| key);
+        if next.is_none() {
+            self.run = 0;
+        }
+        next
+    }
+
+    /// Gives the first of the round its turn if it has not had it. Whether it has something to send and may; it has left
+    /// the front if not.
+    fn visit(&mut self, key: Key, flows: &mut impl Flows<Key>) -> bool {
+        let Some(Flow { place, busy, weight, .. }) = flows.flow(key) else {
+            self.end_turn(None);
+            return false;
         };
+        if !std::mem::replace(&mut self.has_begun, true) {
+            // A turn that was not used is not kept for later.
+            place.deficit = place.deficit.min(0) + self.turn(weight);
+        }
+        if busy && place.deficit > 0 {
+            return true;
+        }
+        // Who is in debt stays until it is paid, lest it begin anew without.
+        place.in_round = busy || place.deficit < 0 && self.round.len() > 1;
+        let back = place.in_round.then_some(key);
+        self.end_turn(back);
+        false
+    }
+
+    /// The turn of the first in the round is over; `back` has more.
+    fn end_turn(&mut self, back: Option<Key>) {
+        self.round.pop_front();
+        self.round.extend(back);
+        self.has_begun = false;
+    }
+
+    fn queue(&mut self, way: Way) -> &mut VecDeque<Key> {
+        match way {
+            Way::Ahead => &mut self.ahead,
+            Way::Express => &mut self.express,
+            Way::Round => &mut self.round,
+        }
+    }
+
+    fn turn(&self, weight: u32) -> i64 {
+        self.quantum * i64::from(weight.max(1))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     struct Model {
         place: Place,
         backlog: usize,
         packet: usize,
         weight: u32,
+        express: Express,
         sent: usize,
     }
 
@@ -129,36 +290,61 @@ mod tests {
 
     impl Flows<usize> for Models {
         fn flow(&mut self, key: usize) -> Option<Flow<'_>> {
-            let model = self.0.get_mut(key)?;
-            Some(Flow { place: &mut model.place, busy: model.backlog > 0, weight: model.weight })
+            self.0.get_mut(key).map(Model::flow)
         }
     }
 
+    impl Model {
+        fn flow(&mut self) -> Flow<'_> {
+            let Self { place, backlog, weight, express, .. } = self;
+            Flow { place, busy: *backlog > 0, weight: *weight, express: *express }
+        }
+    }
+
+    const QUANTUM: usize = 1500;
+
     impl Models {
         fn new(packets_and_weights: &[(usize, u32)]) -> Self {
-            let model =
-                |&(packet, weight)| Model { place: Place::default(), backlog: 1 << 30, packet, weight, sent: 0 };
+            let model = |&(packet, weight)| Model {
+                place: Place::default(),
+                backlog: 1 << 30,
+                packet,
+                weight,
+                express: Express::Turn,
+                sent: 0,
+            };
             Self(packets_and_weights.iter().map(model).collect())
+        }
+
+        fn scheduler(&mut self) -> Scheduler<usize> {
+            let mut scheduler = Scheduler::of_newcomers(QUANTUM);
+            for (key, model) in self.0.iter_mut().enumerate().filter(|(_, model)| model.backlog > 0) {
+                scheduler.activate(key, model.flow());
+            }
+            scheduler
         }
 
         fn serve(&mut self, scheduler: &mut Scheduler<usize>) -> Option<usize> {
             let key = scheduler.next(self)?;
             let model = &mut self.0[key];
             let bytes = model.packet.min(model.backlog);
+            assert!(bytes > 0, "an idle flow's turn");
             model.backlog -= bytes;
             model.sent += bytes;
-            model.place.charge(bytes);
+            scheduler.charge(model.flow(), bytes);
             Some(key)
+        }
+
+        fn offer(&mut self, scheduler: &mut Scheduler<usize>, key: usize, bytes: usize) {
+            self.0[key].backlog += bytes;
+            scheduler.activate(key, self.0[key].flow());
         }
     }
 
     #[test]
     fn shares_are_equal_in_bytes_whatever_the_packets_and_proportional_to_weight() {
         let mut models = Models::new(&[(1400, 1), (300, 1), (1000, 3)]);
-        let mut scheduler = Scheduler::new(1400);
-        for key in 0..3 {
-            scheduler.activate(key, &mut models.0[key].place);
-        }
+        let mut scheduler = models.scheduler();
         for _ in 0..30_000 {
             models.serve(&mut scheduler);
         }
@@ -168,35 +354,201 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_goes_first_but_only_for_one_quantum() {
-        let mut models = Models::new(&[(1400, 1), (1400, 1), (1400, 1)]);
-        let mut scheduler = Scheduler::new(1400);
-        for key in 0..2 {
-            scheduler.activate(key, &mut models.0[key].place);
-        }
+    fn a_new_flow_goes_first_but_only_for_one_turn() {
+        let mut models = Models::new(&[(1500, 1), (1500, 1), (1500, 1)]);
+        models.0[2].backlog = 0;
+        let mut scheduler = models.scheduler();
         for _ in 0..10 {
             models.serve(&mut scheduler);
         }
-        scheduler.activate(2, &mut models.0[2].place);
+        models.offer(&mut scheduler, 2, 1 << 20);
         let order: Vec<_> = (0..7).map_while(|_| models.serve(&mut scheduler)).collect();
         assert_eq!(order[0], 2);
         assert_eq!(order[1..].iter().filter(|key| **key == 2).count(), 2, "{order:?}");
     }
 
     #[test]
+    fn a_flow_that_sends_less_than_its_share_never_waits() {
+        // Twenty bulk flows; one that sends 100 bytes for every two packets of theirs: ten times in a round.
+        let mut models = Models::new(&[(1500, 1); 21]);
+        models.0[20].backlog = 0;
+        let mut scheduler = models.scheduler();
+        // All are new at first.
+        (0..200).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        for _ in 0..1000 {
+            models.offer(&mut scheduler, 20, 100);
+            assert_eq!(models.serve(&mut scheduler), Some(20));
+            models.serve(&mut scheduler);
+            models.serve(&mut scheduler);
+        }
+    }
+
+    #[test]
+    fn a_flow_that_goes_first_without_end_gets_its_share_and_no_more() {
+        for express in [Express::Turn, Express::TurnAhead, Express::Within, Express::WithinAhead] {
+            let mut models = Models::new(&[(1500, 1), (1500, 1), (1000, 2)]);
+            models.0[2].express = express;
+            let mut scheduler = models.scheduler();
+            for _ in 0..40_000 {
+                models.serve(&mut scheduler);
+                scheduler.activate(2, models.0[2].flow());
+            }
+            let sent: Vec<f64> = models.0.iter().map(|model| model.sent as f64).collect();
+            assert!((sent[2] / sent[0] - 2.0).abs() < 0.02, "{express:?} {sent:?}");
+        }
+    }
+
+    #[test]
+    fn those_that_go_first_take_turns_however_far_they_may_go() {
+        let mut models = Models::new(&[(1500, 100), (1500, 100), (1500, 1)]);
+        models.0[..2].iter_mut().for_each(|model| model.express = Express::Within);
+        let mut scheduler = models.scheduler();
+        scheduler.max_run = i64::MAX;
+        let order: Vec<_> = (0..20).map_while(|_| models.serve(&mut scheduler)).collect();
+        assert_eq!(order.iter().filter(|key| **key == 0).count(), 10, "{order:?}");
+        assert!(order.windows(2).all(|pair| pair[0] != pair[1]), "{order:?}");
+    }
+
+    #[test]
+    fn a_flow_that_always_has_more_does_not_go_first_in_each_round() {
+        let mut models = Models::new(&[(1400, 1), (1400, 1)]);
+        let mut scheduler = models.scheduler();
+        (0..10).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
+        for _ in 0..20 {
+            models.offer(&mut scheduler, 0, 1400);
+            assert!(!scheduler.has_express());
+            models.serve(&mut scheduler);
+        }
+    }
+
+    #[test]
+    fn new_flows_without_end_leave_the_others_a_part() {
+        let mut models = Models::new(&[(1500, 1); 5001]);
+        models.0[1..].iter_mut().for_each(|model| model.backlog = 0);
+        let mut scheduler = models.scheduler();
+        for key in 1..=5000 {
+            models.offer(&mut scheduler, key, 1500);
+            models.serve(&mut scheduler);
+        }
+        let share = models.0[0].sent as f64 / (5000.0 * 1500.0);
+        assert!(share > 0.1, "{share}");
+    }
+
+    #[test]
+    fn debt_outlives_idleness() {
+        // A flow of flows goes first with four packets at a time, is idle between, and asks again at once.
+        let mut models = Models::new(&[(1500, 1), (1500, 1)]);
+        (models.0[1].backlog, models.0[1].express) = (0, Express::Within);
+        let mut scheduler = models.scheduler();
+        for _ in 0..20_000 {
+            if models.0[1].backlog == 0 {
+                models.offer(&mut scheduler, 1, 6000);
+            }
+            models.serve(&mut scheduler);
+        }
+        let share = models.0[1].sent as f64 / models.0[0].sent as f64;
+        assert!((share - 1.0).abs() < 0.02, "{share}");
+    }
+
+    #[test]
     fn idle_and_vanished_flows_leave() {
         let mut models = Models::new(&[(1400, 1), (1400, 1)]);
-        let mut scheduler = Scheduler::new(1400);
-        for key in 0..2 {
-            scheduler.activate(key, &mut models.0[key].place);
-        }
+        let mut scheduler = models.scheduler();
         models.0[0].backlog = 100;
         models.0.truncate(1);
         assert_eq!(models.serve(&mut scheduler), Some(0));
         assert_eq!(models.serve(&mut scheduler), None);
         assert!(scheduler.is_empty());
-        models.0[0].backlog = 100;
-        scheduler.activate(0, &mut models.0[0].place);
+        models.offer(&mut scheduler, 0, 100);
         assert_eq!(models.serve(&mut scheduler), Some(0));
+    }
+
+    /// What a random test does next: offer bytes to a flow, or serve.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Offer(usize, usize),
+        Serve,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let offer = (0usize..6, 1usize..6000).prop_map(|(key, bytes)| Step::Offer(key, bytes));
+        prop::collection::vec(prop_oneof![offer, Just(Step::Serve), Just(Step::Serve)], 1..400)
+    }
+
+    fn expresses() -> impl Strategy<Value = Express> {
+        use Express::*;
+        prop::sample::select(vec![No, Turn, TurnAhead, Within, WithinAhead])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 64,
+            rng_seed: RngSeed::Fixed(1),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn whatever_comes_no_capacity_is_wasted_and_deficits_are_bounded(
+            flows in prop::collection::vec((60usize..1500, 1u32..20, expresses()), 6),
+            steps in steps(),
+        ) {
+            let shapes: Vec<_> = flows.iter().map(|(packet, weight, _)| (*packet, *weight)).collect();
+            let mut models = Models::new(&shapes);
+            for (model, (.., express)) in models.0.iter_mut().zip(&flows) {
+                (model.backlog, model.express) = (0, *express);
+            }
+            let mut scheduler = models.scheduler();
+            for step in steps {
+                match step {
+                    Step::Offer(key, bytes) => models.offer(&mut scheduler, key, bytes),
+                    Step::Serve => {
+                        let waits = models.0.iter().any(|model| model.backlog > 0);
+                        prop_assert_eq!(models.serve(&mut scheduler).is_some(), waits);
+                    }
+                }
+                for model in &models.0 {
+                    let turn = QUANTUM as i64 * i64::from(model.weight);
+                    prop_assert!((-FLOOR * turn..=turn).contains(&model.place.deficit), "{:?}", model.place);
+                }
+            }
+            while models.serve(&mut scheduler).is_some() {}
+            prop_assert!(models.0.iter().all(|model| model.backlog == 0));
+            prop_assert!(scheduler.is_empty());
+        }
+
+        #[test]
+        fn busy_flows_share_by_weight(
+            flows in prop::collection::vec((60usize..1500, 1u32..20, expresses()), 2..6),
+            weighted: bool,
+            tickles in prop::collection::vec(0usize..6, 64),
+        ) {
+            let weight = |weight| if weighted { weight } else { 1 };
+            let shapes: Vec<_> = flows.iter().map(|flow| (flow.0, weight(flow.1))).collect();
+            let mut models = Models::new(&shapes);
+            for (model, (.., express)) in models.0.iter_mut().zip(&flows) {
+                model.express = *express;
+            }
+            let mut scheduler = models.scheduler();
+            if weighted {
+                scheduler.max_run = i64::MAX;
+            }
+            let weights: u32 = shapes.iter().map(|(_, weight)| weight).sum();
+            let enough = 600 * QUANTUM * weights as usize;
+            for tickle in tickles.iter().cycle() {
+                if models.0.iter().map(|model| model.sent).sum::<usize>() > enough {
+                    break;
+                }
+                models.serve(&mut scheduler);
+                if let Some(model) = models.0.get_mut(*tickle) {
+                    scheduler.activate(*tickle, model.flow());
+                }
+            }
+            let total: usize = models.0.iter().map(|model| model.sent).sum();
+            for model in &models.0 {
+                let fair = total as f64 * f64::from(model.weight) / f64::from(weights);
+                prop_assert!((model.sent as f64 / fair - 1.0).abs() < 0.02, "{} of {fair}", model.sent);
+            }
+        }
     }
 }

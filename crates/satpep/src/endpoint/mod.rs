@@ -16,6 +16,7 @@ mod peer;
 mod tests;
 
 use crate::capacity::Capacity;
+use crate::class::Class;
 use crate::config::{ConfigError, EndpointConfig, PeerConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
@@ -300,6 +301,11 @@ impl<P: Payload> Endpoint<P> {
         session.ok_or(OpenError::NotConnected)?.open()
     }
 
+    /// Puts a stream into a class. What is settled of the class holds for all of its streams to this peer, from now on.
+    pub fn set_class(&mut self, now: Instant, id: StreamId, class: &Class) {
+        self.with_session(now, id, |session| session.set_class(now, id, class));
+    }
+
     /// Bytes that can be written to a stream now.
     pub fn write_space(&self, id: StreamId) -> usize {
         self.session(id).map_or(0, |session| session.write_space(id))
@@ -410,12 +416,12 @@ impl<P: Payload> Endpoint<P> {
             if session.owes_ack(now) && !std::mem::replace(&mut peer.ack_queued, true) {
                 self.acknowledging.push_back(id);
             }
-            if session.has_paced(now) && within_cap {
-                self.scheduler.activate(id, &mut peer.place);
-            }
             if session.has_idle(now) && within_cap && !std::mem::replace(&mut peer.idle_queued, true) {
                 self.idle.push_back(id);
             }
+        }
+        if within_cap && peer.session.as_ref().is_some_and(|session| session.has_paced(now)) {
+            self.scheduler.activate(id, peer.flow(now));
         }
         // A timer that is too early costs a call; one that is too late costs a round trip.
         let wanted = peer.next_timeout(now);

@@ -5,7 +5,7 @@ use super::{Endpoint, Transmit};
 use crate::capacity::Progress;
 use crate::event::PeerId;
 use crate::payload::Payload;
-use crate::scheduler::{Flow, Flows};
+use crate::scheduler::{Express, Flow, Flows};
 use crate::seal::Sealing;
 use crate::session::{Filled, Urgency};
 use crate::wire::frame::PathFrame;
@@ -21,10 +21,7 @@ struct PeerFlows<'a, P: Payload> {
 
 impl<P: Payload> Flows<PeerId> for PeerFlows<'_, P> {
     fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
-        let peer = self.peers.get_mut(id.index())?;
-        let has_paced = peer.session.as_ref().is_some_and(|session| session.has_paced(self.now));
-        let busy = has_paced && peer.can_seal() && peer.is_within_cap(self.now);
-        Some(Flow { place: &mut peer.place, busy, weight: peer.config.weight })
+        self.peers.get_mut(id.index()).map(|peer| peer.flow(self.now))
     }
 }
 
@@ -42,6 +39,16 @@ impl<P: Payload> Peer<P> {
 }
 
 impl<P: Payload> Peer<P> {
+    /// The peer as the scheduler sees it.
+    pub(super) fn flow(&mut self, now: Instant) -> Flow<'_> {
+        let session = self.session.as_ref();
+        let has_paced = session.is_some_and(|session| session.has_paced(now));
+        let busy = has_paced && self.can_seal() && self.is_within_cap(now);
+        let has_express = session.is_some_and(|session| session.has_express());
+        let express = if has_express { Express::Within } else { Express::No };
+        Flow { place: &mut self.place, busy, weight: self.config.weight, express }
+    }
+
     /// Whether the peer's own cap, if it has one, lets data go now.
     pub(super) fn is_within_cap(&self, now: Instant) -> bool {
         self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
@@ -133,7 +140,7 @@ impl<P: Payload> Endpoint<P> {
                 return Some(transmit);
             }
             // Only what credits do not allow yet is left: it comes back with the next credit.
-            self.peers[id.index()].place.charge(self.config.quantum());
+            self.scheduler.charge(self.peers[id.index()].flow(now), self.config.quantum());
         }
         self.transmit_idle(now, buffer)
     }
@@ -218,7 +225,7 @@ impl<P: Payload> Endpoint<P> {
         self.pacer.on_sent(now, ip_bytes);
         if let Some(id) = id {
             let peer = &mut self.peers[id.index()];
-            peer.place.charge(ip_bytes);
+            self.scheduler.charge(peer.flow(now), ip_bytes);
             if let Some(cap) = &mut peer.cap {
                 cap.on_sent(now, ip_bytes);
             }

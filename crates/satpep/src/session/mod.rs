@@ -10,9 +10,11 @@
 //! | `input.rs` | frames that arrived |
 //! | `output.rs` | filling a datagram |
 //! | `repairs.rs` | when recovery symbols are made and sent |
+//! | `classes.rs` | which stream of which class sends next |
 //! | `streams.rs` | what the driver does with streams |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
+mod classes;
 mod credit;
 mod input;
 mod output;
@@ -31,7 +33,6 @@ use crate::payload::Payload;
 use crate::received::Received;
 use crate::repair::Restorer;
 use crate::rtt::RttEstimator;
-use crate::scheduler::{Flow, Flows, Scheduler};
 use crate::stats::PeerStats;
 use crate::stream::Stream;
 use crate::wire::frame::PathFrame;
@@ -77,7 +78,7 @@ pub(crate) struct Session<P: Payload> {
     peer_open: u32,
     max_streams: u32,
     pool: P::Pool,
-    scheduler: Scheduler<StreamKey>,
+    classes: classes::Classes,
     /// Streams with credits or resets to send.
     control: VecDeque<StreamKey>,
     credit: credit::Credit,
@@ -117,20 +118,6 @@ pub(crate) struct Session<P: Payload> {
     stats: PeerStats,
 }
 
-/// The streams of a session as the scheduler sees them.
-struct StreamFlows<'a, P> {
-    streams: &'a mut Slab<Stream<P>>,
-    session_credit: u64,
-}
-
-impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
-    fn flow(&mut self, key: StreamKey) -> Option<Flow<'_>> {
-        let stream = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)?;
-        let busy = stream.has_data(self.session_credit);
-        Some(Flow { place: &mut stream.place, busy, weight: 1 })
-    }
-}
-
 impl<P: Payload> Session<P> {
     /// Between probes in an outage.
     const OFTENEST_PROBE: Duration = Duration::from_millis(100);
@@ -166,7 +153,7 @@ impl<P: Payload> Session<P> {
             peer_open: 0,
             max_streams: config.max_streams,
             pool: P::Pool::default(),
-            scheduler: Scheduler::new(config.quantum()),
+            classes: classes::Classes::new(config.quantum()),
             control: VecDeque::new(),
             credit: credit::Credit::new(config, hello),
             waiting_writers: VecDeque::new(),
@@ -209,7 +196,7 @@ impl<P: Payload> Session<P> {
 
     /// Streams that share the link now.
     pub(crate) fn busy_streams(&self) -> u32 {
-        self.scheduler.len() as u32
+        self.classes.busy_streams()
     }
 
     /// News of arrivals.
@@ -287,11 +274,12 @@ impl<P: Payload> Session<P> {
             .into_iter()
             .flatten()
             .chain(queued_when_due)
-            .fold(keepalive, Instant::min)
+            .fold(keepalive.min(self.classes.next_timeout(now)), Instant::min)
     }
 
     /// Does what time asks for.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.classes.on_timeout(now);
         let mut settled = std::mem::take(&mut self.settled);
         self.ledger.on_timeout(now, &mut settled);
         self.settle(now, &mut settled);

@@ -1,6 +1,6 @@
 //! Filling a datagram: what goes first, and what waits for the link's pace.
 
-use super::{Session, StreamFlows};
+use super::Session;
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
@@ -46,7 +46,12 @@ impl<P: Payload> Session<P> {
 
     /// Whether something waits for the link's pace.
     pub(crate) fn has_paced(&self, now: Instant) -> bool {
-        !self.scheduler.is_empty() || self.has_probe(now)
+        !self.classes.is_empty() || self.has_probe(now)
+    }
+
+    /// Whether a stream waits that may pass others.
+    pub(crate) fn has_express(&self) -> bool {
+        self.classes.has_express()
     }
 
     /// Whether it is time to probe the path's MTU.
@@ -193,14 +198,13 @@ impl<P: Payload> Session<P> {
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
             let session_credit = self.credit.available();
-            let mut flows = StreamFlows { streams: &mut self.streams, session_credit };
-            let Some(key) = self.scheduler.next(&mut flows) else { break };
+            let Some(key) = self.classes.next(now, &mut self.streams, session_credit) else { break };
             let stream = &mut self.streams[key.slot as usize];
             let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
             stream.send.copy(piece.offset, writer.stream::<P>(key.number, piece.offset, piece.length, piece.fin));
-            stream.place.charge(piece.length + Self::LEAST_FRAME);
             self.credit.on_sent(piece.fresh as u64);
+            self.classes.charge(now, stream, self.credit.available(), piece.length + Self::LEAST_FRAME);
             self.stats.sent_bytes += piece.fresh as u64;
             self.stats.retransmitted_bytes += (piece.length - piece.fresh) as u64;
             let length = piece.length as u16;

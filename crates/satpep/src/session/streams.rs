@@ -2,12 +2,15 @@
 
 use super::Session;
 use crate::ResetReason;
+use crate::class::Class;
 use crate::event::{Event, OpenError, StreamId};
 use crate::ledger::StreamKey;
 use crate::payload::{Elided, Payload, Stored};
+use crate::scheduler::Place;
 use crate::stats::StreamStats;
 use crate::stream::Sent;
 use std::io::IoSlice;
+use units::Instant;
 
 impl<P: Payload> Session<P> {
     pub(crate) fn open(&mut self) -> Result<StreamId, OpenError> {
@@ -19,6 +22,18 @@ impl<P: Payload> Session<P> {
         self.own_open += 1;
         let key = self.insert(number);
         Ok(self.id(key))
+    }
+
+    /// The stream is of `class` from now on.
+    pub(crate) fn set_class(&mut self, now: Instant, id: StreamId, class: &Class) {
+        let Some(key) = self.key(id).filter(|key| self.stream(*key).is_some()) else { return };
+        let at = self.classes.define(now, class);
+        let stream = &mut self.streams[key.slot as usize];
+        if stream.class != at {
+            // The queue of the old class does not find it any more.
+            (stream.class, stream.place) = (at, Place::default());
+            self.activate(key);
+        }
     }
 
     pub(crate) fn write_space(&self, id: StreamId) -> usize {
@@ -151,7 +166,7 @@ impl<P: Payload> Session<P> {
         if let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
             && stream.has_data(available)
         {
-            self.scheduler.activate(key, &mut stream.place);
+            self.classes.activate(key, stream, available);
             if stream.send.unsent() > 0 {
                 self.repairs.postpone();
             }

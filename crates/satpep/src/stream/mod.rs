@@ -23,6 +23,8 @@ pub(crate) struct Stream<P> {
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
     pub(crate) place: crate::scheduler::Place,
+    /// Its class, by place among those of the session.
+    pub(crate) class: u8,
 }
 
 /// Giving up both directions at once.
@@ -53,6 +55,7 @@ impl<P: Payload> Stream<P> {
             credit_due: false,
             active_round: 0,
             place: crate::scheduler::Place::default(),
+            class: 0,
         }
     }
 

@@ -1,0 +1,55 @@
+//! Classes of streams: who shares a session with whom, and how.
+
+use units::Rate;
+
+/// A class of streams. The busy classes of a session share it by weight, the streams of a class share that equally.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Class {
+    /// Tells classes apart; streams are of class 0 unless told otherwise. The latest settings of a class hold for all of
+    /// its streams.
+    pub id: u8,
+    /// Who goes first while it takes less than its share.
+    pub priority: Priority,
+    /// Its share relative to other classes, from 1 to [`Class::MAX_WEIGHT`]; what lies beyond counts as the nearest.
+    pub weight: u32,
+    /// The most that is sent of it to one peer, in stream bytes and their frames' heads.
+    pub cap: Option<Rate>,
+}
+
+/// Which streams of a class pass others without waiting. What they send is charged to the class all the same: none gets
+/// more than its share by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// None: they take turns.
+    Bulk,
+    /// New ones, and those that send less than their share of the class.
+    #[default]
+    Normal,
+    /// As `Normal`, and before those; and all of them while the class takes less than its share.
+    Interactive,
+}
+
+impl Class {
+    /// The largest weight. A class sends as many packets in its turn.
+    pub const MAX_WEIGHT: u32 = 100;
+    /// The class of streams of which nothing is said.
+    pub const DEFAULT: Self = Self { id: 0, priority: Priority::Normal, weight: 1, cap: None };
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Priority {
+    /// All of them with the names that configurations use.
+    pub const NAMES: [(&'static str, Priority); 3] =
+        [("interactive", Priority::Interactive), ("normal", Priority::Normal), ("bulk", Priority::Bulk)];
+}
+
+impl std::fmt::Display for Priority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(Self::NAMES.iter().find(|(_, priority)| priority == self).map_or("normal", |(name, _)| name))
+    }
+}

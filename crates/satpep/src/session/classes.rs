@@ -1,0 +1,186 @@
+//! Which stream of which class sends next.
+
+use crate::class::{Class, Priority};
+use crate::ledger::StreamKey;
+use crate::pacer::Pacer;
+use crate::payload::Payload;
+use crate::scheduler::{Express, Flow, Flows, Place, Scheduler};
+use crate::stream::Stream;
+use slab::Slab;
+use units::Instant;
+
+/// The classes of a session, each with the queue of its streams.
+pub(super) struct Classes {
+    classes: Vec<Queue>,
+    /// By place in `classes`.
+    scheduler: Scheduler<u8>,
+    quantum: usize,
+}
+
+/// A class and the streams of it that have something to send.
+struct Queue {
+    class: Class,
+    cap: Option<Pacer>,
+    place: Place,
+    streams: Scheduler<StreamKey>,
+}
+
+/// The streams of a session as a class sees them: those of others are not there.
+struct StreamFlows<'a, P> {
+    class: u8,
+    streams: &'a mut Slab<Stream<P>>,
+    session_credit: u64,
+}
+
+impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
+    fn flow(&mut self, key: StreamKey) -> Option<Flow<'_>> {
+        let stream = self.streams.get_mut(key.slot as usize)?;
+        if stream.number != key.number || stream.class != self.class {
+            return None;
+        }
+        Some(stream_flow(stream, self.session_credit))
+    }
+}
+
+fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: u64) -> Flow<'_> {
+    let busy = stream.has_data(session_credit);
+    Flow { place: &mut stream.place, busy, weight: 1, express: Express::Turn }
+}
+
+/// The classes as the scheduler sees them.
+struct ClassFlows<'a> {
+    classes: &'a mut [Queue],
+    now: Instant,
+}
+
+impl Flows<u8> for ClassFlows<'_> {
+    fn flow(&mut self, at: u8) -> Option<Flow<'_>> {
+        self.classes.get_mut(usize::from(at)).map(|queue| queue.flow(self.now))
+    }
+}
+
+impl Queue {
+    fn new(class: Class, quantum: usize) -> Self {
+        Self {
+            class,
+            cap: class.cap.map(Pacer::new),
+            place: Place::default(),
+            streams: Scheduler::of_newcomers(quantum),
+        }
+    }
+
+    fn is_within_cap(&self, now: Instant) -> bool {
+        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
+    }
+
+    fn flow(&mut self, now: Instant) -> Flow<'_> {
+        let busy = !self.streams.is_empty() && self.is_within_cap(now);
+        let express = match (self.class.priority, self.streams.has_express()) {
+            (Priority::Interactive, true) => Express::WithinAhead,
+            (Priority::Interactive, false) => Express::TurnAhead,
+            (Priority::Normal, true) => Express::Within,
+            (Priority::Normal, false) | (Priority::Bulk, _) => Express::No,
+        };
+        Flow { place: &mut self.place, busy, weight: self.class.weight.clamp(1, Class::MAX_WEIGHT), express }
+    }
+}
+
+impl Classes {
+    /// Only the default class, with turns of `quantum` bytes.
+    pub(super) fn new(quantum: usize) -> Self {
+        Self { classes: vec![Queue::new(Class::DEFAULT, quantum)], scheduler: Scheduler::new(quantum), quantum }
+    }
+
+    /// The place of the class, with these settings from now on.
+    pub(super) fn define(&mut self, now: Instant, class: &Class) -> u8 {
+        let known = self.classes.iter().position(|queue| queue.class.id == class.id);
+        let at = known.unwrap_or_else(|| {
+            self.classes.push(Queue::new(*class, self.quantum));
+            self.classes.len() - 1
+        });
+        let queue = &mut self.classes[at];
+        match (&mut queue.cap, class.cap) {
+            (Some(cap), Some(rate)) => cap.set_rate(now, rate),
+            (cap, rate) => *cap = rate.map(Pacer::new),
+        }
+        queue.class = *class;
+        if !queue.streams.is_empty() {
+            // Its cap may hold it back no longer.
+            self.scheduler.activate(at as u8, queue.flow(now));
+        }
+        // Identities have eight bits, and no two places the same.
+        at as u8
+    }
+
+    /// Notes that a stream has something to send.
+    pub(super) fn activate<P: Payload>(&mut self, key: StreamKey, stream: &mut Stream<P>, session_credit: u64) {
+        let at = stream.class;
+        let queue = &mut self.classes[usize::from(at)];
+        queue.streams.activate(key, stream_flow(stream, session_credit));
+        // Whether its cap lets it go now is seen when it is its turn.
+        self.scheduler.activate(at, queue.flow(Instant::FAR_FUTURE));
+    }
+
+    /// Whether no stream waits, but for those of classes that their caps hold back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.scheduler.is_empty()
+    }
+
+    /// How many streams have had something to send lately.
+    pub(super) fn busy_streams(&self) -> u32 {
+        self.classes.iter().map(|queue| queue.streams.len() as u32).sum()
+    }
+
+    /// Whether a stream waits that may go first.
+    pub(super) fn has_express(&self) -> bool {
+        self.scheduler.has_express()
+    }
+
+    /// The stream whose turn it is.
+    pub(super) fn next<P: Payload>(
+        &mut self,
+        now: Instant,
+        streams: &mut Slab<Stream<P>>,
+        session_credit: u64,
+    ) -> Option<StreamKey> {
+        loop {
+            let at = self.scheduler.next(&mut ClassFlows { classes: &mut self.classes, now })?;
+            let flows = &mut StreamFlows { class: at, streams, session_credit };
+            // A class whose streams all turn out to be idle is not busy when it is asked again.
+            if let Some(key) = self.classes[usize::from(at)].streams.next(flows) {
+                return Some(key);
+            }
+        }
+    }
+
+    /// Notes that `stream`, whose turn it was, has sent `bytes`.
+    pub(super) fn charge<P: Payload>(
+        &mut self,
+        now: Instant,
+        stream: &mut Stream<P>,
+        session_credit: u64,
+        bytes: usize,
+    ) {
+        let queue = &mut self.classes[usize::from(stream.class)];
+        queue.streams.charge(stream_flow(stream, session_credit), bytes);
+        self.scheduler.charge(queue.flow(now), bytes);
+        if let Some(cap) = &mut queue.cap {
+            cap.on_sent(now, bytes);
+        }
+    }
+
+    /// When a class that its cap holds back may send again.
+    pub(super) fn next_timeout(&self, now: Instant) -> Instant {
+        let held = self.classes.iter().filter(|queue| !queue.streams.is_empty() && !queue.is_within_cap(now));
+        held.filter_map(|queue| queue.cap.as_ref().map(Pacer::next)).fold(Instant::FAR_FUTURE, Instant::min)
+    }
+
+    /// Brings back the classes that their caps have held back.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        for (at, queue) in self.classes.iter_mut().enumerate() {
+            if queue.cap.is_some() && !queue.streams.is_empty() && queue.is_within_cap(now) {
+                self.scheduler.activate(at as u8, queue.flow(now));
+            }
+        }
+    }
+}
