@@ -1,5 +1,6 @@
 //! The configuration file: read strictly and as a whole, every fault reported with its line (docs/gateway-config.md).
 
+mod class;
 mod document;
 
 use crate::rules::{Hold, Rules};
@@ -10,6 +11,8 @@ use satpep::{Cipher, Mode, PrivateKey, PublicKey, Share};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
+
+pub use class::Class;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub struct Settings {
     pub peers: Vec<Peer>,
     /// Which peer (by its place in `peers`) each destination lies behind.
     pub routes: Routes<usize>,
+    /// Classes of connections; each belongs to the first that it fits.
+    pub classes: Vec<Class>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// The control socket.
@@ -149,7 +154,7 @@ fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
     move |duration| (Duration::from_secs(least)..=Duration::from_secs(most)).contains(duration)
 }
 
-const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "metrics", "control"];
+const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
@@ -180,6 +185,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     intercept.end(document);
 
     let (peers, lines) = read_peers(document);
+    let classes = class::read(document);
 
     let mut metrics = document.section("metrics");
     let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
@@ -222,6 +228,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         rules,
         peers,
         routes,
+        classes,
         metrics: metrics_listen,
         control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
         name,
@@ -370,14 +377,14 @@ mod tests {
         (key.to_base64(), key.public_key().to_string())
     }
 
-    fn minimal() -> String {
+    pub(super) fn minimal() -> String {
         let (private, public) = keys();
         format!(
             "[gateway]\nprivate_key = \"{private}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{public}\"\n"
         )
     }
 
-    fn faults(text: &str) -> Vec<String> {
+    pub(super) fn faults(text: &str) -> Vec<String> {
         match parse(text, "gateway.toml") {
             Err(ConfigError::Faults(faults)) => faults,
             other => panic!("{other:?}"),
@@ -406,6 +413,7 @@ mod tests {
         let settings = parse(&example, "example").unwrap();
         assert_eq!(settings.rules.table, "bentpipe_terminal_1");
         assert_eq!(settings.peers[0].cap, Some(Rate::from_bps(2_000_000)));
+        assert_eq!(settings.classes.iter().map(|class| &*class.name).collect::<Vec<_>>(), ["interactive", "backup"]);
     }
 
     #[test]

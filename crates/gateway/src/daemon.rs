@@ -340,7 +340,7 @@ impl Gateway {
         for listener in &self.listeners {
             for _ in 0..ACCEPTS {
                 match transparent::accept(listener) {
-                    Ok(Some((socket, client, called))) => self.relays.accept(now, socket, client, called),
+                    Ok(Some(accepted)) => self.relays.accept(now, accepted),
                     Ok(None) => break,
                     Err(error) if is_out_of_descriptors(&error) => {
                         tracing::error!(%error, "clients wait for a free descriptor");

@@ -2,6 +2,7 @@
 
 use kernel::Error;
 use kernel::nfqueue::{Held, Queue, Verdict};
+use relay::dscp::Dscp;
 use relay::preamble::Open;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -59,18 +60,19 @@ impl AsRawFd for HeldSyns {
     }
 }
 
-/// Source and destination of a TCP packet; `None` if it is another one, or too short.
+/// Source, destination and marking of a TCP packet; `None` if it is another one, or too short.
 fn parse(packet: &[u8]) -> Option<Open> {
     const TCP: u8 = 6;
-    let (source, destination, tcp): (IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
+    let (source, destination, traffic_class, tcp): (IpAddr, IpAddr, u8, &[u8]) = match packet.first()? >> 4 {
         4 if *packet.get(9)? == TCP => {
             let octets = |at: usize| <[u8; 4]>::try_from(packet.get(at..at + 4)?).ok();
             let header = usize::from(packet[0] & 0xf) * 4;
-            (Ipv4Addr::from(octets(12)?).into(), Ipv4Addr::from(octets(16)?).into(), packet.get(header..)?)
+            (Ipv4Addr::from(octets(12)?).into(), Ipv4Addr::from(octets(16)?).into(), packet[1], packet.get(header..)?)
         }
         6 if *packet.get(6)? == TCP => {
             let octets = |at: usize| <[u8; 16]>::try_from(packet.get(at..at + 16)?).ok();
-            (Ipv6Addr::from(octets(8)?).into(), Ipv6Addr::from(octets(24)?).into(), packet.get(40..)?)
+            let traffic_class = packet[0] << 4 | packet[1] >> 4;
+            (Ipv6Addr::from(octets(8)?).into(), Ipv6Addr::from(octets(24)?).into(), traffic_class, packet.get(40..)?)
         }
         _ => return None,
     };
@@ -78,6 +80,7 @@ fn parse(packet: &[u8]) -> Option<Open> {
     Some(Open {
         source: SocketAddr::new(source, u16::from_be_bytes([a, b])),
         destination: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
+        dscp: Dscp::of_traffic_class(traffic_class),
     })
 }
 
@@ -86,15 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_ports_are_read_from_both_families() {
-        let mut v4 = vec![0x46, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0, 2, 9, 1, 1, 1, 1];
+    fn addresses_ports_and_markings_are_read_from_both_families() {
+        let mut v4 = vec![0x46, 0xb8, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0, 2, 9, 1, 1, 1, 1];
         v4.extend([0x30, 0x39, 0, 80]);
         let open = parse(&v4).unwrap();
         assert_eq!(
             (open.source.to_string(), open.destination.to_string()),
             ("10.0.0.1:12345".into(), "192.0.2.9:80".into())
         );
-        let mut v6 = vec![0x60, 0, 0, 0, 0, 20, 6, 64];
+        assert_eq!(open.dscp.value(), 46);
+        let mut v6 = vec![0x62, 0x80, 0, 0, 0, 20, 6, 64];
         v6.extend("2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
         v6.extend("2001:db8::2".parse::<Ipv6Addr>().unwrap().octets());
         v6.extend([0, 5, 0, 7]);
@@ -103,6 +107,7 @@ mod tests {
             (open.source.to_string(), open.destination.to_string()),
             ("[2001:db8::1]:5".into(), "[2001:db8::2]:7".into())
         );
+        assert_eq!(open.dscp.value(), 10);
         for packet in [v4, v6] {
             assert!((0..packet.len()).all(|cut| parse(&packet[..cut]).is_none()));
         }

@@ -6,13 +6,14 @@
 
 mod pump;
 
-use crate::config::{Peer, Settings};
+use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
 use kernel::nfqueue::Held;
-use kernel::transparent;
+use kernel::transparent::{self, Accepted};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use relay::connection::{Action, Event, State};
+use relay::dscp::Dscp;
 use relay::policy::Policy;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use relay::routes::Routes;
@@ -31,6 +32,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client has to complete the handshake after its held SYN has been let go.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The addresses of a connection's client and server: unlike its marking, the same in every packet.
+type Ends = (SocketAddr, SocketAddr);
+
 /// All relayed connections, and the transport that carries them.
 pub(crate) struct Relays {
     pub(crate) endpoint: Endpoint,
@@ -45,13 +49,14 @@ pub(crate) struct Relays {
     peers: Vec<PeerEntry>,
     by_peer: HashMap<PeerId, usize>,
     routes: Routes<usize>,
+    classes: Vec<Class>,
     mark: u32,
     connect_timeout: Duration,
     tcp_timeout: Duration,
     next_sweep: Instant,
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
-    unaccepted: HashMap<Open, usize>,
+    unaccepted: HashMap<Ends, usize>,
     pub(crate) counters: Counters,
 }
 
@@ -142,6 +147,7 @@ impl Relays {
             peers: peers.into_iter().map(entry).collect(),
             by_peer,
             routes: settings.routes.clone(),
+            classes: settings.classes.clone(),
             mark: settings.rules.made(),
             connect_timeout: settings.connect_timeout,
             tcp_timeout: settings.tcp_timeout,
@@ -196,6 +202,7 @@ impl Relays {
         let length = open.encode(&mut preamble).ok()?;
         let peer = self.routes.peer_of(open.destination.ip()).filter(|at| self.is_up(*at))?;
         let stream = self.endpoint.open(now, self.peers[peer].id).ok()?;
+        self.classify(now, stream, open);
         // An empty stream has room for a preamble.
         if self.endpoint.write(now, stream, &preamble[..length]) < length {
             self.endpoint.reset(now, stream, ResetReason::StreamLimit);
@@ -204,9 +211,22 @@ impl Relays {
         Some((stream, peer))
     }
 
+    /// Puts a stream into the class of the connection that it carries.
+    fn classify(&mut self, now: Instant, stream: StreamId, open: &Open) {
+        if let Some(class) = class_of(&self.classes, open) {
+            self.endpoint.set_class(now, stream, &class.settings);
+        }
+    }
+
+    /// The name of the class of a connection.
+    pub(crate) fn class_name(&self, open: &Open) -> &str {
+        class_of(&self.classes, open).map_or(DEFAULT_CLASS, |class| &class.name)
+    }
+
     /// A client has connected: its data go to the far side at once.
-    pub(crate) fn accept(&mut self, now: Instant, socket: Socket, client: SocketAddr, called: SocketAddr) {
-        let open = Open { source: client, destination: called };
+    pub(crate) fn accept(&mut self, now: Instant, accepted: Accepted) {
+        let Accepted { socket, client, called, traffic_class } = accepted;
+        let open = Open { dscp: Dscp::of_traffic_class(traffic_class), ..Open::new(client, called) };
         if self.held_syns.is_some() {
             return self.accept_released(now, socket, &open);
         }
@@ -228,7 +248,7 @@ impl Relays {
     /// A client wants to connect; its SYN is held until the server has answered.
     pub(crate) fn hold(&mut self, now: Instant, held: Held, open: Open) {
         let Some(syns) = self.held_syns.as_mut() else { return };
-        if let Some(&key) = self.unaccepted.get(&open) {
+        if let Some(&key) = self.unaccepted.get(&ends(&open)) {
             return match self.connections[key].state {
                 // The first was lost on its way to the listener, or the listener's answer was.
                 State::Released => syns.release(&held),
@@ -246,16 +266,16 @@ impl Relays {
         connection.open = Some(open);
         connection.syn = Some(held);
         let key = self.insert(connection);
-        self.unaccepted.insert(open, key);
+        self.unaccepted.insert(ends(&open), key);
         // The far side gives up first, and says why.
         self.set_deadline(key, Some(now + self.connect_timeout + OPEN_TIMEOUT));
     }
 
     /// A client has connected after its SYN was let go.
     fn accept_released(&mut self, now: Instant, socket: Socket, open: &Open) {
-        match self.unaccepted.get(open) {
+        match self.unaccepted.get(&ends(open)) {
             Some(&key) if self.connections[key].state == State::Released => {
-                self.unaccepted.remove(open);
+                self.unaccepted.remove(&ends(open));
                 self.set_deadline(key, None);
                 self.counters.accepted += 1;
                 self.connections[key].readable = true;
@@ -507,8 +527,8 @@ impl Relays {
         }
         if let Some(open) = connection.open {
             // The same addresses may ask for another connection by now.
-            if self.unaccepted.get(&open) == Some(&key) {
-                self.unaccepted.remove(&open);
+            if self.unaccepted.get(&ends(&open)) == Some(&key) {
+                self.unaccepted.remove(&ends(&open));
             }
             tracing::debug!(
                 client = %open.source,
@@ -536,6 +556,18 @@ impl Relays {
             self.work.push_back(key);
         }
     }
+}
+
+/// What the class of connections is called that belong to none of the operator's.
+const DEFAULT_CLASS: &str = "default";
+
+/// The first class that a connection fits.
+fn class_of<'a>(classes: &'a [Class], open: &Open) -> Option<&'a Class> {
+    classes.iter().find(|class| class.conditions.hold_for(open))
+}
+
+fn ends(open: &Open) -> Ends {
+    (open.source, open.destination)
 }
 
 fn policy(peer: &Peer, own: &[IpAddr]) -> Policy {

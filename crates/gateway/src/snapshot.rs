@@ -97,6 +97,8 @@ pub struct Stream {
     pub client: Option<SocketAddr>,
     /// The server, once known.
     pub server: Option<SocketAddr>,
+    /// Its class at this side, once its ends are known.
+    pub class: Option<String>,
     /// Where the connection stands.
     pub state: String,
     /// Seconds since it began.
@@ -178,6 +180,7 @@ impl Stream {
             side: if connection.near { "near" } else { "far" },
             client: connection.open.map(|open| open.source),
             server: connection.open.map(|open| open.destination),
+            class: connection.open.map(|open| relays.class_name(&open).to_owned()),
             state: connection.state.to_string(),
             age_s: now.since(connection.started).as_secs_f64(),
             from_tcp_bytes: connection.from_tcp,

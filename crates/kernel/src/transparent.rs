@@ -25,17 +25,32 @@ pub fn listen(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
+    let (level, option) = received_class(address.is_ipv6());
+    // Accepted sockets inherit it.
+    set_int(&socket, level, option, 1)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
-/// Accepts a connection from `listener`: the socket (non-blocking, prepared by [`prepare`]), the client's address and
-/// the address that it called. `None` when no connection waits.
+/// A connection that a client has made.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its socket: non-blocking, prepared by [`prepare`].
+    pub socket: Socket,
+    /// The client's address.
+    pub client: SocketAddr,
+    /// The address that it called.
+    pub called: SocketAddr,
+    /// The traffic class (type of service) of the client's packets when the connection was made.
+    pub traffic_class: u8,
+}
+
+/// Accepts a connection from `listener`, which [`listen`] has made. `None` when no connection waits.
 ///
 /// # Errors
 /// Those of `accept(2)`; one connection's failure does not concern the next.
-pub fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr, SocketAddr)>> {
+pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
     let (socket, client) = match listener.accept_raw() {
         Ok(accepted) => accepted,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
@@ -44,8 +59,9 @@ pub fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr, Socke
     socket.set_cloexec(true)?;
     socket.set_nonblocking(true)?;
     prepare(&socket)?;
-    let called = inet(&socket.local_addr()?)?;
-    Ok(Some((socket, inet(&client)?, called)))
+    let (client, called) = (inet(&client)?, inet(&socket.local_addr()?)?);
+    let traffic_class = traffic_class(&socket, called.is_ipv6())?;
+    Ok(Some(Accepted { socket, client, called, traffic_class }))
 }
 
 /// Begins a connection to `destination`; the socket becomes writable when it is made or has failed ([`Socket::take_error`]
@@ -138,6 +154,38 @@ pub fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(
         socket.set_send_buffer_size(send)?;
     }
     Ok(())
+}
+
+/// The option that has the kernel tell the traffic class of what arrives.
+fn received_class(is_ipv6: bool) -> (libc::c_int, libc::c_int) {
+    if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) } else { (libc::IPPROTO_IP, libc::IP_RECVTOS) }
+}
+
+/// The traffic class of the packet that completed a connection's handshake, which the kernel keeps with the socket.
+fn traffic_class(socket: &Socket, is_ipv6: bool) -> io::Result<u8> {
+    #[repr(C)]
+    struct Message {
+        header: libc::cmsghdr,
+        value: libc::c_int,
+    }
+    let (level, option, kind) = if is_ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS, libc::IPV6_TCLASS)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_PKTOPTIONS, libc::IP_TOS)
+    };
+    // SAFETY: a control message is plain old data for which all zeros are valid.
+    let mut message: Message = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<Message>() as libc::socklen_t;
+    // SAFETY: `message` and `length` are valid, and the kernel writes no more than `length` says.
+    let result =
+        unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw mut message).cast(), &mut length) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let Message { header, value } = message;
+    // None is sent where nothing is known.
+    let is_it = header.cmsg_level == level && header.cmsg_type == kind;
+    Ok(if is_it { value as u8 } else { 0 })
 }
 
 fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {

@@ -3,13 +3,17 @@
 //! | module | decides |
 //! | --- | --- |
 //! | [`preamble`] | how a stream says which connection it carries, and how the far side answers |
+//! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
+//! | [`dscp`] | what a marking is called |
 //! | [`policy`] | which addresses a peer may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
 
+pub mod classes;
 pub mod connection;
+pub mod dscp;
 pub mod policy;
 pub mod preamble;
 pub mod routes;

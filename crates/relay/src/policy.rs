@@ -102,7 +102,7 @@ mod tests {
         let ip: IpAddr = destination.parse().unwrap();
         let source = if ip.is_ipv4() { "10.0.0.1:5" } else { "[2001:db8::1]:5" };
         Policy::new(&nets(&["10.0.0.0/8", "2001:db8::/48"]), &nets(destinations), &own)
-            .check(&Open { source: source.parse().unwrap(), destination: (ip, 80).into() })
+            .check(&Open::new(source.parse().unwrap(), (ip, 80).into()))
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             Err(Denial::Destination("198.51.101.7".parse().unwrap()))
         );
         let policy = Policy::new(&nets(&["10.0.0.0/8"]), &nets(&["0.0.0.0/0"]), &[]);
-        let foreign = Open { source: "11.0.0.1:1".parse().unwrap(), destination: "192.0.2.1:1".parse().unwrap() };
+        let foreign = Open::new("11.0.0.1:1".parse().unwrap(), "192.0.2.1:1".parse().unwrap());
         assert_eq!(policy.check(&foreign), Err(Denial::Source("11.0.0.1".parse().unwrap())));
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let own = ["10.0.0.254".parse().unwrap()];
         let policy = Policy::new(&nets(&["0.0.0.0/0"]), &nets(&["0.0.0.0/0"]), &own);
         for source in ["127.0.0.1:1", "10.0.0.254:1", "224.0.0.1:1"] {
-            let open = Open { source: source.parse().unwrap(), destination: "1.1.1.1:1".parse().unwrap() };
+            let open = Open::new(source.parse().unwrap(), "1.1.1.1:1".parse().unwrap());
             assert!(policy.check(&open).is_err(), "{source}");
         }
     }

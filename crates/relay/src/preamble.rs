@@ -3,7 +3,7 @@
 //! | bytes | field |
 //! | --- | --- |
 //! | 1 | version, 1 |
-//! | 1 | flags, 0 (others are reserved and refused) |
+//! | 1 | how the client's packets are marked, 0 to 63 (others are reserved and refused) |
 //! | 1 | family, 4 or 6 |
 //! | 4 or 16 | address of the client |
 //! | 2 | port of the client, big-endian |
@@ -14,6 +14,7 @@
 //! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
 //! an empty, clean end.
 
+use crate::dscp::Dscp;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version written and understood.
@@ -30,6 +31,8 @@ pub struct Open {
     pub source: SocketAddr,
     /// The server's address and port, as the client called them; of the same family as `source`.
     pub destination: SocketAddr,
+    /// How the client's packets are marked.
+    pub dscp: Dscp,
 }
 
 /// Why bytes are not a preamble.
@@ -39,9 +42,9 @@ pub enum PreambleError {
     /// The first byte names a version that is not ours.
     #[error("version {0} is unknown")]
     Version(u8),
-    /// Reserved flags are set.
-    #[error("flags {0:#04x} are reserved")]
-    Flags(u8),
+    /// The marking is none.
+    #[error("marking {0} is above 63")]
+    Marking(u8),
     /// The family is neither IPv4 nor IPv6.
     #[error("family {0} is neither 4 nor 6")]
     Family(u8),
@@ -54,6 +57,11 @@ pub enum PreambleError {
 }
 
 impl Open {
+    /// A connection whose packets carry no marking.
+    pub fn new(source: SocketAddr, destination: SocketAddr) -> Self {
+        Self { source, destination, dscp: Dscp::default() }
+    }
+
     /// Writes the preamble into `buffer`; returns its length.
     ///
     /// # Errors
@@ -63,7 +71,7 @@ impl Open {
             return Err(PreambleError::Port);
         }
         buffer[0] = VERSION;
-        buffer[1] = 0;
+        buffer[1] = self.dscp.value();
         match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 buffer[2] = 4;
@@ -121,7 +129,7 @@ impl Parser {
     fn check_last(&self) -> Result<(), PreambleError> {
         match *self.bytes {
             [version] if version != VERSION => Err(PreambleError::Version(version)),
-            [_, flags] if flags != 0 => Err(PreambleError::Flags(flags)),
+            [_, marking] if Dscp::new(marking).is_none() => Err(PreambleError::Marking(marking)),
             [_, _, family] if family != 4 && family != 6 => Err(PreambleError::Family(family)),
             _ => Ok(()),
         }
@@ -130,7 +138,8 @@ impl Parser {
     fn decode(&self) -> Result<Open, PreambleError> {
         let half = (self.length() - 3) / 2;
         let (source, destination) = self.bytes[3..].split_at(half);
-        let open = Open { source: endpoint(source), destination: endpoint(destination) };
+        let dscp = Dscp::new(self.bytes[1]).ok_or(PreambleError::Marking(self.bytes[1]))?;
+        let open = Open { source: endpoint(source), destination: endpoint(destination), dscp };
         if open.source.port() == 0 || open.destination.port() == 0 {
             return Err(PreambleError::Port);
         }
@@ -154,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn open(source: &str, destination: &str) -> Open {
-        Open { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+        Open::new(source.parse().unwrap(), destination.parse().unwrap())
     }
 
     fn encoded(open: &Open) -> Vec<u8> {
@@ -167,13 +176,15 @@ mod tests {
     fn the_bytes_are_those_of_the_table() {
         let bytes = encoded(&open("10.0.0.1:256", "192.0.2.9:80"));
         assert_eq!(bytes, [1, 0, 4, 10, 0, 0, 1, 1, 0, 192, 0, 2, 9, 0, 80]);
+        let voice = Open { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
+        assert_eq!(encoded(&voice)[..3], [1, 46, 4]);
         assert_eq!(encoded(&open("[2001:db8::1]:5", "[2001:db8::2]:443")).len(), MAX_LENGTH);
     }
 
     #[test]
     fn what_is_not_a_preamble_is_refused_at_the_first_wrong_byte() {
         assert_eq!(Parser::new().push(&[2]), Err(PreambleError::Version(2)));
-        assert_eq!(Parser::new().push(&[1, 1]), Err(PreambleError::Flags(1)));
+        assert_eq!(Parser::new().push(&[1, 64]), Err(PreambleError::Marking(64)));
         assert_eq!(Parser::new().push(&[1, 0, 5]), Err(PreambleError::Family(5)));
         assert_eq!(
             Parser::new().push(&[1, 0, 4, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]),
@@ -187,9 +198,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips_in_any_pieces(v6: bool, a: u128, b: u128, p in 1u16.., q in 1u16.., cut in 0usize..40, tail: Vec<u8>) {
+        fn round_trips_in_any_pieces(v6: bool, a: u128, b: u128, p in 1u16.., q in 1u16.., dscp in 0u8..64, cut in 0usize..40, tail: Vec<u8>) {
             let ip = |n: u128| if v6 { IpAddr::V6(n.into()) } else { IpAddr::V4((n as u32).into()) };
-            let open = Open { source: SocketAddr::new(ip(a), p), destination: SocketAddr::new(ip(b), q) };
+            let (source, destination) = (SocketAddr::new(ip(a), p), SocketAddr::new(ip(b), q));
+            let open = Open { source, destination, dscp: Dscp::new(dscp).unwrap() };
             let mut bytes = encoded(&open);
             let length = bytes.len();
             bytes.extend(tail);

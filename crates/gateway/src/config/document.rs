@@ -189,22 +189,35 @@ impl<'a> Section<'a> {
         allowed: &str,
         valid: impl Fn(&str) -> bool,
     ) -> Option<Vec<String>> {
-        self.items(key, allowed, |text| valid(text).then(|| text.to_owned()))
+        self.items(key, allowed, |item| item.as_str().filter(|text| valid(text)).map(str::to_owned))
     }
 
     /// A list of values written as texts.
     pub(super) fn list<T: FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<Vec<T>> {
-        self.items(key, allowed, |text| text.parse().ok())
+        self.items(key, allowed, |item| item.as_str()?.parse().ok())
     }
 
-    fn items<T>(&mut self, key: &'static str, allowed: &str, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    /// A list of values each written as a number or as text.
+    pub(super) fn list_or_numbers<T: FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<Vec<T>> {
+        self.items(key, allowed, |item| match item.as_integer() {
+            Some(number) if number.radix() == 10 => number.as_str().parse().ok(),
+            _ => item.as_str()?.parse().ok(),
+        })
+    }
+
+    fn items<T>(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+        read: impl Fn(&DeValue<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let value = self.take(key)?;
         let DeValue::Array(items) = value.get_ref() else {
             return self.or_fault(None, key, &value, allowed);
         };
         let mut list = Vec::new();
         for item in items.iter() {
-            let parsed = item.get_ref().as_str().and_then(&read);
+            let parsed = read(item.get_ref());
             list.extend(self.or_fault(parsed, key, item, allowed));
         }
         Some(list)

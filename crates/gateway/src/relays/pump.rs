@@ -99,7 +99,10 @@ impl Relays {
         self.connections[key].open = Some(open);
         let peer = &self.peers[self.connections[key].peer];
         match peer.policy.check(&open) {
-            Ok(()) => self.apply(now, key, Event::OpenValid),
+            Ok(()) => {
+                self.classify(now, stream, &open);
+                self.apply(now, key, Event::OpenValid);
+            }
             Err(denial) => {
                 self.counters.denied += 1;
                 tracing::warn!(peer = peer.settings.name, client = %open.source, destination = %open.destination, %denial, "denied");
