@@ -21,8 +21,8 @@ mod wire;
 pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
 pub use gateway::{
-    GatewayConfig, GatewayError, GatewayReport, HopReport, Knowledge, Protocol, SessionReport, Share, StreamReport,
-    Transport,
+    FlowClass, GatewayConfig, GatewayError, GatewayReport, HopReport, Knowledge, Protocol, SessionReport, Share,
+    StreamReport, Transport,
 };
 pub use heads::DatagramId;
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};

@@ -176,7 +176,7 @@ fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
         let transport = Transport { share: Share::Fair, knowledge: Knowledge::Learnt, ..Transport::default() };
         for control in ["cubic", "bbr1"] {
-            let [ours, others] = beside(Duration::from_millis(rtt), transport, bulk(control));
+            let [ours, others] = beside(Duration::from_millis(rtt), transport.clone(), bulk(control));
             assert!((0.4..=0.6).contains(&others) && ours >= 0.4, "{control} at {rtt} ms: {ours} {others}");
         }
     }

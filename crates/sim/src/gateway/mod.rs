@@ -24,6 +24,7 @@ use crate::packet::{Body, Parcel};
 use crate::satpep2003::Satpep2003;
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
 use crate::{FlowConfig, Network, NodeId, Traffic};
+use satpep::Class;
 pub use satpep::Share;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ pub enum Protocol {
 }
 
 /// Settings of the satellite transport, as an operator makes them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Transport {
     /// The capacity from each node to the other; `None` is that of the slowest link between them.
     pub capacity: [Option<Rate>; 2],
@@ -80,6 +81,8 @@ pub struct Transport {
     pub knowledge: Knowledge,
     /// How the link is shared with traffic that does not pass the pair.
     pub share: Share,
+    /// Classes of flows, with identities of their own from 1 on. Flows of no class are together in the default one.
+    pub classes: Vec<FlowClass>,
 }
 
 /// How a gateway knows what its link carries.
@@ -94,6 +97,15 @@ pub enum Knowledge {
     Learnt,
 }
 
+/// Flows that are of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowClass {
+    /// Their numbers among the simulation's flows.
+    pub flows: Vec<usize>,
+    /// How they share the link with others.
+    pub settings: satpep::Class,
+}
+
 impl Default for Transport {
     fn default() -> Self {
         Self {
@@ -105,6 +117,7 @@ impl Default for Transport {
             repair: true,
             knowledge: Knowledge::default(),
             share: Share::default(),
+            classes: Vec::new(),
         }
     }
 }
@@ -135,6 +148,13 @@ impl GatewayConfig {
 
     fn error(&self, problem: impl Into<String>) -> GatewayError {
         GatewayError { gateway: self.name.clone(), problem: problem.into() }
+    }
+
+    /// The class of flow number `flow`.
+    fn class_of(&self, flow: usize) -> Class {
+        let Protocol::Satpep(transport) = &self.protocol else { return Class::DEFAULT };
+        let class = transport.classes.iter().find(|class| class.flows.contains(&flow));
+        class.map_or(Class::DEFAULT, |class| class.settings)
     }
 
     /// Whether it splits a flow; if so, which of its nodes is the first on the flow's way.
@@ -196,7 +216,8 @@ impl SplitFlows {
             let found = gateways.iter().enumerate().find_map(|(at, pair)| Some((at, pair.splits(network, flow)?)));
             if let Some((at, first)) = found {
                 split.places.insert(number as u32, (at, split.pairs[at].len()));
-                split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to });
+                let class = gateways[at].class_of(number);
+                split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to, class });
             }
         }
         Ok(split)
@@ -248,6 +269,7 @@ pub(crate) struct Split {
     pub(crate) first: usize,
     pub(crate) client: NodeId,
     pub(crate) server: NodeId,
+    pub(crate) class: Class,
 }
 
 /// Timers of a pair: one for each of its two ends, and of each flow one for each leg at each end.

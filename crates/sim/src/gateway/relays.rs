@@ -14,7 +14,7 @@ use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, SERVER, Wire};
 use relay::connection::{Action, Event, State};
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
-use satpep::{Elided, Endpoint, PeerId, ResetReason, StreamId};
+use satpep::{Class, Elided, Endpoint, PeerId, ResetReason, StreamId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -61,6 +61,7 @@ struct Relay {
     stream: Option<StreamId>,
     leg: Option<Leg>,
     route: Route,
+    class: Class,
     is_queued: bool,
     /// Bytes from TCP to the stream, and back.
     from_tcp: u64,
@@ -107,7 +108,7 @@ impl Relays {
                 let to = Address { agent: split.flow, port: end };
                 let route = route(own, host, to, timer + END_TIMERS + port(at, number, leg))?;
                 let listens = (leg == 0).then(|| Leg::listen(&config.terrestrial, route));
-                relays.push(Relay::new(route, listens));
+                relays.push(Relay::new(route, split.class, listens));
             }
             let way = network.path(own, other).expect("the session's way was found");
             let first = *way.first().expect("the session's way was found");
@@ -269,8 +270,8 @@ fn connect(
 }
 
 impl Relay {
-    fn new(route: Route, leg: Option<Leg>) -> Self {
-        Self { state: None, stream: None, leg, route, is_queued: false, from_tcp: 0, to_tcp: 0, since: None }
+    fn new(route: Route, class: Class, leg: Option<Leg>) -> Self {
+        Self { state: None, stream: None, leg, route, class, is_queued: false, from_tcp: 0, to_tcp: 0, since: None }
     }
 }
 
@@ -278,7 +279,7 @@ impl Relay {
 fn open(split: u32) -> Open {
     let [_, a, b, c] = split.to_be_bytes();
     let socket = |ip, port| SocketAddr::new(IpAddr::V4(ip), port);
-    Open { source: socket(Ipv4Addr::new(10, a, b, c), 1024), destination: socket(Ipv4Addr::new(198, 18, 1, 1), 80) }
+    Open::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
 }
 
 /// The flow that a preamble names.
@@ -411,6 +412,7 @@ impl Side {
         let Some(split) = named else { return self.endpoint.reset(now, stream, ResetReason::Protocol) };
         let relay = &mut self.relays[split as usize];
         (relay.state, relay.stream) = (Some(State::Opening), Some(stream));
+        self.endpoint.set_class(now, stream, &relay.class);
         self.by_stream.insert(stream, split);
         self.apply(wire, split, Event::OpenValid);
         self.enqueue(split);
@@ -472,6 +474,7 @@ impl Side {
         let mut preamble = [0; MAX_LENGTH];
         let length = open(split).encode(&mut preamble).ok()?;
         let stream = self.endpoint.open(now, self.peer).ok()?;
+        self.endpoint.set_class(now, stream, &self.relays[split as usize].class);
         if self.endpoint.write(now, stream, &preamble[..length]) == length {
             return Some(stream);
         }

@@ -633,6 +633,9 @@ pub(super) struct Transport {
     /// room to grow until it has what one busy flow of the pair has (fair).
     #[schemars(extend("default" = "assigned"))]
     pub(super) share: Option<Share>,
+    /// Classes of flows, which share the link by weight. Flows of no class are together in one of weight 1.
+    #[schemars(length(max = 255))]
+    pub(super) class: Option<Vec<Class>>,
 }
 
 /// How a gateway knows what its link carries.
@@ -650,6 +653,35 @@ pub(super) enum Knowledge {
 pub(super) enum Share {
     Assigned,
     Fair,
+}
+
+/// Flows that share the link with others as one.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Class {
+    /// Its name, unique among classes of the pair.
+    pub(super) name: Name,
+    /// Its flows, by name; a flow is of one class. Those of a class share equally.
+    #[schemars(length(min = 1))]
+    pub(super) flows: Vec<Name>,
+    /// Which of its flows go first. In normal classes, those that are new or send less than their share; interactive
+    /// classes go before normal ones, with all of their flows while the class takes less than its share; in bulk classes
+    /// none does.
+    #[schemars(extend("default" = "normal"))]
+    pub(super) priority: Option<Priority>,
+    /// Its share against other classes that are busy.
+    #[schemars(range(min = 1, max = 100), extend("default" = 1))]
+    pub(super) weight: Option<u32>,
+    /// The most that is sent of it. By default nothing limits it.
+    pub(super) cap: Option<PositiveRate>,
+}
+
+/// Which flows of a class go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Priority {
+    Interactive,
+    Normal,
+    Bulk,
 }
 
 /// Settings of SaTPEP as its paper of 2003 has it, with windows that the receiving gateway assigns and repair by negative

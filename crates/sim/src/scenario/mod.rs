@@ -5,6 +5,7 @@
 
 mod change;
 mod check;
+mod class;
 mod document;
 mod endpoint;
 mod fault;

@@ -9,8 +9,8 @@ use super::fault::{Fault, suggestion};
 use super::format::{self, Start};
 use crate::satpep2003::{Opening, Profile, Satpep2003};
 use crate::{
-    Direction, DirectionId, FlowConfig, GatewayConfig, Knowledge, Limits, Network, NodeId, Protocol, Record, Settings,
-    SetupError, Share, Simulation, Stop, Traffic, Transport,
+    Direction, DirectionId, FlowClass, FlowConfig, GatewayConfig, Knowledge, Limits, Network, NodeId, Protocol, Record,
+    Settings, SetupError, Share, Simulation, Stop, Traffic, Transport,
 };
 use link::LinkConfig;
 use serde::de::DeserializeOwned;
@@ -73,7 +73,7 @@ pub(super) fn resolve(
     resolver.links();
     resolver.endpoints();
     let (flows, groups) = resolver.flows();
-    let gateways = resolver.gateways();
+    let gateways = resolver.gateways(&groups);
     let (seeds, settings) = (resolver.seeds(), resolver.settings());
     let (network, groups) = (Arc::new(resolver.network), groups.into());
     let variant = variant.map(str::to_owned);
@@ -330,12 +330,13 @@ impl Resolver<'_> {
         self.endpoints.get(name).cloned()
     }
 
-    fn gateways(&mut self) -> Vec<GatewayConfig> {
+    /// The pairs; `groups` are the names under which the flows stand in the document.
+    fn gateways(&mut self, groups: &[String]) -> Vec<GatewayConfig> {
         let pairs: Vec<_> = self.named("gateway").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        pairs.iter().filter_map(|(name, node)| self.gateway(name, node)).collect()
+        pairs.iter().filter_map(|(name, node)| self.gateway(name, node, groups)).collect()
     }
 
-    fn gateway(&mut self, name: &str, node: &Node) -> Option<GatewayConfig> {
+    fn gateway(&mut self, name: &str, node: &Node, groups: &[String]) -> Option<GatewayConfig> {
         let path = format!("gateway.{name}.nodes");
         let nodes = node.get("nodes").map_or(&[][..], Node::items);
         let ends: Vec<_> = nodes.iter().map(|end| self.node(Some(end), &path)).collect();
@@ -355,7 +356,8 @@ impl Resolver<'_> {
             return None;
         }
         let paper = self.satpep_2003(name, node, [a, b], &gateway.satpep_2003)?;
-        let transport = gateway.satpep.resolve();
+        let classes = self.classes(name, node, gateway.satpep.class.as_deref().unwrap_or_default(), groups)?;
+        let transport = Transport { classes, ..gateway.satpep.resolve() };
         let config = GatewayConfig::new(name, [a, b], Protocol::Satpep(transport));
         let terrestrial = hosts.unwrap_or(config.terrestrial);
         let protocol = match gateway.protocol.unwrap_or(format::Protocol::Satpep) {
@@ -364,6 +366,22 @@ impl Resolver<'_> {
             format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
         };
         Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol })
+    }
+
+    /// The classes of a pair, whose flows are looked up among the document's.
+    fn classes(
+        &mut self,
+        pair: &str,
+        node: &Node,
+        written: &[format::Class],
+        groups: &[String],
+    ) -> Option<Vec<FlowClass>> {
+        let sections = node.get("satpep").and_then(|satpep| satpep.get("class")).map_or(&[][..], Node::items);
+        let flows = self.document.get("flow").map_or(&[][..], Node::items);
+        let known: Vec<_> = flows.iter().enumerate().map(|(at, flow)| item_name(flow, at)).collect();
+        let path = format!("gateway.{pair}.satpep.class");
+        let classes = super::class::resolve(&path, written.iter().zip(sections), &known, groups);
+        classes.map_err(|mut faults| self.faults.append(&mut faults)).ok()
     }
 
     /// Settings of satpep-2003, whose links are looked up.
@@ -520,6 +538,7 @@ impl format::Transport {
                 None | Some(format::Share::Assigned) => Share::Assigned,
                 Some(format::Share::Fair) => Share::Fair,
             },
+            classes: plain.classes,
         }
     }
 }

@@ -77,6 +77,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("tuning", "Tuning"),
     ("gateway", "Gateway"),
     ("satpep", "Transport"),
+    ("class", "Class"),
     ("satpep-2003", "Satpep2003"),
 ];
 

@@ -77,7 +77,8 @@ impl Document {
     }
 
     fn flows(&self) -> Table {
-        let mut columns = vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "sent again", "RTOs"];
+        let mut columns =
+            vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "sent again", "RTOs"];
         // What no flow has is left out.
         let flows = || self.summary.iter().flat_map(|summary| &summary.flows);
         let has = |column: &&str| match *column {
