@@ -105,6 +105,8 @@ pub(crate) struct Ledger {
     largest_acked: Option<u64>,
     covers: VecDeque<Cover>,
     process: LossProcess,
+    /// Datagrams below this were sent before the end of the latest outage.
+    cut_off_to: u64,
 }
 
 impl Ledger {
@@ -121,6 +123,7 @@ impl Ledger {
             largest_acked: None,
             covers: VecDeque::new(),
             process: LossProcess::new(),
+            cut_off_to: 0,
         }
     }
 
@@ -202,11 +205,7 @@ impl Ledger {
         let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
         for number in self.first..end {
             let reordering = self.reordering;
-            let held = self.covers.iter().any(|cover| cover.datagrams.contains(&number));
             let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { continue };
-            if held && entry.frames.iter().all(|frame| matches!(frame, SentFrame::Stream { .. })) {
-                continue;
-            }
             let deadline = match ack {
                 Some((covered_from, _, horizon)) if number < covered_from => entry.sent + horizon,
                 Some(_) => *entry.missing_since.get_or_insert(now) + reordering,
@@ -215,17 +214,29 @@ impl Ledger {
                     None => continue,
                 },
             };
-            if deadline <= now {
+            if deadline > now {
+                self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
+            } else if !self.is_held(number) {
                 self.recent_losses.push_back((number, now));
                 self.settle(number, Fate::Lost, settled);
-            } else {
-                self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             }
         }
         while self.recent_losses.len() > Self::RECENT_LOSSES {
             self.recent_losses.pop_front();
         }
         self.forget_settled();
+    }
+
+    /// Whether recovery symbols may yet make up for the loss of a datagram.
+    fn is_held(&self, number: u64) -> bool {
+        let frames = &self.entries[(number - self.first) as usize].frames;
+        frames.iter().all(|frame| matches!(frame, SentFrame::Stream { .. }))
+            && self.covers.iter().any(|cover| cover.datagrams.contains(&number))
+    }
+
+    /// The peer answers again after an outage: what was lost in it tells nothing of how datagrams are lost.
+    pub(crate) fn on_outage_over(&mut self) {
+        self.cut_off_to = self.next_number();
     }
 
     /// The peer restored what datagrams that were lost carried in streams.
@@ -283,7 +294,9 @@ impl Ledger {
 
     fn forget_settled(&mut self) {
         while self.entries.front().is_some_and(|entry| !entry.in_flight) {
-            if let Some(entry) = self.entries.pop_front().filter(|entry| entry.eliciting) {
+            if let Some(entry) = self.entries.pop_front().filter(|entry| entry.eliciting)
+                && (entry.delivered || self.first >= self.cut_off_to)
+            {
                 self.process.observe(entry.sent, entry.delivered);
             }
             self.first += 1;
@@ -399,6 +412,17 @@ mod tests {
         let mut settled = Vec::new();
         ledger.on_timeout(at(700), &mut settled);
         assert_eq!(offsets(&settled, false), [4]);
+    }
+
+    #[test]
+    fn an_outage_is_not_part_of_the_loss_process() {
+        let mut ledger = ledger_with(500);
+        let before = ledger.loss_process().probability();
+        ledger.on_outage_over();
+        ledger.record(at(500), 0, 100, SmallVec::from_slice(&[SentFrame::Ping]));
+        let (delivered, lost) = acknowledge(&mut ledger, at(1100), &[500..501]).expect("it was sent");
+        assert_eq!((delivered.len(), lost.len()), (0, 500));
+        assert!(ledger.loss_process().probability() <= before);
     }
 
     #[test]

@@ -247,6 +247,7 @@ impl<P: Payload> Session<P> {
         self.unanswered_since = None;
         if self.silent_since.take().is_some() {
             self.events.push_back(Event::PeerUp(self.peer));
+            self.ledger.on_outage_over();
             // The answer tells what was lost meanwhile, so that it is sent again at once.
             self.ping();
         }
