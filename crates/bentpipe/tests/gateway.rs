@@ -468,6 +468,57 @@ fn connections_bypass_a_silent_peer_and_acceleration_comes_back() {
 }
 
 #[test]
+fn a_terminal_whose_address_changes_keeps_its_connections() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"from the first address");
+    let address = |pair: &Pair| pair.status(End::Hub)["peers"][0]["address"].as_str().unwrap_or_default().to_owned();
+    let (before, hub) = (address(&pair), pair.server().satellite_address(Family::V4).to_string());
+    // Another access network: the old address is gone, and whatever the hub sends there.
+    let old = pair.client().satellite_address(Family::V4).to_string();
+    let interface = pair.client().gateway.command("ip").args(["-o", "address", "show", "dev", "sat"]).output().unwrap();
+    let interface = String::from_utf8(interface.stdout).unwrap();
+    let old = interface.split_whitespace().find(|word| word.starts_with(&format!("{old}/"))).unwrap();
+    for arguments in [
+        "address add 198.18.0.77/32 dev sat".to_owned(),
+        format!("route add {hub}/32 dev sat src 198.18.0.77"),
+        format!("address delete {old} dev sat"),
+    ] {
+        let status = pair.client().gateway.command("ip").args(arguments.split(' ')).status().unwrap();
+        assert!(status.success(), "{arguments}");
+    }
+    echoes(&mut relayed, b"from the second address");
+    assert_ne!(before, address(&pair));
+    assert_eq!(address(&pair), "198.18.0.77:4500");
+    echoes(&mut relayed, &pattern(5, 1_000_000));
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
+fn connections_survive_an_outage_and_go_on_at_once() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"before");
+    let nft = |rule: &str| {
+        let status = pair.client().gateway.command("nft").arg(rule).status().unwrap();
+        assert!(status.success(), "{rule}");
+    };
+    nft("add table inet cut { chain out { type filter hook output priority 0; udp dport 4500 drop; }; \
+         chain in { type filter hook input priority 0; udp dport 4500 drop; }; }");
+    relayed.write_all(b"meanwhile").unwrap();
+    pair.wait_until(End::Terminal, false);
+    nft("delete table inet cut");
+    let restored = Instant::now();
+    relayed.read_exact(&mut [0; 9]).unwrap();
+    let took = restored.elapsed();
+    // The round trip is a fraction of a millisecond, and probes come every tenth of a second.
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
 fn a_client_that_vanishes_frees_its_stream() {
     let Some(mut pair) = Pair::new() else { return };
     pair.terminal_settings = "tcp_timeout = \"1s\"";
