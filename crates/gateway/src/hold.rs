@@ -61,7 +61,7 @@ impl AsRawFd for HeldSyns {
 }
 
 /// Source, destination and marking of a TCP packet; `None` if it is another one, or too short.
-fn parse(packet: &[u8]) -> Option<Open> {
+pub(crate) fn parse(packet: &[u8]) -> Option<Open> {
     const TCP: u8 = 6;
     let (source, destination, traffic_class, tcp): (IpAddr, IpAddr, u8, &[u8]) = match packet.first()? >> 4 {
         4 if *packet.get(9)? == TCP => {

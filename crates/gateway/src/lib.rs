@@ -7,6 +7,8 @@
 pub mod config;
 mod control;
 mod daemon;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hold;
 mod metrics;
 mod outside;

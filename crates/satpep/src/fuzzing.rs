@@ -41,7 +41,16 @@ pub fn session(mut input: &[u8]) {
         now += Duration::from_millis(u64::from(length));
         session.on_timeout(now);
         for urgency in [Urgency::Now, Urgency::Paced, Urgency::Idle] {
-            session.fill(now, &mut buffer, 60, urgency);
+            session.fill(now, 0, &mut buffer, 60, urgency);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_fuzzers_way_in_is_open() {
+        // A ping; padding and a ping; a frame of no kind.
+        super::session(&[1, 1, 3, 0, 0, 1, 1, 0x3f, 1, 1]);
     }
 }

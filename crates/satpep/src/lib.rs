@@ -35,7 +35,7 @@ mod class;
 mod config;
 mod endpoint;
 mod event;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
