@@ -68,6 +68,9 @@ impl Path {
 pub struct Experiment {
     /// The link.
     pub link: LinkParameters,
+    /// The link in full, where it is more than [`LinkParameters`] can say: those then tell its rate in the direction of the
+    /// data and its mean loss, from which the limit follows.
+    pub satellite: Option<Satellite>,
     /// Terminals that share it.
     pub terminals: usize,
     /// Flows of each terminal.
@@ -121,10 +124,11 @@ impl Experiment {
     /// # Errors
     /// If the machine lacks something or the gateways find no session.
     pub fn start(&self, path: &Path) -> Result<Stage, Error> {
-        let topology = Topology::new(self.terminals, Some(self.link.satellite()))?;
-        let LinkParameters { rate, rtt, .. } = self.link;
+        let satellite = self.satellite();
+        let rates = [&satellite.return_link, &satellite.forward].map(|link| link.rate.unwrap_or(self.link.rate));
+        let topology = Topology::new(self.terminals, Some(satellite))?;
         let gateways = match path {
-            Path::Bentpipe => Some(Gateways::start(&self.program, &topology, rate, rtt, &self.gateways)?),
+            Path::Bentpipe => Some(Gateways::start(&self.program, &topology, rates, self.link.rtt, &self.gateways)?),
             Path::EndToEnd(_) => None,
         };
         Ok(Stage { topology, gateways })
@@ -152,6 +156,11 @@ impl Experiment {
             Direction::Up => &report.up,
             Direction::Down => &report.down,
         }
+    }
+
+    /// The link.
+    pub fn satellite(&self) -> Satellite {
+        self.satellite.clone().unwrap_or_else(|| self.link.satellite())
     }
 
     /// Bytes that all flows move together.

@@ -29,6 +29,8 @@ pub struct GatewayOptions {
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
+    /// Whether they learn the link's rates while they run.
+    pub learn: bool,
 }
 
 /// Running gateways; they end when this is dropped.
@@ -44,8 +46,8 @@ struct Gateway {
 }
 
 impl Gateways {
-    /// Starts `program` as a gateway in every site of `topology`, told that the satellite carries `rate` each way at
-    /// round-trip time `rtt`, and waits until every terminal has its session with the hub. Call it from the thread that
+    /// Starts `program` as a gateway in every site of `topology`, told that the satellite carries `rates` (up and
+    /// down) at round-trip time `rtt`, and waits until every terminal has its session with the hub. Call it from the thread that
     /// lives as long as the gateways are to.
     ///
     /// # Errors
@@ -53,7 +55,7 @@ impl Gateways {
     pub fn start(
         program: &Path,
         topology: &Topology,
-        rate: Rate,
+        [up, down]: [Rate; 2],
         rtt: Duration,
         options: &GatewayOptions,
     ) -> Result<Self, Error> {
@@ -66,10 +68,10 @@ impl Gateways {
             hub_peers.push_str(&peer_settings(&name, &key, None, Some(terminal)));
             let call = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
             let peer = peer_settings("hub", &hub_key, Some(call), None);
-            terminals.push((name, settings(&key, rate, rtt, options) + &peer, terminal));
+            terminals.push((name, settings(&key, [up, down], rtt, options) + &peer, terminal));
         }
         let mut gateways = Self { running: Vec::new() };
-        let hub = settings(&hub_key, rate, rtt, options) + &hub_peers;
+        let hub = settings(&hub_key, [down, up], rtt, options) + &hub_peers;
         gateways.start_one(program, "hub", &hub, &topology.hub, options)?;
         for (name, settings, site) in &terminals {
             gateways.start_one(program, name, settings, site, options)?;
@@ -222,11 +224,12 @@ fn new_key() -> Result<PrivateKey, Error> {
     Ok(PrivateKey::from_random(random))
 }
 
-fn settings(key: &PrivateKey, rate: Rate, rtt: Duration, options: &GatewayOptions) -> String {
+fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, options: &GatewayOptions) -> String {
     let any = match options.family {
         Family::V4 => "0.0.0.0",
         Family::V6 => "[::]",
     };
+    let knowledge = if options.learn { "learnt" } else { "configured" };
     let mode = if options.clear { "clear" } else { "encrypted" };
     format!(
         r#"[gateway]
@@ -237,13 +240,16 @@ mode = "{mode}"
 [link]
 interface = "{SATELLITE_INTERFACE}"
 rate = "{}bit/s"
+receive_rate = "{}bit/s"
+knowledge = "{knowledge}"
 rtt = "{}ns"
 
 [intercept]
 interfaces = ["{LAN_INTERFACE}"]
 "#,
         key.to_base64(),
-        rate.as_bps(),
+        sends.as_bps(),
+        receives.as_bps(),
         rtt.as_nanos(),
     )
 }

@@ -250,6 +250,7 @@ impl Args {
                 duplicate: self.duplicate,
                 seed: self.seed,
             },
+            satellite: None,
             terminals: 1,
             flows: self.flows.into(),
             workload: Workload {
@@ -277,7 +278,7 @@ pub fn family(ipv6: bool) -> Family {
 /// Gateways whose files live in the private file system of this process.
 pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
     let directory = PathBuf::from(PRIVATE_DIRECTORY).join("bentpipe-lab");
-    GatewayOptions { directory, family: family(ipv6), clear: false, show_logs }
+    GatewayOptions { directory, family: family(ipv6), clear: false, show_logs, learn: false }
 }
 
 /// Moves the process into private namespaces, and before the other load of the machine where that is allowed: packets

@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
 fn measure(args: &Args) -> Result<Measured, Failure> {
     let base = args.experiment()?;
     let topology = Topology::new(1, None)?;
-    let gateways = Gateways::start(&base.program, &topology, RATE, RTT, &base.gateways)?;
+    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, &base.gateways)?;
     let (client, server) = (&topology.terminals[0].host, &topology.hub);
     let options = SocketOptions { timeout: Duration::from_secs(60), ..SocketOptions::default() };
     let address = SocketAddr::new(server.host_address(base.workload.family), PORT);

@@ -3,6 +3,7 @@
 mod connections;
 mod echo;
 mod hub;
+mod limit;
 mod peers;
 mod stalled;
 mod throughput;
@@ -23,6 +24,7 @@ Examples:
   bentpipe bench peers                      the rows in which other proxies were measured, best of them beside ours
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
+  bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
   bentpipe bench connections --json         5,000 open connections, and the memory of an idle one
 
 Figures are medians. Use a release build on a quiet machine; where it is allowed to (nice), the measurement runs before
@@ -38,6 +40,15 @@ pub struct Args {
     /// How often each figure is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: u16,
+    /// limit: how many seeds are simulated; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    simulated: u16,
+    /// limit: simulate, and measure nothing for real
+    #[arg(long)]
+    simulate_only: bool,
+    /// limit: only the rows whose names contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
     /// Seed of the first repeat's losses; each further repeat takes the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -60,6 +71,8 @@ pub struct Args {
 enum Name {
     /// The rows in which other proxies were measured
     Peers,
+    /// The transport's targets: shares of the physical limit, simulated and for real
+    Limit,
     /// Ten terminals with two streams each over one shared forward link
     Hub,
     /// One reader that has stopped reading beside 100 streams
@@ -93,6 +106,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     for name in &args.names {
         let findings = match name {
             Name::Peers => peers::run(args),
+            Name::Limit => limit::run(args),
             Name::Hub => hub::run(args),
             Name::Stalled => stalled::run(args),
             Name::Echo => echo::run(args),
@@ -118,6 +132,7 @@ impl Args {
                 duplicate: Probability::ZERO,
                 seed: self.seed,
             },
+            satellite: None,
             terminals: 1,
             flows: 1,
             workload: Workload {

@@ -46,7 +46,7 @@ fn measure(args: &Args, connections: usize) -> Result<Measured, Failure> {
     let base = args.experiment()?;
     let topology = Topology::new(1, None)?;
     let options = GatewayOptions { clear: args.clear, ..base.gateways };
-    let gateways = Gateways::start(&base.program, &topology, RATE, RTT, &options)?;
+    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, &options)?;
     let size = Bytes::new(TOTAL.as_u64() / connections as u64);
     // Hashing the data would take from the gateways the processors that they are measured on.
     let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };

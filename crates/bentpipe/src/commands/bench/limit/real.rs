@@ -1,0 +1,68 @@
+//! A row over the emulated link, by gateways that run.
+
+use super::rows::{FIRST, Kind, Row, WATCHED};
+use super::{Figures, latecomer_share, varying_share};
+use crate::output::Failure;
+use lab::flows::{Plan, run_plans};
+use lab::{Direction, Ends, Experiment, Flow, Path};
+use units::{Bytes, Duration};
+
+/// Runs `row` once.
+pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figures, Failure> {
+    let mut experiment = experiment.clone();
+    experiment.workload.seed = seed;
+    if let Some(satellite) = &mut experiment.satellite {
+        (satellite.forward.seed, satellite.return_link.seed) = (seed, seed);
+    }
+    let stage = experiment.start(&Path::Bentpipe)?;
+    let offered = || -> f64 {
+        let report = stage.topology.satellite_report();
+        let direction = |report: emulator::Report| match row.direction {
+            Direction::Up => report.up.offered.bytes,
+            Direction::Down => report.down.offered.bytes,
+        };
+        report.map(direction).unwrap_or_default() as f64
+    };
+    let before = offered();
+    let ends = Ends { client: &stage.topology.terminals[0], server: &stage.topology.hub };
+    let plan = |start| Plan { ends, workload: &experiment.workload, start };
+    let mut plans = vec![plan(Duration::ZERO); row.flows];
+    if let Kind::Latecomer { after } = row.kind {
+        plans.push(plan(after));
+    }
+    let flows = run_plans(&plans)?;
+    let carried = offered() - before;
+    if flows.iter().any(|flow| !flow.verified) {
+        return Err(Failure::failed(format!("{}: the data did not verify", row.name)));
+    }
+    let bytes: Bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);
+    let goodputs: Vec<_> = flows[..row.flows].iter().map(|flow| flow.goodput().as_bps() as f64).collect();
+    let late = matches!(row.kind, Kind::Latecomer { .. }).then(|| arrived(&flows[row.flows], row, FIRST));
+    Ok(Figures {
+        share: match row.kind {
+            Kind::Varying => varying_share(row, arrived(&flows[0], row, WATCHED)),
+            _ => limit(&experiment, bytes) / time(&flows),
+        },
+        overhead: carried / bytes.as_u64() as f64,
+        jain_index: (row.flows > 1).then(|| lab::measure::jain_index(&goodputs)),
+        latecomer: late.map(|bytes| latecomer_share(row, bytes)),
+    })
+}
+
+/// Bytes that a flow brought in the first `span` in which it could.
+fn arrived(flow: &Flow, row: &Row, span: Duration) -> f64 {
+    flow.trace.bytes_at(row.rtt() / 2 + span)
+}
+
+/// Least time for `bytes` in all.
+fn limit(experiment: &Experiment, bytes: Bytes) -> f64 {
+    let link = experiment.link;
+    model::limit::time(experiment.workload.direction.rounds(), bytes, link.rate, link.rtt, link.loss).as_secs_f64()
+}
+
+/// From the first client's connect() to the last receiver's last byte, in seconds.
+fn time(flows: &[Flow]) -> f64 {
+    let start = flows.iter().map(|flow| flow.start).min();
+    let end = flows.iter().map(|flow| flow.end).max();
+    end.zip(start).map_or(f64::NAN, |(end, start)| end.duration_since(start).as_secs_f64())
+}

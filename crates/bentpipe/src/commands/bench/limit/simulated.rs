@@ -1,0 +1,131 @@
+//! A row in virtual time: the same link, the same transport, simulated hosts.
+
+use super::rows::{FIRST, Kind, Row, WATCHED};
+use super::{Figures, latecomer_share, varying_share};
+use crate::output::Failure;
+use lab::{Direction, Experiment};
+use link::{LinkConfig, QueueLimit};
+use sim::{
+    Application, FlowConfig, FlowSample, GatewayConfig, Knowledge, Network, Protocol, Record, Settings, Simulation,
+    Start, Stop, Traffic, Transfer, Transport,
+};
+use std::sync::Arc;
+use units::{Bytes, Duration, Instant, Rate};
+
+/// When the first flows begin.
+const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// What takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// A client's request for a download.
+const REQUEST: Bytes = Bytes::new(100);
+
+/// Runs `row` once.
+pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figures, Failure> {
+    let (network, flows, pair) = scenario(row, experiment, seed)?;
+    let watched = match row.kind {
+        Kind::Varying => Some(BEGIN + experiment.link.rtt / 2 + WATCHED),
+        _ => None,
+    };
+    let settings = Settings {
+        seed,
+        stop: Stop { at: Some(watched.unwrap_or(BEGIN + PATIENCE)), when_complete: true },
+        record: Record { flow_interval: row_interval(row), ..Record::default() },
+        ..Settings::default()
+    };
+    let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).map_err(Failure::failed)?;
+    simulation.run();
+    let report = simulation.report();
+    let bytes: u64 = report.flows.iter().map(|flow| flow.bytes).sum();
+    if watched.is_none() && report.flows.iter().any(|flow| !flow.complete) {
+        return Err(Failure::failed(format!("{}, simulated with seed {seed}: a transfer failed", row.name)));
+    }
+    let start = report.flows.iter().filter_map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let end = report.flows.iter().filter_map(|flow| flow.end_s).fold(0.0, f64::max);
+    let goodputs: Vec<_> = report.flows[..row.flows].iter().filter_map(|flow| flow.goodput_bps).collect();
+    let sender = if row.direction == Direction::Up { "near" } else { "far" };
+    let carried = report.links.iter().find(|link| link.name == "satellite" && link.from == sender);
+    let link = experiment.link;
+    let limit =
+        model::limit::time(experiment.workload.direction.rounds(), Bytes::new(bytes), link.rate, link.rtt, link.loss);
+    Ok(Figures {
+        share: match row.kind {
+            Kind::Varying => varying_share(row, bytes as f64),
+            _ => limit.as_secs_f64() / (end - start),
+        },
+        overhead: carried.map_or(f64::NAN, |link| link.counters.offered.bytes as f64 / bytes as f64),
+        jain_index: (row.flows > 1).then(|| lab::measure::jain_index(&goodputs)),
+        latecomer: match row.kind {
+            Kind::Latecomer { after } => {
+                let until = BEGIN + after + experiment.link.rtt / 2 + FIRST;
+                let samples = simulation.take_flow_samples();
+                Some(latecomer_share(row, delivered_by(&samples, row.flows as u32, until)))
+            }
+            _ => None,
+        },
+    })
+}
+
+/// How often flows are sampled, if anything is made of that.
+fn row_interval(row: &Row) -> Option<Duration> {
+    matches!(row.kind, Kind::Latecomer { .. }).then_some(Duration::from_millis(25))
+}
+
+fn delivered_by(samples: &[FlowSample], flow: u32, until: Instant) -> f64 {
+    let of_flow = samples.iter().filter(|sample| sample.flow == flow && sample.at <= until);
+    of_flow.map(|sample| sample.delivered.as_u64()).max().unwrap_or_default() as f64
+}
+
+fn scenario(
+    row: &Row,
+    experiment: &Experiment,
+    seed: u64,
+) -> Result<(Network, Vec<FlowConfig>, GatewayConfig), Failure> {
+    let mut network = Network::new();
+    let mut node = |name: &str| network.add_node(name).map_err(Failure::failed);
+    let [client, near, far, server] = [node("client")?, node("near")?, node("far")?, node("server")?];
+    let lan = LinkConfig {
+        queue: QueueLimit::Unlimited,
+        ..LinkConfig::new(Rate::from_bps(10_000_000_000), Duration::from_micros(10))
+    };
+    let satellite = experiment.satellite();
+    let seeded = |link: LinkConfig| LinkConfig { seed, ..link };
+    let (there, back) = (seeded(satellite.return_link), seeded(satellite.forward));
+    network.add_link("client's", client, near, lan.clone(), lan.clone()).map_err(Failure::failed)?;
+    network.add_link("satellite", near, far, there, back).map_err(Failure::failed)?;
+    network.add_link("server's", far, server, lan.clone(), lan).map_err(Failure::failed)?;
+    let host = Arc::new(host()?);
+    let flow = |number: usize, at| FlowConfig {
+        name: format!("flow {number}"),
+        from: client,
+        to: server,
+        start: Start { at, spread: Duration::ZERO },
+        stop: None,
+        traffic: Traffic::Tcp {
+            client: host.clone(),
+            server: host.clone(),
+            application: Application::Bulk {
+                size: Some(Bytes::new(row.size)),
+                transfer: match row.direction {
+                    Direction::Up => Transfer::Upload,
+                    Direction::Down => Transfer::Download { request: REQUEST },
+                },
+            },
+        },
+        record: true,
+    };
+    let mut flows: Vec<_> = (0..row.flows).map(|number| flow(number, BEGIN)).collect();
+    if let Kind::Latecomer { after } = row.kind {
+        flows.push(flow(row.flows, BEGIN + after));
+    }
+    let knowledge = if experiment.gateways.learn { Knowledge::Learnt } else { Knowledge::Configured };
+    let transport = Transport { knowledge, ..Transport::default() };
+    Ok((network, flows, GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))))
+}
+
+/// A host as Linux makes them, with buffers that a fast link can fill.
+fn host() -> Result<tcp::Config, Failure> {
+    let control = tcp::ControlKind::by_name("cubic").ok_or_else(|| Failure::failed("there is no CUBIC"))?;
+    let receive_buffer = tcp::ReceiveBuffer { size: Bytes::new(128 << 10), share: 1.0, most: Bytes::new(128 << 20) };
+    let send_buffer = Bytes::new(128 << 20);
+    Ok(tcp::Config { control, receive_buffer, send_buffer, ..tcp::Config::new(tcp::Profile::Linux) })
+}
