@@ -35,9 +35,11 @@ pub struct EndpointConfig {
     /// How late a datagram may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
     /// seen.
     pub reordering: Duration,
-    /// Whether capacity that would idle carries repair, so that a loss at the end costs no round trip.
-    /// Default true.
+    /// Whether repair is sent ahead of loss, above all in capacity that would idle, so that a loss at the end costs no
+    /// round trip. Default true.
     pub repair: bool,
+    /// The share of a full link that repair may take beyond the share of what is lost, where that pays. Default 0.02.
+    pub repair_share: f64,
     /// Whether the capacity is learnt while sending: `capacity` is then what is thought at first. Default false.
     pub learn: bool,
     /// How the link is shared with other traffic. Default: what is configured is ours but for what others were measured
@@ -73,6 +75,7 @@ impl EndpointConfig {
             outage_limit: Duration::from_secs(600),
             reordering: Duration::ZERO,
             repair: true,
+            repair_share: 0.02,
             learn: false,
             share: Share::default(),
         }

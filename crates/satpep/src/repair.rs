@@ -197,6 +197,10 @@ impl<P: Payload> Restorer<P> {
     pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
         self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);
         let symbol = canonical::<P>(frames, elided, &mut self.scratch);
+        self.keep(number, symbol);
+    }
+
+    fn keep(&mut self, number: u64, symbol: Symbol) {
         if self.symbols.is_empty() {
             self.first = number;
         }
@@ -212,7 +216,8 @@ impl<P: Payload> Restorer<P> {
             self.symbols.resize_with(at + 1, || None);
         }
         self.bytes += symbol.len();
-        self.symbols[at] = Some(symbol);
+        let before = self.symbols[at].replace(symbol);
+        self.bytes -= before.map_or(0, |symbol| symbol.len());
         while self.bytes > self.max_bytes || self.symbols.len() > Self::MAX_SYMBOLS {
             let Some(oldest) = self.symbols.pop_front() else { break };
             self.bytes -= oldest.map_or(0, |symbol| symbol.len());
@@ -255,7 +260,13 @@ impl<P: Payload> Restorer<P> {
             return Vec::new();
         }
         self.credit -= work;
-        self.decode(&self.blocks[at], &parts).unwrap_or_default()
+        let restored = self.decode(&self.blocks[at], &parts).unwrap_or_default();
+        for (number, symbol) in &restored {
+            // Without its padding it serves blocks of shorter symbols as well.
+            let length = symbol.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            self.keep(*number, Symbol { bytes: symbol.bytes[..length].to_vec(), elided: 0 });
+        }
+        restored
     }
 
     fn decode(

@@ -44,3 +44,41 @@ fn short_and_long_transfers_run_near_the_limit() {
     assert!(median_share(0.0, 100_000) >= 0.96);
     assert!(median_share(1e-2, 10_000_000) >= 0.97);
 }
+
+/// Of small requests beside bulk that fills a link with losses, how many arrive within a tenth of a second of the
+/// delay of propagation, and how many bytes of repair that takes for each byte on the link.
+fn requests_in_time(repair: bool, share: f64) -> (f64, f64) {
+    let mut hop = Hop::geo(0.02, 7);
+    hop.rate = units::Rate::from_bps(20_000_000);
+    let mut world = World::with(hop, 1, move |config| {
+        config.repair = repair;
+        config.repair_share = share;
+    });
+    world.connect();
+    world.send(0, 0, 100_000_000);
+    world.run_for(Duration::from_millis(1500));
+    let before = (world.gateways[0].stats(world.now, 0).repair_bytes, world.forward_bytes());
+    let sent: Vec<_> = (0..300)
+        .map(|_| {
+            let request = (world.now, world.send(0, 0, 300));
+            world.run_for(Duration::from_millis(57));
+            request
+        })
+        .collect();
+    let after = (world.gateways[0].stats(world.now, 0).repair_bytes, world.forward_bytes());
+    world.run_for(Duration::from_millis(2000));
+    let late = world.hop.rtt / 2 + Duration::from_millis(100);
+    let in_time = sent.iter().filter(|(at, id)| {
+        world.received(1, *id).is_some_and(|received| received.finished && received.last_at.since(*at) < late)
+    });
+    let repair_share = (after.0 - before.0) as f64 / (after.1 - before.1) as f64;
+    (in_time.count() as f64 / sent.len() as f64, repair_share)
+}
+
+#[test]
+fn what_is_lost_of_requests_beside_bulk_is_restored_at_once() {
+    let (without, nothing) = requests_in_time(false, 0.02);
+    assert!(without < 0.99 && nothing == 0.0, "{without} without repair");
+    let (with, spent) = requests_in_time(true, 0.02);
+    assert!(with > 0.995 && spent > 0.0 && spent <= 0.04, "{with} for {spent}");
+}

@@ -59,6 +59,7 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) peer_epoch: u64,
     keepalive: Duration,
     repair: bool,
+    repair_share: f64,
 
     pub(crate) ledger: Ledger,
     pub(crate) received: Received,
@@ -138,6 +139,7 @@ impl<P: Payload> Session<P> {
             peer_epoch: hello.epoch,
             keepalive: config.keepalive,
             repair: config.repair,
+            repair_share: config.repair_share,
             ledger: Ledger::new(config.reordering),
             received: Received::new(),
             rtt: RttEstimator::new(config.rtt),

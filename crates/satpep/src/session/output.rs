@@ -83,14 +83,19 @@ impl<P: Payload> Session<P> {
         overhead: usize,
         urgency: Urgency,
     ) -> Option<Filled> {
+        let whole = space.len() + overhead >= usize::from(self.mtu());
         let mut writer = Writer::new(space);
         let mut frames = SentFrames::new();
         self.put_ack(now, &mut writer);
         self.put_control(&mut writer, &mut frames);
         match urgency {
             Urgency::Now => {}
-            Urgency::Paced => self.put_stream_data(now, &mut writer, &mut frames),
-            Urgency::Idle => self.put_repair(now, &mut writer, &mut frames),
+            Urgency::Paced => {
+                if !self.put_busy_repair(now, &mut writer, &mut frames, whole) {
+                    self.put_stream_data(now, &mut writer, &mut frames);
+                }
+            }
+            Urgency::Idle => self.put_repair(now, &mut writer, &mut frames, whole),
         }
         if writer.is_empty() {
             return None;
@@ -193,7 +198,8 @@ impl<P: Payload> Session<P> {
 
     /// Stream data in turn, until the datagram is full or nothing is left.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        let (mut any, mut fresh, mut ended) = (false, false, false);
+        let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<u64>);
+        let number = self.ledger.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its datagram.
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
@@ -211,10 +217,16 @@ impl<P: Payload> Session<P> {
             let repeat = piece.fresh < piece.length;
             frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin, repeat });
             (any, fresh, ended) = (true, fresh || piece.fresh > 0, piece.fin);
+            let stream = &mut self.streams[key.slot as usize];
+            let from = *stream.run_from.get_or_insert(number);
+            if !stream.has_data(self.credit.available()) {
+                stream.run_from = None;
+                paused = Some(paused.map_or(from, |earlier| earlier.max(from)));
+            }
         }
         if any {
             self.wake_waiting_writers();
-            self.plan_repair(now, fresh, ended);
+            self.plan_repair(now, fresh, ended, paused);
         }
     }
 }

@@ -3,6 +3,11 @@
 //! Repair begins when the last stream that had something to send has ended, or paused for a moment. It covers all that is
 //! under way and not yet covered, with symbols that [`LossProcess`](crate::loss::LossProcess) counts. Half of them
 //! leave at once; where losses come in bursts, the rest wait for a burst to end that may have hit the last data.
+//!
+//! While the link is full, repair takes its capacity from data: at most the loss rate and a configured share. It is
+//! spent where it pays: on the last data of a stream while others go on, if the wait that it most likely saves exceeds
+//! the time that it takes; and on all data where retransmissions are lost themselves in most round trips, since delivery
+//! in order would then lag by several of them.
 
 use super::Session;
 use crate::ledger::{SentFrame, SentFrames};
@@ -27,6 +32,10 @@ pub(super) struct Repairs {
     covered_to: u64,
     /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
     allowance: f64,
+    /// Symbols that may be sent now although there is data to send.
+    budget: f64,
+    /// Datagrams with the last data of streams that paused while others go on, and when to cover them.
+    pauses: VecDeque<(Instant, Range<u64>)>,
 }
 
 /// What some of the symbols in the queue cover.
@@ -42,6 +51,12 @@ impl Repairs {
     /// When there will be something to do.
     pub(super) fn next(&self) -> Option<Instant> {
         self.at.into_iter().chain(self.queue.front().map(|(due, _)| *due)).min()
+    }
+
+    /// The next pause that it is time to cover.
+    fn due_pause(&mut self, now: Instant) -> Option<Range<u64>> {
+        self.pauses.front().filter(|(due, _)| *due <= now)?;
+        self.pauses.pop_front().map(|(_, datagrams)| datagrams)
     }
 
     /// There is new data to send first.
@@ -61,7 +76,12 @@ impl<P: Payload> Session<P> {
     /// The most recovery symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
     /// not; half the losses come on top.
     const FREE: f64 = 5.0;
-    const SHARE: f64 = 0.01;
+    const IDLE_SHARE: f64 = 0.01;
+    /// The most symbols that leave in a row while there is data to send.
+    const BUSY_RUN: f64 = 6.0;
+    /// Streams' pauses that wait to be covered, at most, and the most datagrams that are covered for one.
+    const MAX_PAUSES: usize = 64;
+    const MAX_PAUSE: u64 = 128;
 
     /// Whether repair ahead of loss is worth its capacity and memory here.
     pub(super) fn does_repair(&self) -> bool {
@@ -73,22 +93,59 @@ impl<P: Payload> Session<P> {
         self.repairs.next().is_some_and(|at| at <= now)
     }
 
-    /// Stream data was sent, some of it for the first time if it is `fresh`; with the last of it its stream `ended`.
-    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool) {
-        if self.does_repair() {
-            self.repairs.allowance += Self::SHARE + 0.5 * self.ledger.loss_process().probability();
-            let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
-            // What is sent again does not put off the repair of what was sent before.
-            self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
+    /// Stream data goes into the next datagram, some of it for the first time if it is `fresh`; with the last of it its
+    /// stream `ended`. The datagrams from `paused` on hold the last data of a stream that has no more for now.
+    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool, paused: Option<u64>) {
+        if !self.does_repair() {
+            return;
+        }
+        let loss = self.ledger.loss_process().probability();
+        self.repairs.allowance += Self::IDLE_SHARE + 0.5 * loss;
+        self.repairs.budget = (self.repairs.budget + loss + self.repair_share).min(Self::BUSY_RUN);
+        let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
+        // What is sent again does not put off the repair of what was sent before.
+        self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
+        if let Some(from) = paused
+            && self.repairs.pauses.len() < Self::MAX_PAUSES
+        {
+            self.repairs.pauses.push_back((now + Self::REPAIR_AFTER, from..self.ledger.next_number() + 1));
         }
     }
 
-    /// The next recovery symbol of the datagrams under way.
-    pub(super) fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+    /// The next recovery symbol, in capacity that would idle. Whether the datagram is as large as one can be, `whole`
+    /// tells.
+    pub(super) fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
         if self.repairs.at.is_some_and(|at| at <= now) {
             self.repairs.at = None;
+            self.repairs.pauses.clear();
             self.make_repair(now);
         }
+        self.put_symbol(now, writer, frames, whole);
+    }
+
+    /// The next recovery symbol, if one may go before the data that waits; `false` if none did.
+    pub(super) fn put_busy_repair(
+        &mut self,
+        now: Instant,
+        writer: &mut Writer<'_>,
+        frames: &mut SentFrames,
+        whole: bool,
+    ) -> bool {
+        if !self.does_repair() {
+            return false;
+        }
+        self.cover_pauses(now);
+        self.cover_bulk(now);
+        let before = self.stats.repair_bytes;
+        if self.repairs.budget >= 1.0 {
+            self.put_symbol(now, writer, frames, whole);
+        }
+        let put = self.stats.repair_bytes > before;
+        self.repairs.budget -= f64::from(u8::from(put));
+        put
+    }
+
+    fn put_symbol(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
         while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
             let block = symbol.block;
             let back = self.ledger.next_number() - block.first;
@@ -97,17 +154,55 @@ impl<P: Payload> Session<P> {
             let Symbol { bytes, elided } = &symbol.symbol;
             let still_under_way = block.last() >= self.ledger.floor();
             let length = bytes.len() + elided;
+            let mut put = false;
             if still_under_way && writer.repair([back, count, stride, recovery, index], bytes, *elided) {
                 self.stats.repair_bytes += length as u64;
                 frames.push(SentFrame::Ping);
-            } else if still_under_way && !writer.is_empty() {
-                // It has no room beside what else is to be said, and follows in a datagram of its own.
+                put = true;
+            } else if still_under_way && !(whole && writer.is_empty()) {
+                // It has no room here, or beside what else is to be said, and follows in a datagram of its own.
                 return;
             }
             self.repairs.queue.pop_front();
             self.on_symbol_sent();
-            if !frames.is_empty() {
+            if put {
                 return;
+            }
+        }
+    }
+
+    /// Datagrams under way: sent, and not known to have been passed by an acknowledgement.
+    fn under_way(&self) -> Range<u64> {
+        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
+        acked_to..self.ledger.next_number()
+    }
+
+    /// Covers the last data of streams that paused, where the wait for a retransmission, as likely as it is, is longer than
+    /// what the symbols take.
+    fn cover_pauses(&mut self, now: Instant) {
+        while let Some(paused) = self.repairs.due_pause(now) {
+            let under_way = self.under_way();
+            let from = paused.start.max(under_way.start).max(self.repairs.covered_to);
+            let count = paused.end.saturating_sub(from).min(Self::MAX_PAUSE + 1);
+            let process = self.ledger.loss_process();
+            let symbols = process.recovery_for(count as usize, Self::MAY_FAIL, MAX_RECOVERY) as f64;
+            let saved = count as f64 * process.probability() * (under_way.end - under_way.start) as f64;
+            if (1..=Self::MAX_PAUSE).contains(&count) && symbols <= self.repairs.budget && symbols <= saved {
+                self.cover(now, from..paused.end, symbols);
+            }
+        }
+    }
+
+    /// Covers all data, where retransmissions are lost themselves in most round trips.
+    fn cover_bulk(&mut self, now: Instant) {
+        let under_way = self.under_way();
+        let from = self.repairs.covered_to.max(under_way.start);
+        let count = under_way.end - from;
+        if count >= MAX_BLOCK as u64 {
+            let loss = self.ledger.loss_process().probability();
+            if (under_way.end - under_way.start) as f64 * loss * loss >= 1.0 {
+                self.repairs.covered_to = under_way.end;
+                self.cover(now, from..under_way.end, (loss + self.repair_share) * count as f64);
             }
         }
     }
@@ -125,28 +220,36 @@ impl<P: Payload> Session<P> {
 
     /// Covers the datagrams under way that are not yet.
     fn make_repair(&mut self, now: Instant) {
-        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
+        let under_way = self.under_way();
+        let from = self.repairs.covered_to.max(under_way.start);
+        self.repairs.covered_to = under_way.end;
+        // What is restored is not sent again: that many symbols cost nothing.
+        let free = Self::FREE + self.ledger.loss_process().probability() * under_way.end.saturating_sub(from) as f64;
+        let made = self.cover(now, from..under_way.end, free + self.repairs.allowance);
+        self.repairs.allowance -= (made as f64 - free).clamp(0.0, self.repairs.allowance);
+    }
+
+    /// Covers datagrams with at most about `most` symbols; returns with how many.
+    fn cover(&mut self, now: Instant, datagrams: Range<u64>, most: f64) -> usize {
         let (mut pieces, mut symbols, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        let mut end = 0;
-        for (number, frames) in self.ledger.frames_from(self.repairs.covered_to.max(acked_to)) {
-            end = number + 1;
+        let count = usize::try_from(datagrams.end.saturating_sub(datagrams.start)).unwrap_or(0);
+        for (number, frames) in self.ledger.frames_from(datagrams.start).take(count) {
             match self.symbol(frames, &mut scratch) {
                 Some(symbol) => symbols.push(symbol),
                 // What it carried is gone, because its stream was given up: blocks do without it.
                 None => pieces.push((number, std::mem::take(&mut symbols))),
             }
         }
-        pieces.push((end, symbols));
-        self.repairs.covered_to = self.ledger.next_number();
-        for (end, symbols) in pieces.iter().filter(|(_, symbols)| !symbols.is_empty()) {
-            self.make_blocks(now, *end, symbols);
-        }
+        pieces.push((datagrams.end, symbols));
+        pieces.retain(|(_, symbols)| !symbols.is_empty());
+        let share = most / pieces.len().max(1) as f64;
+        pieces.iter().map(|(end, symbols)| self.make_blocks(now, *end, symbols, share)).sum()
     }
 
-    /// Makes blocks of the datagrams before `end`, which have these symbols.
-    fn make_blocks(&mut self, now: Instant, end: u64, symbols: &[Symbol]) {
-        let most = MAX_BLOCK * MAX_STRIDE;
-        let symbols = &symbols[symbols.len().saturating_sub(most)..];
+    /// Makes blocks of the datagrams before `end`, which have these symbols; returns how many recovery symbols there are.
+    fn make_blocks(&mut self, now: Instant, end: u64, symbols: &[Symbol], most: f64) -> usize {
+        let kept = symbols.len().saturating_sub(MAX_BLOCK * MAX_STRIDE);
+        let symbols = &symbols[kept..];
         let first = end - symbols.len() as u64;
         let stride = symbols.len().div_ceil(MAX_BLOCK);
         let count = symbols.len().div_ceil(stride);
@@ -154,11 +257,8 @@ impl<P: Payload> Session<P> {
         let may_fail = Self::MAY_FAIL / stride as f64;
         // Of a burst that hits the end, the symbols that wait escape the rest.
         let patience = (process.mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
-        // What is restored is not sent again: that many symbols cost nothing.
-        let free = Self::FREE + process.probability() * symbols.len() as f64;
-        let most = (free + self.repairs.allowance).min(symbols.len() as f64).max(1.0) as usize;
+        let most = most.min(symbols.len() as f64).max(1.0) as usize;
         let recovery = process.recovery_for(count, may_fail, most.div_ceil(stride).min(MAX_RECOVERY));
-        self.repairs.allowance -= ((recovery * stride) as f64 - free).clamp(0.0, self.repairs.allowance);
         let block = |at: usize| {
             let count = (symbols.len() - at).div_ceil(stride);
             let shape = BlockShape { first: first + at as u64, count, stride, recovery };
@@ -175,6 +275,7 @@ impl<P: Payload> Session<P> {
         if unsent > 0 {
             self.repairs.covers.push_back(Covered { datagrams: first..end, recovery: unsent, unsent });
         }
+        unsent
     }
 
     /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.

@@ -22,6 +22,8 @@ pub(crate) struct Stream<P> {
     pub(crate) credit_due: bool,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
+    /// The first datagram with data of it since it last had none to send.
+    pub(crate) run_from: Option<u64>,
     pub(crate) place: crate::scheduler::Place,
     /// Its class, by place among those of the session.
     pub(crate) class: u8,
@@ -54,6 +56,7 @@ impl<P: Payload> Stream<P> {
             control_queued: false,
             credit_due: false,
             active_round: 0,
+            run_from: None,
             place: crate::scheduler::Place::default(),
             class: 0,
         }
