@@ -47,6 +47,22 @@ fn a_two_hundredth_of_the_capacity_is_enough_for_acknowledgements() {
 }
 
 #[test]
+fn even_the_thinnest_return_link_is_no_outage() {
+    let hop = Hop { return_rate: Rate::from_bps(4000), ..thin(0.0, 1) };
+    let limit = hop.limit_up(10_000_000);
+    // A probe of its MTU alone would take it two and a half seconds.
+    let mut world = World::with(hop, 1, |config| config.mtu = 1280);
+    world.connect();
+    let start = world.now;
+    let id = world.send(0, 0, 10_000_000);
+    assert!(world.run_until(Duration::from_secs(20), |world| world.is_finished(1, id)));
+    let took = world.received(1, id).expect("received").last_at.since(start).as_secs_f64();
+    assert!(limit / took >= 0.96, "{}", limit / took);
+    let silent = |event: &satpep::Event| matches!(event, satpep::Event::PeerSilent(_));
+    assert!(world.gateways.iter().all(|gateway| gateway.count(silent) == 0));
+}
+
+#[test]
 fn an_upload_on_the_thin_link_and_the_download_beside_it_get_nearly_all_of_theirs() {
     const UPLOAD: u64 = 30_000;
     let mut world = World::new(thin(1e-3, 1), 1);
