@@ -401,3 +401,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pair_of_gateways_survives_outages_of_some_length() {
+    let pair = |limit: &str| {
+        format!(
+            "{SMALL}[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\nsatpep = {{ outage_limit = \"{limit}\" }}\n"
+        )
+    };
+    accepted(&pair("2min"), &[]);
+    let faults = faults(&pair("0s"), &[]);
+    assert!(faults.len() == 1 && faults[0].contains("gateway.pair.satpep.outage_limit = \"0s\""), "{faults:?}");
+}
