@@ -23,6 +23,9 @@ impl Sharing {
     /// start does; others that do not, this much.
     const GROWING: f64 = 2.0;
     const STEADY: f64 = 1.15;
+    /// Where others send more than their share, what passes a full queue is divided by what is offered: ours is raised as
+    /// theirs is, up to this.
+    const MOST_PUSH: f64 = 1.15;
     /// Below this share of the capacity others are not worth the room.
     const NOTHING: f64 = 0.002;
 
@@ -63,7 +66,8 @@ impl Sharing {
         let growing = self.most[0] > self.most[1].mul_f64(1.1);
         let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
         let theirs = capacity.mul_f64(1.0 / f64::from(self.flows + 1));
-        capacity.saturating_sub(wanted.min(theirs))
+        let excess = self.measured.as_bps() as f64 / theirs.as_bps().max(1) as f64;
+        capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MOST_PUSH))
     }
 }
 
@@ -92,9 +96,17 @@ mod tests {
     fn others_that_grow_have_room_until_they_have_a_flow_s_share() {
         let growing = after((0..20).map(|k| 100_000 + 30_000 * k), 1).as_bps();
         assert!(growing < 6_000_000 - 2 * 600_000, "{growing}");
-        for (flows, share) in [(1, 0.5), (3, 0.75), (0, 0.5)] {
-            let ours = after([5_500_000; 30].into_iter(), flows).as_bps() as f64;
+        for (others, flows, share) in [(3_000_000, 1, 0.5), (1_500_000, 3, 0.75), (3_000_000, 0, 0.5)] {
+            let ours = after([others; 30].into_iter(), flows).as_bps() as f64;
             assert!((ours / 6e6 - share).abs() < 0.001, "{flows}: {ours}");
+        }
+    }
+
+    #[test]
+    fn others_that_send_more_than_their_share_are_met_half_way() {
+        for (others, share) in [(3_300_000, 0.55), (4_500_000, 0.575), (9_000_000, 0.575)] {
+            let ours = after([others; 30].into_iter(), 1).as_bps() as f64;
+            assert!((ours / 6e6 - share).abs() < 0.001, "{others}: {ours}");
         }
     }
 }
