@@ -81,6 +81,10 @@ pub struct Link {
     pub outage_limit: Option<Duration>,
     /// Connections with each peer; the transport's default if not set.
     pub max_streams: Option<u32>,
+    /// Whether repair is sent ahead of loss; the transport's default if not set.
+    pub repair: Option<bool>,
+    /// What repair may take of a full link beyond the share of what is lost; the transport's default if not set.
+    pub repair_share: Option<f64>,
 }
 
 /// `[[peer]]`.
@@ -264,6 +268,8 @@ fn read_link(document: &mut Document<'_>) -> Option<Link> {
             within(2, 24 * HOUR),
         ),
         max_streams: section.integer("max_streams", 1..=1_000_000).map(|n| n as u32),
+        repair: section.flag("repair"),
+        repair_share: section.number("repair_share", 0.0..=0.5),
     };
     section.end(document);
     rate.and(rtt).map(|_| link)
@@ -471,6 +477,8 @@ mod tests {
             ("[link]", "pool = \"65GiB\""),
             ("[link]", "pool = \"1kB\""),
             ("[link]", "mtu = 65535"),
+            ("[link]", "repair_share = 0.51"),
+            ("[link]", "repair_share = \"2%\""),
         ] {
             let faults = faults(&minimal().replace(section, &format!("{section}\n{line}")));
             assert!(faults[0].contains(line) && faults[0].contains(" from "), "{faults:?}");

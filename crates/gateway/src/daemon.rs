@@ -509,6 +509,8 @@ fn endpoint(
     config.pool = link.pool;
     config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
+    config.repair = link.repair.unwrap_or(config.repair);
+    config.repair_share = link.repair_share.unwrap_or(config.repair_share);
     let mut endpoint = Endpoint::new(config, now, unix_time(), seed()?);
     let mut peers = Vec::new();
     for peer in &settings.peers {

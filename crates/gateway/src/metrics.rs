@@ -144,17 +144,23 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     let streams = Family::<PeerLabel, Gauge>::default();
     let lost = Family::<PeerLabel, Counter>::default();
     let resent = Family::<PeerLabel, Counter>::default();
+    let repair = Family::<PeerLabel, Counter>::default();
+    let fresh = Family::<PeerLabel, Counter>::default();
     for peer in &snapshot.peers {
         let label = PeerLabel { peer: peer.name.clone() };
         up.get_or_create(&label).set(i64::from(peer.state == "up"));
         rtt.get_or_create(&label).set(peer.rtt_s.unwrap_or(f64::NAN));
         streams.get_or_create(&label).set(peer.streams as i64);
         lost.get_or_create(&label).inc_by(peer.lost_packets);
-        resent.get_or_create(&label).inc_by(peer.retransmitted_bytes + peer.repair_bytes);
+        resent.get_or_create(&label).inc_by(peer.retransmitted_bytes);
+        repair.get_or_create(&label).inc_by(peer.repair_bytes);
+        fresh.get_or_create(&label).inc_by(peer.sent_bytes);
     }
     registry.register("peer_up", "Whether the peer answers", up);
     registry.register_with_unit("peer_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
-    registry.register_with_unit("peer_repeated", "Stream bytes sent more than once", Unit::Bytes, resent);
+    registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
+    registry.register_with_unit("peer_repeated", "Stream bytes sent again because they were lost", Unit::Bytes, resent);
+    registry.register_with_unit("peer_repair", "Bytes of repair sent ahead of losses", Unit::Bytes, repair);
 }

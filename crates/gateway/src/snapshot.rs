@@ -74,7 +74,7 @@ pub struct Peer {
     pub sent_bytes: u64,
     /// Stream bytes sent again.
     pub retransmitted_bytes: u64,
-    /// Stream bytes repeated in capacity that would have idled.
+    /// Bytes of repair sent ahead of losses.
     pub repair_bytes: u64,
     /// Stream bytes received.
     pub received_bytes: u64,

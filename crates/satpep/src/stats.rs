@@ -71,7 +71,7 @@ pub struct PeerStats {
     pub sent_bytes: u64,
     /// Stream bytes sent again because they were lost.
     pub retransmitted_bytes: u64,
-    /// Bytes of recovery symbols sent ahead of any feedback, in capacity that would have idled.
+    /// Bytes of recovery symbols sent ahead of any feedback.
     pub repair_bytes: u64,
     /// Stream bytes restored from the peer's recovery symbols.
     pub restored_bytes: u64,

@@ -302,6 +302,20 @@ fn every_example_loads_and_its_variants_run() {
 }
 
 #[test]
+fn repair_takes_half_of_a_full_link_at_most() {
+    let pair = |share: &str| {
+        format!(
+            "{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\nsatpep = {{ repair_share = {share} }}\n"
+        )
+    };
+    for wrong in ["0.6", "-0.1", "true"] {
+        let faults = faults(&pair(wrong), &[]);
+        assert!(faults.iter().any(|fault| fault.contains("repair_share")), "{faults:#?}");
+    }
+    read(&pair("0.5"), &[]).unwrap_or_else(|faults| panic!("{faults:#?}"));
+}
+
+#[test]
 fn the_documentation_holds_the_reference_that_the_types_make() {
     let path = repository().join("docs/scenarios.md");
     let page = std::fs::read_to_string(&path).unwrap();

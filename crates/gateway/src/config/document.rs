@@ -231,6 +231,20 @@ impl<'a> Section<'a> {
         self.or_fault(found.map(|(_, choice)| choice.clone()), key, &value, &names.join(" or "))
     }
 
+    /// True or false.
+    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.take(key)?;
+        self.or_fault(value.get_ref().as_bool(), key, &value, "true or false")
+    }
+
+    /// A number within `range`.
+    pub(super) fn number(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+        let value = self.take(key)?;
+        let text = value.get_ref().as_float().map(|n| n.as_str()).or(value.get_ref().as_integer().map(|n| n.as_str()));
+        let parsed = text.and_then(|text| text.replace('_', "").parse().ok()).filter(|number| range.contains(number));
+        self.or_fault(parsed, key, &value, &format!("a number from {} to {}", range.start(), range.end()))
+    }
+
     /// An integer within `range`.
     pub(super) fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.take(key)?;

@@ -75,8 +75,10 @@ pub struct Transport {
     pub pool: Option<Bytes>,
     /// How long connections survive an outage; `None` is the transport's default.
     pub outage_limit: Option<Duration>,
-    /// Whether capacity that would idle carries repair.
+    /// Whether repair is sent ahead of loss, above all in capacity that would idle.
     pub repair: bool,
+    /// What repair may take of a full link beyond the share of what is lost, where that pays.
+    pub repair_share: f64,
     /// How the gateways come to know the capacity while they run.
     pub knowledge: Knowledge,
     /// How the link is shared with traffic that does not pass the pair.
@@ -115,6 +117,7 @@ impl Default for Transport {
             pool: None,
             outage_limit: None,
             repair: true,
+            repair_share: 0.02,
             knowledge: Knowledge::default(),
             share: Share::default(),
             classes: Vec::new(),
@@ -408,7 +411,9 @@ pub struct SessionReport {
     pub sent_bytes: u64,
     /// Datagrams that the other end is known not to have received.
     pub lost_packets: u64,
-    /// Stream bytes sent again.
+    /// Stream bytes sent for the first time, and those sent again.
+    pub stream_bytes: u64,
+    /// See `stream_bytes`.
     pub retransmitted_bytes: u64,
     /// Bytes of repair sent ahead of losses.
     pub repair_bytes: u64,

@@ -219,6 +219,7 @@ impl Relays {
                 sent_packets,
                 sent_bytes,
                 lost_packets: stats.lost_packets,
+                stream_bytes: stats.sent_bytes,
                 retransmitted_bytes: stats.retransmitted_bytes,
                 repair_bytes: stats.repair_bytes,
                 restored_bytes: stats.restored_bytes,
@@ -262,7 +263,7 @@ fn connect(
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.pool = transport.pool;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
-        endpoint.repair = transport.repair;
+        (endpoint.repair, endpoint.repair_share) = (transport.repair, transport.repair_share);
         endpoint.learn = transport.knowledge == Knowledge::Learnt;
         endpoint.share = transport.share;
     })

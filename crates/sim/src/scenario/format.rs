@@ -622,9 +622,12 @@ pub(super) struct Transport {
     /// How long connections survive an outage before they end with a reset.
     #[schemars(extend("default" = "10min"))]
     pub(super) outage_limit: Option<Interval>,
-    /// Whether capacity that would idle carries repair.
+    /// Whether repair is sent ahead of loss, above all in capacity that would idle.
     #[schemars(extend("default" = true))]
     pub(super) repair: Option<bool>,
+    /// What repair may take of a full link beyond the share of what is lost, where that pays.
+    #[schemars(range(min = 0, max = 0.5), extend("default" = 0.02))]
+    pub(super) repair_share: Option<f64>,
     /// How the gateways come to know what the link carries while they run: as configured, told by the modem at each change,
     /// or learnt from what arrives.
     #[schemars(extend("default" = "configured"))]

@@ -529,6 +529,7 @@ impl format::Transport {
             pool: self.pool.map(|pool| pool.0),
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
+            repair_share: self.repair_share.unwrap_or(plain.repair_share),
             knowledge: match self.knowledge {
                 None | Some(format::Knowledge::Configured) => Knowledge::Configured,
                 Some(format::Knowledge::Told) => Knowledge::Told,
