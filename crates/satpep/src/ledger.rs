@@ -103,6 +103,7 @@ pub(crate) struct Ledger {
     loss_deadline: Option<Instant>,
     /// The newest datagram known to have arrived.
     largest_acked: Option<u64>,
+    largest_acked_sent: Option<Instant>,
     covers: VecDeque<Cover>,
     process: LossProcess,
     /// Datagrams below this were sent before the end of the latest outage.
@@ -121,6 +122,7 @@ impl Ledger {
             recent_losses: VecDeque::new(),
             loss_deadline: None,
             largest_acked: None,
+            largest_acked_sent: None,
             covers: VecDeque::new(),
             process: LossProcess::new(),
             cut_off_to: 0,
@@ -181,7 +183,10 @@ impl Ledger {
             return Err(NeverSent);
         }
         let newest = self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.sent));
-        self.largest_acked = self.largest_acked.max(Some(ack.largest));
+        if self.largest_acked < Some(ack.largest) {
+            self.largest_acked = Some(ack.largest);
+            self.largest_acked_sent = self.entry_mut(ack.largest).map(|entry| entry.sent);
+        }
         for range in ack.ranges() {
             for number in range.start.max(self.first)..range.end {
                 self.settle(number, Fate::Delivered, settled);
@@ -190,6 +195,15 @@ impl Ledger {
         }
         self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), settled);
         Ok(newest)
+    }
+
+    /// The peer says after an outage that `newest` was the newest to arrive, and nothing for `quiet` after it: what was sent
+    /// within that time of it is lost.
+    pub(crate) fn on_quiet(&mut self, newest: u64, quiet: Duration, settled: &mut Vec<Settled>) {
+        let Some(sent) = self.largest_acked_sent.filter(|_| self.largest_acked == Some(newest)) else { return };
+        let end = self.first + self.entries.partition_point(|entry| entry.sent < sent + quiet) as u64;
+        (self.first.max(newest + 1)..end).for_each(|number| self.settle(number, Fate::Lost, settled));
+        self.forget_settled();
     }
 
     /// Settles missing datagrams whose reordering window has passed.
@@ -423,6 +437,21 @@ mod tests {
         let (delivered, lost) = acknowledge(&mut ledger, at(1100), &[500..501]).expect("it was sent");
         assert_eq!((delivered.len(), lost.len()), (0, 500));
         assert!(ledger.loss_process().probability() <= before);
+    }
+
+    #[test]
+    fn what_a_quiet_peer_should_have_got_is_lost() {
+        let mut ledger = ledger_with(10);
+        assert_eq!(acknowledge(&mut ledger, at(500), &[0..4]), Ok((vec![0, 1, 2, 3], vec![])));
+        ledger.record(at(60_000), 0, 100, SmallVec::from_slice(&[SentFrame::Ping]));
+        let mut settled = Vec::new();
+        ledger.on_quiet(2, Duration::from_secs(59), &mut settled);
+        assert!(settled.is_empty(), "of an old report nothing follows");
+        ledger.on_quiet(3, Duration::from_millis(4), &mut settled);
+        assert_eq!(offsets(&settled, false), [4, 5, 6]);
+        ledger.on_quiet(3, Duration::from_secs(59), &mut settled);
+        assert_eq!(offsets(&settled, false), [4, 5, 6, 7, 8, 9]);
+        assert!(ledger.awaits_ack(), "the ping is under way");
     }
 
     #[test]

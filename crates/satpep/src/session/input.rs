@@ -211,9 +211,14 @@ impl<P: Payload> Session<P> {
     fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
         let horizon = self.rtt.smoothed() * 3 / 2 + self.ack_delay() * 2;
         let mut settled = std::mem::take(&mut self.settled);
-        let sample = self.ledger.on_ack(now, ack, horizon, &mut settled)?;
-        if let Some(rtt) = sample {
-            self.rtt.sample(rtt.saturating_sub(Duration::from_micros(ack.delay_us).min(self.ack_delay() * 2)));
+        let (sample, delay) =
+            (self.ledger.on_ack(now, ack, horizon, &mut settled)?, Duration::from_micros(ack.delay_us));
+        // Longer delays than the peer should add are those of an outage.
+        if let Some(rtt) = sample.filter(|_| delay <= self.ack_delay() * 2) {
+            self.rtt.sample(rtt.saturating_sub(delay));
+        }
+        if self.is_returning {
+            self.ledger.on_quiet(ack.largest, delay.saturating_sub(self.rtt.smoothed() / 2), &mut settled);
         }
         self.settle(now, &mut settled);
         self.settled = settled;

@@ -91,6 +91,8 @@ pub(crate) struct Session<P: Payload> {
     unanswered_since: Option<Instant>,
     /// Since when the peer has not been counted on.
     silent_since: Option<Instant>,
+    /// What is taken in now is the first after an outage.
+    is_returning: bool,
     /// The peer said that it stops.
     pub(crate) closed: bool,
     probe_at: Option<Instant>,
@@ -162,6 +164,7 @@ impl<P: Payload> Session<P> {
             last_heard: now,
             unanswered_since: None,
             silent_since: None,
+            is_returning: false,
             closed: false,
             probe_at: None,
             probes: 0,
@@ -247,7 +250,8 @@ impl<P: Payload> Session<P> {
     pub(crate) fn on_heard(&mut self, now: Instant) {
         self.last_heard = now;
         self.unanswered_since = None;
-        if self.silent_since.take().is_some() {
+        self.is_returning = self.silent_since.take().is_some();
+        if self.is_returning {
             self.events.push_back(Event::PeerUp(self.peer));
             self.ledger.on_outage_over();
             // The answer tells what was lost meanwhile, so that it is sent again at once.

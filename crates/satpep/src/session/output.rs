@@ -132,7 +132,9 @@ impl<P: Payload> Session<P> {
     /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
     fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>) {
         let soon = now + self.ack_delay() / 2;
-        if self.received.ack_deadline().is_some_and(|deadline| deadline <= soon) {
+        let due = self.received.ack_deadline().is_some_and(|deadline| deadline <= soon);
+        // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once.
+        if due || (self.ping_due && self.is_silent()) {
             writer.restored(self.received.restored());
             if let Some(newest) = self.received.newest() {
                 for (number, micros) in self.marks.take(now, newest) {
