@@ -5,6 +5,7 @@
 use lab::{Family, Site, Topology};
 use satpep::PrivateKey;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -370,6 +371,44 @@ fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
     pair.kill(End::Terminal);
     let server = pair.serve(Family::V4, 8, echo_all);
     echoes(&mut pair.connect(server), b"nothing is held when nobody decides");
+}
+
+/// Connects to `address` with packets of this traffic class.
+fn connect_marked(pair: &Pair, address: SocketAddr, traffic_class: u32) -> TcpStream {
+    let connect = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        match address {
+            SocketAddr::V4(_) => socket.set_tos_v4(traffic_class)?,
+            SocketAddr::V6(_) => socket.set_tclass_v6(traffic_class)?,
+        }
+        socket.connect_timeout(&address.into(), PATIENCE)?;
+        Ok::<_, std::io::Error>(socket.into())
+    };
+    patient(pair.client().host.run(connect).unwrap().unwrap())
+}
+
+#[test]
+fn both_gateways_find_a_connections_class_by_port_and_marking() {
+    let Some(mut pair) = Pair::new() else { return };
+    let classes = "[[class]]\nname = \"voice\"\ndscp = [\"ef\"]\npriority = \"interactive\"\n\
+                   [[class]]\nname = \"login\"\nports = [22]\nweight = 4\n";
+    pair.start(End::Hub, classes);
+    pair.start(End::Terminal, classes);
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    for family in [Family::V4, Family::V6] {
+        for (port, traffic_class, class) in [(22, 0, "login"), (23, 0xb8, "voice"), (24, 0x88, "default")] {
+            let server = pair.serve(family, port, echo_all);
+            let mut client = connect_marked(&pair, server, traffic_class);
+            echoes(&mut client, b"class");
+            let address = client.local_addr().unwrap().to_string();
+            for end in [End::Hub, End::Terminal] {
+                let status = pair.status(end);
+                let stream = status["streams"].as_array().unwrap().iter().find(|stream| stream["client"] == *address);
+                assert_eq!(stream.unwrap()["class"], class, "{family:?} {port} {status}");
+            }
+        }
+    }
 }
 
 #[test]
