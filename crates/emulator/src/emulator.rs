@@ -48,6 +48,12 @@ pub enum Error {
         /// Which value, and why.
         error: ConfigError,
     },
+    /// A direction is a terminal of a carrier, and its other terminals are not there.
+    #[error("{direction}: a carrier that terminals share is simulated, not emulated: give a rate instead of dama")]
+    Carrier {
+        /// `up` or `down`.
+        direction: &'static str,
+    },
     /// An interface was removed while the emulation ran, or can no longer be read.
     #[error("interface {interface}: {error}")]
     Interface {
@@ -110,6 +116,9 @@ impl Emulator {
     pub fn new(config: Config, first: PacketSocket, second: PacketSocket) -> Result<Self, Error> {
         let start = clock::now();
         let direction = |link: &LinkConfig, direction| {
+            if link.dama.is_some() {
+                return Err(Error::Carrier { direction });
+            }
             Direction::new(start, link.clone(), config.memory).map_err(|error| Error::Config { direction, error })
         };
         let directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];

@@ -1,5 +1,6 @@
 //! What a link is, as data.
 
+use crate::dama::TerminalConfig;
 use crate::geometry::Geometry;
 use crate::opportunities::Opportunities;
 use crate::steps::Steps;
@@ -21,6 +22,9 @@ pub struct LinkConfig {
     /// Recorded delivery opportunities instead of a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opportunities: Option<Opportunities>,
+    /// A carrier shared with other terminals, instead of a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dama: Option<TerminalConfig>,
     /// What the link layer adds to each packet, at most 10 kB: it takes its time of transmission, and nothing else (queues,
     /// counters and bit errors count IP packets). An HDLC frame around PPP is 8 bytes longer than its packet, say.
     #[serde(default)]
@@ -69,6 +73,7 @@ impl LinkConfig {
             rate: Some(rate),
             rate_steps: None,
             opportunities: None,
+            dama: None,
             overhead: Bytes::ZERO,
             delay,
             delay_steps: None,
@@ -198,6 +203,12 @@ impl LinkConfig {
             }
             opportunities.validate("opportunities")?;
         }
+        if let Some(dama) = &self.dama {
+            if self.rate.is_some() || self.rate_steps.is_some() || self.opportunities.is_some() {
+                return Err(ConfigError::new("dama", "the carrier's rate stands instead of rate and opportunities"));
+            }
+            dama.validate()?;
+        }
         let Some(steps) = &self.rate_steps else { return Ok(()) };
         steps.validate("rate_steps")?;
         let Some(rate) = self.rate else {
@@ -227,8 +238,8 @@ impl LinkConfig {
         }
         match handover.rate {
             None => Ok(()),
-            Some(_) if self.rate_steps.is_some() || self.opportunities.is_some() => {
-                error("handover.rate", "leave rate_steps and opportunities out")
+            Some(_) if self.rate_steps.is_some() || self.opportunities.is_some() || self.dama.is_some() => {
+                error("handover.rate", "leave rate_steps, opportunities and dama out")
             }
             Some([low, high]) if low > high || low == Rate::ZERO => {
                 error("handover.rate", "write the lowest and the highest rate, above 0bit/s")

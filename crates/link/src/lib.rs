@@ -12,6 +12,7 @@
 //!   further event.
 //! - **Rate**: none, constant, in steps, drawn at each hand-over, or recorded delivery opportunities (mahimahi's format).
 //!   A rate that changes while a packet is being sent holds for the rest of the packet.
+//! - **A carrier on demand** instead of a rate: packets leave in the bursts that a [`dama::Carrier`] gives its terminals.
 //! - **Delay**: constant, from the [`geometry`] of satellites and stations, in steps, or drawn at each hand-over. Where it
 //!   falls, packets keep their order or overtake, as configured.
 //! - **Losses** happen on the way, after the queue: a lost packet has used its time of transmission, and is reported when
@@ -46,6 +47,7 @@
 
 mod config;
 mod counters;
+pub mod dama;
 mod drop_tail;
 pub mod geometry;
 mod link;

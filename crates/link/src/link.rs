@@ -1,5 +1,6 @@
 //! The link itself.
 
+use crate::dama::{Backlog, Burst, Granted};
 use crate::drop_tail::DropTail;
 use crate::loss::{LossProcess, Threshold};
 use crate::managed::{Law, Managed, Overflow};
@@ -107,6 +108,8 @@ enum Queue<P> {
     DropTail(DropTail),
     /// Decides when the transmitter is free.
     Managed(Box<Managed<P>>),
+    /// Sends in the bursts of a shared carrier.
+    Granted(Box<Granted<P>>),
 }
 
 impl<P: Packet> Link<P> {
@@ -215,7 +218,7 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Outcome<P>> {
         self.now = self.now.max(now);
-        if matches!(self.queue, Queue::Managed(_)) {
+        if !matches!(self.queue, Queue::DropTail(_)) {
             self.send_waiting();
         }
         if self.way.next() > self.now {
@@ -233,12 +236,11 @@ impl<P: Packet> Link<P> {
     /// while the link is empty.
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let mut next = self.way.next();
-        if let Queue::Managed(queue) = &self.queue
-            && queue.packets() > 0
-        {
-            next = next.min(self.transmitter.free_at());
-        }
+        let next = match &self.queue {
+            Queue::Managed(queue) if queue.packets() > 0 => self.way.next().min(self.transmitter.free_at()),
+            Queue::Granted(queue) => self.way.next().min(queue.next_start()),
+            _ => self.way.next(),
+        };
         Some(next).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
@@ -253,6 +255,7 @@ impl<P: Packet> Link<P> {
         match &self.queue {
             Queue::DropTail(queue) => queue.packets(),
             Queue::Managed(queue) => queue.packets(),
+            Queue::Granted(queue) => queue.packets(),
         }
     }
 
@@ -262,29 +265,78 @@ impl<P: Packet> Link<P> {
         match &self.queue {
             Queue::DropTail(queue) => queue.bytes(),
             Queue::Managed(queue) => queue.bytes(),
+            Queue::Granted(queue) => queue.bytes(),
         }
+    }
+
+    /// How the queue stands at `now`, as a terminal's requests for capacity see it; empty where the link is none of a
+    /// shared carrier.
+    pub fn backlog(&mut self, now: Instant) -> Backlog {
+        self.advance(now);
+        if let Queue::Granted(queue) = &self.queue { queue.backlog() } else { Backlog::default() }
+    }
+
+    /// Gives a terminal of a shared carrier a burst, later than those before. Changes [`Link::next_timeout`].
+    pub fn assign(&mut self, now: Instant, burst: Burst) {
+        self.advance(now);
+        if let Queue::Granted(queue) = &mut self.queue {
+            queue.assign(burst);
+        }
+    }
+
+    /// The bytes that a terminal used of its bursts in superframes up to `superframe`, since it was last asked.
+    pub fn take_used(&mut self, now: Instant, superframe: u64) -> Bytes {
+        self.advance(now);
+        if let Queue::Granted(queue) = &mut self.queue { queue.take_used(superframe) } else { Bytes::ZERO }
     }
 
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         match &mut self.queue {
             Queue::DropTail(queue) => queue.advance(self.now),
-            Queue::Managed(_) => self.send_waiting(),
+            Queue::Managed(_) | Queue::Granted(_) => self.send_waiting(),
         }
     }
 
     fn enqueue_managed(&mut self, packet: P) {
         self.send_waiting();
-        let Self { queue: Queue::Managed(queue), way, now, .. } = self else { return };
-        queue.push(*now, packet, &mut |overflow, packet| way.discard(*now, overflow.into(), packet));
-        if self.transmitter.free_at() <= self.now {
-            self.send_one(self.now);
+        let Self { queue, way, now, .. } = self;
+        let mut discard = |overflow: Overflow, packet| way.discard(*now, overflow.into(), packet);
+        match queue {
+            Queue::DropTail(_) => {}
+            Queue::Managed(queue) => {
+                queue.push(*now, packet, &mut discard);
+                if self.transmitter.free_at() <= self.now {
+                    self.send_one(self.now);
+                }
+            }
+            Queue::Granted(queue) => {
+                queue.push(*now, packet, &mut discard);
+                self.send_waiting();
+            }
         }
     }
 
     /// Sends those whose turn came by now.
     fn send_waiting(&mut self) {
-        while self.transmitter.free_at() <= self.now && self.send_one(self.transmitter.free_at()) {}
+        if matches!(self.queue, Queue::Granted(_)) {
+            while self.send_granted() {}
+        } else {
+            while self.transmitter.free_at() <= self.now && self.send_one(self.transmitter.free_at()) {}
+        }
+    }
+
+    /// Sends the next packet whose slots have begun by now, if any waits and has all its slots.
+    fn send_granted(&mut self) -> bool {
+        let Self { queue: Queue::Granted(queue), way, now, .. } = self else { return false };
+        let mut discard = |overflow: Overflow, packet| way.discard(*now, overflow.into(), packet);
+        let Some((sent_at, packet)) = queue.send(*now, &mut discard) else {
+            queue.advance(*now);
+            return false;
+        };
+        let size = packet.size();
+        self.propagate(sent_at, packet, size);
+        true
     }
 
     /// Sends the packet whose turn it is at `at`, if any waits.
@@ -303,6 +355,12 @@ impl<P: Packet> Link<P> {
     #[inline]
     fn transmit(&mut self, ready: Instant, packet: P, size: Bytes) {
         let sent_at = self.transmitter.send(ready, size);
+        self.propagate(sent_at, packet, size);
+    }
+
+    /// Puts a packet on its way whose last bit is sent at `sent_at`.
+    #[inline]
+    fn propagate(&mut self, sent_at: Instant, packet: P, size: Bytes) {
         let (at, is_out_of_order) = self.propagation.arrival(sent_at);
         if self.is_faithful {
             self.way.push(Outcome::Departure { packet, at });
@@ -357,19 +415,24 @@ impl<P: Packet> Link<P> {
 
 impl<P: Packet> Queue<P> {
     fn new(config: &LinkConfig) -> Self {
-        match config.discipline {
-            Discipline::DropTail => Queue::DropTail(DropTail::new(config.queue)),
+        let managed = match config.discipline {
+            Discipline::DropTail if config.dama.is_none() => return Queue::DropTail(DropTail::new(config.queue)),
+            Discipline::DropTail => Managed::plain(config.queue),
             Discipline::Codel(codel) => {
                 let law = Law { target: codel.target, interval: codel.interval };
-                Queue::Managed(Box::new(Managed::codel(law, config.queue)))
+                Managed::codel(law, config.queue)
             }
             Discipline::FqCodel(codel) => {
                 let law = Law { target: codel.target, interval: codel.interval };
                 let perturbation =
                     CounterRandom::new(config.seed, config.stream << 8 | RandomProcess::Flows as u64).at(0);
                 let flows = codel.flows as usize;
-                Queue::Managed(Box::new(Managed::fq_codel(law, config.queue, flows, codel.quantum, perturbation)))
+                Managed::fq_codel(law, config.queue, flows, codel.quantum, perturbation)
             }
+        };
+        match config.dama {
+            Some(_) => Queue::Granted(Box::new(Granted::new(managed, config.overhead))),
+            None => Queue::Managed(Box::new(managed)),
         }
     }
 }

@@ -41,6 +41,11 @@ pub(crate) struct Law {
 }
 
 impl<P: Packet> Managed<P> {
+    /// First in, first out, and what finds it full is refused.
+    pub(crate) fn plain(limit: QueueLimit) -> Self {
+        Self::codel(Law { target: Duration::MAX, interval: Duration::MAX }, limit)
+    }
+
     /// CoDel over one queue, which refuses what finds it full.
     pub(crate) fn codel(law: Law, limit: QueueLimit) -> Self {
         Self::new(law, limit, 1, SOLE_QUANTUM, 0, false)
@@ -74,12 +79,14 @@ impl<P: Packet> Managed<P> {
         self.bytes
     }
 
-    /// Takes a packet that arrives at `now`; gives those that are dropped for it to `discard`.
-    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) {
+    /// Takes a packet that arrives at `now`; gives those that are dropped for it to `discard`. Returns whether it was let in
+    /// (it may be among the dropped all the same).
+    pub(crate) fn push(&mut self, now: Instant, packet: P, discard: &mut impl FnMut(Overflow, P)) -> bool {
         let size = packet.size();
         let has_room = self.limit.allows(self.packets, self.bytes, size);
         if !has_room && !self.drops_from_longest {
-            return discard(Overflow::Full, packet);
+            discard(Overflow::Full, packet);
+            return false;
         }
         let index = (mix(packet.flow_hash() ^ self.perturbation) % self.flows.len() as u64) as usize;
         let flow = &mut self.flows[index];
@@ -94,6 +101,7 @@ impl<P: Packet> Managed<P> {
         if !has_room {
             self.relieve(discard);
         }
+        true
     }
 
     /// Drops half of the flow with the most bytes, at most 64 packets, from its head (RFC 8290, section 4.1).

@@ -81,11 +81,13 @@ impl<'a> Shared<'a> {
             network: Arc::clone(&scenario.network),
             flow_samples: Vec::new(),
             queue_samples: Vec::new(),
+            capacity_samples: Vec::new(),
         };
         loop {
             let stopped = simulation.run_for(EVENTS_AT_ONCE);
             run.flow_samples.append(&mut simulation.take_flow_samples());
             run.queue_samples.append(&mut simulation.take_queue_samples());
+            run.capacity_samples.append(&mut simulation.take_capacity_samples());
             let packets = simulation.take_packets();
             for (capture, _) in &mut captures {
                 packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;

@@ -2,7 +2,7 @@
 
 use crate::run::Run;
 use serde::Serialize;
-use sim::{FlowReport, GatewayReport, LinkReport, Stopped};
+use sim::{CarrierReport, FlowReport, GatewayReport, LinkReport, Stopped};
 use std::collections::BTreeMap;
 
 /// A run. Names end in their units.
@@ -20,6 +20,9 @@ pub struct RunDocument {
     pub flows: Vec<FlowDocument>,
     /// Directions of links.
     pub links: Vec<LinkDocument>,
+    /// Carriers that terminals share on demand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub carriers: Vec<CarrierReport>,
     /// Pairs of gateways.
     pub gateways: Vec<GatewayReport>,
     /// Events that the simulator handled.
@@ -71,6 +74,7 @@ impl From<&Run> for RunDocument {
             end_s: run.report.end_s,
             flows: flows.map(|(report, group)| FlowDocument { group: group.clone(), report: report.clone() }).collect(),
             links: run.report.links.iter().map(LinkDocument::from).collect(),
+            carriers: run.report.carriers.clone(),
             gateways: run.report.gateways.clone(),
             events: run.report.events,
             data_packets: run.report.data_packets,

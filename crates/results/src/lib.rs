@@ -1,4 +1,4 @@
-//! What simulations found, as files and documents: tables of flows, links, samples and queues ([`Tables`]) as CSV, JSON
+//! What simulations found, as files and documents: tables of flows, links, samples, queues and capacity ([`Tables`]) as CSV, JSON
 //! lines or Parquet, packets as pcapng ([`Capture`]), a JSON document ([`RunDocument`]), pictures ([`plot`]) and charts of any
 //! other data ([`chart`]).
 //!

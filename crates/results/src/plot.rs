@@ -15,14 +15,14 @@ const MOST_NAMES: usize = 12;
 /// # Errors
 /// If it cannot be drawn.
 pub fn traces(run: &Run, title: &str) -> Result<Option<String>, Error> {
-    let [_, _, samples, queues] = tables(run);
+    let [_, _, samples, queues, capacity] = tables(run);
     let all = [
         panel(&samples, "goodput, Mbit/s", "flow", "goodput_bps", 1e-6),
         panel(&samples, "congestion window, kB", "flow", "cwnd_bytes", 1e-3),
         panel(&samples, "smoothed RTT, ms", "flow", "srtt_s", 1e3),
         panel(&queues, "queue, kB", "link", "queued_bytes", 1e-3),
     ];
-    let mut panels: Vec<_> = all.into_iter().flatten().collect();
+    let mut panels: Vec<_> = all.into_iter().flatten().chain(terminals(&capacity)).collect();
     if panels.is_empty() {
         return Ok(None);
     }
@@ -30,6 +30,31 @@ pub fn traces(run: &Run, title: &str) -> Result<Option<String>, Error> {
     let end = points.map(|point| point.0).fold(f64::MIN_POSITIVE, f64::max);
     panels.iter_mut().for_each(|panel| panel.x.range = Some((0.0, end)));
     chart::stacked(title, &panels).map(Some)
+}
+
+/// More terminals than this do not fit on a page.
+const MOST_TERMINALS: usize = 4;
+
+/// What was asked for, given and used, a panel for each of the first terminals.
+fn terminals(table: &Table) -> Vec<Chart> {
+    let columns = [("requested", "requested_bps"), ("allocated", "allocated_bps"), ("used", "used_bps")];
+    let mut panels: BTreeMap<String, Vec<Series>> = BTreeMap::new();
+    for (name, column) in columns {
+        let Some(Chart { series, .. }) = panel(table, "", "link", column, 1e-6) else { continue };
+        for series in series {
+            let steps = Series::new(name, Style::Steps, series.points);
+            panels.entry(series.name).or_default().push(steps);
+        }
+    }
+    let chart = |(terminal, series): (String, Vec<Series>)| {
+        // A volume is asked for at once: as a rate it would dwarf what it gets.
+        let given = series.iter().filter(|series| series.name != "requested").flat_map(|series| &series.points);
+        let most = given.map(|point| point.1).fold(0.0, f64::max);
+        let y = Axis::linear(format!("{terminal}, Mbit/s"));
+        let y = if most > 0.0 { y.within(0.0, most * 1.5) } else { y };
+        Chart { title: String::new(), x: Axis::linear("time, s"), y, series, caption: String::new() }
+    };
+    panels.into_iter().take(MOST_TERMINALS).map(chart).collect()
 }
 
 /// The curves of `column` by `name`, those that are not always zero; nothing if all are.

@@ -1,6 +1,6 @@
 //! One run's results.
 
-use sim::{FlowSample, Network, QueueSample, Report};
+use sim::{CapacitySample, FlowSample, Network, QueueSample, Report};
 use std::sync::Arc;
 
 /// Which run it was.
@@ -37,4 +37,6 @@ pub struct Run {
     pub flow_samples: Vec<FlowSample>,
     /// Samples of queues, in the order of time.
     pub queue_samples: Vec<QueueSample>,
+    /// Samples of carriers, in the order in which superframes end.
+    pub capacity_samples: Vec<CapacitySample>,
 }

@@ -1,18 +1,18 @@
-//! The four tables of a run: what each column holds.
+//! The tables of a run: what each column holds.
 
 use crate::run::Run;
 use crate::table::{Column, Table, Values};
-use sim::{FlowReport, FlowSample, LinkReport, RttReport};
+use sim::{CapacitySample, FlowReport, FlowSample, LinkReport, RttReport};
 use std::sync::Arc;
 use units::Instant;
 
 /// The names of the tables that [`tables`] makes.
-pub const TABLES: [&str; 4] = ["flows", "links", "samples", "queues"];
+pub const TABLES: [&str; 5] = ["flows", "links", "samples", "queues", "capacity"];
 
 /// The tables of a run, in the order of [`TABLES`]: a row for each flow, each direction of each link, each sample of a
-/// flow, each sample of a queue. Every row begins with the run's variant and seed.
-pub fn tables(run: &Run) -> [Table; 4] {
-    [flows(run), links(run), samples(run), queues(run)]
+/// flow, each sample of a queue, each superframe of a terminal on a carrier. Every row begins with the run's variant and seed.
+pub fn tables(run: &Run) -> [Table; 5] {
+    [flows(run), links(run), samples(run), queues(run), capacity(run)]
 }
 
 /// The columns that tell runs apart, for `rows` rows.
@@ -129,16 +129,18 @@ fn goodputs(samples: &[FlowSample], flows: usize) -> Vec<Option<f64>> {
     goodputs
 }
 
+/// The names of each direction: its link, where it starts and where it ends.
+fn directions(run: &Run) -> Vec<[Arc<str>; 3]> {
+    let names = run.network.directions().iter().map(|direction| {
+        let [from, to] = [direction.from, direction.to].map(|node| run.network.node_name(node).into());
+        [direction.link.as_str().into(), from, to]
+    });
+    names.collect()
+}
+
 fn queues(run: &Run) -> Table {
     let rows = &run.queue_samples[..];
-    let directions = run.network.directions();
-    let names: Vec<[Arc<str>; 3]> = directions
-        .iter()
-        .map(|direction| {
-            let [from, to] = [direction.from, direction.to].map(|node| run.network.node_name(node).into());
-            [direction.link.as_str().into(), from, to]
-        })
-        .collect();
+    let names = directions(run);
     let name = |column, part: usize| {
         let names = &names;
         text(rows, column, move |sample: &sim::QueueSample| Some(names[sample.direction.index()][part].clone()))
@@ -149,6 +151,33 @@ fn queues(run: &Run) -> Table {
         name("from", 1),
         name("to", 2),
         integer(rows, "queued_bytes", |sample| Some(sample.bytes.as_u64())),
+    ];
+    labelled(run, rows.len(), columns)
+}
+
+fn capacity(run: &Run) -> Table {
+    let rows = &run.capacity_samples[..];
+    let names = directions(run);
+    let name = |column, part: usize| {
+        let names = &names;
+        text(rows, column, move |row: &CapacitySample| Some(names[row.direction.index()][part].clone()))
+    };
+    let rate = |column, bytes: fn(&link::dama::Sample) -> u64| {
+        number(rows, column, move |row| Some(bytes(&row.sample) as f64 * 8.0 / row.length.as_secs_f64()))
+    };
+    let columns = vec![
+        number(rows, "time_s", |row| Some(row.sample.at.as_secs_f64())),
+        name("link", 0),
+        name("from", 1),
+        name("to", 2),
+        rate("requested_bps", |sample| sample.requested.as_u64()),
+        rate("allocated_bps", |sample| sample.allocated.total()),
+        rate("cra_bps", |sample| sample.allocated.cra),
+        rate("rbdc_bps", |sample| sample.allocated.rbdc),
+        rate("vbdc_bps", |sample| sample.allocated.vbdc),
+        rate("fca_bps", |sample| sample.allocated.fca),
+        rate("used_bps", |sample| sample.used.as_u64()),
+        integer(rows, "queued_bytes", |row| Some(row.sample.queued.as_u64())),
     ];
     labelled(run, rows.len(), columns)
 }

@@ -33,7 +33,7 @@ impl Format {
 
 /// The four tables of a set of runs as files of one directory.
 pub struct Tables {
-    writers: [TableWriter<BufWriter<File>>; 4],
+    writers: Vec<TableWriter<BufWriter<File>>>,
 }
 
 impl Tables {
@@ -50,8 +50,7 @@ impl Tables {
                 Err(source) => Err(Error::File { file, source }),
             }
         };
-        let [flows, links, samples, queues] = TABLES.map(create);
-        Ok(Self { writers: [flows?, links?, samples?, queues?] })
+        Ok(Self { writers: TABLES.into_iter().map(create).collect::<Result<_, _>>()? })
     }
 
     /// Appends a run.

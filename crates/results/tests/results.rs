@@ -69,6 +69,7 @@ fn run(seed: u64) -> (Run, Vec<u8>) {
         network: Arc::clone(&scenario.network),
         flow_samples: simulation.take_flow_samples(),
         queue_samples: simulation.take_queue_samples(),
+        capacity_samples: simulation.take_capacity_samples(),
     };
     (run, capture.into_inner())
 }
@@ -82,7 +83,7 @@ fn written(run: &Run, table: usize, format: Format) -> Vec<u8> {
 #[test]
 fn samples_add_up_to_what_was_delivered() {
     let (run, _) = run(1);
-    let [flows, links, samples, queues] = tables(&run);
+    let [flows, links, samples, queues, _] = tables(&run);
     let (Some(Values::Integer(delivered)), Some(Values::Number(goodput)), Some(Values::Text(flow))) =
         (samples.column("delivered_bytes"), samples.column("goodput_bps"), samples.column("flow"))
     else {

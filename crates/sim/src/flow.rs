@@ -259,6 +259,8 @@ pub struct Record {
     pub window_changes: bool,
     /// A [`crate::QueueSample`] of each direction of each link in such intervals.
     pub queue_interval: Option<Duration>,
+    /// Whether a sample is taken of each superframe of each terminal on a carrier.
+    pub capacity: bool,
     /// A [`crate::PacketRecord`] of each packet that leaves an endpoint at these nodes, or reaches them over a link.
     pub packets_at: Vec<NodeId>,
 }

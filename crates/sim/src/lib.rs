@@ -4,6 +4,7 @@
 //! A [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends what to whom.
 
 mod agent;
+mod carriers;
 mod distribution;
 mod flow;
 mod gateway;
@@ -27,5 +28,8 @@ pub use gateway::{
 pub use heads::DatagramId;
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use packet::{Body, PacketRecord};
-pub use report::{FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped};
+pub use report::{
+    CapacitySample, CarrierReport, FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped,
+    TerminalReport,
+};
 pub use simulation::{SetupError, Simulation};

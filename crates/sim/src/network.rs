@@ -1,9 +1,10 @@
 //! Nodes and the duplex links between them.
 
 use link::LinkConfig;
+use link::dama::{Carrier, CarrierConfig, Member};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use units::Duration;
+use units::{Duration, Instant, Rate};
 
 /// A node of a [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +52,25 @@ pub enum NetworkError {
         link: String,
         /// The node at both its ends.
         node: String,
+    },
+    /// Two carriers of one name.
+    #[error("carrier `{0}` is defined twice: names must differ")]
+    DuplicateCarrier(String),
+    /// A carrier that is none, or that cannot serve its terminals.
+    #[error("carrier `{carrier}`: {source}")]
+    Carrier {
+        /// The carrier.
+        carrier: String,
+        /// What is wrong.
+        source: link::ConfigError,
+    },
+    /// A direction that sends on a carrier which is not there.
+    #[error("link `{link}`: there is no carrier `{carrier}`")]
+    UnknownCarrier {
+        /// The link.
+        link: String,
+        /// The carrier that it names.
+        carrier: String,
     },
     /// A direction of a link that is no link.
     #[error("link `{link}`, from `{from}` to `{to}`: {source}")]
@@ -100,6 +120,8 @@ pub struct Network {
     directions: Vec<Direction>,
     nodes_by_name: BTreeMap<String, NodeId>,
     links_by_name: BTreeMap<String, DirectionId>,
+    /// Carriers shared on demand, by name.
+    carriers: Vec<(String, CarrierConfig)>,
     /// The directions that start at each node.
     outgoing: Vec<Vec<DirectionId>>,
 }
@@ -164,6 +186,72 @@ impl Network {
         Ok(id)
     }
 
+    /// Adds a carrier that directions of links may share: those whose configuration names it.
+    ///
+    /// # Errors
+    /// If there is one of that name, or the configuration makes none.
+    pub fn add_carrier(&mut self, name: &str, config: CarrierConfig) -> Result<(), NetworkError> {
+        if self.carriers.iter().any(|(known, _)| known == name) {
+            return Err(NetworkError::DuplicateCarrier(name.to_owned()));
+        }
+        config.validate().map_err(|source| NetworkError::Carrier { carrier: name.to_owned(), source })?;
+        self.carriers.push((name.to_owned(), config));
+        Ok(())
+    }
+
+    /// All carriers and their names.
+    pub fn carriers(&self) -> &[(String, CarrierConfig)] {
+        &self.carriers
+    }
+
+    /// Carrier `number` as it is at `start`, and the directions that send on it, which are its terminals in that order. Its
+    /// controller is at the far end of each: requests take the direction's delay, plans that of the way back.
+    ///
+    /// # Errors
+    /// If the carrier cannot serve its terminals.
+    pub fn carrier(&self, number: usize, start: Instant) -> Result<(Carrier, Vec<DirectionId>), NetworkError> {
+        let (name, config) = &self.carriers[number];
+        let (mut members, mut directions) = (Vec::new(), Vec::new());
+        for (at, direction) in self.directions.iter().enumerate() {
+            let id = DirectionId(at as u32);
+            if let Some(terminal) = direction.config.dama.as_ref().filter(|dama| dama.carrier == *name) {
+                let [there, back] = [id, id.reverse()].map(|way| self.directions[way.index()].config.delay);
+                members.push(Member { config: terminal.clone(), to_controller: there, from_controller: back });
+                directions.push(id);
+            }
+        }
+        let carrier = Carrier::new(start, config.clone(), members)
+            .map_err(|source| NetworkError::Carrier { carrier: name.clone(), source })?;
+        Ok((carrier, directions))
+    }
+
+    /// Checks that every carrier that a link names is there and can serve its terminals.
+    ///
+    /// # Errors
+    /// With the first that is not or cannot.
+    pub fn check_carriers(&self) -> Result<(), NetworkError> {
+        for direction in &self.directions {
+            let Some(dama) = &direction.config.dama else { continue };
+            if self.carriers.iter().all(|(name, _)| *name != dama.carrier) {
+                let (link, carrier) = (direction.link.clone(), dama.carrier.clone());
+                return Err(NetworkError::UnknownCarrier { link, carrier });
+            }
+        }
+        (0..self.carriers.len()).try_for_each(|number| self.carrier(number, Instant::ZERO).map(|_| ()))
+    }
+
+    /// The highest rate at which a direction may send, without free capacity where it shares a carrier; `None` if nothing
+    /// limits it.
+    pub fn highest_rate(&self, direction: DirectionId) -> Option<Rate> {
+        let config = &self.directions[direction.index()].config;
+        let on_carrier = || {
+            let dama = config.dama.as_ref()?;
+            let (_, carrier) = self.carriers.iter().find(|(name, _)| *name == dama.carrier)?;
+            Some(dama.most(carrier))
+        };
+        config.rate.or_else(on_carrier)
+    }
+
     /// The node of that name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         self.nodes_by_name.get(name).copied()
@@ -226,7 +314,6 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Rate;
 
     fn link(delay_ms: u64) -> LinkConfig {
         LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_millis(delay_ms))

@@ -15,6 +15,9 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Each direction of each link, in the order of their numbers.
     pub links: Vec<LinkReport>,
+    /// Each carrier that terminals share on demand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub carriers: Vec<CarrierReport>,
     /// Each pair of gateways.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<GatewayReport>,
@@ -104,6 +107,29 @@ pub struct LinkReport {
     pub counters: link::Counters,
 }
 
+/// A carrier that terminals share on demand.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CarrierReport {
+    /// Its name.
+    pub name: String,
+    /// Its terminals, in the order of their links.
+    pub terminals: Vec<TerminalReport>,
+}
+
+/// A terminal of a carrier, as of the latest superframe that is over.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TerminalReport {
+    /// The link over which it sends.
+    pub link: String,
+    /// The terminal's node.
+    pub from: String,
+    /// The hub's.
+    pub to: String,
+    /// What it asked for, was given and used.
+    #[serde(flatten)]
+    pub totals: link::dama::Totals,
+}
+
 /// A flow's state at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowSample {
@@ -121,6 +147,17 @@ pub struct FlowSample {
     pub srtt: Option<Duration>,
     /// Sent and not yet acknowledged.
     pub in_flight: Bytes,
+}
+
+/// A superframe of a terminal on a carrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacitySample {
+    /// The terminal's way to the hub.
+    pub direction: DirectionId,
+    /// How long the superframe is.
+    pub length: Duration,
+    /// What was asked for, given and used in it.
+    pub sample: link::dama::Sample,
 }
 
 /// What waits for a link at a time.

@@ -6,8 +6,8 @@ use crate::packet::ParcelId;
 use crate::tournament::NEVER;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
-    FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NodeId, PacketRecord,
-    QueueSample, Report, Settings, Stopped,
+    CapacitySample, FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NetworkError,
+    NodeId, PacketRecord, QueueSample, Report, Settings, Stopped,
 };
 use units::{Bytes, CounterRandom, Duration, Instant};
 
@@ -43,6 +43,9 @@ pub enum SetupError {
     /// For a pair of gateways.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
+    /// For a carrier.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
 }
 
 /// Times at an interval, the first of them an interval after the start.
@@ -91,7 +94,7 @@ impl Simulation {
     ) -> Result<Self, SetupError> {
         let split = SplitFlows::new(&gateways, &network, &flows)?;
         let (pair_timers, timers) = split.timers();
-        let mut wire = Wire::new(&network, timers as usize, &settings.record.packets_at, split.clone());
+        let mut wire = Wire::new(&network, timers, &settings.record, split.clone())?;
         let mut paths = PathTable::default();
         let mut names = std::collections::BTreeSet::new();
         let mut agents = Vec::with_capacity(flows.len());
@@ -206,6 +209,11 @@ impl Simulation {
         std::mem::take(&mut self.queue_samples)
     }
 
+    /// Takes the samples of carriers since it was last called.
+    pub fn take_capacity_samples(&mut self) -> Vec<CapacitySample> {
+        self.wire.take_capacity_samples()
+    }
+
     /// Takes the packets recorded since it was last called.
     pub fn take_packets(&mut self) -> Vec<PacketRecord> {
         self.wire.take_records()
@@ -224,6 +232,7 @@ impl Simulation {
             end_s: self.wire.now.as_secs_f64(),
             flows: flows.map(|(flow, agent)| agent.outcome().report(flow.name.clone())).collect(),
             links: links.collect(),
+            carriers: self.wire.carrier_reports(&self.network),
             gateways: pairs.map(|(pair, config)| pair.report(config, &self.flows)).collect(),
             events: self.events,
             data_packets: self.wire.data_packets,
@@ -267,8 +276,12 @@ impl Simulation {
         None
     }
 
-    /// A timer of a gateway was due.
+    /// A timer of a gateway or a carrier was due.
     fn wake_pair(&mut self, timer: u32) -> Option<Stopped> {
+        if self.wire.wake_carrier(timer) {
+            self.pairs.iter_mut().for_each(|pair| pair.handle_allocation(&mut self.wire));
+            return None;
+        }
         let pair = self.pair_timers.partition_point(|first| *first <= timer) - 1;
         self.pairs[pair].handle_timeout(&mut self.wire, timer - self.pair_timers[pair]);
         None

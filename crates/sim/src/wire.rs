@@ -1,12 +1,16 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
+use crate::carriers::Carriers;
 use crate::gateway::SplitFlows;
 use crate::heads::Heads;
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
 use crate::passing::{Passing, Then};
 use crate::satpep2003::{Allocator, Division};
 use crate::tournament::{NEVER, Tournament};
-use crate::{DirectionId, FlowSample, Network, NodeId, PacketRecord, QueueSample};
+use crate::{
+    CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
+    Record,
+};
 use link::{Counters, Fate, Link, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Instant, Probability, Rate};
@@ -25,6 +29,9 @@ pub(crate) struct Path(u32);
 pub(crate) struct Wire {
     pub(crate) now: Instant,
     links: Vec<Link<Packet>>,
+    carriers: Carriers,
+    /// The timer of the first carrier, behind all others.
+    first_carrier_timer: u32,
     pub(crate) parcels: Parcels,
     /// What the datagrams of gateways say.
     pub(crate) heads: Heads,
@@ -87,8 +94,19 @@ pub(crate) enum Event {
 }
 
 impl Wire {
-    /// An idle network with `timers` timers; packets at the nodes `watched` are recorded.
-    pub(crate) fn new(network: &Network, timers: usize, watched: &[NodeId], pairs: SplitFlows) -> Self {
+    /// An idle network with `timers` timers for others.
+    ///
+    /// # Errors
+    /// If a carrier is not there or cannot serve its terminals.
+    pub(crate) fn new(
+        network: &Network,
+        timers: u32,
+        record: &Record,
+        pairs: SplitFlows,
+    ) -> Result<Self, NetworkError> {
+        network.check_carriers()?;
+        let watched = &record.packets_at[..];
+        let carriers = Carriers::new(network, record.capacity)?;
         let directions = network.directions();
         let links = directions
             .iter()
@@ -98,15 +116,17 @@ impl Wire {
         for node in watched {
             nodes[node.index()] = true;
         }
-        Self {
+        let mut wire = Self {
             now: Instant::ZERO,
             links,
+            first_carrier_timer: timers,
             parcels: Parcels::default(),
             heads: Heads::default(),
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
             arrivals: Tournament::new(directions.len()),
-            timers: Tournament::new(timers),
+            timers: Tournament::new((timers + carriers.count()) as usize),
+            carriers,
             paths: Vec::new(),
             passing: Passing::new(directions.len()),
             ends: directions.iter().map(|direction| direction.to).collect(),
@@ -115,7 +135,44 @@ impl Wire {
             is_watched: !watched.is_empty(),
             allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
             tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
-        }
+        };
+        (0..wire.carriers.count()).for_each(|number| wire.set_carrier_timer(number));
+        Ok(wire)
+    }
+
+    fn set_carrier_timer(&mut self, number: u32) {
+        let at = self.carriers.next_timeout(number);
+        self.set_timer(self.first_carrier_timer + number, at);
+    }
+
+    /// If the timer that was due is a carrier's, the carrier does what is due; returns whether it is.
+    pub(crate) fn wake_carrier(&mut self, timer: u32) -> bool {
+        let Some(number) = timer.checked_sub(self.first_carrier_timer) else { return false };
+        self.carriers.wake(number, self.now, &mut self.links, &mut self.arrivals);
+        self.set_carrier_timer(number);
+        true
+    }
+
+    /// The rate that the terminal whose way to the hub is `direction` has now, as the latest plan that it received says;
+    /// `None` if the direction shares no carrier.
+    pub(crate) fn allocated(&self, direction: DirectionId) -> Option<Rate> {
+        self.carriers.allocated(direction)
+    }
+
+    /// Asks for at least `rate` for the terminal whose way to the hub is `direction`, from its next request on: whoever sends
+    /// no faster than it is allocated would never be given more.
+    pub(crate) fn demand(&mut self, direction: DirectionId, rate: Rate) {
+        self.carriers.demand(direction, rate);
+    }
+
+    /// Takes the samples of carriers.
+    pub(crate) fn take_capacity_samples(&mut self) -> Vec<CapacitySample> {
+        self.carriers.take_samples()
+    }
+
+    /// What was asked of carriers, given and used.
+    pub(crate) fn carrier_reports(&self, network: &Network) -> Vec<CarrierReport> {
+        self.carriers.report(network)
     }
 
     /// Lets packets pass without an event wherever all paths allow it: to be called when all paths are known. Then what
@@ -192,6 +249,7 @@ impl Wire {
             + self.parcels.memory()
             + self.passing.memory()
             + self.heads.memory()
+            + self.carriers.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
             + size_of::<FlowSample>() * self.flow_samples.capacity()
     }

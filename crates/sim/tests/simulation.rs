@@ -293,6 +293,7 @@ fn records_show_the_run_and_change_nothing() {
         window_changes: true,
         queue_interval: Some(MS(50)),
         packets_at: nodes.to_vec(),
+        capacity: false,
     };
     let mut simulation = Simulation::new(network, flows, Settings { record, ..complete() }).expect("valid");
     simulation.run();

@@ -160,8 +160,8 @@ impl Ways {
         let links = |way: &[DirectionId]| {
             let configs = way.iter().map(|direction| &network.directions()[direction.index()].config);
             (
-                configs.clone().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay),
-                configs.filter_map(|link| link.rate).min(),
+                configs.map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay),
+                way.iter().filter_map(|direction| network.highest_rate(*direction)).min(),
             )
         };
         let rtt = links(&ways[0]).0 + links(&ways[1]).0;

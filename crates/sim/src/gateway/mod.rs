@@ -10,6 +10,7 @@
 //! | `outside.rs` | what other traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
+//! | `told.rs` | what the carrier of a terminal tells the gateway beside it |
 
 mod assigned;
 mod leg;
@@ -18,6 +19,7 @@ mod outside;
 mod relays;
 mod session;
 mod splices;
+mod told;
 
 use crate::agent::TIMERS;
 use crate::packet::{Body, Parcel};
@@ -48,6 +50,9 @@ pub struct GatewayConfig {
     pub terrestrial: Arc<tcp::Config>,
     /// What they speak to one another.
     pub protocol: Protocol,
+    /// Whether the windows of TCP between them follow what a carrier on the way allocates (see [`link::dama`]), and ask it for
+    /// all that they may have while there are connections: for controls that go by the capacity.
+    pub told: bool,
 }
 
 /// What a pair of gateways speaks.
@@ -146,7 +151,7 @@ impl GatewayConfig {
             send_buffer: Bytes::new(4 << 20),
             ..tcp::Config::new(tcp::Profile::Linux)
         };
-        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol }
+        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol, told: false }
     }
 
     fn error(&self, problem: impl Into<String>) -> GatewayError {
@@ -331,6 +336,15 @@ impl Gateway {
             Gateway::Relays(relays) => relays.handle_timeout(wire, timer),
             Gateway::Assigned(pair) => pair.handle_timeout(wire, timer),
             Gateway::Splices(splices) => splices.handle_timeout(wire, timer),
+        }
+    }
+
+    /// A carrier may have told its terminals something new: [`Wire::allocated`] says what.
+    pub(crate) fn handle_allocation(&mut self, wire: &mut Wire) {
+        match self {
+            Gateway::Splices(splices) => splices.follow(wire),
+            Gateway::Relays(relays) => relays.follow(wire),
+            Gateway::Assigned(_) => {}
         }
     }
 

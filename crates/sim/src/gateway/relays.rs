@@ -5,6 +5,7 @@ use super::leg::{Address, Leg, Route};
 use super::modem::Modem;
 use super::outside::OutsideTraffic;
 use super::session::{BUFFER, Session, address};
+use super::told::Told;
 use super::{
     END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, Transport, port,
     split_of,
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ struct Side {
     satellite: Route,
     outside: OutsideTraffic,
     modem: Modem,
+    /// The carrier on the way, if the rate follows that.
+    told: Option<Told>,
     terrestrial: Arc<tcp::Config>,
     /// By the pair's number of the flow.
     relays: Vec<Relay>,
@@ -114,6 +117,7 @@ impl Relays {
             let first = *way.first().expect("the session's way was found");
             let is_told = transport.knowledge == Knowledge::Told;
             sides.push(Side {
+                told: Told::on_way(network, own, other).filter(|_| is_told),
                 modem: Modem::new(if is_told { way } else { Vec::new() }),
                 outside: OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes),
                 number,
@@ -179,6 +183,11 @@ impl Relays {
         wire.set_timer(self.timer + timer, deadline);
     }
 
+    /// Tells the session what the carriers on its way give it, where that is news.
+    pub(crate) fn follow(&mut self, wire: &mut Wire) {
+        self.sides.iter_mut().filter(|side| side.told.is_some()).for_each(|side| side.flush(wire));
+    }
+
     pub(crate) fn memory(&self) -> usize {
         let session = |side: &Side| {
             // Lengths cost no memory: what is kept of a datagram under way, sent or received, is a few dozen bytes.
@@ -233,6 +242,9 @@ impl Relays {
 /// Bytes of the IPv4 and UDP headers of a datagram.
 const HEADERS: usize = 28;
 
+/// What a terminal without an allocation is given: what waits for one asks for it by waiting.
+const LEAST: Rate = Rate::from_bps(16_000);
+
 /// A session over the path between the two nodes.
 fn connect(
     config: &GatewayConfig,
@@ -249,7 +261,7 @@ fn connect(
         let path = path.ok_or_else(|| config.error(format!("no links lead from node `{from_name}` to `{to_name}`")))?;
         let links = || path.iter().map(|direction| &network.directions()[direction.index()].config);
         delays[side] = links().fold(Duration::ZERO, |sum, link| sum + link.delay);
-        let slowest = links().filter_map(|link| link.rate).min();
+        let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
         let rate = transport.capacity[side].or(slowest).ok_or_else(|| {
             config
                 .error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its capacity"))
@@ -321,6 +333,15 @@ impl Side {
         }
     }
 
+    /// Takes what the carrier tells, if that is news.
+    fn ask_carrier(&mut self, wire: &mut Wire) {
+        let Some(told) = &mut self.told else { return };
+        let open = self.relays.iter().filter(|relay| relay.stream.is_some()).count() as u32;
+        if let Some(rate) = told.news(wire, open) {
+            self.endpoint.set_capacity(wire.now + self.ahead, rate.max(LEAST));
+        }
+    }
+
     fn enqueue(&mut self, split: u32) {
         if !std::mem::replace(&mut self.relays[split as usize].is_queued, true) {
             self.work.push_back(split);
@@ -336,8 +357,11 @@ impl Side {
             if let Some(split) = self.work.pop_front() {
                 self.relays[split as usize].is_queued = false;
                 self.serve(wire, split);
-            } else if !self.transmit(wire) {
-                break;
+            } else {
+                self.ask_carrier(wire);
+                if !self.transmit(wire) {
+                    break;
+                }
             }
         }
         wire.arm(self.satellite.timer, self.deadline());

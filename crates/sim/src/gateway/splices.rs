@@ -1,6 +1,7 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
 use super::leg::{Address, Leg, Route, pass_on};
+use super::told::Told;
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
 use crate::NodeId;
 use crate::packet::{Body, Parcel};
@@ -16,6 +17,8 @@ pub(crate) struct Splices {
     splits: Vec<Split>,
     /// The pair's first timer.
     timer: u32,
+    /// For each node its carrier towards the other, if windows follow that.
+    told: [Option<Told>; 2],
 }
 
 /// Two connections at one node, each reading what the other sends on.
@@ -69,7 +72,12 @@ impl Splices {
             );
             splices.push(if first == 0 { [near, far] } else { [far, near] });
         }
-        Ok(Self { splices, splits, timer })
+        let [a, b] = config.nodes;
+        let told = [(a, b), (b, a)].map(|(from, to)| Told::on_way(network, from, to).filter(|_| config.told));
+        if config.told && told.iter().all(Option::is_none) {
+            return Err(config.error("nothing tells it its capacity: no link between its nodes has `dama`"));
+        }
+        Ok(Self { splices, splits, timer, told })
     }
 
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
@@ -78,7 +86,26 @@ impl Splices {
         let splice = &mut self.splices[split][side];
         if let Some(leg) = &mut splice.legs[leg] {
             leg.tcp.handle_segment(wire.now, segment);
-            splice.serve(wire);
+            if splice.serve(wire) {
+                self.follow(wire);
+            }
+        }
+    }
+
+    /// Tells the connections between the gateways what they have, where that is news.
+    pub(crate) fn follow(&mut self, wire: &mut Wire) {
+        for (side, told) in self.told.iter_mut().enumerate() {
+            let Some(told) = told else { continue };
+            let hop = |split: &Split| usize::from(split.first == side);
+            let all = self.splits.iter().zip(&self.splices);
+            let open = all.filter(|(split, splices)| splices[side].has_open(hop(split))).count() as u32;
+            let Some(rate) = told.news(wire, open) else { continue };
+            for (split, splices) in self.splits.iter().zip(&mut self.splices) {
+                if let Some(leg) = &mut splices[side].legs[hop(split)] {
+                    leg.tcp.set_capacity(wire.now, rate, open);
+                    leg.transmit(wire);
+                }
+            }
         }
     }
 
@@ -86,9 +113,12 @@ impl Splices {
         let Some(leg_timer) = timer.checked_sub(END_TIMERS) else { return };
         let (split, side, leg) = split_of(leg_timer);
         let splice = &mut self.splices[split][side];
-        if splice.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) {
-            splice.serve(wire);
+        let has_changed =
+            splice.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) && splice.serve(wire);
+        if has_changed {
+            self.follow(wire);
         }
+        let splice = &self.splices[split][side];
         let deadline = splice.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
         wire.set_timer(self.timer + timer, deadline);
     }
@@ -122,10 +152,13 @@ impl Splice {
         Self { legs: [Some(listens), None], onward, passed: [0; 2], connected: [None; 2], is_broken: false }
     }
 
-    /// Takes what both connections have to say, moves bytes between them, and sends their segments.
-    fn serve(&mut self, wire: &mut Wire) {
+    /// Takes what both connections have to say, moves bytes between them, and sends their segments. Returns whether one of
+    /// them has opened or ended.
+    fn serve(&mut self, wire: &mut Wire) -> bool {
+        let mut has_changed = false;
         for number in 0..2 {
             while let Some(event) = self.legs[number].as_mut().and_then(|leg| leg.tcp.poll_event()) {
+                has_changed |= !matches!(event, tcp::Event::Readable | tcp::Event::Writable);
                 self.on_event(wire.now, number, event);
             }
         }
@@ -135,6 +168,13 @@ impl Splice {
         for leg in self.legs.iter_mut().flatten() {
             leg.transmit(wire);
         }
+        has_changed
+    }
+
+    /// Whether a connection is there, or coming, that has not ended.
+    fn has_open(&self, number: usize) -> bool {
+        let is_there = number == 1 || self.connected[number].is_some();
+        is_there && self.legs[number].as_ref().is_some_and(|leg| !leg.tcp.is_closed())
     }
 
     fn on_event(&mut self, now: Instant, number: usize, event: tcp::Event) {

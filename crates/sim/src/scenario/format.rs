@@ -1,5 +1,6 @@
 //! What a scenario file may say: the types whose documentation is the schema's (docs/scenarios.md).
 
+use super::carrier::{Carrier, Dama};
 use super::text::{AnyRate, AnySize, Interval, Name, PositiveRate, Queue, RateLimit, Size, Time, Window};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -23,6 +24,9 @@ pub(super) struct File {
     /// Links, each between two nodes. Packets take the way of least delay, then of fewest links.
     #[schemars(length(min = 1))]
     link: Vec<Link>,
+    /// Carriers that the terminals' ends of links share on demand.
+    #[serde(default)]
+    carrier: Vec<Carrier>,
     /// What passes between nodes.
     #[schemars(length(min = 1))]
     flow: Vec<Flow>,
@@ -94,6 +98,9 @@ pub(super) struct Record {
     pub(super) window_changes: Option<bool>,
     /// What waits for each direction of each link, in such intervals.
     pub(super) queue_interval: Option<Interval>,
+    /// What each terminal of a carrier asked for, was given and used in each superframe.
+    #[schemars(extend("default" = false))]
+    pub(super) capacity: Option<bool>,
     /// The flows to sample, by name. By default all.
     pub(super) flows: Option<Vec<Name>>,
     /// The nodes whose packets are captured: all that their endpoints send and receive.
@@ -131,6 +138,8 @@ pub(super) struct Direction {
     rate_steps: Option<Steps<AnyRate>>,
     /// Recorded delivery opportunities instead of a rate, as in mahimahi's traces.
     opportunities: Option<Opportunities>,
+    /// A carrier shared with other terminals instead of a rate.
+    dama: Option<Dama>,
     /// What the link layer adds to each packet, at most 10kB: it takes its time of transmission, and nothing else.
     #[schemars(extend("default" = "0B"))]
     overhead: Option<AnySize>,
@@ -587,6 +596,11 @@ pub(super) struct Gateway {
     pub(super) hosts_tcp: Option<Name>,
     /// How their TCP between them behaves, where the protocol is tcp. By default as towards hosts.
     pub(super) tcp: Option<Name>,
+    /// Whether the windows of a protocol of tcp whose control goes by the capacity (cross-layer) follow what a carrier on the
+    /// way allocates (see `dama`), divided by the connections that are open; from the first of them to the last the terminal
+    /// asks for all that it may have.
+    #[schemars(extend("default" = false))]
+    pub(super) told: Option<bool>,
     /// Settings of satpep.
     #[serde(default)]
     pub(super) satpep: Transport,

@@ -18,6 +18,9 @@ pub(super) struct Problem {
 /// Keys of a link that are not settings of a direction.
 const OTHERS: [&str; 4] = ["name", "between", "forward", "reverse"];
 
+/// Keys that make packets wait.
+const LIMITS: [&str; 4] = ["rate", "opportunities", "handover", "dama"];
+
 /// The value of `key` for the direction `way`: its own, or that of both.
 pub(super) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n Node> {
     // Keys inside a setting, such as `handover.rate`, lie within it.
@@ -40,9 +43,9 @@ pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader
     let rate =
         settings.remove("rate").and_then(|rate| serde_json::from_value(rate).ok()).and_then(|RateLimit(rate)| rate);
     let given = settings.remove("queue");
-    let limits = rate.is_some() || settings.contains_key("opportunities") || settings.contains_key("handover");
-    if limits && given.is_none() {
-        let key = if rate.is_some() { "rate" } else { "opportunities" };
+    let limit =
+        LIMITS.into_iter().find(|key| if *key == "rate" { rate.is_some() } else { settings.contains_key(*key) });
+    if let (Some(key), None) = (limit, &given) {
         let text =
             "a link with a rate needs `queue`, which says what may wait: such as \"1BDP\" or \"100packets\"".to_owned();
         return Err(Problem { key: Some(key), text });
@@ -60,10 +63,7 @@ pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader
         serde_json::from_value(settings.into()).map_err(|error| Problem { key: None, text: error.to_string() })?;
     let mut config = LinkConfig { rate, queue, ..config };
     let checked = config.read_files(read).and_then(|()| config.validate());
-    checked.map_err(|error| {
-        let text = error.to_string();
-        Problem { key: Some(error.key()), text: text.strip_prefix("link: ").unwrap_or(&text).to_owned() }
-    })?;
+    checked.map_err(|error| super::carrier::problem(&error))?;
     Ok(config)
 }
 

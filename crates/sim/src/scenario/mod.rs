@@ -3,6 +3,7 @@
 //! A file is read as a whole: every fault in it is reported at once, with its place, its key and what would fit. The
 //! types in `format` are the format; the JSON Schema, the checks and the documentation all come from them.
 
+mod carrier;
 mod change;
 mod check;
 mod class;

@@ -13,6 +13,7 @@ use crate::{
     Settings, SetupError, Share, Simulation, Stop, Traffic, Transport,
 };
 use link::LinkConfig;
+use link::dama::CarrierConfig;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -49,6 +50,10 @@ impl Scenario {
         for name in self.network.nodes() {
             network.add_node(name).expect("names were unique");
         }
+        for (name, config) in self.network.carriers() {
+            let seeded = CarrierConfig { seed, ..config.clone() };
+            network.add_carrier(name, seeded).expect("names were unique");
+        }
         let seeded = |direction: &Direction| LinkConfig { seed, ..direction.config.clone() };
         for pair in self.network.directions().chunks_exact(2) {
             let (there, back) = (seeded(&pair[0]), seeded(&pair[1]));
@@ -70,7 +75,9 @@ pub(super) fn resolve(
     let (network, endpoints) = (Network::new(), BTreeMap::new());
     let mut resolver = Resolver { document, read, faults, network, endpoints, complete: true };
     resolver.nodes();
+    resolver.carriers();
     resolver.links();
+    resolver.check_carriers();
     resolver.endpoints();
     let (flows, groups) = resolver.flows();
     let gateways = resolver.gateways(&groups);
@@ -158,6 +165,49 @@ impl Resolver<'_> {
             self.fault(name, format!("{path}: there is no node called {text}{known}"));
         }
         found
+    }
+
+    fn carriers(&mut self) {
+        let carriers: Vec<_> = self.named("carrier").into_iter().map(|(name, node)| (name, node.clone())).collect();
+        for (stream, (name, node)) in carriers.iter().enumerate() {
+            if self.faults.iter().any(|fault| fault.lies_within(&["carrier", name])) {
+                continue;
+            }
+            match super::carrier::resolve(node, stream as u64, self.read) {
+                Ok(config) => drop(self.network.add_carrier(name, config)),
+                Err(problem) => {
+                    let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
+                    let (at, text) = (at.clone(), format!("carrier.{name}: {}", problem.text));
+                    self.fault(&at, text);
+                }
+            }
+        }
+    }
+
+    /// Whether the carriers that links name are there, and can serve them.
+    fn check_carriers(&mut self) {
+        let written: Vec<_> = self.named("carrier").into_iter().map(|(name, node)| (name, node.clone())).collect();
+        let links: Vec<_> = self.document.get("link").map_or(&[][..], Node::items).to_vec();
+        for link in &links {
+            for way in ["forward", "reverse"] {
+                let named = super::link::setting(link, way, "dama").and_then(|dama| dama.get("carrier")).cloned();
+                let Some((named, name)) = named.and_then(|named| Some((named.clone(), named.text()?.to_owned())))
+                else {
+                    continue;
+                };
+                if written.iter().all(|(known, _)| *known != name) {
+                    let near = suggestion(&name, written.iter().map(|(known, _)| known.as_str()));
+                    self.fault(&named, format!("there is no carrier called {name}{near}"));
+                }
+            }
+        }
+        for number in 0..self.network.carriers().len() {
+            let Err(error) = self.network.carrier(number, Instant::ZERO).map(|_| ()) else { continue };
+            let name = self.network.carriers()[number].0.clone();
+            if let Some((_, node)) = written.iter().find(|(known, _)| *known == name) {
+                self.fault(node, error.to_string());
+            }
+        }
     }
 
     fn links(&mut self) {
@@ -365,7 +415,11 @@ impl Resolver<'_> {
             format::Protocol::Satpep2003 => Protocol::Satpep2003(Box::new(paper)),
             format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
         };
-        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol })
+        let told = gateway.told.unwrap_or(false);
+        if let (true, Some(value), false) = (told, node.get("told"), matches!(protocol, Protocol::Tcp(_))) {
+            self.fault(value, format!("gateway.{name}.told: only the protocol tcp is told its capacity so"));
+        }
+        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol, told })
     }
 
     /// The classes of a pair, whose flows are looked up among the document's.
@@ -467,6 +521,7 @@ impl Resolver<'_> {
             flow_interval: record.interval.map(|interval| interval.0),
             window_changes: record.window_changes.unwrap_or(false),
             queue_interval: record.queue_interval.map(|interval| interval.0),
+            capacity: record.capacity.unwrap_or(false),
             packets_at: packets.into_iter().flatten().collect(),
         })
     }

@@ -54,6 +54,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("stop", "Stop"),
     ("record", "Record"),
     ("link", "Link"),
+    ("carrier", "Carrier"),
+    ("dama", "Dama"),
     ("delay", "Geometry"),
     ("station", "GroundStation"),
     ("steps", "Steps"),

@@ -23,7 +23,7 @@ Every variant of the file runs with every seed, each run on a thread of its own.
 results, byte for byte, however many threads there are. A run ends when its scenario says so; one that reaches a limit of its
 scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the runs that are finished.
 
-With --out the tables flows, links, samples and queues go to files there, the traces of each variant's first run to pictures,
+With --out the tables flows, links, samples, queues and capacity go to files there, the traces of each variant's first run to pictures,
 and packets to pcapng files, one for each run and node, if the scenario records them.";
 
 const EXAMPLES: &str = "\

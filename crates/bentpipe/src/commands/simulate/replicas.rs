@@ -53,7 +53,7 @@ pub fn run(replicas: &[Replica], jobs: usize, mut traces: Option<Traces>, output
             }
         }
         // Written, or wanted by nobody.
-        (run.flow_samples, run.queue_samples) = Default::default();
+        (run.flow_samples, run.queue_samples, run.capacity_samples) = Default::default();
         runs.push(run);
         Ok(())
     };

@@ -1,0 +1,228 @@
+//! Terminals on a shared carrier, in scenarios.
+
+use sim::scenario::{self, Scenario};
+use sim::{CapacitySample, FlowSample, Report, Stopped};
+
+const CARRIER: &str = r#"
+version = 1
+nodes = ["client", "one", "two", "hub", "server"]
+[[carrier]]
+name = "return"
+rate = "8Mbit/s"
+[[link]]
+name = "lan"
+between = ["client", "one"]
+rate = "100Mbit/s"
+delay = "1ms"
+queue = "unlimited"
+[[link]]
+name = "one"
+between = ["one", "hub"]
+delay = "250ms"
+forward = { dama = { carrier = "return", rbdc = "8Mbit/s" }, queue = "400packets" }
+reverse = { rate = "20Mbit/s", queue = "1BDP" }
+[[link]]
+name = "two"
+between = ["two", "hub"]
+delay = "250ms"
+forward = { dama = { carrier = "return", rbdc = "8Mbit/s" }, queue = "400packets" }
+reverse = { rate = "20Mbit/s", queue = "1BDP" }
+[[link]]
+name = "wan"
+between = ["hub", "server"]
+rate = "100Mbit/s"
+delay = "1ms"
+queue = "unlimited"
+[record]
+capacity = true
+interval = "100ms"
+"#;
+
+fn scenario(flows: &str) -> Scenario {
+    let text = format!("{CARRIER}{flows}");
+    let mut loaded = scenario::load(&text, "dama.toml", &[], &|_| Err("no files".into())).expect("sound");
+    loaded.scenarios.remove(0)
+}
+
+struct Found {
+    report: Report,
+    capacity: Vec<CapacitySample>,
+    flows: Vec<FlowSample>,
+}
+
+fn run(flows: &str) -> Found {
+    let mut simulation = scenario(flows).simulation(1, true).expect("valid");
+    simulation.run();
+    let (capacity, flows) = (simulation.take_capacity_samples(), simulation.take_flow_samples());
+    Found { report: simulation.report(), capacity, flows }
+}
+
+#[test]
+fn an_idle_terminal_asks_before_its_first_packet_leaves() {
+    let ping = r#"
+[[flow]]
+name = "ping"
+from = "one"
+to = "hub"
+start = "5s"
+ping = { interval = "10s", requests = 3 }
+"#;
+    let Found { report, .. } = run(ping);
+    assert_eq!(report.stopped, Stopped::Complete);
+    let rtt = report.flows[0].rtt.expect("answered");
+    // A round trip for the request and the plan, one of its own, up to two superframes of waiting and one of lead.
+    assert!(rtt.min_s > 0.5 + 0.5 + 0.1 && rtt.max_s < 0.5 + 0.5 + 0.31, "{rtt:?}");
+    let totals = &report.carriers[0].terminals[0].totals;
+    assert!(totals.used_bytes == 3 * 84 && totals.requests > 0, "{totals:?}");
+}
+
+#[test]
+fn files_of_two_terminals_share_the_carrier_and_no_superframe_is_given_twice() {
+    let files = r#"
+[[flow]]
+name = "a"
+from = "one"
+to = "server"
+tcp = "cubic"
+bulk = {}
+[[flow]]
+name = "b"
+from = "two"
+to = "server"
+tcp = "cubic"
+bulk = {}
+[stop]
+time = "60s"
+"#;
+    let found = run(files);
+    // Before that CUBIC, which takes the wait for capacity for a queue, has not filled the carrier.
+    let begins = units::Instant::ZERO + units::Duration::from_secs(25);
+    let by_then = |flow| {
+        let samples = found.flows.iter().filter(|sample| sample.flow == flow && sample.at <= begins);
+        samples.map(|sample| sample.delivered.as_u64()).max().unwrap_or_default()
+    };
+    let bytes = |flow: usize| found.report.flows[flow].bytes - by_then(flow as u32);
+    let carried = (bytes(0) + bytes(1)) as f64 * 8.0 / 35.0;
+    assert!(carried > 0.7 * 8e6, "{carried}");
+    let mut superframes = std::collections::BTreeMap::<u64, u64>::new();
+    for CapacitySample { sample, length, .. } in &found.capacity {
+        assert!(sample.used.as_u64() <= sample.allocated.total());
+        *superframes.entry(sample.at.as_nanos() / length.as_nanos()).or_default() += sample.allocated.total();
+    }
+    assert!(superframes.len() > 500 && superframes.values().all(|given| *given <= 100_000));
+    for (terminal, link) in found.report.carriers[0].terminals.iter().zip([2, 4]) {
+        let delivered = found.report.links[link].counters.delivered.bytes;
+        let under_way = terminal.totals.used_bytes - delivered;
+        assert!(under_way < 300_000, "what was sent and has not arrived: {under_way}");
+    }
+}
+
+const TOLD: &str = r#"
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+tcp = "cubic"
+count = 2
+bulk = {}
+[tcp.cross]
+profile = "linux"
+control = "cross-layer"
+recovery = "sack"
+mss = "1460B"
+receive_buffer = "128KiB"
+receive_buffer_max = "6MiB"
+send_buffer = "4MiB"
+capacity = { rate = "64kbit/s", rtt = "500ms", connections = 1 }
+[[gateway]]
+name = "pep"
+nodes = ["one", "hub"]
+protocol = "tcp"
+tcp = "cross"
+told = true
+[stop]
+time = "30s"
+"#;
+
+/// What two files through a pair of gateways, `told`, do on a carrier whose rate falls from 8 to 4 Mbit/s after 15 s.
+fn follow_the_allocation(told: &str) {
+    let rain = CARRIER
+        .replace("rate = \"8Mbit/s\"\n", "rate = \"8Mbit/s\"\nrate_steps = { steps = [[\"15s\", \"4Mbit/s\"]] }\n");
+    let text = format!("{rain}{told}");
+    let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
+    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    simulation.run();
+    let samples = simulation.take_capacity_samples();
+    let used = |from: f64, to: f64| {
+        let within = samples.iter().filter(|row| row.direction.index() == 2);
+        let within = within.filter(|row| (from..to).contains(&row.sample.at.as_secs_f64()));
+        within.map(|row| row.sample.used.as_u64()).sum::<u64>() as f64 * 8.0 / (to - from)
+    };
+    assert!(used(3.0, 14.0) > 0.95 * 8e6, "{}", used(3.0, 14.0));
+    assert!(used(17.0, 29.0) > 0.95 * 4e6, "{}", used(17.0, 29.0));
+    let link = &simulation.report().links[2];
+    assert_eq!((link.name.as_str(), link.counters.dropped_queue_full.packets), ("one", 0), "no burst of losses");
+    // What was under way when the rate fell drains; after that little waits.
+    let queued = samples.iter().filter(|row| row.direction.index() == 2 && row.sample.at.as_secs_f64() > 19.0);
+    let longest = queued.map(|row| row.sample.queued.as_u64()).max().expect("samples");
+    assert!(longest < 100_000, "{longest}");
+}
+
+#[test]
+fn a_told_window_follows_the_allocation() {
+    follow_the_allocation(TOLD);
+}
+
+#[test]
+fn the_transport_s_pace_follows_the_allocation() {
+    let told = TOLD.replace("protocol = \"tcp\"\ntcp = \"cross\"\ntold = true", "satpep = { knowledge = \"told\" }");
+    assert!(told != TOLD);
+    follow_the_allocation(&told);
+}
+
+#[test]
+fn a_pair_is_told_nothing_where_no_carrier_is() {
+    let text = format!("{CARRIER}{TOLD}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
+    let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
+    let error = loaded.scenarios[0].simulation(1, false).expect_err("no carrier").to_string();
+    assert!(error.contains("pep") && error.contains("dama"), "{error}");
+}
+
+#[test]
+fn faults_name_the_carrier_and_what_is_wrong() {
+    let ping = "[[flow]]\nname = \"ping\"\nfrom = \"one\"\nto = \"hub\"\nping = {}\n";
+    let faults = |changes: &[&str]| {
+        let changes: Vec<_> = changes.iter().map(|&change| change.to_owned()).collect();
+        let loaded = scenario::load(&format!("{CARRIER}{ping}"), "dama.toml", &changes, &|_| Err("no files".into()));
+        loaded.expect_err("a fault").0.join("\n")
+    };
+    for (changes, expected) in [
+        (&["link.one.forward.dama.carrier=retrun"][..], "did you mean return?"),
+        (&["link.one.forward.dama.cra=5Mbit/s", "link.two.forward.dama.cra=5Mbit/s"], "dama.cra"),
+        (&["link.one.forward.dama.every=300ms"], "dama.every"),
+        (&["link.one.forward.rate=1Mbit/s"], "dama"),
+        (&["carrier.return.slot=4B"], "slot"),
+        (&["carrier.return.superframe=1min"], "superframe"),
+        (&["carrier.return.rbdc_timeout=0"], "from 1 to 1000"),
+        (&["carrier.return.fcaa=true"], "did you mean fca?"),
+        (&["gateway=[{name=\"g\",nodes=[\"one\",\"hub\"],told=true}]"], "gateway.g.told"),
+    ] {
+        let found = faults(changes);
+        assert!(found.contains(expected), "{changes:?}: {found}");
+    }
+}
+
+#[test]
+fn recording_changes_nothing_and_equal_seeds_give_equal_results() {
+    let lossy = TOLD.replace("told = true", "told = true\n[seeds]\nfirst = 1");
+    let runs = [true, true, false].map(|recording| {
+        let mut simulation = scenario(&lossy).simulation(3, recording).expect("valid");
+        simulation.run();
+        simulation.report()
+    });
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!(runs[0].carriers, runs[2].carriers);
+    assert_eq!(runs[0].flows, runs[2].flows);
+    let found = run(&lossy);
+    assert!(!found.capacity.is_empty() && !found.flows.is_empty());
+}
