@@ -104,6 +104,8 @@ pub(crate) struct Ledger {
     /// The newest datagram known to have arrived.
     largest_acked: Option<u64>,
     largest_acked_sent: Option<Instant>,
+    /// Acknowledgements are passed over until then.
+    deaf_until: Instant,
     covers: VecDeque<Cover>,
     process: LossProcess,
     /// Datagrams below this were sent before the end of the latest outage.
@@ -112,6 +114,10 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     const RECENT_LOSSES: usize = 256;
+    /// A record of so many datagrams is long; an acknowledgement that settles fewer than one in so many tells little.
+    const LONG: usize = 4096;
+    const LITTLE: usize = 64;
+    const DEAF: Duration = Duration::from_millis(2);
 
     pub(crate) fn new(reordering: Duration) -> Self {
         Self {
@@ -123,6 +129,7 @@ impl Ledger {
             loss_deadline: None,
             largest_acked: None,
             largest_acked_sent: None,
+            deaf_until: Instant::ZERO,
             covers: VecDeque::new(),
             process: LossProcess::new(),
             cut_off_to: 0,
@@ -172,6 +179,8 @@ impl Ledger {
 
     /// Settles what `ack` tells about. Returns the time since its newest datagram was sent, if that is news.
     /// A datagram that acknowledgements do not reach back to is lost `horizon` after it was sent.
+    /// After one that told little of a long record, for which all of it was walked through, others are passed over for a
+    /// moment: those that follow say the same and more.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
@@ -182,6 +191,10 @@ impl Ledger {
         if ack.largest >= self.next_number() {
             return Err(NeverSent);
         }
+        if now < self.deaf_until {
+            return Ok(None);
+        }
+        let (span, before) = (self.entries.len(), settled.len());
         let newest = self.entry_mut(ack.largest).filter(|entry| entry.in_flight).map(|entry| now.since(entry.sent));
         if self.largest_acked < Some(ack.largest) {
             self.largest_acked = Some(ack.largest);
@@ -194,6 +207,9 @@ impl Ledger {
             self.learn_reordering(now, &range);
         }
         self.find_losses(now, Some((ack.covered_from, ack.largest, horizon)), settled);
+        if span > Self::LONG && (settled.len() - before) * Self::LITTLE < span {
+            self.deaf_until = now + Self::DEAF;
+        }
         Ok(newest)
     }
 
@@ -437,6 +453,21 @@ mod tests {
         let (delivered, lost) = acknowledge(&mut ledger, at(1100), &[500..501]).expect("it was sent");
         assert_eq!((delivered.len(), lost.len()), (0, 500));
         assert!(ledger.loss_process().probability() <= before);
+    }
+
+    #[test]
+    fn a_flood_of_acknowledgements_that_tell_little_is_looked_at_now_and_then() {
+        let mut ledger = ledger_with(6000);
+        let looked_at = |ledger: &mut Ledger, from: u64| {
+            let numbers = from..from + 1000;
+            let tell = |number| acknowledge_from(ledger, at(500 + number / 100), &[number..number + 1], number);
+            numbers.map(tell).filter(|told| told.as_ref().is_ok_and(|(delivered, _)| !delivered.is_empty())).count()
+        };
+        assert_eq!(looked_at(&mut ledger, 100), 5, "one in two milliseconds");
+        let told = acknowledge_from(&mut ledger, at(600), &[0..3000], 0).expect("it was sent");
+        assert_eq!(told.0.len(), 2995);
+        let short = looked_at(&mut ledger, 4000);
+        assert_eq!(short, 1000, "a short record costs little");
     }
 
     #[test]
