@@ -51,6 +51,11 @@ impl LossProcess {
         }
     }
 
+    /// Whether more than a first guess is known.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.after_arrival + self.lost >= 1000.0
+    }
+
     /// How many datagrams are lost in a row in the mean.
     pub(crate) fn mean_burst(&self) -> f64 {
         (self.lost / self.ended.max(0.5)).max(1.0)

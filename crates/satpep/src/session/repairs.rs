@@ -199,8 +199,9 @@ impl<P: Payload> Session<P> {
         let from = self.repairs.covered_to.max(under_way.start);
         let count = under_way.end - from;
         if count >= MAX_BLOCK as u64 {
-            let loss = self.ledger.loss_process().probability();
-            if (under_way.end - under_way.start) as f64 * loss * loss >= 1.0 {
+            let process = self.ledger.loss_process();
+            let loss = process.probability();
+            if process.is_measured() && (under_way.end - under_way.start) as f64 * loss * loss >= 1.0 {
                 self.repairs.covered_to = under_way.end;
                 self.cover(now, from..under_way.end, (loss + self.repair_share) * count as f64);
             }
