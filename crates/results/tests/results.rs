@@ -52,9 +52,27 @@ queue_interval = "1s"
 packets = ["client", "server"]
 "#;
 
+/// One more terminal, which sends on a carrier shared on demand.
+fn with_a_carrier() -> String {
+    const CARRIER: &str = r#"
+[[carrier]]
+name = "return"
+rate = "1Mbit/s"
+[[link]]
+name = "up"
+between = ["terminal", "gateway"]
+delay = "250ms"
+forward = { dama = { carrier = "return", rbdc = "1Mbit/s" }, queue = "100packets" }
+reverse = { rate = "1Mbit/s", queue = "1BDP" }
+"#;
+    let nodes = "nodes = [\"client\", \"gateway\", \"server\"]";
+    let text = LOSSY.replace(nodes, "nodes = [\"client\", \"gateway\", \"server\", \"terminal\"]");
+    text.replace("[record]", &format!("{CARRIER}[record]\ncapacity = true"))
+}
+
 /// A run, and its capture.
-fn run(seed: u64) -> (Run, Vec<u8>) {
-    let scenario = load(LOSSY, "lossy.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
+fn run(text: &str, seed: u64) -> (Run, Vec<u8>) {
+    let scenario = load(text, "lossy.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
     let mut simulation = scenario.simulation(seed, true).unwrap();
     simulation.run();
     let nodes = &scenario.settings.record.packets_at;
@@ -82,7 +100,7 @@ fn written(run: &Run, table: usize, format: Format) -> Vec<u8> {
 
 #[test]
 fn samples_add_up_to_what_was_delivered() {
-    let (run, _) = run(1);
+    let (run, _) = run(LOSSY, 1);
     let [flows, links, samples, queues, _] = tables(&run);
     let (Some(Values::Integer(delivered)), Some(Values::Number(goodput)), Some(Values::Text(flow))) =
         (samples.column("delivered_bytes"), samples.column("goodput_bps"), samples.column("flow"))
@@ -109,7 +127,7 @@ fn samples_add_up_to_what_was_delivered() {
 
 #[test]
 fn the_three_formats_hold_the_same_rows() {
-    let (run, _) = run(2);
+    let (run, _) = run(&with_a_carrier(), 2);
     for (number, name) in TABLES.iter().enumerate() {
         let csv = written(&run, number, Format::Csv);
         let rows: Vec<csv::StringRecord> = csv::Reader::from_reader(&csv[..]).records().map(Result::unwrap).collect();
@@ -174,7 +192,7 @@ fn tcp(data: &[u8]) -> Option<(Ipv4Header, TcpHeader)> {
 
 #[test]
 fn a_capture_is_a_valid_tcp_conversation() {
-    let (_, capture) = run(3);
+    let (_, capture) = run(LOSSY, 3);
     let packets = packets(&capture);
     assert!(packets.len() > 1000, "{}", packets.len());
     assert!(packets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "times do not fall");
@@ -212,7 +230,7 @@ fn a_capture_is_a_valid_tcp_conversation() {
 
 #[test]
 fn equal_runs_give_equal_bytes_and_other_seeds_others() {
-    let (one, again, other) = (run(4), run(4), run(5));
+    let (one, again, other) = (run(LOSSY, 4), run(LOSSY, 4), run(LOSSY, 5));
     assert!(one.1 == again.1 && one.1 != other.1);
     for table in 0..TABLES.len() {
         for format in [Format::Csv, Format::JsonLines, Format::Parquet] {
@@ -224,7 +242,7 @@ fn equal_runs_give_equal_bytes_and_other_seeds_others() {
 
 #[test]
 fn summaries_are_means_over_seeds() {
-    let runs: Vec<Run> = (1..=4).map(|seed| run(seed).0).collect();
+    let runs: Vec<Run> = (1..=4).map(|seed| run(LOSSY, seed).0).collect();
     let [summary] = &Summary::of(&runs)[..] else { panic!("one variant") };
     let file = &summary.flows[0];
     assert_eq!((summary.runs, file.group.as_str(), file.flows, file.complete, file.failed), (4, "file", 2, 8, 0));
