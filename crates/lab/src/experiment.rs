@@ -170,17 +170,20 @@ impl Experiment {
 
     /// Least time in which all of it can cross the link.
     pub fn limit(&self) -> Duration {
+        self.limit_of(self.total())
+    }
+
+    /// Least time in which so many bytes can cross the link, in the direction of the data.
+    pub fn limit_of(&self, bytes: Bytes) -> Duration {
         let LinkParameters { rate, rtt, loss, .. } = self.link;
-        model::limit::time(self.workload.direction.rounds(), self.total(), rate, rtt, loss)
+        model::limit::time(self.workload.direction.rounds(), bytes, rate, rtt, loss)
     }
 }
 
 impl Outcome {
     /// From the first client's connect() to the last receiver's last byte.
     pub fn time(&self) -> Duration {
-        let start = self.flows.iter().map(|flow| flow.start).min();
-        let end = self.flows.iter().map(|flow| flow.end).max();
-        end.zip(start).map_or(Duration::ZERO, |(end, start)| end.duration_since(start).into())
+        flows::time(&self.flows)
     }
 
     /// Bytes of data that arrived.

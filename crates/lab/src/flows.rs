@@ -104,6 +104,13 @@ impl Flow {
     }
 }
 
+/// From the first client's connect() to the last receiver's last byte.
+pub fn time(flows: &[Flow]) -> Duration {
+    let start = flows.iter().map(|flow| flow.start).min();
+    let end = flows.iter().map(|flow| flow.end).max();
+    end.zip(start).map_or(Duration::ZERO, |(end, start)| end.duration_since(start).into())
+}
+
 /// Port of the first flow's server; each flow has a port of its own, which tells them apart.
 const FIRST_PORT: u16 = 7000;
 

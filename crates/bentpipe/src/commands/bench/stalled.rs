@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
-use units::{Bytes, Duration};
+use units::Bytes;
 
 const STREAMS: usize = 100;
 /// Where the stalled reader's server listens; the ports of the others begin higher.
@@ -76,10 +76,7 @@ fn time(flows: &[Flow]) -> Result<f64, Failure> {
     if flows.iter().any(|flow| !flow.verified) {
         return Err(Failure::failed("stalled: the data did not verify"));
     }
-    let start = flows.iter().map(|flow| flow.start).min();
-    let end = flows.iter().map(|flow| flow.end).max();
-    let time = end.zip(start).map_or(Duration::ZERO, |(end, start)| end.duration_since(start).into());
-    Ok(time.as_secs_f64())
+    Ok(lab::flows::time(flows).as_secs_f64())
 }
 
 /// Bytes in the buffers of all streams, in all gateways.

@@ -3,7 +3,7 @@
 use super::rows::{FIRST, Kind, Row, WATCHED};
 use super::{Figures, latecomer_share, varying_share};
 use crate::output::Failure;
-use lab::flows::{Plan, run_plans};
+use lab::flows::{Plan, run_plans, time};
 use lab::{Direction, Ends, Experiment, Flow, Path};
 use units::{Bytes, Duration};
 
@@ -41,7 +41,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     Ok(Figures {
         share: match row.kind {
             Kind::Varying => varying_share(row, arrived(&flows[0], row, WATCHED)),
-            _ => limit(&experiment, bytes) / time(&flows),
+            _ => experiment.limit_of(bytes).as_secs_f64() / time(&flows).as_secs_f64(),
         },
         overhead: carried / bytes.as_u64() as f64,
         jain_index: (row.flows > 1).then(|| lab::measure::jain_index(&goodputs)),
@@ -52,17 +52,4 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
 /// Bytes that a flow brought in the first `span` in which it could.
 fn arrived(flow: &Flow, row: &Row, span: Duration) -> f64 {
     flow.trace.bytes_at(row.rtt() / 2 + span)
-}
-
-/// Least time for `bytes` in all.
-fn limit(experiment: &Experiment, bytes: Bytes) -> f64 {
-    let link = experiment.link;
-    model::limit::time(experiment.workload.direction.rounds(), bytes, link.rate, link.rtt, link.loss).as_secs_f64()
-}
-
-/// From the first client's connect() to the last receiver's last byte, in seconds.
-fn time(flows: &[Flow]) -> f64 {
-    let start = flows.iter().map(|flow| flow.start).min();
-    let end = flows.iter().map(|flow| flow.end).max();
-    end.zip(start).map_or(f64::NAN, |(end, start)| end.duration_since(start).as_secs_f64())
 }

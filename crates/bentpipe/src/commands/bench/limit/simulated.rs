@@ -44,9 +44,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     let goodputs: Vec<_> = report.flows[..row.flows].iter().filter_map(|flow| flow.goodput_bps).collect();
     let sender = if row.direction == Direction::Up { "near" } else { "far" };
     let carried = report.links.iter().find(|link| link.name == "satellite" && link.from == sender);
-    let link = experiment.link;
-    let limit =
-        model::limit::time(experiment.workload.direction.rounds(), Bytes::new(bytes), link.rate, link.rtt, link.loss);
+    let limit = experiment.limit_of(Bytes::new(bytes));
     Ok(Figures {
         share: match row.kind {
             Kind::Varying => varying_share(row, bytes as f64),
