@@ -10,6 +10,7 @@ mod daemon;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hold;
+mod leg;
 mod metrics;
 mod outside;
 mod relays;

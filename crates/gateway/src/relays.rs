@@ -8,22 +8,20 @@ mod pump;
 
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
+use crate::leg::{Leg, LegEvent, Owner, Tcp, Watch};
 use kernel::nfqueue::Held;
 use kernel::transparent::{self, Accepted};
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
 use relay::connection::{Action, Event, State};
 use relay::dscp::Dscp;
 use relay::policy::Policy;
-use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
+use relay::preamble::Open;
 use relay::routes::Routes;
-use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
+use satpep::ResetReason;
 use slab::Slab;
 use socket2::Socket;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
 use units::{Duration, Instant};
 
 /// How long the far side waits for the rest of a preamble: its bytes leave together, so what is lost is repaired soon.
@@ -35,19 +33,16 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The addresses of a connection's client and server: unlike its marking, the same in every packet.
 type Ends = (SocketAddr, SocketAddr);
 
-/// All relayed connections, and the transport that carries them.
-pub(crate) struct Relays {
-    pub(crate) endpoint: Endpoint,
-    registry: Registry,
-    /// Connection `n` is registered as token `first_token + n`.
-    first_token: usize,
-    connections: Slab<Connection>,
-    by_stream: HashMap<StreamId, usize>,
+/// All relayed connections, and the leg that carries them.
+pub(crate) struct Relays<L: Leg> {
+    pub(crate) leg: L,
+    watch: Watch,
+    connections: Slab<Connection<L::Stream>>,
+    by_stream: HashMap<L::Stream, usize>,
     /// Connections that may be able to move bytes, each at most once.
     work: VecDeque<usize>,
     deadlines: BTreeSet<(Instant, usize)>,
     peers: Vec<PeerEntry>,
-    by_peer: HashMap<PeerId, usize>,
     routes: Routes<usize>,
     classes: Vec<Class>,
     mark: u32,
@@ -63,16 +58,15 @@ pub(crate) struct Relays {
 /// A peer: what the operator says of it, and what follows.
 #[derive(Debug)]
 pub(crate) struct PeerEntry {
-    pub(crate) id: PeerId,
     pub(crate) settings: Peer,
     policy: Policy,
 }
 
 /// One relayed connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection<S> {
     pub(crate) state: State,
-    pub(crate) stream: StreamId,
+    pub(crate) stream: S,
     pub(crate) peer: usize,
     pub(crate) near: bool,
     pub(crate) open: Option<Open>,
@@ -81,16 +75,11 @@ pub(crate) struct Connection {
     pub(crate) from_tcp: u64,
     /// Bytes read from the stream and taken by TCP.
     pub(crate) to_tcp: u64,
-    socket: Option<Socket>,
+    tcp: Tcp,
     syn: Option<Held>,
     /// When a sweep first found data under way and no acknowledgement coming.
     unacknowledged_since: Option<Instant>,
-    parser: Parser,
     deadline: Option<Instant>,
-    readable: bool,
-    writable: bool,
-    /// The kernel has announced the end of what TCP will offer.
-    read_closed: bool,
     queued: bool,
 }
 
@@ -121,31 +110,18 @@ pub struct Counters {
     pub bytes_to_tcp: u64,
 }
 
-impl Relays {
+impl<L: Leg> Relays<L> {
     /// No connections yet. `own` are the gateway's own addresses.
-    pub(crate) fn new(
-        endpoint: Endpoint,
-        peers: Vec<(PeerId, Peer)>,
-        settings: &Settings,
-        own: &[IpAddr],
-        registry: Registry,
-        first_token: usize,
-    ) -> Self {
-        let by_peer = peers.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
-        let entry = |(id, settings): (PeerId, Peer)| {
-            let policy = policy(&settings, own);
-            PeerEntry { id, settings, policy }
-        };
+    pub(crate) fn new(leg: L, settings: &Settings, own: &[IpAddr], watch: Watch) -> Self {
+        let entry = |settings: &Peer| PeerEntry { policy: policy(settings, own), settings: settings.clone() };
         Self {
-            endpoint,
-            registry,
-            first_token,
+            leg,
+            watch,
             connections: Slab::new(),
             by_stream: HashMap::new(),
             work: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            peers: peers.into_iter().map(entry).collect(),
-            by_peer,
+            peers: settings.peers.iter().map(entry).collect(),
             routes: settings.routes.clone(),
             classes: settings.classes.clone(),
             mark: settings.rules.made(),
@@ -158,7 +134,7 @@ impl Relays {
         }
     }
 
-    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection<L::Stream>> {
         self.connections.iter().map(|(_, connection)| connection)
     }
 
@@ -173,17 +149,9 @@ impl Relays {
         }
     }
 
-    pub(crate) fn peer_name(&self, id: PeerId) -> &str {
-        self.by_peer.get(&id).map_or("unknown", |at| &self.peers[*at].settings.name)
-    }
-
     /// The destinations whose peer is up.
     pub(crate) fn intercepted(&self) -> Vec<ipnet::IpNet> {
-        self.routes.intercepted(|at| self.is_up(at))
-    }
-
-    fn is_up(&self, peer: usize) -> bool {
-        self.endpoint.peer_state(self.peers[peer].id) == PeerState::Up
+        self.routes.intercepted(|at| self.leg.is_up(at))
     }
 
     /// Whether some connection may be able to move bytes at once.
@@ -196,26 +164,11 @@ impl Relays {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Opens a stream towards the peer behind `open.destination` and writes the preamble on it.
-    fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(StreamId, usize)> {
-        let mut preamble = [0; MAX_LENGTH];
-        let length = open.encode(&mut preamble).ok()?;
-        let peer = self.routes.peer_of(open.destination.ip()).filter(|at| self.is_up(*at))?;
-        let stream = self.endpoint.open(now, self.peers[peer].id).ok()?;
-        self.classify(now, stream, open);
-        // An empty stream has room for a preamble.
-        if self.endpoint.write(now, stream, &preamble[..length]) < length {
-            self.endpoint.reset(now, stream, ResetReason::StreamLimit);
-            return None;
-        }
+    /// Opens a stream towards the peer behind `open.destination`.
+    fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(L::Stream, usize)> {
+        let peer = self.routes.peer_of(open.destination.ip()).filter(|at| self.leg.is_up(*at))?;
+        let stream = self.leg.open(now, peer, open, class_of(&self.classes, open))?;
         Some((stream, peer))
-    }
-
-    /// Puts a stream into the class of the connection that it carries.
-    fn classify(&mut self, now: Instant, stream: StreamId, open: &Open) {
-        if let Some(class) = class_of(&self.classes, open) {
-            self.endpoint.set_class(now, stream, &class.settings);
-        }
     }
 
     /// The name of the class of a connection.
@@ -238,7 +191,7 @@ impl Relays {
         };
         let mut connection = Connection::new(State::Requested, stream, peer, true, now);
         connection.open = Some(open);
-        connection.readable = true;
+        connection.tcp.readable = true;
         let key = self.insert(connection);
         self.counters.accepted += 1;
         tracing::debug!(%client, destination = %called, peer = self.peers[peer].settings.name, "accepted");
@@ -278,7 +231,7 @@ impl Relays {
                 self.unaccepted.remove(&ends(open));
                 self.set_deadline(key, None);
                 self.counters.accepted += 1;
-                self.connections[key].readable = true;
+                self.connections[key].tcp.readable = true;
                 self.apply(now, key, Event::Accepted);
                 self.attach(now, key, socket);
             }
@@ -287,58 +240,45 @@ impl Relays {
         }
     }
 
-    /// What the transport has to say about streams.
-    pub(crate) fn on_stream_event(&mut self, now: Instant, event: satpep::Event) {
+    /// What the leg has to say about streams.
+    pub(crate) fn on_stream_event(&mut self, now: Instant, event: LegEvent<L::Stream>) {
+        let key_of = |stream| self.by_stream.get(&stream).copied();
         match event {
-            satpep::Event::Opened(stream) => self.on_opened(now, stream),
-            satpep::Event::Readable(stream) | satpep::Event::Writable(stream) => {
-                if let Some(&key) = self.by_stream.get(&stream) {
+            LegEvent::PeersChanged => {}
+            LegEvent::Opened(stream, peer) => {
+                let key = self.insert(Connection::new(State::Opening, stream, peer, false, now));
+                self.set_deadline(key, Some(now + OPEN_TIMEOUT));
+                self.enqueue(key);
+            }
+            LegEvent::Ready(stream) => {
+                if let Some(key) = key_of(stream) {
                     self.enqueue(key);
                 }
             }
-            satpep::Event::Reset(stream, reason) => {
-                if let Some(&key) = self.by_stream.get(&stream) {
-                    tracing::debug!(stream = stream.number(), %reason, "reset by the other side");
+            LegEvent::Reset(stream, reason) => {
+                if let Some(key) = key_of(stream) {
+                    tracing::debug!(stream = self.leg.number(stream), %reason, "reset by the other side");
                     self.apply(now, key, Event::StreamReset);
                 }
             }
-            // Both directions have ended in order. A connection that is still in the table has yet to learn of the end
-            // that came with the last byte it read.
-            satpep::Event::Closed(stream) => {
-                if let Some(&key) = self.by_stream.get(&stream) {
+            // A connection that is still in the table has yet to learn of the end that came with the last byte it read.
+            LegEvent::Closed(stream) => {
+                if let Some(key) = key_of(stream) {
                     self.apply(now, key, Event::StreamFin);
                 }
             }
-            satpep::Event::PeerUp(_)
-            | satpep::Event::PeerSilent(_)
-            | satpep::Event::PeerRestarted(_)
-            | satpep::Event::PeerBroke(..) => {}
         }
-    }
-
-    fn on_opened(&mut self, now: Instant, stream: StreamId) {
-        let Some(&peer) = self.by_peer.get(&stream.peer()) else {
-            self.endpoint.reset(now, stream, ResetReason::Protocol);
-            return;
-        };
-        let key = self.insert(Connection::new(State::Opening, stream, peer, false, now));
-        self.set_deadline(key, Some(now + OPEN_TIMEOUT));
-        self.enqueue(key);
     }
 
     /// The socket of connection `key` is ready for something.
-    pub(crate) fn on_socket_event(&mut self, now: Instant, token: Token, event: &mio::event::Event) {
-        let key = token.0 - self.first_token;
+    pub(crate) fn on_socket_event(&mut self, now: Instant, key: usize, event: &mio::event::Event) {
         // The event may be about a socket that is closed by now; what follows asks the socket itself.
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.readable |= event.is_readable() || event.is_read_closed();
-        connection.writable |= event.is_writable();
-        connection.read_closed |= event.is_read_closed();
+        connection.tcp.on_event(event);
         if connection.state == State::Connecting {
             return self.on_connect_progress(now, key);
         }
-        let failed = |socket: &Socket| matches!(socket.take_error(), Ok(Some(_)) | Err(_));
-        if event.is_error() && connection.socket.as_ref().is_some_and(failed) {
+        if event.is_error() && connection.tcp.has_failed() {
             self.apply(now, key, Event::TcpReset);
         } else {
             self.enqueue(key);
@@ -346,7 +286,7 @@ impl Relays {
     }
 
     fn on_connect_progress(&mut self, now: Instant, key: usize) {
-        let Some(socket) = self.connections[key].socket.as_ref() else { return };
+        let Some(socket) = self.connections[key].tcp.socket.as_ref() else { return };
         match socket.take_error() {
             Ok(Some(error)) | Err(error) => self.on_connect_failed(now, key, &error),
             // Not connected and not failed: the event was about something else.
@@ -440,15 +380,11 @@ impl Relays {
         let connection = &mut self.connections[key];
         let stream = connection.stream;
         match action {
-            Action::Answer => {
-                if self.endpoint.write(now, stream, &[CONNECTED]) == 0 {
-                    tracing::error!(stream = stream.number(), "a defect: an empty stream has no room for one byte");
-                }
-            }
-            Action::FinishStream => self.endpoint.finish(now, stream),
-            Action::ResetStream(reason) => self.endpoint.reset(now, stream, reason),
+            Action::Answer => self.leg.answer(now, stream),
+            Action::FinishStream => self.leg.finish(now, stream),
+            Action::ResetStream(reason) => self.leg.reset(now, stream, reason),
             Action::ShutdownTcp => {
-                if let Some(socket) = &connection.socket {
+                if let Some(socket) = &connection.tcp.socket {
                     // If TCP has failed meanwhile, its next event says so.
                     let _ = socket.shutdown(std::net::Shutdown::Write);
                 }
@@ -456,7 +392,7 @@ impl Relays {
             // The socket was made so that closing it sends a reset.
             Action::ResetTcp => self.close_socket(key),
             Action::CloseTcp => {
-                if let Some(socket) = &connection.socket {
+                if let Some(socket) = &connection.tcp.socket {
                     let _ = transparent::allow_orderly_close(socket);
                 }
                 self.close_socket(key);
@@ -489,10 +425,8 @@ impl Relays {
 
     /// Gives connection `key` its TCP socket.
     fn attach(&mut self, now: Instant, key: usize, socket: Socket) {
-        let token = Token(self.first_token + key);
-        let registered =
-            self.registry.register(&mut SourceFd(&socket.as_raw_fd()), token, Interest::READABLE | Interest::WRITABLE);
-        self.connections[key].socket = Some(socket);
+        let registered = self.watch.add(&socket, Owner::Relays(key));
+        self.connections[key].tcp.socket = Some(socket);
         match registered {
             Ok(()) => self.enqueue(key),
             Err(error) => {
@@ -503,13 +437,13 @@ impl Relays {
     }
 
     fn close_socket(&mut self, key: usize) {
-        if let Some(socket) = self.connections[key].socket.take() {
+        if let Some(socket) = self.connections[key].tcp.socket.take() {
             // Closing a descriptor takes it out of the poll set, too.
             drop(socket);
         }
     }
 
-    fn insert(&mut self, connection: Connection) -> usize {
+    fn insert(&mut self, connection: Connection<L::Stream>) -> usize {
         let stream = connection.stream;
         let key = self.connections.insert(connection);
         self.by_stream.insert(stream, key);
@@ -520,6 +454,7 @@ impl Relays {
         self.set_deadline(key, None);
         let connection = self.connections.remove(key);
         self.by_stream.remove(&connection.stream);
+        self.leg.forget(connection.stream);
         if orderly {
             self.counters.finished += 1;
         } else {
@@ -574,8 +509,8 @@ fn policy(peer: &Peer, own: &[IpAddr]) -> Policy {
     Policy::new(&peer.allow_sources, &peer.allow_destinations, own)
 }
 
-impl Connection {
-    fn new(state: State, stream: StreamId, peer: usize, near: bool, now: Instant) -> Self {
+impl<S> Connection<S> {
+    fn new(state: State, stream: S, peer: usize, near: bool, now: Instant) -> Self {
         Self {
             state,
             stream,
@@ -585,21 +520,17 @@ impl Connection {
             started: now,
             from_tcp: 0,
             to_tcp: 0,
-            socket: None,
+            tcp: Tcp::new(),
             syn: None,
             unacknowledged_since: None,
-            parser: Parser::new(),
             deadline: None,
-            readable: false,
-            writable: true,
-            read_closed: false,
             queued: false,
         }
     }
 
     /// Whether data is under way on TCP, and nothing has been acknowledged for `period`.
     fn is_unacknowledged(&self, period: Duration) -> bool {
-        let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         info.is_some_and(|info| info.unacknowledged_segments > 0 && Duration::from(info.since_last_ack) >= period)
     }
 }

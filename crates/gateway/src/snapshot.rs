@@ -1,7 +1,7 @@
 //! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
 
-use crate::relays::{Counters, Relays};
-use satpep::PeerState;
+use crate::leg::Leg;
+use crate::relays::{Connection, Counters, Relays};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -116,66 +116,29 @@ pub(crate) struct Facts<'a> {
     pub(crate) public_key: String,
     pub(crate) started: Instant,
     pub(crate) rate_bps: u64,
-    pub(crate) outside_bps: u64,
-    pub(crate) send_errors: u64,
 }
 
 impl Snapshot {
-    pub(crate) fn new(now: Instant, facts: &Facts<'_>, relays: &Relays) -> Self {
-        let stats = relays.endpoint.stats();
+    pub(crate) fn new<L: Leg>(now: Instant, facts: &Facts<'_>, relays: &Relays<L>) -> Self {
+        let peer = |(at, peer): (usize, &crate::relays::PeerEntry)| relays.leg.peer(now, at, &peer.settings);
         Self {
             name: facts.name.to_owned(),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),
             rate_bps: facts.rate_bps,
-            outside_bps: facts.outside_bps,
+            outside_bps: relays.leg.outside_bps(),
             connections: relays.counters.clone(),
-            transport: Transport {
-                sent_packets: stats.sent_packets,
-                sent_ip_bytes: stats.sent_ip_bytes,
-                received_packets: stats.received_packets,
-                received_ip_bytes: stats.received_ip_bytes,
-                handshakes: stats.handshakes,
-                violations: stats.violations,
-                send_errors: facts.send_errors,
-                dropped: stats.dropped.by_reason().into_iter().collect(),
-            },
-            peers: relays.peers().iter().map(|peer| Peer::new(now, peer, relays)).collect(),
+            transport: relays.leg.transport(),
+            peers: relays.peers().iter().enumerate().map(peer).collect(),
             streams: relays.connections().map(|connection| Stream::new(now, connection, relays)).collect(),
         }
     }
 }
 
-impl Peer {
-    fn new(now: Instant, peer: &crate::relays::PeerEntry, relays: &Relays) -> Self {
-        let stats = relays.endpoint.peer_stats(now, peer.id);
-        Self {
-            name: peer.settings.name.clone(),
-            state: match relays.endpoint.peer_state(peer.id) {
-                PeerState::Connecting => "connecting",
-                PeerState::Up => "up",
-                PeerState::Silent => "silent",
-            },
-            address: relays.endpoint.peer_address(peer.id),
-            rtt_s: stats.rtt.map(units::Duration::as_secs_f64),
-            mtu: stats.mtu,
-            streams: stats.streams,
-            sent_packets: stats.sent_packets,
-            lost_packets: stats.lost_packets,
-            sent_bytes: stats.sent_bytes,
-            retransmitted_bytes: stats.retransmitted_bytes,
-            repair_bytes: stats.repair_bytes,
-            received_bytes: stats.received_bytes,
-            receive_buffered_bytes: stats.receive_buffered,
-            send_buffered_bytes: stats.send_buffered,
-        }
-    }
-}
-
 impl Stream {
-    fn new(now: Instant, connection: &crate::relays::Connection, relays: &Relays) -> Self {
+    fn new<L: Leg>(now: Instant, connection: &Connection<L::Stream>, relays: &Relays<L>) -> Self {
         Self {
-            stream: connection.stream.number(),
+            stream: relays.leg.number(connection.stream),
             peer: relays.peers()[connection.peer].settings.name.clone(),
             side: if connection.near { "near" } else { "far" },
             client: connection.open.map(|open| open.source),

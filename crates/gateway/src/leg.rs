@@ -1,0 +1,229 @@
+//! The satellite leg: how the bytes of relayed connections cross the satellite.
+//!
+//! [`crate::relays`] and [`crate::daemon`] are the same for every leg: what is intercepted, who may reach what, how
+//! connections open and end. A leg carries *streams*, one for each relayed connection: two directions that end each
+//! alone, and a reset that ends both.
+
+pub(crate) mod satpep;
+
+use crate::config::{Class, Peer};
+use crate::snapshot;
+use ::satpep::ResetReason;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use relay::preamble::{Open, PreambleError};
+use socket2::Socket;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::io;
+use std::os::fd::AsRawFd;
+use units::Instant;
+
+/// How the satellite side works.
+pub(crate) trait Leg: Debug {
+    /// Names a stream.
+    type Stream: Copy + Eq + Hash + Debug;
+
+    /// A descriptor of the leg's, registered under the leg's number `at`, is ready for something.
+    fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event);
+    /// Whether something was left undone for the sake of the budget.
+    fn has_more(&self) -> bool;
+    /// Takes in what has arrived, and serves what is due.
+    fn take_in(&mut self, now: Instant);
+    /// What the relays should know.
+    fn poll_event(&mut self, now: Instant) -> Option<LegEvent<Self::Stream>>;
+    /// Sends what waits to be sent.
+    fn send_out(&mut self, now: Instant);
+    /// When to call [`Leg::take_in`] if nothing happens before.
+    fn next_timeout(&self, now: Instant) -> Option<Instant>;
+    /// Called a few times in a second.
+    fn tick(&mut self, now: Instant);
+    /// The last words: takes until `end` at most, and ends what is left.
+    fn leave(&mut self, end: Instant);
+
+    /// Whether connections may be opened through peer `peer` (its place in the settings).
+    fn is_up(&self, peer: usize) -> bool;
+    /// Opens a stream through `peer` that carries the connection `open`.
+    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
+    /// Puts a stream that the peer has opened into the class of the connection that it carries.
+    fn classify(&mut self, now: Instant, stream: Self::Stream, class: &Class);
+    /// Reads on in which connection a stream carries that the peer has opened.
+    fn read_opening(&mut self, now: Instant, stream: Self::Stream) -> Opening;
+    /// Reads the far side's answer to a stream that was opened here.
+    fn read_answer(&mut self, now: Instant, stream: Self::Stream) -> Answer;
+    /// Tells the near side that the server has accepted.
+    fn answer(&mut self, now: Instant, stream: Self::Stream);
+    /// Ends the direction away from here, behind all that was sent.
+    fn finish(&mut self, now: Instant, stream: Self::Stream);
+    /// Ends both directions uncleanly.
+    fn reset(&mut self, now: Instant, stream: Self::Stream, reason: ResetReason);
+    /// The relays know the stream no longer. If it has not been reset, both of its directions have ended in order.
+    fn forget(&mut self, stream: Self::Stream);
+    /// Moves bytes from TCP into the stream, a bounded amount.
+    fn send(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
+    /// Moves bytes from the stream to TCP, a bounded amount.
+    fn receive(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
+
+    /// The stream's number, for people.
+    fn number(&self, stream: Self::Stream) -> u64;
+    /// Other traffic on the satellite interface, in bit/s.
+    fn outside_bps(&self) -> u64;
+    /// The counters of the satellite side.
+    fn transport(&self) -> snapshot::Transport;
+    /// The state of peer `at`, whose settings are `settings`.
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer;
+}
+
+/// What a leg has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LegEvent<S> {
+    /// Some peer has begun to answer, or ceased to.
+    PeersChanged,
+    /// The peer (by its place in the settings) has opened a stream.
+    Opened(S, usize),
+    /// The stream may be able to move bytes.
+    Ready(S),
+    /// The stream was reset by the other side, or has failed.
+    Reset(S, ResetReason),
+    /// Both directions of the stream have ended in order.
+    Closed(S),
+}
+
+/// What has been read of a stream's opening.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// The rest has not arrived.
+    Waiting,
+    /// The connection that it carries.
+    Open(Open),
+    /// It has ended before it was complete.
+    Ended,
+    /// It is none.
+    Malformed(PreambleError),
+}
+
+/// What the far side has said of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing yet.
+    Waiting,
+    /// The server has accepted.
+    Connected,
+    /// The stream has ended without an answer.
+    Ended,
+    /// Something that is no answer.
+    Malformed,
+}
+
+/// How far a direction has come in one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more to move.
+    More,
+    /// Nothing can move until an event says so.
+    Blocked,
+    /// The last byte has passed, and the end has been seen.
+    Ended,
+    /// TCP has failed.
+    TcpFailed,
+}
+
+/// A relayed connection's TCP socket on this side, watched edge-triggered: readiness is remembered until the kernel says
+/// `WouldBlock`.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) socket: Option<Socket>,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The kernel has announced the end of what TCP will offer.
+    pub(crate) read_closed: bool,
+}
+
+impl Tcp {
+    pub(crate) fn new() -> Self {
+        Self { socket: None, readable: false, writable: true, read_closed: false }
+    }
+
+    /// Remembers what `event` says.
+    pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
+        self.readable |= event.is_readable() || event.is_read_closed();
+        self.writable |= event.is_writable();
+        self.read_closed |= event.is_read_closed();
+    }
+
+    /// What an error of reading from the socket means.
+    pub(crate) fn read_failed(&mut self, error: &io::Error) -> Progress {
+        let (readable, progress) = failed(error);
+        self.readable &= readable;
+        progress
+    }
+
+    /// What an error of writing to the socket means.
+    pub(crate) fn write_failed(&mut self, error: &io::Error) -> Progress {
+        let (writable, progress) = failed(error);
+        self.writable &= writable;
+        progress
+    }
+
+    /// Whether the socket has failed; a failure is told once.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| matches!(socket.take_error(), Ok(Some(_)) | Err(_)))
+    }
+}
+
+/// Whether the socket is still ready after `error`, and how far the direction has come.
+fn failed(error: &io::Error) -> (bool, Progress) {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => (false, Progress::Blocked),
+        io::ErrorKind::Interrupted => (true, Progress::More),
+        _ => (true, Progress::TcpFailed),
+    }
+}
+
+/// Where descriptors are watched: those of the relays and those of the leg have numbers of their own, from 0.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    registry: Registry,
+    first_token: usize,
+}
+
+/// Whose descriptor a token stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Relays(usize),
+    Leg(usize),
+}
+
+impl Watch {
+    /// Tokens below `first_token` are others'.
+    pub(crate) fn new(registry: &Registry, first_token: usize) -> io::Result<Self> {
+        Ok(Self { registry: registry.try_clone()?, first_token })
+    }
+
+    /// Whose token it is, which is not below the first.
+    pub(crate) fn owner(token: Token, first_token: usize) -> Owner {
+        let number = token.0 - first_token;
+        if number.is_multiple_of(2) { Owner::Relays(number / 2) } else { Owner::Leg(number / 2) }
+    }
+
+    /// Watches `descriptor` for both directions, edge-triggered. Closing it ends that.
+    pub(crate) fn add(&self, descriptor: &impl AsRawFd, owner: Owner) -> io::Result<()> {
+        let number = match owner {
+            Owner::Relays(number) => 2 * number,
+            Owner::Leg(number) => 2 * number + 1,
+        };
+        let token = Token(self.first_token + number);
+        self.registry.register(&mut SourceFd(&descriptor.as_raw_fd()), token, Interest::READABLE | Interest::WRITABLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relays_and_leg_have_numbers_of_their_own() {
+        let owners: Vec<_> = (7..11).map(|token| Watch::owner(Token(token), 7)).collect();
+        assert_eq!(owners, [Owner::Relays(0), Owner::Leg(0), Owner::Relays(1), Owner::Leg(1)]);
+    }
+}

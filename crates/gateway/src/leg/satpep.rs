@@ -1,0 +1,404 @@
+//! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
+
+use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
+use crate::config::{Class, Peer, Settings};
+use crate::daemon::{StartError, seed, unix_time, while_doing};
+use crate::outside::OutsideTraffic;
+use crate::snapshot;
+use crate::udp::Udp;
+use kernel::clock;
+use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
+use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StreamId, Transmit};
+use std::collections::HashMap;
+use std::io::{self, IoSlice, Read, Write};
+use units::{Duration, Instant};
+
+/// Datagram batches that one wake receives and sends at most.
+const RECEIVE_BATCHES: usize = 4;
+const SEND_BATCHES: usize = 64;
+/// How often the transport's timers are served while the system takes no datagrams.
+const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
+/// Pieces of the receive buffer that one system call writes.
+const SLICES: usize = 64;
+
+/// The transport and its socket.
+pub(crate) struct Satpep {
+    endpoint: Endpoint,
+    udp: Udp,
+    readable: bool,
+    writable: bool,
+    mtu: u16,
+    /// What the socket would not take yet.
+    unsent: Option<Transmit>,
+    send_buffer: Vec<u8>,
+    send_errors: u64,
+    peers: Vec<PeerId>,
+    names: Vec<String>,
+    by_id: HashMap<PeerId, usize>,
+    /// Openings that have not arrived in full.
+    openings: HashMap<StreamId, Parser>,
+    outside: Option<OutsideTraffic>,
+    outside_bps: u64,
+}
+
+impl std::fmt::Debug for Satpep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Satpep").field("udp", &self.udp).finish_non_exhaustive()
+    }
+}
+
+impl Satpep {
+    /// Binds the socket and begins to call the peers.
+    pub(crate) fn start(settings: &Settings, now: Instant, watch: &Watch) -> Result<Self, StartError> {
+        let udp = Udp::bind(settings.listen).map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
+        watch.add(&udp, Owner::Leg(0)).map_err(while_doing("watching the UDP socket"))?;
+        let (endpoint, peers) = endpoint(settings, now)?;
+        let outside = match &settings.link.interface {
+            None => None,
+            Some(name) => Some(OutsideTraffic::new(name).map_err(while_doing(format!("[link] interface {name}")))?),
+        };
+        Ok(Self {
+            endpoint,
+            send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
+            udp,
+            readable: true,
+            writable: true,
+            mtu: settings.link.mtu,
+            unsent: None,
+            send_errors: 0,
+            by_id: peers.iter().enumerate().map(|(at, id)| (*id, at)).collect(),
+            peers,
+            names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
+            openings: HashMap::new(),
+            outside,
+            outside_bps: 0,
+        })
+    }
+
+    fn name(&self, id: PeerId) -> &str {
+        self.by_id.get(&id).map_or("unknown", |at| &self.names[*at])
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+    }
+}
+
+impl Leg for Satpep {
+    type Stream = StreamId;
+
+    fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
+        self.readable |= event.is_readable();
+        self.writable |= event.is_writable();
+    }
+
+    fn has_more(&self) -> bool {
+        self.readable
+    }
+
+    fn take_in(&mut self, now: Instant) {
+        self.handle_timeout(now);
+        for _ in 0..RECEIVE_BATCHES {
+            if !self.readable {
+                return;
+            }
+            let endpoint = &mut self.endpoint;
+            match self.udp.receive(|from, datagram| endpoint.handle_datagram(now, from, datagram)) {
+                // A batch that is not full has emptied the socket; what comes later raises a new event.
+                Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
+                Err(error) => tracing::trace!(%error, "receive"),
+            }
+        }
+    }
+
+    fn poll_event(&mut self, now: Instant) -> Option<LegEvent<StreamId>> {
+        loop {
+            return Some(match self.endpoint.poll_event()? {
+                Event::PeerUp(peer) => {
+                    tracing::info!(peer = self.name(peer), "peer is up");
+                    LegEvent::PeersChanged
+                }
+                Event::PeerSilent(peer) => {
+                    tracing::warn!(peer = self.name(peer), "peer does not answer");
+                    LegEvent::PeersChanged
+                }
+                Event::PeerRestarted(peer) => {
+                    tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
+                    LegEvent::PeersChanged
+                }
+                Event::PeerBroke(peer, violation) => {
+                    tracing::warn!(
+                        peer = self.name(peer),
+                        "peer broke the protocol with {violation}: its connections are reset"
+                    );
+                    LegEvent::PeersChanged
+                }
+                Event::Opened(stream) => match self.by_id.get(&stream.peer()) {
+                    Some(&at) => {
+                        self.openings.insert(stream, Parser::new());
+                        LegEvent::Opened(stream, at)
+                    }
+                    None => {
+                        self.endpoint.reset(now, stream, ResetReason::Protocol);
+                        continue;
+                    }
+                },
+                Event::Readable(stream) | Event::Writable(stream) => LegEvent::Ready(stream),
+                Event::Reset(stream, reason) => LegEvent::Reset(stream, reason),
+                Event::Closed(stream) => LegEvent::Closed(stream),
+            });
+        }
+    }
+
+    fn send_out(&mut self, now: Instant) {
+        for _ in 0..SEND_BATCHES {
+            if !self.writable {
+                return;
+            }
+            // The system may turn out not to take batches.
+            let size = self.udp.batch_size(self.mtu).min(self.send_buffer.len());
+            let buffer = &mut self.send_buffer[..size];
+            let next = self.unsent.take().or_else(|| self.endpoint.poll_transmit(now, buffer));
+            let Some(transmit) = next else { return };
+            match self.udp.send(transmit.to, &self.send_buffer[..transmit.size], transmit.segment_size) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.unsent = Some(transmit);
+                }
+                // Lost like a datagram on the link; a probe that is too large for the interface is among them.
+                Err(error) => {
+                    self.send_errors += 1;
+                    tracing::trace!(%error, to = %transmit.to, "send");
+                }
+            }
+        }
+    }
+
+    fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let transport = self.endpoint.next_timeout();
+        // What is overdue cannot be sent before the socket says so: no spinning until then.
+        if self.writable { transport } else { transport.map(|at| at.max(now + BLOCKED_PERIOD)) }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if let Some(outside) = &mut self.outside {
+            let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
+            self.outside_bps = rate.as_bps();
+            self.endpoint.set_outside_traffic(now, rate);
+        }
+    }
+
+    fn leave(&mut self, end: Instant) {
+        let mut now = clock::now();
+        let half_time = now + end.since(now) / 2;
+        let mut closing = false;
+        while now < end {
+            self.handle_timeout(now);
+            self.writable = true;
+            self.send_out(now);
+            if !closing && now > half_time {
+                closing = true;
+                self.endpoint.close(now);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            now = clock::now();
+        }
+    }
+
+    fn is_up(&self, peer: usize) -> bool {
+        self.endpoint.peer_state(self.peers[peer]) == PeerState::Up
+    }
+
+    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
+        let mut preamble = [0; MAX_LENGTH];
+        let length = open.encode(&mut preamble).ok()?;
+        let stream = self.endpoint.open(now, self.peers[peer]).ok()?;
+        if let Some(class) = class {
+            self.classify(now, stream, class);
+        }
+        // An empty stream has room for a preamble.
+        if self.endpoint.write(now, stream, &preamble[..length]) < length {
+            self.endpoint.reset(now, stream, ResetReason::StreamLimit);
+            return None;
+        }
+        Some(stream)
+    }
+
+    fn classify(&mut self, now: Instant, stream: StreamId, class: &Class) {
+        self.endpoint.set_class(now, stream, &class.settings);
+    }
+
+    fn read_opening(&mut self, now: Instant, stream: StreamId) -> Opening {
+        let Some(parser) = self.openings.get_mut(&stream) else { return Opening::Ended };
+        loop {
+            let mut slices = [IoSlice::new(&[]); 1];
+            if self.endpoint.readable(stream, &mut slices) == 0 {
+                let ended = self.endpoint.is_read_finished(stream);
+                return if ended { Opening::Ended } else { Opening::Waiting };
+            }
+            match parser.push(&slices[0]) {
+                Ok((used, open)) => {
+                    self.endpoint.consume(now, stream, used);
+                    if let Some(open) = open {
+                        self.openings.remove(&stream);
+                        return Opening::Open(open);
+                    }
+                }
+                Err(error) => return Opening::Malformed(error),
+            }
+        }
+    }
+
+    fn read_answer(&mut self, now: Instant, stream: StreamId) -> Answer {
+        let mut slices = [IoSlice::new(&[]); 1];
+        if self.endpoint.readable(stream, &mut slices) == 0 {
+            return if self.endpoint.is_read_finished(stream) { Answer::Ended } else { Answer::Waiting };
+        }
+        if slices[0].first() == Some(&CONNECTED) {
+            self.endpoint.consume(now, stream, 1);
+            Answer::Connected
+        } else {
+            Answer::Malformed
+        }
+    }
+
+    fn answer(&mut self, now: Instant, stream: StreamId) {
+        if self.endpoint.write(now, stream, &[CONNECTED]) == 0 {
+            tracing::error!(stream = stream.number(), "a defect: an empty stream has no room for one byte");
+        }
+    }
+
+    fn finish(&mut self, now: Instant, stream: StreamId) {
+        self.endpoint.finish(now, stream);
+    }
+
+    fn reset(&mut self, now: Instant, stream: StreamId, reason: ResetReason) {
+        self.endpoint.reset(now, stream, reason);
+    }
+
+    fn forget(&mut self, stream: StreamId) {
+        self.openings.remove(&stream);
+    }
+
+    /// One read from TCP straight into the stream's send buffer.
+    fn send(&mut self, now: Instant, stream: StreamId, tcp: &mut Tcp) -> (u64, Progress) {
+        let (true, Some(mut socket)) = (tcp.readable, tcp.socket.as_ref()) else {
+            return (0, Progress::Blocked);
+        };
+        let mut offered = 0;
+        let result = self.endpoint.write_with(now, stream, |buffer| {
+            offered = buffer.len();
+            if buffer.is_empty() { Ok(0) } else { socket.read(buffer) }
+        });
+        match result {
+            // No room: `Writable` will tell.
+            Ok(0) if offered == 0 => (0, Progress::Blocked),
+            Ok(0) => (0, Progress::Ended),
+            Ok(count) => {
+                // A short read has emptied the socket; what comes later, the end included, raises a new event.
+                tcp.readable = count == offered || tcp.read_closed;
+                (count as u64, if tcp.readable { Progress::More } else { Progress::Blocked })
+            }
+            Err(error) => (0, tcp.read_failed(&error)),
+        }
+    }
+
+    /// One write to TCP of what the stream offers.
+    fn receive(&mut self, now: Instant, stream: StreamId, tcp: &mut Tcp) -> (u64, Progress) {
+        let (true, Some(mut socket)) = (tcp.writable, tcp.socket.as_ref()) else {
+            return (0, Progress::Blocked);
+        };
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let filled = self.endpoint.readable(stream, &mut slices);
+        if filled == 0 {
+            let ended = self.endpoint.is_read_finished(stream);
+            return (0, if ended { Progress::Ended } else { Progress::Blocked });
+        }
+        let offered: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
+        match socket.write_vectored(&slices[..filled]) {
+            Ok(count) => {
+                self.endpoint.consume(now, stream, count);
+                // A short write has filled the socket.
+                tcp.writable = count == offered;
+                (count as u64, if tcp.writable { Progress::More } else { Progress::Blocked })
+            }
+            Err(error) => (0, tcp.write_failed(&error)),
+        }
+    }
+
+    fn number(&self, stream: StreamId) -> u64 {
+        stream.number()
+    }
+
+    fn outside_bps(&self) -> u64 {
+        self.outside_bps
+    }
+
+    fn transport(&self) -> snapshot::Transport {
+        let stats = self.endpoint.stats();
+        snapshot::Transport {
+            sent_packets: stats.sent_packets,
+            sent_ip_bytes: stats.sent_ip_bytes,
+            received_packets: stats.received_packets,
+            received_ip_bytes: stats.received_ip_bytes,
+            handshakes: stats.handshakes,
+            violations: stats.violations,
+            send_errors: self.send_errors,
+            dropped: stats.dropped.by_reason().into_iter().collect(),
+        }
+    }
+
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+        let id = self.peers[at];
+        let stats = self.endpoint.peer_stats(now, id);
+        snapshot::Peer {
+            name: settings.name.clone(),
+            state: match self.endpoint.peer_state(id) {
+                PeerState::Connecting => "connecting",
+                PeerState::Up => "up",
+                PeerState::Silent => "silent",
+            },
+            address: self.endpoint.peer_address(id),
+            rtt_s: stats.rtt.map(Duration::as_secs_f64),
+            mtu: stats.mtu,
+            streams: stats.streams,
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            sent_bytes: stats.sent_bytes,
+            retransmitted_bytes: stats.retransmitted_bytes,
+            repair_bytes: stats.repair_bytes,
+            received_bytes: stats.received_bytes,
+            receive_buffered_bytes: stats.receive_buffered,
+            send_buffered_bytes: stats.send_buffered,
+        }
+    }
+}
+
+fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
+    let link = &settings.link;
+    let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
+    config.mode = settings.mode;
+    config.cipher = settings.cipher;
+    config.mtu = link.mtu;
+    (config.learn, config.share) = (link.learn, link.share);
+    config.pool = link.pool;
+    config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
+    config.max_streams = link.max_streams.unwrap_or(config.max_streams);
+    config.repair = link.repair.unwrap_or(config.repair);
+    config.repair_share = link.repair_share.unwrap_or(config.repair_share);
+    let mut endpoint = Endpoint::new(config, now, unix_time(), seed()?);
+    let mut peers = Vec::new();
+    for peer in &settings.peers {
+        let PeerConfig { public_key, address, .. } = PeerConfig::new(peer.public_key, peer.address);
+        let id = endpoint
+            .add_peer(now, PeerConfig { public_key, address, weight: peer.weight, cap: peer.cap })
+            .map_err(|source| StartError::Peer { name: peer.name.clone(), source })?;
+        peers.push(id);
+    }
+    Ok((endpoint, peers))
+}
