@@ -22,6 +22,8 @@ struct Pair {
     running: [Option<Child>; 2],
     /// Added to `[gateway]` of the terminal.
     terminal_settings: &'static str,
+    /// Added to `[link]` of the terminal, and sections of its own after it.
+    terminal_link: &'static str,
     /// Added to `[gateway]` of both.
     settings: &'static str,
     /// What the satellite session runs over.
@@ -50,6 +52,7 @@ impl Pair {
             directory: tempfile::tempdir().unwrap(),
             running: [None, None],
             terminal_settings: "",
+            terminal_link: "",
             settings: "",
             outside: Family::V4,
         })
@@ -87,16 +90,16 @@ impl Pair {
     fn start(&mut self, end: End, peer_settings: &str) {
         let keys = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
         let (own, other) = if end == End::Hub { (0, 1) } else { (1, 0) };
-        let (settings, call) = match end {
-            End::Hub => ("", String::new()),
+        let (settings, link, call) = match end {
+            End::Hub => ("", "", String::new()),
             End::Terminal => {
                 let hub = SocketAddr::new(self.server().satellite_address(self.outside), 4500);
-                (self.terminal_settings, format!("address = \"{hub}\""))
+                (self.terminal_settings, self.terminal_link, format!("address = \"{hub}\""))
             }
         };
         let text = format!(
             "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
-             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n\
+             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [control]\nsocket = \"{}\"\n\
              [[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{call}\n{peer_settings}\n",
@@ -161,6 +164,18 @@ impl Pair {
             assert!(Instant::now() < deadline, "never {up}: {}", self.status(end));
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// The whole answer to a request to `port` of `end`'s own host.
+    fn http(&self, end: End, port: u16, request: &str, body: &str) -> String {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut stream = patient(self.site(end).gateway.run(|| TcpStream::connect(address)).unwrap().unwrap());
+        let length = body.len();
+        let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all((head + body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     fn sets(&self, end: End) -> String {
@@ -305,6 +320,44 @@ fn carries_both_directions(pair: &Pair) {
         assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
     }
     assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
+}
+
+#[test]
+fn a_gateway_sends_at_the_rate_that_it_is_told_and_at_the_configured_one_when_told_no_longer() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"\n\
+                          [metrics]\nlisten = \"127.0.0.1:9090\"";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    });
+    let time_to_send = |bytes: usize| {
+        let start = Instant::now();
+        let mut client = pair.connect(server);
+        client.write_all(&vec![7; bytes]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+        start.elapsed().as_secs_f64()
+    };
+    assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "1Tbit/s"}"#).contains("expected a rate"));
+    for (word, seconds) in [(r#"{"up": "8Mbit/s"}"#, 0.5), (r#"{"up": "16Mbit/s"}"#, 0.25)] {
+        let answer = pair.http(End::Terminal, 9091, "PUT /told", word);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let took = time_to_send(500_000);
+        assert!((0.95 * seconds..seconds + 0.4).contains(&took), "{word}: {took} s instead of {seconds} s");
+    }
+    let status = pair.status(End::Terminal);
+    assert_eq!((&status["rate_bps"], &status["told"]["source"]), (&16_000_000.into(), &"feed".into()));
+    let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
+    for line in ["bentpipe_capacity_bps 16000000", "bentpipe_told_source{source=\"feed\"} 1"] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    pair.http(End::Terminal, 9091, "PUT /told", "null");
+    let deadline = Instant::now() + PATIENCE;
+    while pair.status(End::Terminal)["rate_bps"] != 2_000_000_000_u64 {
+        assert!(Instant::now() < deadline, "{}", pair.status(End::Terminal));
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

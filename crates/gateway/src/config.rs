@@ -2,8 +2,10 @@
 
 mod class;
 mod document;
+mod feed;
 
 use crate::rules::{Hold, Rules};
+use crate::told::FeedSettings;
 use document::{Document, Section};
 use ipnet::IpNet;
 use relay::routes::Routes;
@@ -43,6 +45,8 @@ pub struct Settings {
     pub routes: Routes<usize>,
     /// Classes of connections; each belongs to the first that it fits.
     pub classes: Vec<Class>,
+    /// Who may tell what the link carries.
+    pub feed: FeedSettings,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// The control socket.
@@ -65,8 +69,8 @@ pub struct Link {
     pub interface: Option<String>,
     /// What we may send.
     pub rate: Rate,
-    /// Whether `rate` is a first guess, and the rest is learnt while running.
-    pub learn: bool,
+    /// What `rate` is worth while running.
+    pub knowledge: Knowledge,
     /// How the link is shared with its other traffic.
     pub share: Share,
     /// What arrives here.
@@ -85,6 +89,17 @@ pub struct Link {
     pub repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost; the transport's default if not set.
     pub repair_share: Option<f64>,
+}
+
+/// How the gateway knows what the link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// It is configured.
+    Configured,
+    /// The configured rate is a first guess, and the rest is learnt while running; what is told is a new first guess.
+    Learnt,
+    /// It is told while running; the configured rate counts while it is not.
+    Told,
 }
 
 /// `[[peer]]`.
@@ -158,7 +173,10 @@ fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
     move |duration| (Duration::from_secs(least)..=Duration::from_secs(most)).contains(duration)
 }
 
-const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "metrics", "control"];
+const KNOWLEDGE: [(&str, Knowledge); 3] =
+    [("configured", Knowledge::Configured), ("learnt", Knowledge::Learnt), ("told", Knowledge::Told)];
+
+const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "feed", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
@@ -178,7 +196,21 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     gateway.end(document);
 
-    let link = read_link(document);
+    let (link, knowledge_line) = read_link(document);
+    let rates = link.as_ref().map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
+    let feed_line = document.line_of_section("feed");
+    let feed = feed::read(document, rates);
+    match link.as_ref().map(|link| link.knowledge) {
+        Some(Knowledge::Told) if !feed.is_used() => document.fault(
+            knowledge_line,
+            "[link] knowledge = \"told\" needs somebody who tells: [feed] socket or http".into(),
+        ),
+        Some(Knowledge::Configured) if feed.is_used() => document.fault(
+            feed_line,
+            "[feed] has no effect with [link] knowledge = \"configured\": expected \"told\" or \"learnt\"".into(),
+        ),
+        _ => {}
+    }
 
     let mut intercept = document.section("intercept");
     let interfaces = intercept.texts("interfaces", "interface names", valid_interface).unwrap_or_default();
@@ -233,6 +265,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         peers,
         routes,
         classes,
+        feed,
         metrics: metrics_listen,
         control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
         name,
@@ -243,7 +276,8 @@ fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-fn read_link(document: &mut Document<'_>) -> Option<Link> {
+/// The link, and the line of its `knowledge`.
+fn read_link(document: &mut Document<'_>) -> (Option<Link>, usize) {
     let mut section = document.section("link");
     let positive = |rate: &Rate| rate.as_bps() >= 1000;
     let rate: Option<Rate> = section.required("rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
@@ -254,7 +288,7 @@ fn read_link(document: &mut Document<'_>) -> Option<Link> {
     let link = Link {
         interface: section.text("interface", "an interface name", valid_interface),
         rate: rate.unwrap_or_default(),
-        learn: section.choice("knowledge", &[("configured", false), ("learnt", true)]).unwrap_or(false),
+        knowledge: section.choice("knowledge", &KNOWLEDGE).unwrap_or(Knowledge::Configured),
         share: section.choice("share", &[("assigned", Share::Assigned), ("fair", Share::Fair)]).unwrap_or_default(),
         receive_rate: receive_rate.or(rate).unwrap_or_default(),
         rtt: rtt.unwrap_or_default(),
@@ -271,8 +305,9 @@ fn read_link(document: &mut Document<'_>) -> Option<Link> {
         repair: section.flag("repair"),
         repair_share: section.number("repair_share", 0.0..=0.5),
     };
+    let knowledge_line = section.line_of_key("knowledge");
     section.end(document);
-    rate.and(rtt).map(|_| link)
+    (rate.and(rtt).map(|_| link), knowledge_line)
 }
 
 /// The peers, and for each the line of its routes.

@@ -1,10 +1,10 @@
 //! The control socket: whoever connects is sent the gateway's state as one JSON document.
 
 use crate::daemon::{Handle, StartError, while_doing};
+use crate::unix::{self, SocketFile};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const RESPITE: Duration = Duration::from_millis(100);
 /// Serves until it is dropped; then the socket file is removed, too.
 #[derive(Debug)]
 pub(crate) struct Control {
-    path: PathBuf,
+    file: SocketFile,
     stopped: Arc<AtomicBool>,
 }
 
@@ -25,27 +25,15 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         // Wakes the thread. If somebody has removed the file, the thread stays asleep and the process ends without it.
-        let _ = UnixStream::connect(&self.path);
-        let _ = std::fs::remove_file(&self.path);
+        let _ = UnixStream::connect(self.file.path());
     }
 }
 
-/// Serves `handle`'s gateway at `path` on a thread of its own, for the owner only. A socket that a killed predecessor
-/// has left is replaced; one that a running gateway serves is not.
+/// Serves `handle`'s gateway at `path` on a thread of its own, for the owner only.
 pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> {
-    let doing = || format!("control socket {}", path.display());
-    if UnixStream::connect(path).is_ok() {
-        let error = std::io::Error::new(std::io::ErrorKind::AddrInUse, "a gateway of this name is running");
-        return Err(while_doing(doing())(error));
-    }
-    remove_leftover(path).map_err(while_doing(doing()))?;
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).map_err(while_doing(doing()))?;
-    }
-    let listener = UnixListener::bind(path).map_err(while_doing(doing()))?;
-    let control = Control { path: path.to_owned(), stopped: Arc::new(AtomicBool::new(false)) };
+    let (listener, file) = unix::listen(path, "control socket")?;
+    let control = Control { file, stopped: Arc::new(AtomicBool::new(false)) };
     let stopped = Arc::clone(&control.stopped);
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(while_doing(doing()))?;
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
@@ -59,18 +47,8 @@ pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> 
                 }
             }
         })
-        .map_err(while_doing(doing()))?;
+        .map_err(while_doing(format!("control socket {}", path.display())))?;
     Ok(control)
-}
-
-/// Removes the socket `path`; whatever else has that name stays, and is an error.
-fn remove_leftover(path: &Path) -> std::io::Result<()> {
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(metadata) if metadata.file_type().is_socket() => std::fs::remove_file(path),
-        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "exists and is not a socket")),
-    }
 }
 
 fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
@@ -91,25 +69,4 @@ pub fn status(path: &Path) -> std::io::Result<serde_json::Value> {
     let mut document = Vec::new();
     stream.read_to_end(&mut document)?;
     serde_json::from_slice(&document).map_err(std::io::Error::other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_socket_is_taken_for_a_leftover() {
-        let directory = std::env::temp_dir().join(format!("bentpipe-control-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let (file, socket) = (directory.join("file"), directory.join("socket"));
-        std::fs::write(&file, "precious").unwrap();
-        drop(UnixListener::bind(&socket).unwrap());
-
-        assert!(remove_leftover(&file).unwrap_err().to_string().contains("not a socket"));
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-        remove_leftover(&socket).unwrap();
-        assert!(!socket.exists());
-        remove_leftover(&socket).unwrap();
-        std::fs::remove_dir_all(&directory).unwrap();
-    }
 }

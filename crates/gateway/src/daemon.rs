@@ -14,6 +14,7 @@ use crate::outside;
 use crate::relays::Relays;
 use crate::snapshot::{Facts, Snapshot};
 use crate::steering::Steering;
+use crate::told::{Feed, Told};
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
@@ -23,6 +24,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, mpsc};
+use tokio::sync::watch;
 use units::{Duration, Instant};
 
 const TIMER: Token = Token(0);
@@ -57,6 +59,8 @@ struct Daemon<L: Leg> {
     syns_wait: bool,
     relays: Relays<L>,
     steering: Option<Steering>,
+    feed: Feed,
+    told: watch::Receiver<Told>,
     public_key: String,
     started: Instant,
     next_tick: Instant,
@@ -190,6 +194,11 @@ impl<L: Leg> Daemon<L> {
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
+        let listening = Arc::clone(&waker);
+        let feed = Feed::start(&settings, move || {
+            // Should it fail, the loop looks at its next tick.
+            let _ = listening.wake();
+        })?;
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         services.push(Box::new(control::serve(&settings.control, handle.clone())?));
         if let Some(address) = settings.metrics {
@@ -211,6 +220,8 @@ impl<L: Leg> Daemon<L> {
             syns_wait: false,
             relays,
             steering,
+            told: feed.told(),
+            feed,
             public_key,
             started: now,
             next_tick: now,
@@ -280,6 +291,10 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn step(&mut self, now: Instant) {
+        if self.told.has_changed().unwrap_or(false) {
+            let told = *self.told.borrow_and_update();
+            self.relays.leg.follow(now, &told);
+        }
         self.relays.leg.take_in(now);
         self.relays.handle_timeout(now);
         if self.next_tick <= now {
@@ -374,7 +389,8 @@ impl<L: Leg> Daemon<L> {
                         name: &self.settings.name,
                         public_key: self.public_key.clone(),
                         started: self.started,
-                        rate_bps: self.settings.link.rate.as_bps(),
+                        told: *self.told.borrow(),
+                        words: self.feed.counts(),
                     };
                     // The asker may have gone.
                     let _ = answer.send(Snapshot::new(now, &facts, &self.relays));

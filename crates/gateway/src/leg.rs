@@ -8,6 +8,7 @@ pub(crate) mod satpep;
 
 use crate::config::{Class, Peer};
 use crate::snapshot;
+use crate::told::Told;
 use ::satpep::ResetReason;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -17,7 +18,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
 use std::os::fd::AsRawFd;
-use units::Instant;
+use units::{Instant, Rate};
 
 /// How the satellite side works.
 pub(crate) trait Leg: Debug {
@@ -30,6 +31,8 @@ pub(crate) trait Leg: Debug {
     fn has_more(&self) -> bool;
     /// Takes in what has arrived, and serves what is due.
     fn take_in(&mut self, now: Instant);
+    /// The link is told to carry something else, or told no longer.
+    fn follow(&mut self, now: Instant, told: &Told);
     /// What the relays should know.
     fn poll_event(&mut self, now: Instant) -> Option<LegEvent<Self::Stream>>;
     /// Sends what waits to be sent.
@@ -66,6 +69,8 @@ pub(crate) trait Leg: Debug {
 
     /// The stream's number, for people.
     fn number(&self, stream: Self::Stream) -> u64;
+    /// What the link is thought to carry away from here: configured, told or learnt.
+    fn capacity(&self) -> Rate;
     /// Other traffic on the satellite interface, in bit/s.
     fn outside_bps(&self) -> u64;
     /// The counters of the satellite side.

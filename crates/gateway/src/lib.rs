@@ -17,7 +17,9 @@ mod relays;
 pub mod rules;
 mod snapshot;
 mod steering;
+pub mod told;
 mod udp;
+mod unix;
 
 pub use control::status;
 pub use daemon::{Gateway, Handle, StartError};

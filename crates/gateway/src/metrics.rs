@@ -74,11 +74,23 @@ struct Direction {
     direction: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SourceLabel {
+    source: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WordLabel {
+    source: &'static str,
+    outcome: &'static str,
+}
+
 /// The snapshot as OpenMetrics text.
 fn encode(snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("bentpipe");
     connections(&mut registry, snapshot);
     transport(&mut registry, snapshot);
+    told(&mut registry, snapshot);
     peers(&mut registry, snapshot);
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
@@ -136,6 +148,33 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
     let outside = Gauge::<i64>::default();
     outside.set(snapshot.outside_bps as i64);
     registry.register("outside_traffic_bps", "Other traffic on the satellite interface, bit/s", outside);
+}
+
+fn told(registry: &mut Registry, snapshot: &Snapshot) {
+    let capacity = Gauge::<i64>::default();
+    capacity.set(snapshot.rate_bps as i64);
+    registry.register("capacity_bps", "What the link is thought to carry away from here, bit/s", capacity);
+    let report = &snapshot.told;
+    let rates = Family::<Direction, Gauge>::default();
+    for (direction, rate) in [("up", report.up_bps), ("down", report.down_bps)] {
+        rates.get_or_create(&Direction { direction }).set(rate as i64);
+    }
+    registry.register("told_bps", "What the link is told to carry, or configured, bit/s", rates);
+    let rtt = Gauge::<f64, AtomicU64>::default();
+    rtt.set(report.rtt_s);
+    registry.register_with_unit("told_rtt", "Round-trip time as told or configured", Unit::Seconds, rtt);
+    let source = Family::<SourceLabel, Gauge>::default();
+    for one in ["configured", "feed", "dlep"] {
+        source.get_or_create(&SourceLabel { source: one }).set(i64::from(report.source.name() == one));
+    }
+    registry.register("told_source", "1 for the source whose word counts", source);
+    let words = Family::<WordLabel, Counter>::default();
+    for counts in snapshot.words {
+        for (outcome, count) in [("taken", counts.taken), ("refused", counts.refused)] {
+            words.get_or_create(&WordLabel { source: counts.source.name(), outcome }).inc_by(count);
+        }
+    }
+    registry.register("told_words", "Words of the link by source and outcome", words);
 }
 
 fn peers(registry: &mut Registry, snapshot: &Snapshot) {

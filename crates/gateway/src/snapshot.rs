@@ -2,6 +2,7 @@
 
 use crate::leg::Leg;
 use crate::relays::{Connection, Counters, Relays};
+use crate::told::{Counts, Report, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,8 +17,12 @@ pub struct Snapshot {
     pub uptime_s: f64,
     /// Its public key.
     pub public_key: String,
-    /// What it may send.
+    /// What the link is thought to carry away from here: configured, told or learnt.
     pub rate_bps: u64,
+    /// What is told of the link, or configured.
+    pub told: Report,
+    /// What came of the words of those who tell.
+    pub words: [Counts; 2],
     /// Other traffic on the satellite interface.
     pub outside_bps: u64,
     /// What has happened to connections, by outcome.
@@ -115,7 +120,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) name: &'a str,
     pub(crate) public_key: String,
     pub(crate) started: Instant,
-    pub(crate) rate_bps: u64,
+    pub(crate) told: Told,
+    pub(crate) words: [Counts; 2],
 }
 
 impl Snapshot {
@@ -125,7 +131,9 @@ impl Snapshot {
             name: facts.name.to_owned(),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),
-            rate_bps: facts.rate_bps,
+            rate_bps: relays.leg.capacity().as_bps(),
+            told: facts.told.report(now),
+            words: facts.words,
             outside_bps: relays.leg.outside_bps(),
             connections: relays.counters.clone(),
             transport: relays.leg.transport(),

@@ -161,12 +161,29 @@ fn render(status: &Value) -> String {
     }
     let rate = |key: &str| Rate::from_bps(status[key].as_u64().unwrap_or(0));
     format!(
-        "{}: up for {}, sends at {} at most, other traffic {}\n{peers}\n{streams}\n",
+        "{}: up for {}, sends at {} at most, other traffic {}\n{}{peers}\n{streams}\n",
         text(&status["name"]),
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
         rate("outside_bps"),
+        told(&status["told"]),
     )
+}
+
+/// What the link is told to carry, if anybody tells it.
+fn told(told: &Value) -> String {
+    let rate = |key: &str| Rate::from_bps(told[key].as_u64().unwrap_or(0));
+    let seconds = |key: &str| Duration::from_secs_f64(told[key].as_f64().unwrap_or(0.0));
+    match told["source"].as_str() {
+        None | Some("configured") => String::new(),
+        Some(source) => format!(
+            "told by {source} for {}: {} up, {} down, round trip {}\n",
+            seconds("age_s"),
+            rate("up_bps"),
+            rate("down_bps"),
+            seconds("rtt_s")
+        ),
+    }
 }
 
 fn table(header: &[&str]) -> Table {

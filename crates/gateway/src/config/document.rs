@@ -56,6 +56,11 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// The line on which the table `name` begins, 0 if it is missing.
+    pub(super) fn line_of_section(&self, name: &str) -> usize {
+        self.root.get(name).map_or(0, |value| line_of(self.text, value.span().start))
+    }
+
     /// The table `name`, empty if it is missing.
     pub(super) fn section(&mut self, name: &str) -> Section<'a> {
         let title = format!("[{name}]");

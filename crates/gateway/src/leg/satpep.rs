@@ -1,17 +1,18 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
 use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
-use crate::config::{Class, Peer, Settings};
+use crate::config::{Class, Knowledge, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
 use crate::snapshot;
+use crate::told::{Source, Told};
 use crate::udp::Udp;
 use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StreamId, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 /// Datagram batches that one wake receives and sends at most.
 const RECEIVE_BATCHES: usize = 4;
@@ -39,6 +40,8 @@ pub(crate) struct Satpep {
     openings: HashMap<StreamId, Parser>,
     outside: Option<OutsideTraffic>,
     outside_bps: u64,
+    /// Whether the link's capacity is learnt.
+    learns: bool,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -72,6 +75,7 @@ impl Satpep {
             openings: HashMap::new(),
             outside,
             outside_bps: 0,
+            learns: settings.link.knowledge == Knowledge::Learnt,
         })
     }
 
@@ -112,6 +116,13 @@ impl Leg for Satpep {
                 // An ICMP message about an earlier datagram: the transport notices by itself what does not arrive.
                 Err(error) => tracing::trace!(%error, "receive"),
             }
+        }
+    }
+
+    fn follow(&mut self, now: Instant, told: &Told) {
+        // What has been learnt is better than what is configured.
+        if told.source != Source::Configured || !self.learns {
+            self.endpoint.set_capacity(now, told.up);
         }
     }
 
@@ -339,6 +350,10 @@ impl Leg for Satpep {
         self.outside_bps
     }
 
+    fn capacity(&self) -> Rate {
+        self.endpoint.capacity()
+    }
+
     fn transport(&self) -> snapshot::Transport {
         let stats = self.endpoint.stats();
         snapshot::Transport {
@@ -385,7 +400,7 @@ fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>)
     config.mode = settings.mode;
     config.cipher = settings.cipher;
     config.mtu = link.mtu;
-    (config.learn, config.share) = (link.learn, link.share);
+    (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
     config.pool = link.pool;
     config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);

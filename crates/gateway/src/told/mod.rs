@@ -1,0 +1,111 @@
+//! What the gateway is told of its satellite link while it runs: by the modem over DLEP, or by a script over a socket.
+//!
+//! Everybody who follows the link's capacity reads one [`tokio::sync::watch`] of [`Told`]. It always holds something to go
+//! by: where nothing (any more) is told, the link as it is configured.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | what is told, and the service that keeps it |
+//! | `ledger.rs` | whose word counts now |
+//! | `teller.rs` | one source: is its word to be believed, and for how long |
+//! | `service.rs` | the thread on which words come in |
+//! | `plain.rs` | words as lines of JSON, over a Unix socket or HTTP |
+
+mod ledger;
+mod plain;
+mod service;
+mod teller;
+
+pub use service::{Counts, Feed};
+pub use teller::{Limits, Refusal, Word};
+
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use units::{Duration, Instant, Rate};
+
+/// What the link is said to carry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told {
+    /// What this gateway may send, counted as IP packets.
+    pub up: Rate,
+    /// What arrives here.
+    pub down: Rate,
+    /// Round-trip time.
+    pub rtt: Duration,
+    /// Whose word this is.
+    pub source: Source,
+    /// Since when it is so, by [`kernel::clock`].
+    pub since: Instant,
+}
+
+impl Told {
+    /// For status and whoever told it.
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        Report {
+            up_bps: self.up.as_bps(),
+            down_bps: self.down.as_bps(),
+            rtt_s: self.rtt.as_secs_f64(),
+            source: self.source,
+            age_s: now.since(self.since).as_secs_f64(),
+        }
+    }
+}
+
+/// What is told, as status shows it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Report {
+    /// What this gateway may send.
+    pub up_bps: u64,
+    /// What arrives here.
+    pub down_bps: u64,
+    /// Round-trip time.
+    pub rtt_s: f64,
+    /// Whose word this is.
+    pub source: Source,
+    /// For how long it has been so.
+    pub age_s: f64,
+}
+
+/// Whose word counts, the later ones before the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Nobody's: the configured link.
+    Configured,
+    /// A script's, over the feed's socket or HTTP.
+    Feed,
+    /// The modem's, over DLEP (RFC 8175).
+    Dlep,
+}
+
+impl Source {
+    /// As it is written in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Configured => "configured",
+            Self::Feed => "feed",
+            Self::Dlep => "dlep",
+        }
+    }
+}
+
+/// `[feed]`: who may tell what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedSettings {
+    /// Unix socket that takes words.
+    pub socket: Option<PathBuf>,
+    /// Address that takes words by HTTP.
+    pub http: Option<SocketAddr>,
+    /// What is believed.
+    pub limits: Limits,
+    /// How long a word over the socket or HTTP counts at most, unless it is told again.
+    pub max_age: Duration,
+}
+
+impl FeedSettings {
+    /// Whether there is anybody to tell something.
+    pub fn is_used(&self) -> bool {
+        self.socket.is_some() || self.http.is_some()
+    }
+}

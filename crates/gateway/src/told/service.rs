@@ -1,0 +1,303 @@
+//! The thread on which words come in, and the board that everybody reads.
+
+use super::ledger::Ledger;
+use super::teller::{Refusal, Word};
+use super::{Source, Told, plain};
+use crate::config::Settings;
+use crate::daemon::{StartError, while_doing};
+use crate::unix;
+use kernel::clock;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot, watch};
+use units::{Duration, Instant};
+
+/// What the gateway is told of its link, for everybody who follows it.
+#[derive(Debug)]
+pub struct Feed {
+    board: Board,
+    /// Stops the thread when dropped; none where nobody can tell anything.
+    _stop: Option<oneshot::Sender<()>>,
+    _socket: Option<unix::SocketFile>,
+}
+
+/// What came of the words of one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// The source.
+    pub source: Source,
+    /// Words that were believed.
+    pub taken: u64,
+    /// Words that were not.
+    pub refused: u64,
+}
+
+impl Feed {
+    /// Listens as `settings` say, in the network namespace of the calling thread. `on_change` is called on another thread
+    /// after each change of what is told.
+    ///
+    /// # Errors
+    /// If a socket cannot be had.
+    pub fn start(settings: &Settings, on_change: impl Fn() + Send + Sync + 'static) -> Result<Self, StartError> {
+        let (link, feed) = (&settings.link, &settings.feed);
+        let configured = Told {
+            up: link.rate,
+            down: link.receive_rate,
+            rtt: link.rtt,
+            source: Source::Configured,
+            since: clock::now(),
+        };
+        let board = Board::new(Ledger::new(configured, feed.limits), configured, Box::new(on_change));
+        if !feed.is_used() {
+            return Ok(Self { board, _stop: None, _socket: None });
+        }
+        let (listener, socket) = match &feed.socket {
+            Some(path) => Some(unix::listen(path, "[feed] socket")?).unzip(),
+            None => (None, None),
+        };
+        let http = feed
+            .http
+            .map(|address| std::net::TcpListener::bind(address).map_err(while_doing(format!("[feed] http {address}"))));
+        let http = http.transpose()?;
+        let doing = || while_doing("starting the thread of [feed]");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(doing())?;
+        let (stop, stopped) = oneshot::channel();
+        let plain = plain::Plain { board: board.clone(), max_age: feed.max_age };
+        let keeper = board.clone();
+        let serve = async move {
+            tokio::select! {
+                never = keeper.keep() => match never {},
+                Err(error) = plain.serve_socket(listener) => tracing::error!(%error, "[feed] socket is no longer served"),
+                Err(error) = plain.serve_http(http) => tracing::error!(%error, "[feed] http is no longer served"),
+                _ = stopped => {}
+            }
+        };
+        std::thread::Builder::new().name("feed".into()).spawn(move || runtime.block_on(serve)).map_err(doing())?;
+        Ok(Self { board, _stop: Some(stop), _socket: socket })
+    }
+
+    /// What is told, now and at each change.
+    pub fn told(&self) -> watch::Receiver<Told> {
+        self.board.0.told.subscribe()
+    }
+
+    /// What came of the words of each source.
+    pub fn counts(&self) -> [Counts; 2] {
+        [Source::Feed, Source::Dlep].map(|source| {
+            let [taken, refused] = self.board.0.counts(source).each_ref().map(|count| count.load(Ordering::Relaxed));
+            Counts { source, taken, refused }
+        })
+    }
+}
+
+/// Where sources leave their words.
+#[derive(Debug, Clone)]
+pub(super) struct Board(Arc<Shared>);
+
+struct Shared {
+    ledger: Mutex<Ledger>,
+    told: watch::Sender<Told>,
+    on_change: Box<dyn Fn() + Send + Sync>,
+    /// The ledger's timer is to be set anew.
+    wake: Notify,
+    /// Words taken and refused, of the feed and of DLEP.
+    counts: [[AtomicU64; 2]; 2],
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("told", &self.told).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn counts(&self, source: Source) -> &[AtomicU64; 2] {
+        &self.counts[usize::from(source == Source::Dlep)]
+    }
+}
+
+impl Board {
+    pub(super) fn new(ledger: Ledger, configured: Told, on_change: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self(Arc::new(Shared {
+            ledger: Mutex::new(ledger),
+            told: watch::Sender::new(configured),
+            on_change,
+            wake: Notify::new(),
+            counts: Default::default(),
+        }))
+    }
+
+    /// `source` says `word`.
+    pub(super) fn tell(&self, source: Source, word: Word) -> Result<(), Refusal> {
+        let now = clock::now();
+        let mut ledger = self.ledger();
+        let believed = ledger.tell(now, source, word);
+        let [taken, refused] = self.0.counts(source);
+        match &believed {
+            Ok(()) => taken.fetch_add(1, Ordering::Relaxed),
+            Err(refusal) => {
+                let before = refused.fetch_add(1, Ordering::Relaxed);
+                // A source that goes on like this is not to fill the log.
+                if before.is_power_of_two() || before == 0 {
+                    tracing::warn!(source = source.name(), refused = before + 1, "{refusal}");
+                }
+                before
+            }
+        };
+        self.publish(now, &mut ledger);
+        self.0.wake.notify_one();
+        believed
+    }
+
+    /// `source` has nothing to say any more.
+    pub(super) fn withdraw(&self, source: Source) {
+        let mut ledger = self.ledger();
+        ledger.withdraw(source);
+        self.publish(clock::now(), &mut ledger);
+        self.0.wake.notify_one();
+    }
+
+    /// What counts now.
+    pub(super) fn told(&self) -> Told {
+        *self.0.told.borrow()
+    }
+
+    /// Does what is due when no word comes in.
+    async fn keep(&self) -> std::convert::Infallible {
+        loop {
+            let wait = self.handle_timeout(clock::now());
+            let due = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.0.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Does what is due; returns in how long to come again.
+    fn handle_timeout(&self, now: Instant) -> Option<Duration> {
+        let mut ledger = self.ledger();
+        self.publish(now, &mut ledger);
+        ledger.next_timeout(now).map(|at| at.since(now))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // A ledger is never left half-changed.
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, now: Instant, ledger: &mut Ledger) {
+        if let Some(told) = ledger.news(now) {
+            let before = self.0.told.send_replace(told);
+            let (source, up, down, rtt) = (told.source.name(), told.up, told.down, told.rtt);
+            if told.source == before.source {
+                tracing::debug!(source, %up, %down, %rtt, "the link has changed");
+            } else if told.source < before.source {
+                tracing::warn!(source, before = before.source.name(), %up, %down, %rtt, "the link is told no longer");
+            } else {
+                tracing::info!(source, %up, %down, %rtt, "the link is told");
+            }
+            (self.0.on_change)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::told::Told;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+    /// A feed at `socket` and `http`, and what it says at each change.
+    fn feed(socket: &Path, http: SocketAddr) -> (Feed, mpsc::Receiver<()>) {
+        let key = satpep::PrivateKey::from_random([7; 32]);
+        let text = format!(
+            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\nknowledge = \"told\"\n\
+             [feed]\nsocket = \"{}\"\nhttp = \"{http}\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
+            key.to_base64(),
+            socket.display(),
+            key.public_key()
+        );
+        let (changed, changes) = mpsc::channel();
+        let on_change = move || changed.send(()).unwrap_or_default();
+        (Feed::start(&config::parse(&text, "test").unwrap(), on_change).unwrap(), changes)
+    }
+
+    fn put(http: SocketAddr, body: &str) -> String {
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        write!(stream, "PUT /told HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn bps(told: &Told) -> (u64, Source) {
+        (told.up.as_bps(), told.source)
+    }
+
+    #[test]
+    fn words_come_in_by_socket_and_http_and_fall_back_when_their_time_is_over() {
+        let directory = std::env::temp_dir().join(format!("bentpipe-feed-{}", std::process::id()));
+        let socket = directory.join("feed.sock");
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (feed, changes) = feed(&socket, http);
+        let told = feed.told();
+        assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));
+
+        let mut script = UnixStream::connect(&socket).unwrap();
+        script.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answers = BufReader::new(script.try_clone().unwrap()).lines();
+        let mut say = |line: &str| {
+            writeln!(script, "{line}").unwrap();
+            answers.next().unwrap().unwrap()
+        };
+        assert!(say(r#"{"up": "4Mbit/s", "rtt": "600ms"}"#).starts_with(r#"{"told":{"up_bps":4000000,"#));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (4_000_000, Source::Feed));
+        assert!(say("nonsense").contains("error"));
+        assert_eq!(bps(&told.borrow()), (4_000_000, Source::Feed));
+        assert!(say(r#"{"up": "4Tbit/s"}"#).contains("expected a rate"));
+        assert!(say(r#"{"up": "4Gbit/s"}"#).contains("expected a rate from 60kbit/s to 60Mbit/s"));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));
+        say(r#"{"up": "5Mbit/s"}"#);
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (5_000_000, Source::Feed));
+        say("null");
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));
+
+        let answer = put(http, r#"{"up": "3Mbit/s", "for": "100ms"}"#);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (3_000_000, Source::Feed));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));
+        assert!(put(http, "{}").starts_with("HTTP/1.1 422"));
+        assert!(put(http, "up").starts_with("HTTP/1.1 400"));
+        assert!(put(http, &"x".repeat(5000)).starts_with("HTTP/1.1 413"));
+        let long = "x".repeat(5000);
+        assert!(say(&long).contains("longer than 4096 bytes"));
+
+        assert_eq!(feed.counts()[0], Counts { source: Source::Feed, taken: 3, refused: 2 });
+        drop(feed);
+        assert!(!socket.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! Unix sockets at a path.
+
+use crate::daemon::{StartError, while_doing};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket file; removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+}
+
+impl SocketFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Listens at `path`, for the owner only; `what` says in errors what for. A socket that a killed predecessor has left is
+/// replaced; one that a running gateway serves is not.
+pub(crate) fn listen(path: &Path, what: &str) -> Result<(UnixListener, SocketFile), StartError> {
+    let doing = || format!("{what} {}", path.display());
+    if UnixStream::connect(path).is_ok() {
+        let error = std::io::Error::new(std::io::ErrorKind::AddrInUse, "a gateway of this name is running");
+        return Err(while_doing(doing())(error));
+    }
+    remove_leftover(path).map_err(while_doing(doing()))?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(while_doing(doing()))?;
+    }
+    let listener = UnixListener::bind(path).map_err(while_doing(doing()))?;
+    let file = SocketFile { path: path.to_owned() };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(while_doing(doing()))?;
+    Ok((listener, file))
+}
+
+/// Removes the socket `path`; whatever else has that name stays, and is an error.
+fn remove_leftover(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.file_type().is_socket() => std::fs::remove_file(path),
+        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "exists and is not a socket")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_is_taken_for_a_leftover() {
+        let directory = std::env::temp_dir().join(format!("bentpipe-unix-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (file, socket) = (directory.join("file"), directory.join("socket"));
+        std::fs::write(&file, "precious").unwrap();
+        drop(UnixListener::bind(&socket).unwrap());
+
+        assert!(listen(&file, "socket").unwrap_err().to_string().contains("not a socket"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        let (listener, guard) = listen(&socket, "socket").unwrap();
+        assert!(listen(&socket, "socket").unwrap_err().to_string().contains("is running"));
+        drop((listener, guard));
+        assert!(!socket.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
