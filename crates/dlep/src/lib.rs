@@ -1,0 +1,47 @@
+//! The Dynamic Link Exchange Protocol, RFC 8175: how a modem tells the router beside it what its links carry. Both roles,
+//! without IO: bytes and the time come in as arguments, bytes and events are asked for.
+//!
+//! A driver connects (a router) or accepts (a modem) a TCP connection whose packets all have the TTL or hop limit 255, makes a
+//! [`Router`] or [`Modem`] of it and then, until `is_over`: hands over what it reads (`handle_bytes`), calls `handle_timeout`
+//! at `next_timeout`, writes what `poll_transmit` returns, and takes events from `poll_event`. Whoever sends bytes that break
+//! the protocol only ends the session; memory is bounded whatever arrives.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `item.rs` | data items, §13 |
+//! | `message.rs` | messages and signals: which items they hold, §11 and §12 |
+//! | `metrics.rs` | what is told of a link: rates, latency, resources, quality, MTU |
+//! | `mac.rs`, `status.rs` | addresses of destinations, status codes |
+//! | `framer.rs` | messages out of a stream of bytes |
+//! | `session.rs` | what both roles do: heartbeats, termination, §7 |
+//! | `router.rs`, `modem.rs` | the two roles |
+//! | `discovery.rs` | how a router finds its modem, §7.1 |
+//!
+//! No extensions (§9) are supported: whatever belongs to one is unknown, and ends the session as §12.1 asks.
+
+mod discovery;
+mod framer;
+mod item;
+mod mac;
+mod message;
+mod metrics;
+mod modem;
+mod router;
+mod session;
+mod status;
+
+pub use discovery::{ConnectionPoint, GROUP_V4, GROUP_V6, connection_points, discovery, offer, wants_offer};
+pub use framer::Framer;
+pub use item::{Item, ItemKind, RateKind};
+pub use mac::Mac;
+pub use message::{Message, MessageKind, ParseError, Signal, SignalKind};
+pub use metrics::Metrics;
+pub use modem::{Modem, ModemEvent};
+pub use router::{Router, RouterEvent};
+pub use session::{End, PeerInfo, Settings};
+pub use status::Status;
+
+/// TCP and UDP port of DLEP, unless configured otherwise.
+pub const PORT: u16 = 854;
+/// TTL or hop limit of every packet of DLEP; one that has another has come through a router, and is refused (§3.1, RFC 5082).
+pub const TTL: u8 = 255;

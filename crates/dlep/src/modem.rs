@@ -1,0 +1,172 @@
+//! The modem: tells a router of destinations and what the links to them carry.
+
+use crate::session::{Fault, Session, driven};
+use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
+use std::collections::BTreeMap;
+use units::Instant;
+
+/// A modem's session over one connection.
+#[derive(Debug)]
+pub struct Modem {
+    session: Session,
+    /// What holds for destinations that say nothing else; which metrics it has is what the modem can tell.
+    metrics: Metrics,
+    destinations: BTreeMap<Mac, Destination>,
+    peer: Option<PeerInfo>,
+}
+
+/// What the driver should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModemEvent {
+    /// The session is up.
+    Up(PeerInfo),
+    /// The session is over.
+    Ended(End),
+}
+
+/// What the router has been told of a destination, and what it is to be told.
+#[derive(Debug)]
+struct Destination {
+    /// As it is; `None` if it is down.
+    wanted: Option<Metrics>,
+    told: Metrics,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The router knows nothing of it.
+    Unknown,
+    /// Destination Up waits for its response.
+    ComingUp,
+    Up,
+    /// Destination Down waits for its response.
+    GoingDown,
+    /// The router does not want to hear of it.
+    Declined,
+}
+
+driven!(Modem);
+
+impl Modem {
+    /// A session over a connection that a router has made at `now`. `metrics` must have all rates and the latency, and every
+    /// other metric that any destination will have (§12.6).
+    pub fn new(now: Instant, settings: Settings, metrics: Metrics) -> Self {
+        Self { session: Session::new(now, settings), metrics, destinations: BTreeMap::new(), peer: None }
+    }
+
+    /// What the driver should know.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<ModemEvent> {
+        let up = self.peer.take().map(ModemEvent::Up);
+        up.or_else(|| self.session.take_end().map(ModemEvent::Ended))
+    }
+
+    /// Destination `mac` is up and its link as `metrics` say, or it is down.
+    pub fn set_destination(&mut self, mac: Mac, metrics: Option<Metrics>) {
+        let new = || Destination { wanted: None, told: Metrics::default(), state: State::Unknown };
+        self.destinations.entry(mac).or_insert_with(new).wanted = metrics;
+        self.advance(mac);
+    }
+
+    /// Tells the router what it can be told of `mac` now: one request at a time (§8).
+    fn advance(&mut self, mac: Mac) {
+        if !self.session.is_in_session() {
+            return;
+        }
+        let Some(destination) = self.destinations.get_mut(&mac) else { return };
+        let (kind, metrics) = match (destination.state, destination.wanted) {
+            (State::Unknown, Some(metrics)) => {
+                destination.state = State::ComingUp;
+                (MessageKind::DestinationUp, metrics)
+            }
+            (State::Up, Some(metrics)) if metrics != destination.told => (MessageKind::DestinationUpdate, metrics),
+            (State::Up, None) => {
+                destination.state = State::GoingDown;
+                (MessageKind::DestinationDown, Metrics::default())
+            }
+            (State::Unknown | State::Declined, None) => {
+                self.destinations.remove(&mac);
+                return;
+            }
+            _ => return,
+        };
+        destination.told = metrics;
+        let mut items = vec![Item::MacAddress(mac)];
+        items.extend(metrics.items());
+        self.session.send(&Message::new(kind, items));
+    }
+
+    fn on_message(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {
+        if self.session.is_initializing() {
+            return self.on_initialization(now, message);
+        }
+        let status = message.status().unwrap_or(Status::SUCCESS);
+        match (message.kind, message.mac()) {
+            (MessageKind::SessionUpdate, _) => {
+                let items = vec![Item::Status(Status::SUCCESS, String::new())];
+                self.session.send(&Message::new(MessageKind::SessionUpdateResponse, items));
+            }
+            (MessageKind::DestinationUpResponse, Some(mac)) => {
+                let next = if status == Status::SUCCESS { State::Up } else { State::Declined };
+                self.on_response(mac, State::ComingUp, next, message)?;
+            }
+            (MessageKind::DestinationDownResponse, Some(mac)) => {
+                self.on_response(mac, State::GoingDown, State::Unknown, message)?;
+            }
+            (MessageKind::DestinationDown, Some(mac)) => {
+                let destination = self.destinations.get_mut(&mac).ok_or_else(|| Fault::no_destination(message))?;
+                destination.state = State::Declined;
+                self.respond(MessageKind::DestinationDownResponse, mac, Status::SUCCESS, Metrics::default());
+            }
+            (MessageKind::DestinationAnnounce, Some(mac)) => {
+                let metrics = self.destinations.get(&mac).and_then(|destination| destination.wanted);
+                let status = if metrics.is_some() { Status::SUCCESS } else { Status::REQUEST_DENIED };
+                if let (Some(destination), Some(metrics)) = (self.destinations.get_mut(&mac), metrics) {
+                    (destination.state, destination.told) = (State::Up, metrics);
+                }
+                self.respond(MessageKind::DestinationAnnounceResponse, mac, status, metrics.unwrap_or_default());
+            }
+            (MessageKind::LinkCharacteristicsRequest, Some(mac)) => {
+                let destination = self.destinations.get(&mac).ok_or_else(|| Fault::no_destination(message))?;
+                let told = destination.told;
+                self.respond(MessageKind::LinkCharacteristicsResponse, mac, Status::REQUEST_DENIED, told);
+            }
+            _ => return Err(Fault::unexpected(message)),
+        }
+        Ok(())
+    }
+
+    fn on_initialization(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {
+        if message.kind != MessageKind::SessionInitialization {
+            return Err(Fault::unexpected(message));
+        }
+        let peer = self.session.begin(now, &message.items)?;
+        self.peer = Some(peer);
+        let mut items = vec![Item::Status(Status::SUCCESS, String::new())];
+        items.extend(self.session.introduction());
+        items.extend(self.metrics.items());
+        self.session.send(&Message::new(MessageKind::SessionInitializationResponse, items));
+        let macs: Vec<Mac> = self.destinations.keys().copied().collect();
+        macs.into_iter().for_each(|mac| self.advance(mac));
+        Ok(())
+    }
+
+    /// A response to the request that `expected` waits for.
+    fn on_response(&mut self, mac: Mac, expected: State, next: State, message: &Message) -> Result<(), Fault> {
+        let destination = self.destinations.get_mut(&mac).ok_or_else(|| Fault::no_destination(message))?;
+        if destination.state == expected {
+            destination.state = next;
+        } else if destination.state != State::Declined {
+            return Err(Fault::unexpected(message));
+        }
+        self.advance(mac);
+        Ok(())
+    }
+
+    fn respond(&mut self, kind: MessageKind, mac: Mac, status: Status, metrics: Metrics) {
+        let mut items = vec![Item::MacAddress(mac), Item::Status(status, String::new())];
+        items.extend(metrics.items());
+        self.session.send(&Message::new(kind, items));
+    }
+}

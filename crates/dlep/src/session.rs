@@ -1,0 +1,320 @@
+//! What both roles do: messages in and out, heartbeats, termination (§7.2 to §7.5).
+
+use crate::{Framer, Item, Message, MessageKind, Status};
+use std::collections::VecDeque;
+use units::{Duration, Instant};
+
+/// What a participant is told of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How often it sends heartbeats: whole milliseconds, at least one.
+    pub heartbeat: Duration,
+    /// What it is, for people.
+    pub name: String,
+}
+
+/// What the peer has said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// What it is, for people.
+    pub name: String,
+    /// How often it sends heartbeats.
+    pub heartbeat: Duration,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The peer ended it, for this reason.
+    ByPeer(Status),
+    /// This side ended it, for this reason and in words.
+    ByUs(Status, String),
+    /// The connection was lost.
+    Lost,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ByPeer(status) => write!(f, "ended by the peer: {status}"),
+            Self::ByUs(status, why) => write!(f, "ended from here: {status}: {why}"),
+            Self::Lost => f.write_str("the connection was lost"),
+        }
+    }
+}
+
+/// Why a message ends the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault(pub(crate) Status, pub(crate) String);
+
+impl Fault {
+    pub(crate) fn unexpected(message: &Message) -> Self {
+        Self(Status::UNEXPECTED_MESSAGE, format!("{:?} may not come now", message.kind))
+    }
+
+    pub(crate) fn no_destination(message: &Message) -> Self {
+        Self(Status::INVALID_DESTINATION, format!("{:?} of a destination that is not up", message.kind))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The first messages are exchanged.
+    Initialization,
+    InSession,
+    /// Our Session Termination waits for its response.
+    Terminating,
+    Over,
+}
+
+/// One session, without what the roles make of it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    settings: Settings,
+    framer: Framer,
+    phase: Phase,
+    out: VecDeque<Vec<u8>>,
+    out_bytes: usize,
+    next_heartbeat: Instant,
+    /// The peer's, once told.
+    peer_heartbeat: Option<Duration>,
+    /// By when something must have been heard.
+    deadline: Instant,
+    end: Option<End>,
+}
+
+impl Session {
+    /// A peer that does not read is given up when so many bytes wait for it.
+    const MOST_OUT: usize = 256 * 1024;
+    /// Heartbeats of a peer that are rarer than this would not tell in time that it has gone.
+    const RAREST: Duration = Duration::from_secs(600);
+    /// The least time after which silence means anything.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    pub(crate) fn new(now: Instant, settings: Settings) -> Self {
+        let deadline = now + Self::silence(settings.heartbeat);
+        Self {
+            settings,
+            framer: Framer::default(),
+            phase: Phase::Initialization,
+            out: VecDeque::new(),
+            out_bytes: 0,
+            next_heartbeat: Instant::FAR_FUTURE,
+            peer_heartbeat: None,
+            deadline,
+            end: None,
+        }
+    }
+
+    /// How long a participant may be silent that sends heartbeats so often: for two intervals (§7.3.1).
+    fn silence(heartbeat: Duration) -> Duration {
+        (heartbeat * 2).max(Self::PATIENCE)
+    }
+
+    /// What every first message says of its sender.
+    pub(crate) fn introduction(&self) -> Vec<Item> {
+        let ms = self.settings.heartbeat.as_nanos() / 1_000_000;
+        vec![
+            Item::HeartbeatInterval(u32::try_from(ms).unwrap_or(u32::MAX).max(1)),
+            Item::PeerType(false, self.settings.name.clone()),
+        ]
+    }
+
+    /// The peer has introduced itself: the session begins.
+    pub(crate) fn begin(&mut self, now: Instant, introduction: &[Item]) -> Result<PeerInfo, Fault> {
+        let mut peer = PeerInfo { name: String::new(), heartbeat: Duration::ZERO };
+        for item in introduction {
+            match item {
+                Item::PeerType(_, text) => peer.name.clone_from(text),
+                Item::HeartbeatInterval(ms) => peer.heartbeat = Duration::from_millis(u64::from(*ms)),
+                _ => {}
+            }
+        }
+        if peer.heartbeat > Self::RAREST {
+            let why = format!("a heartbeat each {} is too rare: {} at most", peer.heartbeat, Self::RAREST);
+            return Err(Fault(Status::INVALID_DATA, why));
+        }
+        self.phase = Phase::InSession;
+        self.peer_heartbeat = Some(peer.heartbeat);
+        self.deadline = now + Self::silence(peer.heartbeat);
+        self.next_heartbeat = now + self.settings.heartbeat;
+        Ok(peer)
+    }
+
+    pub(crate) fn is_initializing(&self) -> bool {
+        self.phase == Phase::Initialization
+    }
+
+    pub(crate) fn is_in_session(&self) -> bool {
+        self.phase == Phase::InSession
+    }
+
+    /// Whether nothing remains to be done, and the connection is to be closed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase == Phase::Over && self.out.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.phase != Phase::Over {
+            self.framer.push(bytes);
+        }
+    }
+
+    /// The next message that the role has to see.
+    pub(crate) fn next_message(&mut self, now: Instant) -> Option<Message> {
+        loop {
+            if self.phase == Phase::Over {
+                return None;
+            }
+            let message = match self.framer.next_message()? {
+                Ok(message) => message,
+                // What a peer still says once the session is being ended does not matter.
+                Err(_) if self.phase == Phase::Terminating => continue,
+                Err(error) => {
+                    self.terminate(now, Fault(error.status(), error.to_string()));
+                    continue;
+                }
+            };
+            match (self.phase, message.kind) {
+                (Phase::Terminating, MessageKind::SessionTerminationResponse) => self.phase = Phase::Over,
+                (_, MessageKind::SessionTermination) => {
+                    self.send(&Message::new(MessageKind::SessionTerminationResponse, Vec::new()));
+                    let status = message.status().unwrap_or(Status::SUCCESS);
+                    self.finish(End::ByPeer(status));
+                }
+                (Phase::Terminating, _) => {}
+                (Phase::InSession, kind) => {
+                    self.deadline = now + Self::silence(self.peer_heartbeat.unwrap_or(Self::RAREST));
+                    if kind != MessageKind::Heartbeat {
+                        return Some(message);
+                    }
+                }
+                (Phase::Initialization | Phase::Over, _) => return Some(message),
+            }
+        }
+    }
+
+    pub(crate) fn send(&mut self, message: &Message) {
+        let bytes = message.encode();
+        self.out_bytes += bytes.len();
+        self.out.push_back(bytes);
+        if self.out_bytes > Self::MOST_OUT {
+            self.out.clear();
+            let why = format!("more than {} bytes wait to be read", Self::MOST_OUT);
+            self.finish(End::ByUs(Status::TIMED_OUT, why));
+        }
+    }
+
+    /// Ends the session; the peer is told.
+    pub(crate) fn terminate(&mut self, now: Instant, Fault(status, why): Fault) {
+        if !matches!(self.phase, Phase::Initialization | Phase::InSession) {
+            return;
+        }
+        self.phase = Phase::Terminating;
+        self.deadline = now + Self::silence(self.settings.heartbeat);
+        let status_item = Item::Status(status, why.clone());
+        self.end.get_or_insert(End::ByUs(status, why));
+        self.send(&Message::new(MessageKind::SessionTermination, vec![status_item]));
+    }
+
+    /// The connection is gone.
+    pub(crate) fn lost(&mut self) {
+        self.out.clear();
+        self.finish(End::Lost);
+    }
+
+    fn finish(&mut self, end: End) {
+        self.phase = Phase::Over;
+        self.end.get_or_insert(end);
+    }
+
+    /// How the session ended; told once.
+    pub(crate) fn take_end(&mut self) -> Option<End> {
+        self.end.take_if(|_| self.phase == Phase::Over || self.phase == Phase::Terminating)
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::InSession => Some(self.deadline.min(self.next_heartbeat)),
+            Phase::Initialization | Phase::Terminating => Some(self.deadline),
+            Phase::Over => None,
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.phase == Phase::InSession && self.next_heartbeat <= now {
+            self.send(&Message::new(MessageKind::Heartbeat, Vec::new()));
+            self.next_heartbeat = now + self.settings.heartbeat;
+        }
+        if now < self.deadline {
+            return;
+        }
+        match self.phase {
+            Phase::Initialization | Phase::InSession => {
+                self.terminate(now, Fault(Status::TIMED_OUT, "nothing was heard for two heartbeat intervals".into()));
+            }
+            Phase::Terminating => self.phase = Phase::Over,
+            Phase::Over => {}
+        }
+    }
+
+    pub(crate) fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        let bytes = self.out.pop_front()?;
+        self.out_bytes -= bytes.len();
+        Some(bytes)
+    }
+}
+
+/// What both roles offer their drivers, by their `session` and their way with a message.
+macro_rules! driven {
+    ($role:ty) => {
+        impl $role {
+            /// Takes bytes that the connection has brought.
+            pub fn handle_bytes(&mut self, now: units::Instant, bytes: &[u8]) {
+                self.session.push(bytes);
+                while let Some(message) = self.session.next_message(now) {
+                    if let Err(fault) = self.on_message(now, &message) {
+                        self.session.terminate(now, fault);
+                    }
+                }
+            }
+
+            /// Does what is due.
+            pub fn handle_timeout(&mut self, now: units::Instant) {
+                self.session.handle_timeout(now);
+            }
+
+            /// When to call `handle_timeout`.
+            pub fn next_timeout(&self) -> Option<units::Instant> {
+                self.session.next_timeout()
+            }
+
+            /// Bytes for the connection.
+            #[must_use]
+            pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+                self.session.poll_transmit()
+            }
+
+            /// The connection is closed, or has failed.
+            pub fn lost(&mut self) {
+                self.session.lost();
+            }
+
+            /// Ends the session in order, for `status` and in words.
+            pub fn terminate(&mut self, now: units::Instant, status: crate::Status, why: &str) {
+                self.session.terminate(now, crate::session::Fault(status, why.to_owned()));
+            }
+
+            /// Whether the session is up.
+            pub fn is_in_session(&self) -> bool {
+                self.session.is_in_session()
+            }
+
+            /// Whether nothing remains to be done, and the connection is to be closed.
+            pub fn is_over(&self) -> bool {
+                self.session.is_over()
+            }
+        }
+    };
+}
+pub(crate) use driven;

@@ -1,0 +1,238 @@
+//! Modem and router against each other and against peers that break the rules; all time is simulated.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use dlep::{
+    End, Item, Mac, Message, MessageKind, Metrics, Modem, ModemEvent, PeerInfo, Router, RouterEvent, Settings, Status,
+};
+use units::{Duration, Instant, Rate};
+
+const MAC: Mac = Mac::Eui48([2, 0, 0x5e, 0x10, 0, 1]);
+const OTHER: Mac = Mac::Eui48([2, 0, 0x5e, 0x10, 0, 2]);
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+fn settings(name: &str) -> Settings {
+    Settings { heartbeat: Duration::from_secs(1), name: name.into() }
+}
+
+fn metrics(bps: u64) -> Metrics {
+    let rate = Some(Rate::from_bps(bps));
+    Metrics {
+        max_receive: rate,
+        max_transmit: rate,
+        receive: rate,
+        transmit: rate,
+        latency: Some(Duration::from_millis(275)),
+        resources: Some(100),
+        ..Metrics::default()
+    }
+}
+
+fn router(interest: Option<Mac>) -> Router {
+    Router::new(at(0), settings("router"), interest)
+}
+
+/// Passes everything that waits between the two.
+fn exchange(now: Instant, modem: &mut Modem, router: &mut Router) {
+    loop {
+        let (up, down) = (router.poll_transmit(), modem.poll_transmit());
+        if up.is_none() && down.is_none() {
+            return;
+        }
+        modem.handle_bytes(now, &up.unwrap_or_default());
+        router.handle_bytes(now, &down.unwrap_or_default());
+    }
+}
+
+fn in_session(interest: Option<Mac>) -> (Modem, Router) {
+    let (mut modem, mut router) = (Modem::new(at(0), settings("modem"), metrics(0)), router(interest));
+    exchange(at(0), &mut modem, &mut router);
+    let heartbeat = Duration::from_secs(1);
+    assert_eq!(router.poll_event(), Some(RouterEvent::Up(PeerInfo { name: "modem".into(), heartbeat })));
+    assert_eq!(modem.poll_event(), Some(ModemEvent::Up(PeerInfo { name: "router".into(), heartbeat })));
+    (modem, router)
+}
+
+/// What the router says next.
+fn said(router: &mut Router) -> Message {
+    let bytes = router.poll_transmit().unwrap();
+    Message::parse(u16::from_be_bytes([bytes[0], bytes[1]]), &bytes[4..]).unwrap()
+}
+
+fn hear(router: &mut Router, now: Instant, kind: MessageKind, items: Vec<Item>) {
+    router.handle_bytes(now, &Message::new(kind, items).encode());
+}
+
+#[test]
+fn a_destination_comes_up_changes_and_goes_down() {
+    let (mut modem, mut router) = in_session(None);
+    modem.set_destination(MAC, Some(metrics(6_000_000)));
+    // Told together with the destination's coming up, or once that is answered.
+    modem.set_destination(MAC, Some(metrics(5_000_000)));
+    modem.set_destination(MAC, Some(metrics(4_000_000)));
+    exchange(at(10), &mut modem, &mut router);
+    assert_eq!(router.poll_event(), Some(RouterEvent::Changed(MAC)));
+    assert_eq!(router.poll_event(), None);
+    assert_eq!(router.destination(&MAC), Some(metrics(4_000_000)));
+    modem.set_destination(MAC, Some(metrics(4_000_000)));
+    assert_eq!(modem.poll_transmit(), None, "nothing has changed");
+    modem.set_destination(MAC, None);
+    modem.set_destination(MAC, Some(metrics(3_000_000)));
+    exchange(at(20), &mut modem, &mut router);
+    assert_eq!(router.destinations().collect::<Vec<_>>(), [(MAC, metrics(3_000_000))]);
+    modem.set_destination(MAC, None);
+    exchange(at(30), &mut modem, &mut router);
+    assert_eq!(router.poll_event(), Some(RouterEvent::Changed(MAC)));
+    assert_eq!(router.destination(&MAC), None);
+    assert!(modem.is_in_session() && router.is_in_session());
+}
+
+#[test]
+fn what_an_update_leaves_out_stays_and_what_the_session_says_holds_for_all() {
+    let (mut modem, mut router) = in_session(None);
+    modem.set_destination(MAC, Some(metrics(6_000_000)));
+    exchange(at(10), &mut modem, &mut router);
+    let less = Metrics { transmit: Some(Rate::from_bps(1_000_000)), ..Metrics::default() };
+    hear(&mut router, at(20), MessageKind::DestinationUpdate, vec![Item::MacAddress(MAC), Item::Latency(300_000)]);
+    assert_eq!(router.destination(&MAC).unwrap().latency, Some(Duration::from_millis(300)));
+    assert_eq!(router.destination(&MAC).unwrap().transmit, Some(Rate::from_bps(6_000_000)));
+    let rate = Item::DataRate(dlep::RateKind::CurrentTransmit, 1_000_000);
+    hear(&mut router, at(30), MessageKind::SessionUpdate, vec![rate]);
+    assert_eq!(router.destination(&MAC).unwrap().transmit, less.transmit);
+    assert_eq!(said(&mut router).kind, MessageKind::SessionUpdateResponse);
+}
+
+#[test]
+fn a_router_declines_what_it_has_no_interest_in() {
+    let (mut modem, mut router) = in_session(Some(MAC));
+    modem.set_destination(OTHER, Some(metrics(1)));
+    modem.set_destination(MAC, Some(metrics(2)));
+    exchange(at(10), &mut modem, &mut router);
+    assert_eq!(router.destinations().collect::<Vec<_>>(), [(MAC, metrics(2))]);
+    modem.set_destination(OTHER, Some(metrics(3)));
+    assert_eq!(modem.poll_transmit(), None, "not interested: not told again");
+}
+
+#[test]
+fn heartbeats_keep_a_session_and_their_absence_ends_it() {
+    let (mut modem, mut router) = in_session(None);
+    let mut now = at(0);
+    while now < at(10_000) {
+        now = modem.next_timeout().unwrap().min(router.next_timeout().unwrap());
+        modem.handle_timeout(now);
+        router.handle_timeout(now);
+        exchange(now, &mut modem, &mut router);
+    }
+    assert!(modem.is_in_session() && router.is_in_session());
+    modem.set_destination(MAC, Some(metrics(6_000_000)));
+    exchange(now, &mut modem, &mut router);
+    while router.is_in_session() {
+        let next = router.next_timeout().unwrap();
+        assert!(next <= now + Duration::from_secs(2), "two intervals of the modem's, §7.3.1");
+        router.handle_timeout(next);
+    }
+    assert_eq!(router.destination(&MAC), None);
+    let ended = std::iter::from_fn(|| router.poll_event()).last().unwrap();
+    assert!(matches!(ended, RouterEvent::Ended(End::ByUs(Status::TIMED_OUT, _))), "{ended:?}");
+    let farewell = std::iter::from_fn(|| router.poll_transmit()).last().unwrap();
+    assert_eq!(farewell[..2], [0, MessageKind::SessionTermination as u8]);
+    assert!(!router.is_over(), "waits for the response");
+    router.handle_timeout(router.next_timeout().unwrap());
+    assert!(router.is_over());
+}
+
+#[test]
+fn a_session_ends_in_order() {
+    let (mut modem, mut router) = in_session(None);
+    modem.terminate(at(10), Status::SHUTTING_DOWN, "off");
+    exchange(at(10), &mut modem, &mut router);
+    assert!(modem.is_over() && router.is_over());
+    assert_eq!(router.poll_event(), Some(RouterEvent::Ended(End::ByPeer(Status::SHUTTING_DOWN))));
+    assert_eq!(modem.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::SHUTTING_DOWN, "off".into()))));
+    let (_, mut router) = in_session(None);
+    router.lost();
+    assert_eq!(router.poll_event(), Some(RouterEvent::Ended(End::Lost)));
+    assert!(router.is_over());
+}
+
+/// §12.1: what each breach ends the session with.
+#[test]
+fn breaches_end_the_session_with_their_status() {
+    let mac = || Item::MacAddress(MAC);
+    let message = |kind, items| Message::new(kind, items).encode();
+    for (bytes, status) in [
+        (vec![0, 99, 0, 0], Status::UNKNOWN_MESSAGE),
+        (
+            message(
+                MessageKind::SessionInitialization,
+                vec![Item::HeartbeatInterval(1), Item::PeerType(false, "x".into())],
+            ),
+            Status::UNEXPECTED_MESSAGE,
+        ),
+        (
+            message(MessageKind::DestinationUpResponse, vec![mac(), Item::Status(Status::SUCCESS, String::new())]),
+            Status::UNEXPECTED_MESSAGE,
+        ),
+        (message(MessageKind::DestinationUp, vec![mac(), mac()]), Status::INVALID_DATA),
+        (vec![0, 7, 0, 5, 0, 99, 0, 1, 0], Status::INVALID_DATA),
+        (vec![0, 7, 0, 5, 0, 7, 0, 99, 0], Status::INVALID_DATA),
+        (message(MessageKind::DestinationUpdate, vec![mac()]), Status::INVALID_DESTINATION),
+        (message(MessageKind::DestinationDown, vec![mac()]), Status::INVALID_DESTINATION),
+    ] {
+        let (_, mut router) = in_session(None);
+        router.handle_bytes(at(10), &bytes);
+        let farewell = said(&mut router);
+        assert_eq!((farewell.kind, farewell.status()), (MessageKind::SessionTermination, Some(status)), "{bytes:?}");
+        // Nothing that comes now counts, but the response.
+        hear(&mut router, at(11), MessageKind::DestinationUp, vec![mac()]);
+        assert_eq!(router.poll_transmit(), None);
+        hear(&mut router, at(12), MessageKind::SessionTerminationResponse, vec![]);
+        assert!(router.is_over());
+    }
+}
+
+#[test]
+fn a_session_begins_with_its_initialization_and_soon() {
+    let mut early = router(None);
+    hear(&mut early, at(1), MessageKind::DestinationUp, vec![Item::MacAddress(MAC)]);
+    let _initialization = said(&mut early);
+    assert_eq!(said(&mut early).status(), Some(Status::UNEXPECTED_MESSAGE));
+    let mut silent = router(None);
+    silent.handle_timeout(silent.next_timeout().unwrap());
+    let _initialization = said(&mut silent);
+    assert_eq!(said(&mut silent).status(), Some(Status::TIMED_OUT));
+    let mut modem = Modem::new(at(0), settings("modem"), metrics(0));
+    modem.handle_bytes(at(1), &Message::new(MessageKind::Heartbeat, vec![]).encode());
+    assert!(matches!(modem.poll_event(), Some(ModemEvent::Ended(End::ByUs(Status::UNEXPECTED_MESSAGE, _)))));
+}
+
+#[test]
+fn a_modem_whose_heartbeats_are_hours_apart_is_refused() {
+    let mut router = router(None);
+    let _initialization = said(&mut router);
+    let mut modem = Modem::new(at(0), Settings { heartbeat: Duration::from_secs(7200), name: "m".into() }, metrics(0));
+    let introduction = [Item::HeartbeatInterval(1000), Item::PeerType(false, "r".into())];
+    modem.handle_bytes(at(0), &Message::new(MessageKind::SessionInitialization, introduction.to_vec()).encode());
+    router.handle_bytes(at(0), &modem.poll_transmit().unwrap());
+    assert_eq!(said(&mut router).status(), Some(Status::INVALID_DATA));
+}
+
+#[test]
+fn a_peer_that_asks_without_reading_and_one_with_countless_destinations_stay_bounded() {
+    let (_, mut router) = in_session(None);
+    let numbered = |n: u32| Mac::from_bytes(&[[2, 0].as_slice(), &n.to_be_bytes()].concat()).unwrap();
+    for n in 0..5_000 {
+        hear(&mut router, at(1), MessageKind::DestinationUp, vec![Item::MacAddress(numbered(n))]);
+        let expected = if n < 256 { Status::SUCCESS } else { Status::REQUEST_DENIED };
+        assert_eq!(said(&mut router).status(), Some(expected));
+    }
+    assert_eq!(router.destinations().count(), Router::MOST_DESTINATIONS);
+    for _ in 0..25_000 {
+        hear(&mut router, at(1), MessageKind::SessionUpdate, vec![]);
+    }
+    assert!(!router.is_in_session(), "too much waits to be read");
+    assert!(std::iter::from_fn(|| router.poll_event()).any(|event| matches!(event, RouterEvent::Ended(_))));
+    assert!(router.is_over());
+}
