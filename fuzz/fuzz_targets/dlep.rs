@@ -1,7 +1,7 @@
 //! What a DLEP peer may say to either role, in session or not; and datagrams of discovery.
 #![no_main]
 
-use dlep::{Mac, Message, MessageKind, Metrics, Modem, Router, Settings, Signal};
+use dlep::{Mac, Message, MessageKind, Metrics, Modem, Participant, Router, Settings, Signal};
 use units::{Duration, Instant, Rate};
 
 const MAC: Mac = Mac::Eui48([2, 0, 0, 0, 0, 1]);

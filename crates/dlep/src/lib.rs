@@ -2,8 +2,8 @@
 //! without IO: bytes and the time come in as arguments, bytes and events are asked for.
 //!
 //! A driver connects (a router) or accepts (a modem) a TCP connection whose packets all have the TTL or hop limit 255, makes a
-//! [`Router`] or [`Modem`] of it and then, until `is_over`: hands over what it reads (`handle_bytes`), calls `handle_timeout`
-//! at `next_timeout`, writes what `poll_transmit` returns, and takes events from `poll_event`. Whoever sends bytes that break
+//! [`Router`] or [`Modem`] of it and then, as long as [`Participant::is_over`] is not said, hands over what it reads, calls
+//! `handle_timeout` at `next_timeout`, writes what `poll_transmit` returns, and takes events from `poll_event`. Whoever sends bytes that break
 //! the protocol only ends the session; memory is bounded whatever arrives.
 //!
 //! | file | idea |
@@ -38,7 +38,7 @@ pub use message::{Message, MessageKind, ParseError, Signal, SignalKind};
 pub use metrics::Metrics;
 pub use modem::{Modem, ModemEvent};
 pub use router::{Router, RouterEvent};
-pub use session::{End, PeerInfo, Settings};
+pub use session::{End, Participant, PeerInfo, Settings};
 pub use status::Status;
 
 /// TCP and UDP port of DLEP, unless configured otherwise.

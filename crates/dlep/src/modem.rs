@@ -1,6 +1,6 @@
 //! The modem: tells a router of destinations and what the links to them carry.
 
-use crate::session::{Fault, Session, driven};
+use crate::session::{Fault, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
 use std::collections::BTreeMap;
 use units::Instant;
@@ -46,7 +46,7 @@ enum State {
     Declined,
 }
 
-driven!(Modem);
+participant!(Modem);
 
 impl Modem {
     /// A session over a connection that a router has made at `now`. `metrics` must have all rates and the latency, and every

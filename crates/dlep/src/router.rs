@@ -1,6 +1,6 @@
 //! The router: is told of destinations and what the links to them carry.
 
-use crate::session::{Fault, Session, driven};
+use crate::session::{Fault, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use units::Instant;
@@ -32,7 +32,7 @@ pub enum RouterEvent {
     Ended(End),
 }
 
-driven!(Router);
+participant!(Router);
 
 impl Router {
     /// Destinations beyond this number are declined.
@@ -64,13 +64,13 @@ impl Router {
 
     /// What the link to `mac` carries; `None` if it is not up.
     pub fn destination(&self, mac: &Mac) -> Option<Metrics> {
-        *self.destinations.get(mac).filter(|_| self.is_in_session())?
+        *self.destinations.get(mac).filter(|_| self.session.is_in_session())?
     }
 
     /// What is up, in the order of their addresses.
     pub fn destinations(&self) -> impl Iterator<Item = (Mac, Metrics)> {
         let told = |(mac, metrics): (&Mac, &Option<Metrics>)| Some((*mac, (*metrics)?));
-        self.destinations.iter().filter(|_| self.is_in_session()).filter_map(told)
+        self.destinations.iter().filter(|_| self.session.is_in_session()).filter_map(told)
     }
 
     fn on_message(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {

@@ -81,6 +81,7 @@ pub(crate) struct Session {
     /// By when something must have been heard.
     deadline: Instant,
     end: Option<End>,
+    is_end_told: bool,
 }
 
 impl Session {
@@ -103,6 +104,7 @@ impl Session {
             peer_heartbeat: None,
             deadline,
             end: None,
+            is_end_told: false,
         }
     }
 
@@ -230,7 +232,10 @@ impl Session {
 
     /// How the session ended; told once.
     pub(crate) fn take_end(&mut self) -> Option<End> {
-        self.end.take_if(|_| self.phase == Phase::Over || self.phase == Phase::Terminating)
+        if std::mem::replace(&mut self.is_end_told, self.end.is_some()) {
+            return None;
+        }
+        self.end.clone()
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
@@ -265,12 +270,32 @@ impl Session {
     }
 }
 
-/// What both roles offer their drivers, by their `session` and their way with a message.
-macro_rules! driven {
+/// A session in either role, as its driver sees it.
+pub trait Participant {
+    /// Takes bytes that the connection has brought.
+    fn handle_bytes(&mut self, now: Instant, bytes: &[u8]);
+    /// Does what is due.
+    fn handle_timeout(&mut self, now: Instant);
+    /// When to call [`Participant::handle_timeout`].
+    fn next_timeout(&self) -> Option<Instant>;
+    /// Bytes for the connection.
+    #[must_use]
+    fn poll_transmit(&mut self) -> Option<Vec<u8>>;
+    /// The connection is closed, or has failed.
+    fn lost(&mut self);
+    /// Ends the session in order, for `status` and in words.
+    fn terminate(&mut self, now: Instant, status: Status, why: &str);
+    /// Whether the session is up.
+    fn is_in_session(&self) -> bool;
+    /// Whether nothing remains to be done, and the connection is to be closed.
+    fn is_over(&self) -> bool;
+}
+
+/// Implements [`Participant`] by a role's `session` and its way with a message.
+macro_rules! participant {
     ($role:ty) => {
-        impl $role {
-            /// Takes bytes that the connection has brought.
-            pub fn handle_bytes(&mut self, now: units::Instant, bytes: &[u8]) {
+        impl crate::Participant for $role {
+            fn handle_bytes(&mut self, now: units::Instant, bytes: &[u8]) {
                 self.session.push(bytes);
                 while let Some(message) = self.session.next_message(now) {
                     if let Err(fault) = self.on_message(now, &message) {
@@ -279,42 +304,34 @@ macro_rules! driven {
                 }
             }
 
-            /// Does what is due.
-            pub fn handle_timeout(&mut self, now: units::Instant) {
+            fn handle_timeout(&mut self, now: units::Instant) {
                 self.session.handle_timeout(now);
             }
 
-            /// When to call `handle_timeout`.
-            pub fn next_timeout(&self) -> Option<units::Instant> {
+            fn next_timeout(&self) -> Option<units::Instant> {
                 self.session.next_timeout()
             }
 
-            /// Bytes for the connection.
-            #[must_use]
-            pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+            fn poll_transmit(&mut self) -> Option<Vec<u8>> {
                 self.session.poll_transmit()
             }
 
-            /// The connection is closed, or has failed.
-            pub fn lost(&mut self) {
+            fn lost(&mut self) {
                 self.session.lost();
             }
 
-            /// Ends the session in order, for `status` and in words.
-            pub fn terminate(&mut self, now: units::Instant, status: crate::Status, why: &str) {
+            fn terminate(&mut self, now: units::Instant, status: crate::Status, why: &str) {
                 self.session.terminate(now, crate::session::Fault(status, why.to_owned()));
             }
 
-            /// Whether the session is up.
-            pub fn is_in_session(&self) -> bool {
+            fn is_in_session(&self) -> bool {
                 self.session.is_in_session()
             }
 
-            /// Whether nothing remains to be done, and the connection is to be closed.
-            pub fn is_over(&self) -> bool {
+            fn is_over(&self) -> bool {
                 self.session.is_over()
             }
         }
     };
 }
-pub(crate) use driven;
+pub(crate) use participant;

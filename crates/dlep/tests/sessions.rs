@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use dlep::{
-    End, Item, Mac, Message, MessageKind, Metrics, Modem, ModemEvent, PeerInfo, Router, RouterEvent, Settings, Status,
+    End, Item, Mac, Message, MessageKind, Metrics, Modem, ModemEvent, Participant, PeerInfo, Router, RouterEvent,
+    Settings, Status,
 };
 use units::{Duration, Instant, Rate};
 
@@ -229,7 +230,7 @@ fn a_peer_that_asks_without_reading_and_one_with_countless_destinations_stay_bou
         assert_eq!(said(&mut router).status(), Some(expected));
     }
     assert_eq!(router.destinations().count(), Router::MOST_DESTINATIONS);
-    for _ in 0..25_000 {
+    for _ in 0..35_000 {
         hear(&mut router, at(1), MessageKind::SessionUpdate, vec![]);
     }
     assert!(!router.is_in_session(), "too much waits to be read");

@@ -4,6 +4,7 @@
 
 pub mod clock;
 mod error;
+pub mod gtsm;
 pub mod namespace;
 pub mod network;
 pub mod nfqueue;

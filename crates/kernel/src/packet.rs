@@ -306,7 +306,7 @@ fn message_of(vector: &mut [MaybeUninit<libc::iovec>; 2]) -> libc::mmsghdr {
 }
 
 /// The number of the interface named `interface` in the calling thread's network namespace.
-fn interface_index(interface: &str) -> io::Result<libc::c_int> {
+pub(crate) fn interface_index(interface: &str) -> io::Result<libc::c_int> {
     let not_found = || io::Error::new(io::ErrorKind::NotFound, "there is none of this name");
     let name = CString::new(interface).map_err(|_| not_found())?;
     // SAFETY: `name` is a C string that lives until after the call.

@@ -188,7 +188,7 @@ fn traffic_class(socket: &Socket, is_ipv6: bool) -> io::Result<u8> {
     Ok(if is_it { value as u8 } else { 0 })
 }
 
-fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(crate) fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open and the option's value is an int that outlives the call.
     let result = unsafe {
         libc::setsockopt(

@@ -1,0 +1,192 @@
+//! A router and a modem with real sockets, in network namespaces of their own. Where the machine may not create any, the tests
+//! say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
+
+use dlep::{Mac, MessageKind, Metrics, Settings, Status};
+use dlep_io::{Modem, ModemSettings, News, RouterSettings, route};
+use kernel::Namespace;
+use kernel::network::{IpBatch, set_sysctls};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+use units::Rate;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const MAC: Mac = Mac::Eui48([2, 0, 0x5e, 0x10, 0, 1]);
+const MODEM: &str = "198.18.0.1:854";
+
+/// A modem's host and a router's, wired together.
+fn hosts() -> Option<[Namespace; 2]> {
+    let new = || match Namespace::new() {
+        Err(error) if error.is_missing() => {
+            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        other => Some(other.unwrap()),
+    };
+    let (modem, router) = (new()?, new()?);
+    for namespace in [&modem, &router] {
+        set_sysctls(namespace, &[("ipv6/conf/all/accept_dad", "0"), ("ipv6/conf/default/accept_dad", "0")]).unwrap();
+    }
+    let up = |namespace, number: u8| {
+        IpBatch::new(namespace)
+            .add(format!("address add 198.18.0.{number}/24 dev eth0"))
+            .add("link set eth0 up")
+            .run()
+            .unwrap();
+    };
+    IpBatch::new(&modem).add_veth("eth0", &router, "eth0").run().unwrap();
+    up(&modem, 1);
+    up(&router, 2);
+    Some([modem, router])
+}
+
+fn metrics(bps: u64) -> Metrics {
+    let rate = Some(Rate::from_bps(bps));
+    let latency = Some(units::Duration::from_millis(275));
+    Metrics { max_receive: rate, max_transmit: rate, receive: rate, transmit: rate, latency, ..Metrics::default() }
+}
+
+fn session(name: &str) -> Settings {
+    Settings { heartbeat: units::Duration::from_millis(300), name: name.into() }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A modem whose link is what the sender says.
+fn modem(host: &Namespace) -> (watch::Sender<Option<Metrics>>, JoinHandle<Option<()>>) {
+    let settings =
+        ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session: session("test modem") };
+    let (link, told) = watch::channel(Some(metrics(6_000_000)));
+    let modem = host.run(|| Modem::open(settings)).unwrap().unwrap();
+    let thread = host.spawn("modem", move || block_on(modem.run(metrics(6_000_000), told)).unwrap());
+    (link, thread.unwrap())
+}
+
+/// A router, what happens to it, and what stops it.
+fn router(host: &Namespace, peer: Option<SocketAddr>) -> (mpsc::Receiver<News>, watch::Sender<()>, JoinHandle<Option<()>>) {
+    let (sender, news) = mpsc::channel();
+    let (stop, stopped) = watch::channel(());
+    let settings = RouterSettings {
+        interface: "eth0".into(),
+        peer,
+        port: 854,
+        destination: None,
+        session: session("test router"),
+    };
+    let run = move || block_on(route(&settings, stopped, |one| sender.send(one).unwrap_or_default()));
+    (news, stop, host.spawn("router", run).unwrap())
+}
+
+fn next(news: &mpsc::Receiver<News>) -> News {
+    news.recv_timeout(PATIENCE).unwrap()
+}
+
+/// The modem's address in the news that the session is up.
+fn up(news: &mpsc::Receiver<News>) -> SocketAddr {
+    match next(news) {
+        News::Up { modem, name } => {
+            assert_eq!(name, "test modem");
+            modem
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (link, modem_thread) = modem(&modem_host);
+    let (news, stop, router_thread) = router(&router_host, None);
+    assert_eq!(up(&news).port(), 854);
+    assert_eq!(next(&news), News::Link(Some(metrics(6_000_000))));
+    link.send_replace(Some(metrics(3_000_000)));
+    assert_eq!(next(&news), News::Link(Some(metrics(3_000_000))));
+    link.send_replace(None);
+    assert_eq!(next(&news), News::Link(None));
+    link.send_replace(Some(metrics(5_000_000)));
+    assert_eq!(next(&news), News::Link(Some(metrics(5_000_000))));
+    // Heartbeats keep the session: nothing happens within three of its intervals.
+    assert!(news.recv_timeout(Duration::from_millis(1_000)).is_err());
+    drop(link);
+    assert_eq!(next(&news), News::Down("ended by the peer: shutting down".into()));
+    modem_thread.join().unwrap();
+    let (_link, _modem) = modem(&modem_host);
+    while !matches!(next(&news), News::Up { .. }) {}
+    drop(stop);
+    while let Ok(one) = news.recv_timeout(PATIENCE) {
+        assert!(matches!(&one, News::Link(_)) || one == News::Down("ended from here: shutting down: stopping".into()));
+    }
+    router_thread.join().unwrap();
+}
+
+#[test]
+fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
+    up(&news);
+    assert!(matches!(next(&news), News::Link(Some(_))));
+    IpBatch::new(&modem_host).add("link set eth0 down").run().unwrap();
+    let start = std::time::Instant::now();
+    let News::Down(why) = next(&news) else { panic!("still up") };
+    assert!(why.contains("timed out"), "{why}");
+    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+}
+
+#[test]
+fn whatever_no_neighbour_has_sent_is_refused() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let (_link, _modem) = modem(&modem_host);
+    // A host behind a router: its TTL is what the system gives, and not 255.
+    let connected = router_host
+        .run(|| TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_millis(500)).map(|_| ()))
+        .unwrap();
+    assert_eq!(connected.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    let ask = |ttl: u32| {
+        let socket = UdpSocket::bind("198.18.0.2:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket.set_ttl(ttl).unwrap();
+        socket.send_to(&dlep::discovery("test"), MODEM).unwrap();
+        let mut answer = [0; 200];
+        socket.recv(&mut answer).map(|length| dlep::connection_points(&answer[..length], "::1".parse().unwrap()))
+    };
+    let points = router_host.run(|| ask(255)).unwrap().unwrap();
+    assert_eq!(points[0].address, MODEM.parse().unwrap());
+    assert!(router_host.run(|| ask(254)).unwrap().is_err());
+    // And so is a modem that is none: its answers never arrive.
+    let far = modem_host.run(|| TcpListener::bind("198.18.0.1:900")).unwrap().unwrap();
+    let (news, _stop, _router) = router(&router_host, Some(far.local_addr().unwrap()));
+    assert!(matches!(next(&news), News::Down(why) if why.contains("no answer from a neighbour")));
+}
+
+#[test]
+fn a_modem_that_speaks_nonsense_is_told_so_and_tried_again() {
+    let Some([modem_host, router_host]) = hosts() else { return };
+    let listener = modem_host.run(|| kernel::gtsm::listen(false, 854, "eth0")).unwrap().unwrap();
+    listener.set_nonblocking(false).unwrap();
+    let (news, _stop, _router) = router(&router_host, Some(MODEM.parse().unwrap()));
+    for _ in 0..2 {
+        let mut stream = TcpStream::from(listener.accept().unwrap().0);
+        stream.set_nonblocking(false).unwrap();
+        std::io::Write::write_all(&mut stream, &[0, 2, 0, 4, 0xff, 0xff, 0xff, 0xff]).unwrap();
+        assert!(matches!(next(&news), News::Down(why) if why.contains("invalid data")));
+        let mut said = dlep::Framer::default();
+        let mut farewell = None;
+        while farewell.is_none() {
+            let mut bytes = [0; 400];
+            let length = stream.read(&mut bytes).unwrap();
+            assert!(length > 0, "no farewell");
+            said.push(&bytes[..length]);
+            let messages = std::iter::from_fn(|| said.next_message().map(Result::unwrap));
+            farewell = messages.filter(|message| message.kind == MessageKind::SessionTermination).last();
+        }
+        assert_eq!(farewell.unwrap().status(), Some(Status::INVALID_DATA));
+    }
+}
