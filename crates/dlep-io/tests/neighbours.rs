@@ -70,7 +70,10 @@ fn modem(host: &Namespace) -> (watch::Sender<Option<Metrics>>, JoinHandle<Option
 }
 
 /// A router, what happens to it, and what stops it.
-fn router(host: &Namespace, peer: Option<SocketAddr>) -> (mpsc::Receiver<News>, watch::Sender<()>, JoinHandle<Option<()>>) {
+fn router(
+    host: &Namespace,
+    peer: Option<SocketAddr>,
+) -> (mpsc::Receiver<News>, watch::Sender<()>, JoinHandle<Option<()>>) {
     let (sender, news) = mpsc::channel();
     let (stop, stopped) = watch::channel(());
     let settings = RouterSettings {

@@ -1,6 +1,7 @@
 //! The configuration file: read strictly and as a whole, every fault reported with its line (docs/gateway-config.md).
 
 mod class;
+mod dlep;
 mod document;
 mod feed;
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub classes: Vec<Class>,
     /// Who may tell what the link carries.
     pub feed: FeedSettings,
+    /// The modem that tells it.
+    pub dlep: Option<dlep_io::RouterSettings>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// The control socket.
@@ -176,7 +179,7 @@ fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
 const KNOWLEDGE: [(&str, Knowledge); 3] =
     [("configured", Knowledge::Configured), ("learnt", Knowledge::Learnt), ("told", Knowledge::Told)];
 
-const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "feed", "metrics", "control"];
+const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "feed", "dlep", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
@@ -198,17 +201,19 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
 
     let (link, knowledge_line) = read_link(document);
     let rates = link.as_ref().map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
-    let feed_line = document.line_of_section("feed");
+    let [feed_line, dlep_line] = ["feed", "dlep"].map(|name| document.line_of_section(name));
     let feed = feed::read(document, rates);
+    let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
     match link.as_ref().map(|link| link.knowledge) {
-        Some(Knowledge::Told) if !feed.is_used() => document.fault(
+        Some(Knowledge::Told) if !feed.is_used() && dlep_line == 0 => document.fault(
             knowledge_line,
-            "[link] knowledge = \"told\" needs somebody who tells: [feed] socket or http".into(),
+            "[link] knowledge = \"told\" needs somebody who tells: [dlep], or [feed] socket or http".into(),
         ),
-        Some(Knowledge::Configured) if feed.is_used() => document.fault(
-            feed_line,
-            "[feed] has no effect with [link] knowledge = \"configured\": expected \"told\" or \"learnt\"".into(),
-        ),
+        Some(Knowledge::Configured) if feed.is_used() || dlep_line > 0 => {
+            let (name, line) = if feed.is_used() { ("feed", feed_line) } else { ("dlep", dlep_line) };
+            let allowed = "expected \"told\" or \"learnt\"";
+            document.fault(line, format!("[{name}] has no effect with [link] knowledge = \"configured\": {allowed}"));
+        }
         _ => {}
     }
 
@@ -266,6 +271,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         routes,
         classes,
         feed,
+        dlep,
         metrics: metrics_listen,
         control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
         name,

@@ -391,6 +391,7 @@ impl<L: Leg> Daemon<L> {
                         started: self.started,
                         told: *self.told.borrow(),
                         words: self.feed.counts(),
+                        modem: self.feed.modem(),
                     };
                     // The asker may have gone.
                     let _ = answer.send(Snapshot::new(now, &facts, &self.relays));

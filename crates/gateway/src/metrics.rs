@@ -174,6 +174,14 @@ fn told(registry: &mut Registry, snapshot: &Snapshot) {
             words.get_or_create(&WordLabel { source: counts.source.name(), outcome }).inc_by(count);
         }
     }
+    if let Some(modem) = &snapshot.modem {
+        let up = Gauge::<i64>::default();
+        up.set(i64::from(modem.address.is_some()));
+        registry.register("dlep_session_up", "Whether there is a session with the modem", up);
+        let sessions = Counter::<u64>::default();
+        sessions.inc_by(modem.sessions);
+        registry.register("dlep_sessions", "Sessions with the modem", sessions);
+    }
     registry.register("told_words", "Words of the link by source and outcome", words);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::leg::Leg;
 use crate::relays::{Connection, Counters, Relays};
-use crate::told::{Counts, Report, Told};
+use crate::told::{Counts, ModemReport, Report, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub told: Report,
     /// What came of the words of those who tell.
     pub words: [Counts; 2],
+    /// The session with the modem over DLEP, if one is to be had.
+    pub modem: Option<ModemReport>,
     /// Other traffic on the satellite interface.
     pub outside_bps: u64,
     /// What has happened to connections, by outcome.
@@ -122,6 +124,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) started: Instant,
     pub(crate) told: Told,
     pub(crate) words: [Counts; 2],
+    pub(crate) modem: Option<ModemReport>,
 }
 
 impl Snapshot {
@@ -134,6 +137,7 @@ impl Snapshot {
             rate_bps: relays.leg.capacity().as_bps(),
             told: facts.told.report(now),
             words: facts.words,
+            modem: facts.modem.clone(),
             outside_bps: relays.leg.outside_bps(),
             connections: relays.counters.clone(),
             transport: relays.leg.transport(),

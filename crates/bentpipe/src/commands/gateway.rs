@@ -166,8 +166,21 @@ fn render(status: &Value) -> String {
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
         rate("outside_bps"),
-        told(&status["told"]),
+        told(&status["told"]) + &modem(&status["modem"]),
     )
+}
+
+/// The session with the modem, if one is to be had.
+fn modem(modem: &Value) -> String {
+    let text = |key: &str| modem[key].as_str();
+    match (modem.is_object(), text("address")) {
+        (false, _) => String::new(),
+        (true, None) => format!("no session with the modem: {}\n", text("last_end").unwrap_or("not found yet")),
+        (true, Some(address)) => {
+            let link = if modem["link_is_up"] == true { "up" } else { "down" };
+            format!("session with modem {address} ({}), link {link}\n", text("name").unwrap_or("-"))
+        }
+    }
 }
 
 /// What the link is told to carry, if anybody tells it.

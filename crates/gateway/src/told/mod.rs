@@ -10,8 +10,10 @@
 //! | `teller.rs` | one source: is its word to be believed, and for how long |
 //! | `service.rs` | the thread on which words come in |
 //! | `plain.rs` | words as lines of JSON, over a Unix socket or HTTP |
+//! | `modem.rs` | words of a modem over DLEP |
 
 mod ledger;
+mod modem;
 mod plain;
 mod service;
 mod teller;
@@ -65,6 +67,27 @@ pub struct Report {
     pub source: Source,
     /// For how long it has been so.
     pub age_s: f64,
+}
+
+/// The session with the modem, as status shows it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ModemReport {
+    /// Where the modem is, while there is a session.
+    pub address: Option<SocketAddr>,
+    /// What it says it is.
+    pub name: Option<String>,
+    /// Whether the link's destination is up.
+    pub link_is_up: bool,
+    /// Resources that the modem has left, in per cent.
+    pub resources: Option<u8>,
+    /// Quality of what it transmits, in per cent.
+    pub quality: Option<u8>,
+    /// Largest packet that it takes.
+    pub mtu: Option<u16>,
+    /// Sessions so far.
+    pub sessions: u64,
+    /// Why the last one ended, or could not be had.
+    pub last_end: Option<String>,
 }
 
 /// Whose word counts, the later ones before the earlier ones.

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::teller::{Refusal, Word};
-use super::{Source, Told, plain};
+use super::{ModemReport, Source, Told, modem, plain};
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use crate::unix;
@@ -17,9 +17,29 @@ use units::{Duration, Instant};
 #[derive(Debug)]
 pub struct Feed {
     board: Board,
-    /// Stops the thread when dropped; none where nobody can tell anything.
-    _stop: Option<oneshot::Sender<()>>,
+    modem: Option<modem::Seen>,
+    /// None where nobody can tell anything.
+    thread: Option<Thread>,
     _socket: Option<unix::SocketFile>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    stop: oneshot::Sender<()>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+/// How long the session with the modem may take to end in order.
+const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if let Some(Thread { stop, handle }) = self.thread.take() {
+            // The thread may have ended by itself.
+            let _ = stop.send(());
+            let _ = handle.join();
+        }
+    }
 }
 
 /// What came of the words of one source.
@@ -49,8 +69,12 @@ impl Feed {
             since: clock::now(),
         };
         let board = Board::new(Ledger::new(configured, feed.limits), configured, Box::new(on_change));
-        if !feed.is_used() {
-            return Ok(Self { board, _stop: None, _socket: None });
+        if !feed.is_used() && settings.dlep.is_none() {
+            return Ok(Self { board, modem: None, thread: None, _socket: None });
+        }
+        if let Some(dlep) = &settings.dlep {
+            kernel::gtsm::index(&dlep.interface)
+                .map_err(while_doing(format!("[dlep] interface {}", dlep.interface)))?;
         }
         let (listener, socket) = match &feed.socket {
             Some(path) => Some(unix::listen(path, "[feed] socket")?).unzip(),
@@ -64,22 +88,36 @@ impl Feed {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(doing())?;
         let (stop, stopped) = oneshot::channel();
         let plain = plain::Plain { board: board.clone(), max_age: feed.max_age };
-        let keeper = board.clone();
+        let (keeper, words) = (board.clone(), board.clone());
+        let seen = settings.dlep.as_ref().map(|_| modem::Seen::default());
+        let dlep = settings.dlep.clone().zip(seen.clone());
         let serve = async move {
+            let (goodbye, until) = tokio::sync::watch::channel(());
+            let session = dlep.map(|(dlep, seen)| tokio::spawn(modem::listen(dlep, words, seen, until)));
             tokio::select! {
                 never = keeper.keep() => match never {},
                 Err(error) = plain.serve_socket(listener) => tracing::error!(%error, "[feed] socket is no longer served"),
                 Err(error) = plain.serve_http(http) => tracing::error!(%error, "[feed] http is no longer served"),
                 _ = stopped => {}
             }
+            drop(goodbye);
+            if let Some(session) = session {
+                let _ = tokio::time::timeout(FAREWELL, session).await;
+            }
         };
-        std::thread::Builder::new().name("feed".into()).spawn(move || runtime.block_on(serve)).map_err(doing())?;
-        Ok(Self { board, _stop: Some(stop), _socket: socket })
+        let handle =
+            std::thread::Builder::new().name("feed".into()).spawn(move || runtime.block_on(serve)).map_err(doing())?;
+        Ok(Self { board, modem: seen, thread: Some(Thread { stop, handle }), _socket: socket })
     }
 
     /// What is told, now and at each change.
     pub fn told(&self) -> watch::Receiver<Told> {
         self.board.0.told.subscribe()
+    }
+
+    /// The session with the modem, if one is to be had.
+    pub fn modem(&self) -> Option<ModemReport> {
+        self.modem.as_ref().map(modem::Seen::report)
     }
 
     /// What came of the words of each source.

@@ -1,0 +1,116 @@
+//! What a gateway makes of its modem's words: of a modem that tells the truth, that lies, and that goes away. Where the machine
+//! may not create network namespaces, the test says so and passes.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
+
+use dlep::Metrics;
+use dlep_io::{Modem, ModemSettings};
+use gateway::config;
+use gateway::told::{Feed, Source, Told};
+use kernel::Namespace;
+use kernel::network::IpBatch;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use units::Rate;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn namespace() -> Option<Namespace> {
+    match Namespace::new() {
+        Err(error) if error.is_missing() => {
+            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        other => Some(other.unwrap()),
+    }
+}
+
+fn settings() -> config::Settings {
+    let key = satpep::PrivateKey::from_random([7; 32]);
+    let text = format!(
+        "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\nknowledge = \"told\"\n\
+         [dlep]\ninterface = \"eth0\"\npeer = \"198.18.0.1\"\nheartbeat = \"1s\"\n\
+         [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
+        key.to_base64(),
+        key.public_key()
+    );
+    config::parse(&text, "test").unwrap()
+}
+
+fn metrics(bps: u64, latency_ms: u64) -> Metrics {
+    let rate = Some(Rate::from_bps(bps));
+    let latency = Some(units::Duration::from_millis(latency_ms));
+    Metrics { max_receive: rate, max_transmit: rate, receive: rate, transmit: rate, latency, ..Metrics::default() }
+}
+
+/// Waits until `bps` is told by `source`.
+fn wait(told: &watch::Receiver<Told>, bps: u64, source: Source) -> Told {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = *told.borrow();
+        if (now.up.as_bps(), now.source) == (bps, source) {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "{now:?} instead of {bps} by {source:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn the_modem_is_believed_as_long_as_it_is_there_and_credible() {
+    let (Some(modem_host), Some(gateway_host)) = (namespace(), namespace()) else { return };
+    IpBatch::new(&modem_host).add_veth("eth0", &gateway_host, "eth0").run().unwrap();
+    for (host, number) in [(&modem_host, 1), (&gateway_host, 2)] {
+        let address = format!("address add 198.18.0.{number}/24 dev eth0");
+        IpBatch::new(host).add(address).add("link set eth0 up").run().unwrap();
+    }
+    let modem_settings = ModemSettings {
+        interface: "eth0".into(),
+        port: dlep::PORT,
+        destination: "02:00:5e:10:00:01".parse().unwrap(),
+        session: dlep::Settings { heartbeat: units::Duration::from_millis(500), name: "modem".into() },
+    };
+    let start_modem = |first: Metrics| {
+        let (link, told) = watch::channel(Some(first));
+        let modem = modem_host.run(|| Modem::open(modem_settings.clone())).unwrap().unwrap();
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(modem.run(first, told)).unwrap();
+        };
+        (link, modem_host.spawn("modem", run).unwrap())
+    };
+    let (link, thread) = start_modem(metrics(4_000_000, 300));
+
+    let feed = gateway_host.run(|| Feed::start(&settings(), || {})).unwrap().unwrap();
+    let told = feed.told();
+    let first = wait(&told, 4_000_000, Source::Dlep);
+    assert_eq!((first.down, first.rtt), (Rate::from_bps(4_000_000), units::Duration::from_millis(600)));
+    let modem = feed.modem().unwrap();
+    assert_eq!((modem.name.as_deref(), modem.link_is_up, modem.sessions), (Some("modem"), true, 1));
+
+    // Lies: nothing at all, more than the link can be, a round trip of hours.
+    for lie in [metrics(0, 300), metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)] {
+        link.send_replace(Some(lie));
+        wait(&told, 6_000_000, Source::Configured);
+        link.send_replace(Some(metrics(5_000_000, 300)));
+        wait(&told, 5_000_000, Source::Dlep);
+    }
+    assert_eq!(feed.counts()[1].refused, 3);
+    link.send_replace(None);
+    wait(&told, 6_000_000, Source::Configured);
+    assert!(feed.modem().unwrap().address.is_some() && !feed.modem().unwrap().link_is_up);
+    link.send_replace(Some(metrics(2_000_000, 300)));
+    wait(&told, 2_000_000, Source::Dlep);
+
+    // It stops in order, comes back, and is cut off.
+    drop(link);
+    wait(&told, 6_000_000, Source::Configured);
+    thread.join().unwrap();
+    assert_eq!(feed.modem().unwrap().last_end.as_deref(), Some("ended by the peer: shutting down"));
+    let (_link, _thread) = start_modem(metrics(3_000_000, 300));
+    wait(&told, 3_000_000, Source::Dlep);
+    IpBatch::new(&modem_host).add("link set eth0 down").run().unwrap();
+    let cut = Instant::now();
+    wait(&told, 6_000_000, Source::Configured);
+    assert!(cut.elapsed() < Duration::from_secs(2), "two heartbeats of 500 ms: {:?}", cut.elapsed());
+}
