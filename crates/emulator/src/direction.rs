@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
 use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet, Tally};
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, Rate};
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
@@ -181,6 +181,11 @@ impl Direction {
         }
         self.outgoing.drain(..).for_each(|frame| pool.give(frame.bytes));
         self.due.clear();
+    }
+
+    /// The link's rate at `now`, and until when it holds; `None` if it has none.
+    pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
+        self.link.rate(now)
     }
 
     /// Everything counted so far.

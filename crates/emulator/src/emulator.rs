@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// What each direction does, and what the emulator may use for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +166,8 @@ impl Emulator {
         loop {
             let now = clock::now();
             if now >= next_housekeeping {
-                next_housekeeping = now + HOUSEKEEPING;
+                // A modem is to tell of a change when it comes.
+                next_housekeeping = self.next_change(now).min(now + HOUSEKEEPING);
                 self.inspect_ports()?;
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);
                 if stop.load(Ordering::Relaxed) {
@@ -247,6 +248,12 @@ impl Emulator {
         Ok(())
     }
 
+    /// When a rate changes next.
+    fn next_change(&self, now: Instant) -> Instant {
+        let changes = self.directions.iter().filter_map(|direction| Some(direction.rate(now)?.1));
+        changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE)
+    }
+
     fn publish(&self, has_priority: bool, wall: Duration, cpu: Duration) {
         *self.monitor.lock() = Snapshot::take(&self.directions, has_priority, wall, cpu);
     }
@@ -281,6 +288,12 @@ impl Monitor {
         }
     }
 
+    /// The rates of the links up and down, as a modem knows them; `None` where packets take no time, or leave at recorded
+    /// opportunities.
+    pub fn rates(&self) -> [Option<Rate>; 2] {
+        self.lock().rates
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Snapshot> {
         // A snapshot is replaced as a whole, so one that a panicking thread left is sound.
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
@@ -294,10 +307,13 @@ struct Snapshot {
     wall: Duration,
     cpu: Duration,
     directions: [Facts; 2],
+    rates: [Option<Rate>; 2],
 }
 
 impl Snapshot {
     fn take(directions: &[Direction; 2], has_priority: bool, wall: Duration, cpu: Duration) -> Self {
-        Self { has_priority, wall, cpu, directions: [directions[0].facts(), directions[1].facts()] }
+        let now = clock::now();
+        let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
+        Self { has_priority, wall, cpu, directions: [directions[0].facts(), directions[1].facts()], rates }
     }
 }

@@ -1,5 +1,6 @@
 //! `bentpipe emulate`: a satellite link in real time between two interfaces.
 
+use crate::commands::modem::{Modems, Site};
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
@@ -39,6 +40,7 @@ Examples:
   bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
   bentpipe emulate --between veth0 veth1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
   bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
+  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     tell a router at mgmt0 each rate, by DLEP
 
 A link file is TOML: [up] and [down], or [both], with everything that a link may be (docs/link.md):
   [both]
@@ -79,6 +81,16 @@ pub struct Args {
     /// Watch the clock instead of sleeping for so long before a departure: less lateness, more processor time
     #[arg(long, default_value = "0s")]
     spin: Duration,
+    /// Be the terminal's modem, too: tell routers at this interface by DLEP (RFC 8175) what the link carries at each change;
+    /// NAMESPACE:IF for one in a named namespace. It is none of the two of the link, and has an address
+    #[arg(long, value_name = "IF")]
+    dlep: Option<Port>,
+    /// Be the hub's modem, too
+    #[arg(long, value_name = "IF")]
+    dlep_hub: Option<Port>,
+    /// How often these modems tell that they are there, 100ms to 10min
+    #[arg(long, default_value = "5s", value_name = "INTERVAL")]
+    dlep_heartbeat: Duration,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -446,6 +458,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     for (direction, link) in [("up", &up), ("down", &down)] {
         link.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
     }
+    let modems = modems(args, &up, &down)?;
     let config = Config { spin: args.spin, ..Config::new(up.clone(), down.clone()) };
     let mut emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
     if let Some(path) = &args.arrival_log {
@@ -455,8 +468,39 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     tracing::info!("up: {}", describe(&up));
     tracing::info!("down: {}", describe(&down));
+    let modems = modems.start(emulator.monitor())?;
     let report = run_until_told(emulator, args.duration, output)?;
+    drop(modems);
     output.result(&Document { links: Links { up: &up, down: &down }, report: &report }, || table(&report))
+}
+
+/// The highest rate that `link` ever has; `None` if it has none.
+fn highest_rate(link: &LinkConfig) -> Option<Rate> {
+    let steps = link.rate_steps.iter().flat_map(|steps| steps.steps.iter().map(|(_, rate)| *rate));
+    let handover = link.handover.and_then(|handover| handover.rate).map(|[_, highest]| highest);
+    steps.chain(handover).chain(link.rate).max()
+}
+
+/// The modems that are wanted, waiting for routers.
+fn modems(args: &Args, up: &LinkConfig, down: &LinkConfig) -> Result<Modems, Failure> {
+    let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
+    if !allowed.contains(&args.dlep_heartbeat) {
+        return Err(Failure::usage(format!("--dlep-heartbeat {}: expected 100ms to 10min", args.dlep_heartbeat)));
+    }
+    let mut modems = Modems::new(args.dlep_heartbeat);
+    let highest = [up, down].map(highest_rate);
+    for (option, port, number) in [("--dlep", &args.dlep, 0), ("--dlep-hub", &args.dlep_hub, 1)] {
+        let Some(port) = port else { continue };
+        if args.between.contains(port) {
+            let interface = &port.interface;
+            return Err(Failure::usage(format!(
+                "{option} {interface}: expected an interface that is none of the link's"
+            )));
+        }
+        let site = Site { number, highest, delay: [up, down][number].delay };
+        modems.add(option, port.namespace.as_deref(), &port.interface, site)?;
+    }
+    Ok(modems)
 }
 
 /// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end.
@@ -701,6 +745,28 @@ mod tests {
     }
 
     #[test]
+    fn a_modem_is_at_an_interface_of_its_own() {
+        let refused = |options: &str| {
+            let args = parse(options).unwrap();
+            let (up, down) = args.links().unwrap();
+            modems(&args, &up, &down).err().expect("refused").to_string()
+        };
+        assert!(refused("--dlep a").contains("--dlep a: expected an interface that is none of the link's"));
+        assert!(refused("--dlep x --dlep-heartbeat 99ms").contains("--dlep-heartbeat 99ms: expected 100ms to 10min"));
+        assert!(refused("--dlep-hub no-such-one").contains("--dlep-hub no-such-one"));
+    }
+
+    #[test]
+    fn the_highest_rate_is_that_of_all_steps() {
+        let (mut up, _) = links("--rate 2Mbit/s");
+        assert_eq!(highest_rate(&up), Some(Rate::from_bps(2_000_000)));
+        let steps = [1, 5, 3].map(|n| (Duration::from_secs(n), Rate::from_bps(n * 1_000_000)));
+        up.rate_steps = Some(link::Steps { steps: steps.to_vec(), file: None, repeat: None });
+        assert_eq!(highest_rate(&up), Some(Rate::from_bps(5_000_000)));
+        assert_eq!(highest_rate(&links("--rate unlimited").0), None);
+    }
+
+    #[test]
     fn wrong_values_name_the_option_and_what_is_allowed() {
         for (options, culprit, allowed) in [
             ("--rate 6", "--rate", "6Mbit/s"),
@@ -710,6 +776,7 @@ mod tests {
             ("--preset moon", "--preset", "acts-t1"),
             ("--rtt 1s --delay 1s", "--rtt", "--delay"),
             ("--loss 0 --ber 0", "--loss", "--ber"),
+            ("--dlep ns:", "--dlep", "NAMESPACE:IF"),
         ] {
             let error = parse(options).err().unwrap_or_else(|| panic!("{options} was accepted")).to_string();
             assert!(error.contains(culprit) && error.contains(allowed), "{error}");

@@ -8,6 +8,7 @@ mod gateway;
 mod initial_window;
 mod keygen;
 mod lab;
+mod modem;
 mod papers;
 mod predict;
 mod receive;

@@ -1,0 +1,184 @@
+//! The modems of an emulated link: they tell routers by DLEP (RFC 8175) what the link carries.
+
+use crate::output::Failure;
+use dlep::{Mac, Metrics, Settings};
+use dlep_io::{Modem, ModemSettings};
+use emulator::Monitor;
+use kernel::Namespace;
+use std::io;
+use std::thread::{self, JoinHandle};
+use std::time;
+use tokio::sync::watch;
+use units::{Duration, Rate};
+
+/// How often the link's rates are looked at; the emulator keeps them current to the change.
+const PERIOD: time::Duration = time::Duration::from_millis(5);
+
+/// Modems whose sockets are open.
+pub(super) struct Modems {
+    heartbeat: Duration,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    modem: Modem,
+    /// The namespace of the emulator without.
+    namespace: Option<Namespace>,
+    link: Site,
+}
+
+/// The link as the modem of one site knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site {
+    /// 0 for the terminal's modem, which transmits up; 1 for the hub's, which transmits down.
+    pub(super) number: usize,
+    /// The highest rates up and down; `None` where there is none.
+    pub(super) highest: [Option<Rate>; 2],
+    /// How long what this modem transmits takes.
+    pub(super) delay: Duration,
+}
+
+/// Modems that tell; dropped, they end their sessions in order.
+pub(super) struct Running {
+    /// Dropped first: that ends the threads.
+    stop: Option<watch::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop = None;
+        for thread in self.threads.drain(..) {
+            // A modem that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Modems {
+    /// None yet; they will tell that they are there every `heartbeat`.
+    pub(super) fn new(heartbeat: Duration) -> Self {
+        Self { heartbeat, waiting: Vec::new() }
+    }
+
+    /// A modem of `link` at `interface` of `namespace`, or of the one of this thread; `option` asked for it.
+    pub(super) fn add(
+        &mut self,
+        option: &str,
+        namespace: Option<&str>,
+        interface: &str,
+        link: Site,
+    ) -> Result<(), Failure> {
+        let failure = |error: io::Error| {
+            let text = format!("{option} {interface}: {error}");
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => Failure::missing(text),
+                io::ErrorKind::NotFound => Failure::usage(text),
+                _ => Failure::failed(text),
+            }
+        };
+        let namespace = namespace
+            .map(|name| {
+                Namespace::named(name)
+                    .map_err(|error| Failure::usage(format!("{option}: network namespace {name}: {error}")))
+            })
+            .transpose()?;
+        let settings = ModemSettings {
+            interface: interface.to_owned(),
+            port: dlep::PORT,
+            // The other end of the link: a locally administered address that is the same in each run.
+            destination: Mac::Eui48([2, 0, 0x5e, 0, 0, 2 - link.number as u8]),
+            session: Settings { heartbeat: self.heartbeat, name: "bentpipe emulate".into() },
+        };
+        let open = || -> io::Result<Modem> {
+            kernel::gtsm::index(interface)?;
+            Modem::open(settings)
+        };
+        let modem = match &namespace {
+            None => open(),
+            Some(namespace) => namespace.run(open).map_err(|error| Failure::failed(format!("{option}: {error}")))?,
+        };
+        self.waiting.push(Waiting { modem: modem.map_err(failure)?, namespace, link });
+        Ok(())
+    }
+
+    /// Tells what `monitor` says of the link.
+    pub(super) fn start(self, monitor: Monitor) -> Result<Running, Failure> {
+        let (stop, stopped) = watch::channel(());
+        let mut running = Running { stop: Some(stop), threads: Vec::new() };
+        for Waiting { modem, namespace, link } in self.waiting {
+            let (monitor, stopped) = (monitor.clone(), stopped.clone());
+            let tell = move || {
+                let inside = || tell(modem, &monitor, link, stopped);
+                let told = match namespace {
+                    None => inside(),
+                    Some(namespace) => namespace.run(inside).unwrap_or_else(|error| Err(io::Error::other(error))),
+                };
+                told.unwrap_or_else(|error| tracing::error!(%error, "the modem tells nothing any more"));
+            };
+            let thread = thread::Builder::new().name("modem".to_owned()).spawn(tell);
+            running.threads.push(thread.map_err(Failure::failed)?);
+        }
+        Ok(running)
+    }
+}
+
+/// Runs a modem until the sender of `stopped` is gone.
+fn tell(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiver<()>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (link, told) = watch::channel(site.metrics(monitor.rates()));
+        let supported = site.metrics(site.highest).unwrap_or_default();
+        let follow = async {
+            while tokio::time::timeout(PERIOD, stopped.changed()).await.is_err() {
+                let now = site.metrics(monitor.rates());
+                link.send_if_modified(|before| std::mem::replace(before, now) != now);
+            }
+            drop(link);
+        };
+        tokio::join!(modem.run(supported, told), follow).0
+    })
+}
+
+impl Site {
+    /// What a link without a rate is said to carry.
+    const UNLIMITED: Rate = Rate::from_bps(1_000_000_000_000);
+
+    /// What the modem tells of a link with these rates up and down: in an outage that it is down.
+    fn metrics(&self, rates: [Option<Rate>; 2]) -> Option<Metrics> {
+        let own = |rates: [Option<Rate>; 2]| {
+            [rates[self.number], rates[1 - self.number]].map(|rate| rate.unwrap_or(Self::UNLIMITED))
+        };
+        let ([transmit, receive], [max_transmit, max_receive]) = (own(rates), own(self.highest));
+        (transmit > Rate::ZERO).then_some(Metrics {
+            max_receive: Some(max_receive),
+            max_transmit: Some(max_transmit),
+            receive: Some(receive),
+            transmit: Some(transmit),
+            latency: Some(self.delay),
+            // It never runs out of power or memory, and what is lost on the way is the link's affair.
+            resources: Some(100),
+            quality_receive: Some(100),
+            quality_transmit: Some(100),
+            mtu: Some(1500),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_modem_transmits_its_own_way_and_an_outage_takes_its_link_down() {
+        let rates = [2, 8].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
+        let of = |number, rates| {
+            Site { number, highest: [None, Some(Rate::from_bps(9))], delay: Duration::from_millis(275) }.metrics(rates)
+        };
+        let [terminal, hub] = [0, 1].map(|number| of(number, rates).unwrap());
+        assert_eq!((terminal.transmit, terminal.receive), (rates[0], rates[1]));
+        assert_eq!((hub.transmit, hub.receive), (rates[1], rates[0]));
+        assert_eq!((terminal.max_transmit, terminal.max_receive), (Some(Site::UNLIMITED), Some(Rate::from_bps(9))));
+        assert_eq!(of(0, [Some(Rate::ZERO), rates[1]]), None);
+    }
+}

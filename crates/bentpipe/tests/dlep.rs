@@ -1,0 +1,128 @@
+//! `bentpipe emulate` as modem and `bentpipe gateway` as router, with real processes. Where the machine may not create network
+//! namespaces, the test says so and passes.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+use kernel::Namespace;
+use kernel::network::IpBatch;
+use satpep::PrivateKey;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Processes that end with the test.
+struct Running(Vec<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+fn namespace() -> Option<Namespace> {
+    match Namespace::new() {
+        Err(error) if error.is_missing() => {
+            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        other => Some(other.unwrap()),
+    }
+}
+
+fn start(namespace: &Namespace, arguments: &[&str]) -> Child {
+    let mut command = namespace.command(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// A terminal's gateway with interfaces `sat` and `mgmt`, and an emulator between `sat` and a hub, at the other end of `mgmt`.
+fn network() -> Option<[Namespace; 3]> {
+    let [satellite, gateway, hub] = [namespace()?, namespace()?, namespace()?];
+    IpBatch::new(&satellite)
+        .add_veth("near", &gateway, "sat")
+        .add_veth("far", &hub, "sat")
+        .add_veth("mgmt", &gateway, "mgmt")
+        .add("address add 198.18.9.1/24 dev mgmt")
+        .add_all(["near", "far", "mgmt"].map(|interface| format!("link set {interface} up")))
+        .run()
+        .unwrap();
+    IpBatch::new(&gateway)
+        .add("address add 198.18.8.2/24 dev sat")
+        .add("address add 198.18.9.2/24 dev mgmt")
+        .add_all(["lo", "sat", "mgmt"].map(|interface| format!("link set {interface} up")))
+        .run()
+        .unwrap();
+    Some([satellite, gateway, hub])
+}
+
+fn settings(directory: &Path) -> String {
+    let key = PrivateKey::from_random([1; 32]);
+    format!(
+        "[gateway]\nprivate_key = \"{}\"\n[link]\ninterface = \"sat\"\nrate = \"10Mbit/s\"\nrtt = \"100ms\"\n\
+         knowledge = \"told\"\n[dlep]\ninterface = \"mgmt\"\n[control]\nsocket = \"{}\"\n\
+         [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
+        key.to_base64(),
+        directory.join("sock").display(),
+        PrivateKey::from_random([2; 32]).public_key(),
+    )
+}
+
+/// Waits until the gateway sends at `mbit` Mbit/s by the word of `source`; returns its status.
+fn wait(directory: &Path, mbit: u64, source: &str) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = gateway::status(&directory.join("sock")).unwrap_or(Value::Null);
+        if (&status["rate_bps"], &status["told"]["source"]) == (&(mbit * 1_000_000).into(), &source.into()) {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "not {mbit} Mbit/s by {source}: {status:#}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
+    let Some([satellite, gateway, _hub]) = network() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (config, link) = (directory.path().join("gateway.toml"), directory.path().join("link.toml"));
+    std::fs::write(&config, settings(directory.path())).unwrap();
+    let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"4s\", \"3Mbit/s\"]] }\n";
+    std::fs::write(&link, format!("{up}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n")).unwrap();
+
+    let mut running = Running(vec![start(&gateway, &["gateway", "--config", config.to_str().unwrap()])]);
+    wait(directory.path(), 10, "configured");
+    let link = link.to_str().unwrap();
+    let emulator =
+        ["emulate", "--between", "near", "far", "--link", link, "--dlep", "mgmt", "--dlep-heartbeat", "300ms"];
+    running.0.push(start(&satellite, &emulator));
+    let status = wait(directory.path(), 6, "dlep");
+    assert_eq!((&status["told"]["down_bps"], &status["told"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
+    assert_eq!(status["modem"]["name"], "bentpipe emulate");
+    let shown = gateway
+        .command(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["gateway", "status", "--socket"])
+        .arg(directory.path().join("sock"))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("told by dlep for") && shown.contains("6Mbit/s up, 8Mbit/s down"), "{shown}");
+    assert!(shown.contains("(bentpipe emulate), link up"), "{shown}");
+    wait(directory.path(), 3, "dlep");
+
+    // A modem that stands still sends no heartbeats.
+    let signal = |name: &str| {
+        let pid = running.0[1].id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let stopped = Instant::now();
+    wait(directory.path(), 10, "configured");
+    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+    signal("-CONT");
+    wait(directory.path(), 3, "dlep");
+}
