@@ -145,6 +145,11 @@ impl Scoreboard {
         self.una
     }
 
+    /// When the first segment not acknowledged cumulatively was last sent.
+    pub fn una_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|record| record.sent_at)
+    }
+
     /// The end of what was sent.
     pub fn nxt(&self) -> u64 {
         self.nxt

@@ -79,9 +79,6 @@ impl WestwoodPlus {
 impl Control for WestwoodPlus {
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.growth.on_ack(ack, window);
-        if let Some(rtt) = ack.rtt {
-            self.update_min_rtt(rtt);
-        }
         let start = *self.sample_start.get_or_insert(ack.now);
         let elapsed = ack.now.since(start);
         if elapsed > self.rtt.max(Self::LEAST_SAMPLE) {
@@ -90,6 +87,10 @@ impl Control for WestwoodPlus {
             self.sample_bytes = 0;
         }
         self.sample_bytes += self.counter.count(ack);
+        // Linux learns it only after it has looked whether a sample is complete.
+        if let Some(rtt) = ack.rtt {
+            self.update_min_rtt(rtt);
+        }
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {

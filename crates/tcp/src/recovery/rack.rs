@@ -163,6 +163,13 @@ impl Rack {
         }
     }
 
+    /// Linux starts the retransmission timer anew while what arrives was sent before the first missing segment was last sent:
+    /// that one may be queued behind it.
+    fn waits_behind_queue(&self, ack: &Ack, change: &Change, out: &Outstanding) -> bool {
+        let is_older = |(rtt, sent_at)| rtt > ack.now.since(sent_at);
+        self.profile == Profile::Linux && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
+    }
+
     /// A duplicate arrival was reported: the window was too short.
     fn on_dsack(&mut self, ack: &Ack) {
         if ack.una >= self.reordering.round_end {
@@ -239,7 +246,7 @@ impl Recovery for Rack {
             self.schedule_probe(ack.now, out);
         }
         // The first retransmission starts the timer anew, too: it is what the timer now waits for.
-        ack.acked > 0 || self.is_due
+        ack.acked > 0 || self.is_due || self.waits_behind_queue(ack, change, out)
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
