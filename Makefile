@@ -2,7 +2,7 @@
 # own and leave nothing behind.
 CARGO ?= cargo
 
-.PHONY: all build test lint bench demo
+.PHONY: all build test lint bench demo bpf
 
 all: build
 
@@ -32,3 +32,8 @@ bench: build
 
 demo: build
 	$(CARGO) run --release --bin bentpipe -- demo
+
+# The congestion controls' eBPF objects, which are in the repository: needs clang and llvm-strip, and is needed only after a
+# change of their sources (CLANG and LLVM_STRIP choose others than those of these names).
+bpf:
+	$(MAKE) -C crates/congestion/bpf

@@ -5,6 +5,7 @@
 pub mod clock;
 mod error;
 pub mod gtsm;
+pub mod mount;
 pub mod namespace;
 pub mod network;
 pub mod nfqueue;

@@ -159,16 +159,8 @@ fn enter_user_namespace(others: libc::c_int) -> Result<(), Error> {
 }
 
 fn mount(source: Option<&str>, target: &str, kind: Option<&str>, flags: libc::c_ulong) -> Result<(), Error> {
-    let text = |s: &str| std::ffi::CString::new(s).map_err(|error| Error::Missing(format!("mount path {s}: {error}")));
-    let (source, target_c, kind) = (source.map(text).transpose()?, text(target)?, kind.map(text).transpose()?);
-    let pointer = |s: &Option<std::ffi::CString>| s.as_ref().map_or(std::ptr::null(), |s| s.as_ptr());
-    // SAFETY: every pointer is null or a NUL-terminated string that outlives the call; mount() keeps none of them.
-    let result = unsafe { libc::mount(pointer(&source), target_c.as_ptr(), pointer(&kind), flags, std::ptr::null()) };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(Error::Missing(format!("a private mount namespace: cannot mount {target}: {error}")))
+    crate::mount::mount(source, target, kind, flags)
+        .map_err(|error| Error::Missing(format!("a private mount namespace: {error}")))
 }
 
 fn unshare(flags: libc::c_int) -> io::Result<()> {

@@ -12,6 +12,8 @@ pub struct TcpInfo {
     pub srtt: Duration,
     /// Congestion window in segments.
     pub cwnd: u32,
+    /// Slow-start threshold in segments; `i32::MAX` before the first loss.
+    pub ssthresh: u32,
     /// Segments that were sent again.
     pub retransmitted_segments: u32,
     /// Segments that are sent and not acknowledged.
@@ -44,6 +46,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
     Ok(TcpInfo {
         srtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
         cwnd: info.tcpi_snd_cwnd,
+        ssthresh: info.tcpi_snd_ssthresh,
         retransmitted_segments: info.tcpi_total_retrans,
         unacknowledged_segments: info.tcpi_unacked,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),

@@ -4,9 +4,11 @@ use crate::transfer::{
     Checksum, Content, SocketOptions, Trace, accept, await_request, connect, listen, receive, request, send,
 };
 use crate::{Error, Family, Site};
+use kernel::tcp::TcpInfo;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 use units::{Bytes, Duration, Rate};
@@ -90,6 +92,17 @@ pub struct Flow {
     pub trace: Trace,
     /// Segments that the sender sent again (unknown, and 0, where the data did not verify).
     pub retransmitted_segments: u32,
+    /// The sender's windows, where the plan wants them, counted from the time at which it had the connection.
+    pub windows: Vec<WindowSample>,
+}
+
+/// A sender's window at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowSample {
+    /// When it was looked at.
+    pub at: Duration,
+    /// What the kernel said.
+    pub info: TcpInfo,
 }
 
 impl Flow {
@@ -123,6 +136,8 @@ pub struct Plan<'a> {
     pub workload: &'a Workload,
     /// How long after the start of the experiment it starts.
     pub start: Duration,
+    /// How often the sender's window is looked at; `None`: never.
+    pub windows: Option<Duration>,
 }
 
 /// Runs one flow for each of `ends`, all starting together, and waits until the last has ended.
@@ -130,7 +145,8 @@ pub struct Plan<'a> {
 /// # Errors
 /// If a flow fails (one whose data does not verify has not failed).
 pub fn run(ends: &[Ends<'_>], workload: &Workload) -> Result<Vec<Flow>, Error> {
-    let plans: Vec<_> = ends.iter().map(|ends| Plan { ends: *ends, workload, start: Duration::ZERO }).collect();
+    let plans: Vec<_> =
+        ends.iter().map(|ends| Plan { ends: *ends, workload, start: Duration::ZERO, windows: None }).collect();
     run_plans(&plans)
 }
 
@@ -153,10 +169,10 @@ pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
     thread::scope(|scope| {
         let mut flows = Vec::new();
         for ((listener, address, options), plan) in listeners.into_iter().zip(plans) {
-            let (workload, server_options) = (plan.workload, options.clone());
-            let server = spawn(scope, move || run_server(&listener, workload, &server_options))?;
-            let (client, start) = (plan.ends.client, together + plan.start.into());
-            let client = spawn(scope, move || run_client(client, address, start, workload, &options))?;
+            let (plan, server_options) = (*plan, options.clone());
+            let server = spawn(scope, move || run_server(&listener, plan, &server_options))?;
+            let start = together + plan.start.into();
+            let client = spawn(scope, move || run_client(address, start, plan, &options))?;
             flows.push((client, server));
         }
         let ended: Vec<_> = flows.into_iter().map(|(client, server)| (join(client), join(server))).collect();
@@ -185,60 +201,85 @@ struct End {
     received: Option<crate::transfer::Received>,
     /// Segments sent again, at the end that sends.
     retransmitted_segments: u32,
+    /// The windows of the end that sends.
+    windows: Vec<WindowSample>,
 }
 
-fn run_client(
-    site: &Site,
-    server: SocketAddr,
-    together: Instant,
-    workload: &Workload,
-    options: &SocketOptions,
-) -> Result<End, Error> {
-    let (mut stream, start) = site.host.run(|| {
+fn run_client(server: SocketAddr, together: Instant, plan: Plan<'_>, options: &SocketOptions) -> Result<End, Error> {
+    let (mut stream, start) = plan.ends.client.host.run(|| {
         thread::sleep(together.saturating_duration_since(Instant::now()));
         connect(server, options)
     })??;
-    match workload.direction {
-        Direction::Up => send_all(&mut stream, start, workload),
+    match plan.workload.direction {
+        Direction::Up => send_all(&mut stream, start, plan),
         Direction::Down => {
             request(&mut stream)?;
-            receive_all(&mut stream, start, workload)
+            receive_all(&mut stream, start, plan.workload)
         }
     }
 }
 
-fn run_server(listener: &TcpListener, workload: &Workload, options: &SocketOptions) -> Result<End, Error> {
+fn run_server(listener: &TcpListener, plan: Plan<'_>, options: &SocketOptions) -> Result<End, Error> {
     let (mut stream, _, start) = accept(listener, options)?;
-    match workload.direction {
-        Direction::Up => receive_all(&mut stream, start, workload),
+    match plan.workload.direction {
+        Direction::Up => receive_all(&mut stream, start, plan.workload),
         Direction::Down => {
             await_request(&mut stream)?;
-            send_all(&mut stream, start, workload)
+            send_all(&mut stream, start, plan)
         }
     }
 }
 
 /// Sends, and does not mind if the receiver's verdict is bad: the receiver says so itself.
-fn send_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
+fn send_all(stream: &mut std::net::TcpStream, start: Instant, plan: Plan<'_>) -> Result<End, Error> {
+    let watched = stream.try_clone().map_err(Error::failed)?;
+    let workload = plan.workload;
     let mut content = Content::random(workload.size, workload.seed);
-    match send(stream, &mut content, workload.checksum, &mut |_| {}) {
-        Ok(sent) => Ok(End { start, received: None, retransmitted_segments: sent.retransmitted_segments }),
-        Err(crate::transfer::TransferError::NotVerified) => {
-            Ok(End { start, received: None, retransmitted_segments: 0 })
+    let (sent, windows) = match plan.windows {
+        None => (send(stream, &mut content, workload.checksum, &mut |_| {}), Vec::new()),
+        Some(interval) => thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            let watch = spawn(scope, move || Ok(watch(&watched, start, interval, &ended)))?;
+            let sent = send(stream, &mut content, workload.checksum, &mut |_| {});
+            drop(done);
+            Ok::<_, Error>((sent, join(watch)?))
+        })?,
+    };
+    let retransmitted_segments = match sent {
+        Ok(sent) => sent.retransmitted_segments,
+        Err(crate::transfer::TransferError::NotVerified) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(End { start, received: None, retransmitted_segments, windows })
+}
+
+/// Looks at the window of `stream` in steps of `interval` until the other end of `ended` is gone.
+fn watch(
+    stream: &std::net::TcpStream,
+    start: Instant,
+    interval: Duration,
+    ended: &mpsc::Receiver<()>,
+) -> Vec<WindowSample> {
+    let mut samples = Vec::new();
+    while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(interval.into()) {
+        // A socket that tells nothing has no window to show.
+        if let Ok(info) = kernel::tcp::tcp_info(stream) {
+            samples.push(WindowSample { at: start.elapsed().into(), info });
         }
-        Err(error) => Err(error.into()),
     }
+    samples
 }
 
 fn receive_all(stream: &mut std::net::TcpStream, start: Instant, workload: &Workload) -> Result<End, Error> {
     let received = receive(stream, start, workload.checksum, &mut io::sink(), &mut |_, _| {})?;
-    Ok(End { start, received: Some(received), retransmitted_segments: 0 })
+    Ok(End { start, received: Some(received), retransmitted_segments: 0, windows: Vec::new() })
 }
 
 /// One flow from what its two ends know.
 fn combine(client: End, server: End) -> Result<Flow, Error> {
     let start = client.start;
     let retransmitted_segments = client.retransmitted_segments + server.retransmitted_segments;
+    let windows = if client.windows.is_empty() { server.windows } else { client.windows };
     let received = client.received.or(server.received).ok_or_else(|| Error::failed("neither end received"))?;
     Ok(Flow {
         start,
@@ -247,5 +288,6 @@ fn combine(client: End, server: End) -> Result<Flow, Error> {
         verified: received.verified,
         trace: received.trace.counted_from(start),
         retransmitted_segments,
+        windows,
     })
 }

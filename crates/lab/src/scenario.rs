@@ -1,11 +1,13 @@
 //! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires,
-//! and TCP flows of one file each across that link, whose control the kernel has. Initial windows,
+//! and TCP flows of one file each across that link, whose control the kernel has or takes. Initial windows,
 //! segment sizes and the windows of small segments become settings of the route, buffers those of sockets, timestamps those
 //! of hosts.
 
-use crate::transfer::{Checksum, Trace, has_congestion_control};
+use crate::controls::Controls;
+use crate::flows::WindowSample;
+use crate::transfer::{Checksum, Trace};
 use crate::{Direction, Ends, Error, Family, Flow, RouteSettings, Satellite, Topology, Workload, flows};
 use emulator::DirectionReport;
 use link::LinkConfig;
@@ -23,6 +25,10 @@ pub struct RealScenario {
     /// The link that is emulated, from its first node to its second.
     emulated: DirectionId,
     flows: Vec<RealFlow>,
+    /// Whether windows are to be looked at.
+    wants_windows: bool,
+    /// Holds what was loaded into the kernel for the flows.
+    _controls: Controls,
 }
 
 #[derive(Debug)]
@@ -38,7 +44,12 @@ struct RealFlow {
     window: Option<u32>,
     /// Whether segments carry timestamps.
     timestamps: bool,
+    /// Whether the sender's windows are wanted.
+    is_recorded: bool,
 }
+
+/// How often windows are looked at.
+const WINDOW_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The kernel's own initial window, in segments (RFC 6928).
 const KERNEL_INITIAL_WINDOW: f64 = 10.0;
@@ -92,6 +103,9 @@ pub struct MeasuredFlow {
     /// Arrivals, counted from its start.
     #[serde(skip)]
     pub trace: Trace,
+    /// The sender's windows, where the scenario records the flow.
+    #[serde(skip)]
+    pub windows: Vec<WindowSample>,
 }
 
 /// A direction of the emulated link.
@@ -120,8 +134,14 @@ impl RealScenario {
         }
         let network = std::sync::Arc::clone(&scenario.network);
         let emulated = emulated_link(&network)?;
-        let flows =
-            scenario.flows.iter().map(|flow| RealFlow::new(&network, emulated, flow)).collect::<Result<Vec<_>, _>>()?;
+        let mut controls = Controls::default();
+        let flows = scenario
+            .flows
+            .iter()
+            .map(|flow| RealFlow::new(&network, emulated, flow, &mut controls))
+            .collect::<Result<Vec<_>, _>>()?;
+        let record = &scenario.settings.record;
+        let wants_windows = record.window_changes || record.flow_interval.is_some();
         for flow in &flows {
             let shares_route = |other: &&RealFlow| other.sends_at_first() == flow.sends_at_first();
             if let Some(other) = flows.iter().filter(shares_route).find(|other| other.route != flow.route) {
@@ -140,7 +160,7 @@ impl RealScenario {
                 )));
             }
         }
-        Ok(Self { network, emulated, flows })
+        Ok(Self { network, emulated, flows, wants_windows, _controls: controls })
     }
 
     /// Runs it with one seed, in namespaces that are gone afterwards.
@@ -167,7 +187,9 @@ impl RealScenario {
             .iter()
             .map(|flow| {
                 let (client, server) = if flow.is_from_first { (first, second) } else { (second, first) };
-                flows::Plan { ends: Ends { client, server }, workload: &flow.workload, start: flow.start }
+                let ends = Ends { client, server };
+                let windows = (self.wants_windows && flow.is_recorded).then_some(WINDOW_INTERVAL);
+                flows::Plan { ends, workload: &flow.workload, start: flow.start, windows }
             })
             .collect();
         let ended = flows::run_plans(&plans)?;
@@ -233,7 +255,12 @@ impl RealFlow {
         self.is_from_first == (self.workload.direction == Direction::Up)
     }
 
-    fn new(network: &Network, emulated: DirectionId, flow: &FlowConfig) -> Result<Self, Error> {
+    fn new(
+        network: &Network,
+        emulated: DirectionId,
+        flow: &FlowConfig,
+        controls: &mut Controls,
+    ) -> Result<Self, Error> {
         let refused = |problem: &str| Error::Input(format!("flow `{}`: {problem}", flow.name));
         let Traffic::Tcp { client, server, application } = &flow.traffic else {
             return Err(refused("only TCP flows run for real"));
@@ -267,7 +294,7 @@ impl RealFlow {
                 size: *size,
                 checksum: Checksum::Sha256,
                 family: Family::V4,
-                congestion_control: Some(kernel_control(sender).map_err(|problem| refused(&problem))?.to_owned()),
+                congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
                 send_buffer: given(sender.send_buffer),
                 // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
                 // segments there is more than that, and the route sets the window.
@@ -288,6 +315,7 @@ impl RealFlow {
             },
             window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
             timestamps,
+            is_recorded: flow.record,
         })
     }
 }
@@ -298,23 +326,14 @@ fn given(buffer: Bytes) -> Option<Bytes> {
 }
 
 /// The kernel's name of an endpoint's congestion control.
-fn kernel_control(config: &Config) -> Result<&'static str, String> {
+fn kernel_control(config: &Config, controls: &mut Controls) -> Result<String, String> {
     if !matches!(config.recovery.name, "sack" | "rack") {
         return Err(format!(
             "recovery {}: the kernel recovers by SACK and time (`sack` or `rack`)",
             config.recovery.name
         ));
     }
-    let name = match config.control.name {
-        // The kernel's BBR is version 1.
-        "bbr1" => "bbr",
-        name => name,
-    };
-    match has_congestion_control(name) {
-        Ok(true) => Ok(name),
-        Ok(false) => Err(format!("the kernel of this machine has no congestion control {name}")),
-        Err(error) => Err(format!("cannot ask the kernel for {name}: {error}")),
-    }
+    controls.name(config)
 }
 
 impl MeasuredFlow {
@@ -329,6 +348,7 @@ impl MeasuredFlow {
             complete: flow.verified && flow.bytes > Bytes::ZERO,
             retransmissions: flow.retransmitted_segments,
             trace: flow.trace.clone(),
+            windows: flow.windows.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The commands, one file for each. A command's file holds its arguments (`Args`) and `run(&Args, &Output)`.
 
 mod bench;
+mod cc;
 mod connection;
 mod demo;
 mod emulate;
@@ -44,6 +45,7 @@ pub enum Command {
     Papers(papers::Args),
     Predict(predict::Args),
     Tune(Box<tune::Args>),
+    Cc(cc::Args),
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
@@ -64,6 +66,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Papers(args) => papers::run(args, output),
         Command::Predict(args) => predict::run(args, output),
         Command::Tune(args) => tune::run(args, output),
+        Command::Cc(args) => cc::run(args, output),
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),

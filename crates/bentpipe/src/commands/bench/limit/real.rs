@@ -25,7 +25,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     };
     let before = offered();
     let ends = Ends { client: &stage.topology.terminals[0], server: &stage.topology.hub };
-    let plan = |start| Plan { ends, workload: &experiment.workload, start };
+    let plan = |start| Plan { ends, workload: &experiment.workload, start, windows: None };
     let mut plans = vec![plan(Duration::ZERO); row.flows];
     if let Kind::Latecomer { after } = row.kind {
         plans.push(plan(after));

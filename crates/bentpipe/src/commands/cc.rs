@@ -1,0 +1,320 @@
+//! `bentpipe cc`: congestion controls for the kernel's own TCP, loaded by this program.
+
+use crate::output::{Failure, Output};
+use clap::{Args as ClapArgs, Subcommand};
+use comfy_table::{Table, presets};
+use congestion::{CONTROLS, Control, Held, LinkTable, LinkWord};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::process::{Command as Program, ExitStatus};
+use units::{Duration, Rate};
+
+const LONG_ABOUT: &str = "\
+Loads congestion controls into the kernel's own TCP, without a kernel module and without a compiler: eBPF programs that come
+with bentpipe. Any program can then choose them for its sockets by name (TCP_CONGESTION), a route for its connections
+(ip route ... congctl NAME), or the host for all (sysctl net.ipv4.tcp_congestion_control).
+
+bp_cross sets the window by what the link layer says: RTT x rate / (8 (1 + K) segment sessions). `bentpipe cc link` tells it.";
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe cc list                                        what there is, and what the kernel has
+  bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload`, or the next start
+  bentpipe cc load bp_cross --rate 8Mbit/s                with the capacity of the satellite terminal
+  bentpipe cc link --rate 4Mbit/s                         the capacity has changed
+  bentpipe cc link --rate 4Mbit/s --valid 3s --fallback 256kbit/s   and is to be told again within 3 s
+  bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   as long as the program runs
+  bentpipe cc load bp_vegas --run                         until Ctrl-C
+  bentpipe cc unload                                      all that `load` left in the kernel
+
+Needs Linux 5.13 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user namespace is
+not enough. Connections that run under a control keep it to their end, also when it is unloaded.";
+
+/// Load congestion controls into the kernel's own TCP (eBPF)
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the controls that can be loaded, and what the kernel has
+    List,
+    /// Load controls into the kernel
+    Load(LoadArgs),
+    /// Take away what `load` left in the kernel
+    Unload(UnloadArgs),
+    /// Tell bp_cross the capacity of a link, or that there is none any more
+    Link(LinkArgs),
+}
+
+#[derive(ClapArgs)]
+struct LoadArgs {
+    /// Which (see `bentpipe cc list`)
+    #[arg(required = true, value_parser = control)]
+    names: Vec<&'static Control>,
+    /// Hold them until Ctrl-C, or as long as COMMAND runs, instead of leaving them in the kernel; they go with this process,
+    /// however it ends
+    #[arg(long)]
+    run: bool,
+    /// The program to run, and its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "run")]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    link: LinkOptions,
+}
+
+#[derive(ClapArgs)]
+struct UnloadArgs {
+    /// Which [default: all]
+    #[arg(value_parser = control)]
+    names: Vec<&'static Control>,
+}
+
+#[derive(ClapArgs)]
+struct LinkArgs {
+    #[command(flatten)]
+    link: LinkOptions,
+    /// Forget the link with this mark
+    #[arg(long, conflicts_with = "rate")]
+    remove: bool,
+}
+
+/// What bp_cross is told.
+#[derive(ClapArgs)]
+struct LinkOptions {
+    /// Capacity that the link layer allots to all sessions together, headers included
+    #[arg(long, help_heading = "Link (bp_cross)")]
+    rate: Option<Rate>,
+    /// Sessions that share it [default: counted, as those that have sent within the last second or two]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "rate",
+          help_heading = "Link (bp_cross)")]
+    sessions: Option<u32>,
+    /// Bytes of headers for each byte of payload
+    #[arg(long, value_name = "K", default_value_t = 0.0505, value_parser = header_share, help_heading = "Link (bp_cross)")]
+    header_share: f64,
+    /// The link of the sockets with this mark (SO_MARK); that of mark 0 is for all whose mark no link has
+    #[arg(long, default_value_t = 0, help_heading = "Link (bp_cross)")]
+    mark: u32,
+    /// How long this holds, unless it is told again
+    #[arg(long, value_name = "TIME", requires = "rate", requires = "fallback", help_heading = "Link (bp_cross)")]
+    valid: Option<Duration>,
+    /// Capacity afterwards
+    #[arg(long, value_name = "RATE", requires = "valid", help_heading = "Link (bp_cross)")]
+    fallback: Option<Rate>,
+}
+
+fn control(name: &str) -> Result<&'static Control, String> {
+    Control::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+fn header_share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "a number, as 0.0505".to_owned())?;
+    if (0.0..=10.0).contains(&share) { Ok(share) } else { Err("from 0 to 10".to_owned()) }
+}
+
+impl LinkOptions {
+    fn word(&self) -> Option<LinkWord> {
+        Some(LinkWord {
+            capacity: self.rate?,
+            header_share: self.header_share,
+            sessions: self.sessions,
+            expiry: self.valid.zip(self.fallback),
+        })
+    }
+}
+
+/// The control that is told of links.
+fn cross() -> Result<&'static Control, Failure> {
+    Control::by_name("bp_cross").ok_or_else(|| Failure::missing("there is no bp_cross"))
+}
+
+/// Lists, loads or unloads.
+///
+/// # Errors
+/// If a name or the link is wrong (2), the kernel or the process lacks something (3), or the command that was to be run fails (1).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    match &args.action {
+        Action::List => list(output),
+        Action::Load(args) => load(args, output),
+        Action::Unload(args) => unload(args, output),
+        Action::Link(args) => tell(args, output),
+    }
+}
+
+/// A control, and where it is.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    /// The simulator's name of it.
+    simulated_as: &'static str,
+    /// Whether programs can choose it now.
+    available: bool,
+    /// Whether it stays until it is unloaded.
+    pinned: bool,
+}
+
+#[derive(Serialize)]
+struct List {
+    controls: Vec<Listed>,
+    /// Others that the kernel has.
+    others: Vec<String>,
+}
+
+fn list(output: &Output) -> Result<(), Failure> {
+    let present = present()?;
+    let listed = CONTROLS.iter().map(|control| Listed {
+        name: control.name,
+        about: control.about,
+        simulated_as: control.twin,
+        available: present.iter().any(|name| name == control.name),
+        pinned: congestion::is_pinned(control),
+    });
+    let controls = listed.collect();
+    let others = present.into_iter().filter(|name| Control::by_name(name).is_none()).collect();
+    let list = List { controls, others };
+    output.result(&list, || {
+        let mut table = Table::new();
+        table.load_preset(presets::ASCII_MARKDOWN);
+        table.set_header(["name", "in the kernel", "what it is"]);
+        for control in &list.controls {
+            let place = match (control.available, control.pinned) {
+                (true, true) => "loaded",
+                (true, false) => "held by a process",
+                (false, _) => "no",
+            };
+            table.add_row([control.name, place, control.about]);
+        }
+        format!("{table}\n\nOthers in the kernel: {}", list.others.join(", "))
+    })
+}
+
+/// The names of the controls that the kernel has.
+fn present() -> Result<Vec<String>, Failure> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let names = std::fs::read_to_string(path).map_err(|error| Failure::missing(format!("{path}: {error}")))?;
+    Ok(names.split_whitespace().map(str::to_owned).collect())
+}
+
+#[derive(Serialize)]
+struct Loaded {
+    loaded: Vec<&'static str>,
+    /// Whether they stay when this process ends.
+    pinned: bool,
+}
+
+fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
+    let word = args.link.word();
+    let needs_word = args.names.iter().any(|control| control.name == "bp_cross");
+    if needs_word != word.is_some() {
+        return Err(Failure::usage(if needs_word {
+            "bp_cross needs to know the capacity of the link: --rate"
+        } else {
+            "--rate is for bp_cross, which is not among what is to be loaded"
+        }));
+    }
+    let mut held = Vec::new();
+    for control in &args.names {
+        let loaded = Held::load(control)?;
+        if let (Some(table), Some(word)) = (loaded.links(), word) {
+            // There is a link for everybody, whatever mark this one is for.
+            table.set(0, word)?;
+            table.set(args.link.mark, word)?;
+        }
+        held.push(loaded);
+    }
+    let loaded = Loaded { loaded: args.names.iter().map(|control| control.name).collect(), pinned: !args.run };
+    let names = loaded.loaded.join(", ");
+    if args.run {
+        return hold(args, output, &loaded, held);
+    }
+    let pinned = held.into_iter().try_for_each(Held::pin);
+    if let Err(error) = pinned {
+        // All or none; the error is what there is to tell.
+        args.names.iter().for_each(|control| drop(congestion::unpin(control)));
+        return Err(error.into());
+    }
+    output.result(&loaded, || format!("{names}: loaded; `bentpipe cc unload` takes away what is loaded"))
+}
+
+/// Keeps `held` until a signal, or until the command ends.
+fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<Held>) -> Result<(), Failure> {
+    if let Some((program, arguments)) = args.command.split_first() {
+        // A Ctrl-C is for the command; this process waits for it.
+        let _signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
+        let status = Program::new(program)
+            .args(arguments)
+            .status()
+            .map_err(|error| Failure::missing(format!("{}: {error}", program.to_string_lossy())))?;
+        drop(held);
+        return ended(&program.to_string_lossy(), status);
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
+    output.result(loaded, || format!("{}: loaded until Ctrl-C", loaded.loaded.join(", ")))?;
+    signals.forever().next();
+    drop(held);
+    Ok(())
+}
+
+fn ended(program: &str, status: ExitStatus) -> Result<(), Failure> {
+    if status.success() { Ok(()) } else { Err(Failure::failed(format!("{program}: {status}"))) }
+}
+
+#[derive(Serialize)]
+struct Unloaded {
+    unloaded: Vec<&'static str>,
+}
+
+fn unload(args: &UnloadArgs, output: &Output) -> Result<(), Failure> {
+    let wanted: Vec<_> = if args.names.is_empty() { CONTROLS.iter().collect() } else { args.names.clone() };
+    let mut unloaded = Vec::new();
+    for control in &wanted {
+        if congestion::unpin(control)? {
+            unloaded.push(control.name);
+        } else if !args.names.is_empty() {
+            return Err(Failure::usage(format!(
+                "{}: `bentpipe cc load` has not left it in the kernel (bentpipe cc list tells what has)",
+                control.name
+            )));
+        }
+    }
+    let unloaded = Unloaded { unloaded };
+    output.result(&unloaded, || match unloaded.unloaded.as_slice() {
+        [] => "nothing was loaded".to_owned(),
+        names => format!("{}: unloaded", names.join(", ")),
+    })
+}
+
+#[derive(Serialize)]
+struct Told {
+    mark: u32,
+    rate_bps: Option<u64>,
+    sessions: Option<u32>,
+}
+
+fn tell(args: &LinkArgs, output: &Output) -> Result<(), Failure> {
+    let mark = args.link.mark;
+    let word = args.link.word();
+    if word.is_none() && !args.remove {
+        return Err(Failure::usage("which capacity? --rate, or --remove to forget the link"));
+    }
+    let table = LinkTable::find(cross()?)?;
+    match word {
+        Some(word) => table.set(mark, word)?,
+        None => table.remove(mark)?,
+    }
+    let rate_bps = word.map(|word| word.capacity.as_bps());
+    let told = Told { mark, rate_bps, sessions: word.and_then(|word| word.sessions) };
+    output.result(&told, || match word {
+        Some(word) => format!("link {mark}: {}", word.capacity),
+        None => format!("link {mark}: forgotten"),
+    })
+}

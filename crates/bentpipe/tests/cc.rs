@@ -1,0 +1,114 @@
+//! `bentpipe cc` as a user has it. Where nothing can be loaded (not root of the machine, no BTF), the tests that load say so
+//! and pass.
+#![allow(clippy::disallowed_methods, reason = "a test: runs programs in real time")]
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn bentpipe(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(arguments).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether the kernel has a control of this name now.
+fn is_available(name: &str) -> bool {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    std::fs::read_to_string(path).expect("the kernel tells").split_whitespace().any(|available| available == name)
+}
+
+/// Whether `name` can be loaded here; a user of this machine may have it already.
+fn is_possible(name: &str) -> bool {
+    let why = match congestion::requirements::check() {
+        Ok(()) if !is_available(name) => return true,
+        Ok(()) => format!("{name} is loaded already"),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("SKIPPED: {why}");
+    false
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ended when the test ends, however it does.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_is_loaded_stays_until_it_is_unloaded() {
+    if !is_possible("bp_tibet") {
+        return;
+    }
+    let loaded = bentpipe(&["cc", "load", "bp_tibet"]);
+    assert!(loaded.status.success(), "{}", text(&loaded.stderr));
+    assert!(is_available("bp_tibet"));
+    let listed = bentpipe(&["cc", "list", "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let controls = list["controls"].as_array().expect("a list");
+    let tibet = controls.iter().find(|control| control["name"] == "bp_tibet").expect("it is listed");
+    assert_eq!((&tibet["available"], &tibet["pinned"]), (&true.into(), &true.into()), "{tibet}");
+    let again = bentpipe(&["cc", "load", "bp_tibet"]);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(text(&again.stderr).contains("already"), "{}", text(&again.stderr));
+    let unloaded = bentpipe(&["cc", "unload", "bp_tibet"]);
+    assert!(unloaded.status.success(), "{}", text(&unloaded.stderr));
+    wait_for("it goes", || !is_available("bp_tibet"));
+    assert_eq!(bentpipe(&["cc", "unload", "bp_tibet"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_a_process_holds_goes_with_it_when_it_is_killed() {
+    if !is_possible("bp_cross") {
+        return;
+    }
+    let hold = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["cc", "load", "bp_cross", "--rate", "8Mbit/s", "--run"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let mut hold = Running(hold);
+    wait_for("it is loaded", || is_available("bp_cross"));
+    for (arguments, code) in [
+        (&["cc", "link", "--rate", "4Mbit/s"][..], 0),
+        (&["cc", "link", "--rate", "1Mbit/s", "--mark", "7", "--valid", "3s", "--fallback", "64kbit/s"], 0),
+        (&["cc", "link", "--remove", "--mark", "7"], 0),
+        (&["cc", "link", "--remove", "--mark", "7"], 3),
+    ] {
+        let told = bentpipe(arguments);
+        assert_eq!(told.status.code(), Some(code), "{arguments:?}: {}", text(&told.stderr));
+    }
+    hold.0.kill().expect("it runs");
+    wait_for("it goes", || !is_available("bp_cross"));
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_loaded() {
+    for (arguments, expected) in [
+        (&["load", "bbr"][..], "bp_cross"),
+        (&["load", "bp_cross"], "--rate"),
+        (&["load", "bp_hybla", "--rate", "1Mbit/s"], "bp_cross"),
+        (&["load", "bp_cross", "--rate", "1Mbit/s", "--header-share=-1"], "0 to 10"),
+        (&["load", "bp_cross", "--rate", "1Mbit/s", "--sessions", "0"], "sessions"),
+        (&["load", "bp_cross", "--rate", "1Mbit/s", "--valid", "3s"], "--fallback"),
+        (&["link"], "--rate"),
+    ] {
+        let output = bentpipe(&[&["cc"], arguments].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}

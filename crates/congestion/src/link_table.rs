@@ -1,0 +1,130 @@
+//! What the cross-layer control knows of links: a map in the kernel, written here and read at each acknowledgement.
+
+use crate::Control;
+use crate::filesystem::Pins;
+use kernel::Error;
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::path::Path;
+use units::{Duration, Rate};
+
+/// The map's name in the kernel.
+pub(crate) const NAME: &str = "bp_cross_links";
+
+/// The table of a loaded cross-layer control. Connections are of the link that has the mark of their socket (`SO_MARK`);
+/// those whose mark no link has are of that of mark 0.
+#[derive(Debug)]
+pub struct LinkTable {
+    map: MapHandle,
+}
+
+/// What there is to say of a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkWord {
+    /// The capacity that the terminal is allotted, headers included.
+    pub capacity: Rate,
+    /// Bytes of headers for each byte of payload: K.
+    pub header_share: f64,
+    /// Sessions that share it; `None`: as many as have sent within a second or two.
+    pub sessions: Option<u32>,
+    /// How long the word holds, and the capacity afterwards; `None`: until the next.
+    pub expiry: Option<(Duration, Rate)>,
+}
+
+impl LinkWord {
+    /// Numbers of eight bytes in a word.
+    const NUMBERS: usize = 4;
+
+    /// As the program reads it (`struct link`), at `now` of the monotonic clock.
+    fn to_bytes(self, now: Duration) -> [u8; Self::NUMBERS * 8] {
+        let payload = |capacity| model::cross_layer::share(capacity, self.header_share, 1) as u64;
+        let (until, fallback) = match self.expiry {
+            Some((time, capacity)) => ((now + time).as_nanos(), payload(capacity)),
+            None => (0, 0),
+        };
+        let numbers: [u64; Self::NUMBERS] =
+            [payload(self.capacity), fallback, until, u64::from(self.sessions.unwrap_or(0))];
+        let mut bytes = [0; Self::NUMBERS * 8];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+impl LinkTable {
+    pub(crate) fn new(map: MapHandle) -> Self {
+        Self { map }
+    }
+
+    /// The table of the control that is pinned, or else of the one that some process holds.
+    ///
+    /// # Errors
+    /// If there is none, there are several, or the process may not open it.
+    pub fn find(control: &Control) -> Result<Self, Error> {
+        let pin = Pins::of(control).links();
+        if pin.exists() {
+            return MapHandle::from_pinned_path(&pin).map(Self::new).map_err(unreadable);
+        }
+        let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
+        match (found.next(), found.next()) {
+            (Some(map), None) => MapHandle::from_map_id(map.id).map(Self::new).map_err(unreadable),
+            (Some(_), Some(_)) => Err(Error::Missing(format!(
+                "several processes hold a {}, and none is pinned: which is meant cannot be told",
+                control.name
+            ))),
+            (None, _) => Err(Error::Missing(format!(
+                "{} is not loaded, or this process may not see it (root of this machine may)",
+                control.name
+            ))),
+        }
+    }
+
+    /// Says what holds of the link with this mark from now on.
+    ///
+    /// # Errors
+    /// If the table is full.
+    pub fn set(&self, mark: u32, word: LinkWord) -> Result<(), Error> {
+        let now = kernel::clock::now().since(units::Instant::ZERO);
+        self.map.update(&mark.to_ne_bytes(), &word.to_bytes(now), MapFlags::ANY).map_err(|error| {
+            Error::Missing(format!("the table of links takes no more than {} ({error:#})", self.map.max_entries()))
+        })
+    }
+
+    /// Forgets the link with this mark; its connections are of the link of mark 0 again.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn remove(&self, mark: u32) -> Result<(), Error> {
+        self.map
+            .delete(&mark.to_ne_bytes())
+            .map_err(|error| Error::Missing(format!("no link has the mark {mark} ({error:#})")))
+    }
+
+    pub(crate) fn pin(&mut self, path: &Path) -> libbpf_rs::Result<()> {
+        self.map.pin(path)
+    }
+}
+
+fn unreadable(error: libbpf_rs::Error) -> Error {
+    Error::Missing(format!("the table of links cannot be opened (root of this machine can): {error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(word: LinkWord) -> [u64; 4] {
+        let bytes = word.to_bytes(Duration::from_secs(5));
+        std::array::from_fn(|k| u64::from_ne_bytes(bytes[k * 8..][..8].try_into().expect("eight bytes")))
+    }
+
+    #[test]
+    fn the_program_is_told_payload_bytes_per_second_and_when_they_are_stale() {
+        let capacity = Rate::from_bps(8_000_000);
+        let word = LinkWord { capacity, header_share: 0.0505, sessions: None, expiry: None };
+        assert_eq!(numbers(word), [951_927, 0, 0, 0]);
+        let expiry = Some((Duration::from_secs(2), Rate::from_bps(84_040)));
+        assert_eq!(numbers(LinkWord { sessions: Some(3), expiry, ..word }), [951_927, 10_000, 7_000_000_000, 3]);
+    }
+}

@@ -1,0 +1,80 @@
+//! In a real kernel. Where nothing can be loaded (not root of the machine, no BTF), the tests say so and pass; that the
+//! kernel refuses a program is a failure.
+#![allow(clippy::disallowed_methods, reason = "a test: asks the kernel")]
+
+use congestion::{CONTROLS, Control, Held, LinkTable, LinkWord, requirements};
+use kernel::Error;
+use std::sync::atomic::{AtomicU32, Ordering};
+use units::Rate;
+
+fn is_possible() -> bool {
+    match requirements::check() {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            false
+        }
+    }
+}
+
+/// Under a name that nobody else has.
+fn load(control: &'static Control) -> Held {
+    static LOADED: AtomicU32 = AtomicU32::new(0);
+    let name = format!("bl{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
+    Held::load_as(control, &name).expect("the kernel takes it")
+}
+
+fn is_available(name: &str) -> bool {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    std::fs::read_to_string(path).expect("the kernel tells").split_whitespace().any(|available| available == name)
+}
+
+fn word(mbit: u64) -> LinkWord {
+    LinkWord { capacity: Rate::from_bps(mbit * 1_000_000), header_share: 0.05, sessions: None, expiry: None }
+}
+
+#[test]
+fn each_control_is_there_while_it_is_held() {
+    if !is_possible() {
+        return;
+    }
+    for control in CONTROLS {
+        let held = load(control);
+        let name = held.name().to_owned();
+        assert!(is_available(&name), "{}", control.name);
+        assert_eq!(held.links().is_some(), control.name == "bp_cross");
+        drop(held);
+        assert!(!is_available(&name), "{}", control.name);
+    }
+}
+
+#[test]
+fn a_name_is_given_once() {
+    if !is_possible() {
+        return;
+    }
+    let held = load(&CONTROLS[1]);
+    let error = Held::load_as(&CONTROLS[2], held.name()).expect_err("the name is taken");
+    assert!(matches!(&error, Error::Missing(text) if text.contains("already")), "{error}");
+    assert!(is_available(held.name()));
+}
+
+#[test]
+fn the_table_of_links_takes_words_and_forgets_them() {
+    if !is_possible() {
+        return;
+    }
+    let held = load(Control::by_name("bp_cross").expect("it exists"));
+    let links: &LinkTable = held.links().expect("a table");
+    links.set(0, word(8)).expect("room");
+    links.set(7, word(4)).expect("room");
+    links.set(7, word(2)).expect("a word replaces the one before");
+    links.remove(7).expect("it was there");
+    let error = links.remove(7).expect_err("it is gone").to_string();
+    assert!(error.contains("no link has the mark 7"), "{error}");
+    for mark in 1..64 {
+        links.set(mark, word(1)).expect("room for 64");
+    }
+    let error = links.set(64, word(1)).expect_err("full").to_string();
+    assert!(error.contains("no more than 64"), "{error}");
+}
