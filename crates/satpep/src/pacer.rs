@@ -6,31 +6,34 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     rate: Rate,
-    /// How much missed time may be made up for.
-    burst: Duration,
+    /// Whether nothing waited to be sent when it was last looked for.
+    idle: bool,
     /// When the link will have sent everything handed to it.
     next: Instant,
 }
 
 impl Pacer {
-    /// The longest burst, and how much missed time may be made up for at once: a timer's lateness, and no more. On slow
-    /// links, where a packet takes longer, that of one full packet.
+    /// The longest burst while the pace is kept.
     const BURST: Duration = Duration::from_micros(250);
+    /// How much missed time may be made up for while there is something to send: a busy host comes late now and then. What
+    /// is made up for waits at the link, at most this long, and keeps it busy the next time.
+    const LATENESS: Duration = Duration::from_millis(4);
     const PACKET: Bytes = Bytes::new(1500);
 
     pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate, burst: Self::burst(rate), next: Instant::ZERO }
+        Self { rate, idle: true, next: Instant::ZERO }
     }
 
-    fn burst(rate: Rate) -> Duration {
-        rate.time_to_send(Self::PACKET).max(Self::BURST)
+    /// The missed time that may be made up for: that of a full packet, if that is longer than a host is late.
+    fn makes_up_for(&self) -> Duration {
+        self.rate.time_to_send(Self::PACKET).max(if self.idle { Self::BURST } else { Self::LATENESS })
     }
 
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
         if rate != self.rate {
             // What was handed over at the old rate takes as long as it takes at the new one.
             let backlog = self.rate.bytes_in(self.next.since(now));
-            (self.rate, self.burst) = (rate, Self::burst(rate));
+            self.rate = rate;
             if backlog.as_u64() > 0 {
                 self.next = now + rate.time_to_send(backlog);
             }
@@ -56,6 +59,11 @@ impl Pacer {
         self.next <= now + Self::BURST
     }
 
+    /// Nothing waits to be sent: no time is missed until something does.
+    pub(crate) fn on_idle(&mut self) {
+        self.idle = true;
+    }
+
     /// Holds data back until `until` at least.
     pub(crate) fn hold(&mut self, until: Instant) {
         self.next = self.next.max(until);
@@ -68,7 +76,8 @@ impl Pacer {
 
     /// A datagram left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
-        let from = self.next.max(now.before(self.burst));
+        let from = self.next.max(now.before(self.makes_up_for()));
+        self.idle = false;
         self.next = from + self.rate.time_to_send(Bytes::from(ip_bytes));
     }
 }
@@ -89,15 +98,22 @@ mod tests {
         }
         let lag = now.since(start + Duration::from_millis(2000));
         assert!(lag < Duration::from_millis(4), "{lag}");
+        now += Duration::from_millis(20);
+        assert_eq!(burst(&mut pacer, now), 3, "one packet, and what may be missed by a host that is late");
         now += Duration::from_secs(5);
-        let burst = (0..10)
-            .take_while(|_| {
-                pacer.is_ready(now) && {
-                    pacer.on_sent(now, 1500);
-                    true
-                }
-            })
-            .count();
-        assert_eq!(burst, 2, "one packet, and one for a timer's lateness");
+        pacer.on_idle();
+        assert_eq!(burst(&mut pacer, now), 2, "one packet, and one for a timer's lateness");
+    }
+
+    /// Packets that leave at once.
+    fn burst(pacer: &mut Pacer, now: Instant) -> usize {
+        let ready = (0..10).take_while(|_| {
+            let ready = pacer.is_ready(now);
+            if ready {
+                pacer.on_sent(now, 1500);
+            }
+            ready
+        });
+        ready.count()
     }
 }

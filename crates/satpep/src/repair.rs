@@ -10,7 +10,7 @@
 //!
 //! Where several blocks are needed, their datagrams take turns, so that a burst of losses takes a few from each.
 
-use crate::payload::Payload;
+use crate::payload::{Payload, Stored};
 use crate::wire::frame::{Frame, Reader, Writer};
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use std::collections::VecDeque;
@@ -89,24 +89,55 @@ impl RepairSymbol {
 
 /// Recovery symbols for a block of symbols, which are padded to one length.
 pub(crate) fn encode<'a>(block: BlockShape, symbols: impl Iterator<Item = &'a Symbol> + Clone) -> Vec<RepairSymbol> {
-    let longest = symbols.clone().map(|symbol| symbol.bytes.len()).max().unwrap_or(0);
-    if longest == 0 {
-        return Vec::new();
+    let encoded = Encoder::new(block, symbols.clone()).and_then(|mut encoder| {
+        symbols.into_iter().try_for_each(|symbol| encoder.add(symbol))?;
+        encoder.finish()
+    });
+    encoded.unwrap_or_default()
+}
+
+/// The coding of one block, a symbol at a time.
+pub(crate) struct Encoder {
+    block: BlockShape,
+    elided: usize,
+    code: ReedSolomonEncoder,
+    /// Space to bring a symbol into the form that is encoded.
+    shard: Vec<u8>,
+}
+
+impl Encoder {
+    /// Begins a block of these symbols; `None` if there is nothing in them to code.
+    pub(crate) fn new<'a>(block: BlockShape, symbols: impl Iterator<Item = &'a Symbol> + Clone) -> Option<Self> {
+        let longest = symbols.clone().map(|symbol| symbol.bytes.len()).max().filter(|longest| *longest > 0)?;
+        let length = shard_length(longest);
+        let elided = shard_length(symbols.map(Symbol::len).max()?) - length;
+        let code = ReedSolomonEncoder::new(block.count, block.recovery, length).ok()?;
+        Some(Self { block, elided, code, shard: vec![0; length] })
     }
-    let length = shard_length(longest);
-    let elided = shard_length(symbols.clone().map(Symbol::len).max().unwrap_or(0)) - length;
-    let Ok(mut encoder) = ReedSolomonEncoder::new(block.count, block.recovery, length) else { return Vec::new() };
-    let mut shard = vec![0; length];
-    for symbol in symbols {
-        fill_shard(&mut shard, &symbol.bytes);
-        if encoder.add_original_shard(&shard).is_err() {
-            return Vec::new();
-        }
+
+    /// Adds the next symbol; `None` if the block has all of its own.
+    pub(crate) fn add(&mut self, symbol: &Symbol) -> Option<()> {
+        fill_shard(&mut self.shard, &symbol.bytes);
+        self.code.add_original_shard(&self.shard).ok()
     }
-    let Ok(encoded) = encoder.encode() else { return Vec::new() };
-    let symbols = encoded.recovery_iter().enumerate();
-    let symbols = symbols.map(|(index, data)| (index, Symbol { bytes: data.to_vec(), elided }));
-    symbols.map(|(index, symbol)| RepairSymbol { block, index, symbol }).collect()
+
+    /// The block's recovery symbols; `None` if symbols are missing.
+    pub(crate) fn finish(mut self) -> Option<Vec<RepairSymbol>> {
+        let (block, elided) = (self.block, self.elided);
+        let encoded = self.code.encode().ok()?;
+        let symbols = encoded.recovery_iter().enumerate();
+        let symbols = symbols.map(|(index, data)| (index, Symbol { bytes: data.to_vec(), elided }));
+        Some(symbols.map(|(index, symbol)| RepairSymbol { block, index, symbol }).collect())
+    }
+}
+
+/// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
+pub(crate) fn prepare() {
+    let block = BlockShape { first: 0, count: 2, stride: 1, recovery: 1 };
+    let symbol = Symbol { bytes: vec![1; 8], elided: 0 };
+    let mut restorer = Restorer::<Stored>::new(1024);
+    restorer.keep(block.first, symbol.clone());
+    encode(block, [&symbol; 2].into_iter()).into_iter().for_each(|repair| drop(restorer.on_repair(repair)));
 }
 
 /// The length of a symbol of `length` bytes in the form that is encoded.
@@ -315,7 +346,6 @@ fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::Stored;
     use proptest::prelude::*;
 
     fn datagram(number: u64) -> Vec<u8> {

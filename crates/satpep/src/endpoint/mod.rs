@@ -129,6 +129,9 @@ impl Endpoint<Stored> {
     /// An endpoint without peers. `unix_time` is nanoseconds since 1970: handshakes carry it so that none is accepted
     /// twice, so it must not go back between runs. `seed` must be random and secret.
     pub fn new(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
+        if config.repair {
+            crate::repair::prepare();
+        }
         Self::start(config, now, unix_time, seed)
     }
 

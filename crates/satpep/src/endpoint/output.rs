@@ -107,7 +107,10 @@ impl<P: Payload> Endpoint<P> {
     /// An acknowledgement that travels alone, unless data may go with it.
     fn transmit_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         while self.ack_pacer.is_ready(now) {
-            let id = self.acknowledging.pop_front()?;
+            let Some(id) = self.acknowledging.pop_front() else {
+                self.ack_pacer.on_idle();
+                return None;
+            };
             let at = (now, self.capacity.position(now));
             let data_too = self.pacer.is_ready(now);
             let peer = &mut self.peers[id.index()];
@@ -142,7 +145,11 @@ impl<P: Payload> Endpoint<P> {
             // Only what credits do not allow yet is left: it comes back with the next credit.
             self.scheduler.charge(self.peers[id.index()].flow(now), self.config.quantum());
         }
-        self.transmit_idle(now, buffer)
+        let transmit = self.transmit_idle(now, buffer);
+        if transmit.is_none() {
+            self.pacer.on_idle();
+        }
+        transmit
     }
 
     /// Datagrams of one size to one peer, as many as the pace, the peer's turn and the buffer allow.

@@ -14,6 +14,7 @@
 //! | `streams.rs` | what the driver does with streams |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
+mod bulk_repair;
 mod classes;
 mod credit;
 mod input;

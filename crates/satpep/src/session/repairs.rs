@@ -10,6 +10,7 @@
 //! in order would then lag by several of them.
 
 use super::Session;
+use super::bulk_repair::Coding;
 use crate::ledger::{SentFrame, SentFrames};
 use crate::payload::Payload;
 use crate::repair::{BlockShape, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, RepairSymbol, Symbol, encode, symbol};
@@ -29,7 +30,9 @@ pub(super) struct Repairs {
     /// the symbols of a piece follow those of the one before.
     covers: VecDeque<Covered>,
     /// Datagrams below this number have been covered.
-    covered_to: u64,
+    pub(super) covered_to: u64,
+    /// The block that is being made while the link is full.
+    pub(super) coding: Option<Coding>,
     /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
     allowance: f64,
     /// Symbols that may be sent now although there is data to send.
@@ -72,7 +75,7 @@ impl<P: Payload> Session<P> {
     /// Below this round-trip time waiting for feedback costs less than repair.
     const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
     /// How often repair may fail.
-    const MAY_FAIL: f64 = 0.005;
+    pub(super) const MAY_FAIL: f64 = 0.005;
     /// The most recovery symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
     /// not; half the losses come on top.
     const FREE: f64 = 5.0;
@@ -172,7 +175,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// Datagrams under way: sent, and not known to have been passed by an acknowledgement.
-    fn under_way(&self) -> Range<u64> {
+    pub(super) fn under_way(&self) -> Range<u64> {
         let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
         acked_to..self.ledger.next_number()
     }
@@ -193,21 +196,6 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Covers all data, where retransmissions are lost themselves in most round trips.
-    fn cover_bulk(&mut self, now: Instant) {
-        let under_way = self.under_way();
-        let from = self.repairs.covered_to.max(under_way.start);
-        let count = under_way.end - from;
-        if count >= MAX_BLOCK as u64 {
-            let process = self.ledger.loss_process();
-            let loss = process.probability();
-            if process.is_measured() && (under_way.end - under_way.start) as f64 * loss * loss >= 1.0 {
-                self.repairs.covered_to = under_way.end;
-                self.cover(now, from..under_way.end, (loss + self.repair_share) * count as f64);
-            }
-        }
-    }
-
     /// A symbol left the queue, most likely into the next datagram.
     fn on_symbol_sent(&mut self) {
         let Some(covered) = self.repairs.covers.front_mut() else { return };
@@ -224,6 +212,7 @@ impl<P: Payload> Session<P> {
         let under_way = self.under_way();
         let from = self.repairs.covered_to.max(under_way.start);
         self.repairs.covered_to = under_way.end;
+        self.repairs.coding = None;
         // What is restored is not sent again: that many symbols cost nothing.
         let free = Self::FREE + self.ledger.loss_process().probability() * under_way.end.saturating_sub(from) as f64;
         let made = self.cover(now, from..under_way.end, free + self.repairs.allowance);
@@ -256,8 +245,6 @@ impl<P: Payload> Session<P> {
         let count = symbols.len().div_ceil(stride);
         let process = self.ledger.loss_process();
         let may_fail = Self::MAY_FAIL / stride as f64;
-        // Of a burst that hits the end, the symbols that wait escape the rest.
-        let patience = (process.mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
         let most = most.min(symbols.len() as f64).max(1.0) as usize;
         let recovery = process.recovery_for(count, may_fail, most.div_ceil(stride).min(MAX_RECOVERY));
         let block = |at: usize| {
@@ -265,7 +252,15 @@ impl<P: Payload> Session<P> {
             let shape = BlockShape { first: first + at as u64, count, stride, recovery };
             encode(shape, symbols[at..].iter().step_by(stride))
         };
-        let mut blocks: Vec<_> = (0..stride).map(|at| block(at).into_iter()).collect();
+        self.send_blocks(now, first..end, (0..stride).map(block).collect())
+    }
+
+    /// Queues the recovery symbols of blocks, which take turns; returns how many there are.
+    pub(super) fn send_blocks(&mut self, now: Instant, datagrams: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
+        // Of a burst that hits the end, the symbols that wait escape the rest.
+        let patience = (self.ledger.loss_process().mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
+        let recovery = blocks.iter().map(Vec::len).max().unwrap_or(0);
+        let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
         let before = self.repairs.queue.len();
         for turn in 0..recovery {
             let later = (2.0 * (turn + 1) as f64 / recovery as f64 - 1.0).max(0.0);
@@ -274,13 +269,13 @@ impl<P: Payload> Session<P> {
         }
         let unsent = self.repairs.queue.len() - before;
         if unsent > 0 {
-            self.repairs.covers.push_back(Covered { datagrams: first..end, recovery: unsent, unsent });
+            self.repairs.covers.push_back(Covered { datagrams, recovery: unsent, unsent });
         }
         unsent
     }
 
     /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
+    pub(super) fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
         let mut complete = true;
         let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
             for frame in frames {
