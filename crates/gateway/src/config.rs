@@ -4,6 +4,7 @@ mod class;
 mod dlep;
 mod document;
 mod feed;
+mod hop;
 
 use crate::rules::{Hold, Rules};
 use crate::told::FeedSettings;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
 pub use class::Class;
+pub use hop::Hop;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -24,7 +26,9 @@ pub struct Settings {
     pub name: String,
     /// The gateway's own key.
     pub private_key: PrivateKey,
-    /// UDP address of the satellite side.
+    /// The kernel's own TCP as satellite leg; the transport `satpep` if not set.
+    pub hop: Option<Hop>,
+    /// Address of the satellite side: of UDP, or of TCP where that is the leg.
     pub listen: SocketAddr,
     /// Whether the payload is encrypted.
     pub mode: Mode,
@@ -110,10 +114,13 @@ pub enum Knowledge {
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: String,
-    /// Its key, which is its identity.
-    pub public_key: PublicKey,
+    /// Its key, which is its identity. Without one there is no gateway on the far side: the satellite leg runs to the
+    /// servers themselves.
+    pub public_key: Option<PublicKey>,
     /// Where to call it.
     pub address: Option<SocketAddr>,
+    /// Where it calls from; with leg `tcp`, any address if there is none.
+    pub from: Vec<IpNet>,
     /// What lies behind it.
     pub routes: Vec<IpNet>,
     /// Client addresses that it may use here.
@@ -179,7 +186,8 @@ fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
 const KNOWLEDGE: [(&str, Knowledge); 3] =
     [("configured", Knowledge::Configured), ("learnt", Knowledge::Learnt), ("told", Knowledge::Told)];
 
-const SECTIONS: &[&str] = &["gateway", "link", "intercept", "peer", "class", "feed", "dlep", "metrics", "control"];
+const SECTIONS: &[&str] =
+    &["gateway", "link", "tcp", "intercept", "peer", "class", "feed", "dlep", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
@@ -188,7 +196,9 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let name = gateway.text("name", "letters, digits, - and _, at most 32", valid_name).unwrap_or("bentpipe".into());
     let private_key = private_key(&mut gateway);
     let listen = gateway.parsed("listen", "an address and port such as \"[::]:4500\"");
-    let mode = gateway.choice("mode", &[("encrypted", Mode::Encrypted), ("clear", Mode::Clear)]);
+    let modes = [("encrypted", Mode::Encrypted), ("clear", Mode::Clear)];
+    let mode = gateway.choice("mode", &modes).unwrap_or(Mode::Encrypted);
+    let is_tcp = hop::is_chosen(&mut gateway, mode);
     let ciphers = [("chacha20-poly1305", Cipher::ChaCha20Poly1305), ("aes-128-gcm", Cipher::Aes128Gcm)];
     let cipher = gateway.choice("cipher", &ciphers);
     let accepts = [("immediate", Accept::Immediate), ("confirmed", Accept::Confirmed)];
@@ -199,7 +209,8 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     gateway.end(document);
 
-    let (link, knowledge_line) = read_link(document);
+    let (link, knowledge_line) = read_link(document, is_tcp);
+    let hop = hop::read(document, is_tcp, link.as_ref());
     let rates = link.as_ref().map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
     let [feed_line, dlep_line] = ["feed", "dlep"].map(|name| document.line_of_section(name));
     let feed = feed::read(document, rates);
@@ -225,8 +236,8 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let priority = intercept.integer("rule_priority", 1..=32_765);
     intercept.end(document);
 
-    let (peers, lines) = read_peers(document);
-    let classes = class::read(document);
+    let (peers, lines) = read_peers(document, is_tcp.then_some(mode));
+    let classes = class::read(document, is_tcp);
 
     let mut metrics = document.section("metrics");
     let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
@@ -260,7 +271,8 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     Some(Settings {
         private_key: private_key?,
         listen: listen.unwrap_or_else(|| (unspecified_address(), 4500).into()),
-        mode: mode.unwrap_or(Mode::Encrypted),
+        hop,
+        mode,
         cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
         accept: accept.unwrap_or(Accept::Immediate),
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
@@ -282,8 +294,8 @@ fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// The link, and the line of its `knowledge`.
-fn read_link(document: &mut Document<'_>) -> (Option<Link>, usize) {
+/// The link, and the line of its `knowledge`; `is_tcp` says which leg it is.
+fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, usize) {
     let mut section = document.section("link");
     let positive = |rate: &Rate| rate.as_bps() >= 1000;
     let rate: Option<Rate> = section.required("rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
@@ -311,13 +323,19 @@ fn read_link(document: &mut Document<'_>) -> (Option<Link>, usize) {
         repair: section.flag("repair"),
         repair_share: section.number("repair_share", 0.0..=0.5),
     };
+    if is_tcp {
+        hop::refuse_others(&mut section, &["share", "mtu", "pool", "repair", "repair_share"]);
+        if link.knowledge == Knowledge::Learnt {
+            section.refuse("knowledge", "= \"learnt\" has no effect with leg = \"tcp\": its congestion control learns");
+        }
+    }
     let knowledge_line = section.line_of_key("knowledge");
     section.end(document);
     (rate.and(rtt).map(|_| link), knowledge_line)
 }
 
-/// The peers, and for each the line of its routes.
-fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
+/// The peers, and for each the line of its routes; with leg `tcp`, in `tcp` mode.
+fn read_peers(document: &mut Document<'_>, tcp: Option<Mode>) -> (Vec<Peer>, Vec<usize>) {
     let sections = document.sections("peer");
     if sections.is_empty() {
         document.fault(0, "[[peer]] is missing: a gateway needs at least one peer".into());
@@ -329,9 +347,11 @@ fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
         let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
         let name: Option<String> =
             section.required("name", "letters, digits, - and _, at most 32", |n: &String| valid_name(n));
-        let public_key =
-            section.required("public_key", "a public key in base64, as `bentpipe keygen --public` prints it", |_| true);
-        let address = section.parsed("address", "an address and port such as \"198.51.100.1:4500\"");
+        let has_gateway = tcp.is_none() || section.flag("far_gateway").unwrap_or(true);
+        let public_key = read_public_key(&mut section, has_gateway);
+        let address: Option<SocketAddr> =
+            section.parsed("address", "an address and port such as \"198.51.100.1:4500\"");
+        let from = read_from(&mut section, tcp.filter(|_| has_gateway), address);
         let routes = section.list("routes", prefixes).unwrap_or_else(everything);
         let allow_sources = section.list("allow_sources", prefixes).unwrap_or_else(|| routes.clone());
         let allow_destinations = section.list("allow_destinations", prefixes).unwrap_or_else(everything);
@@ -339,10 +359,14 @@ fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
         let weight = section.integer("weight", 1..=1000).unwrap_or(1) as u32;
         let cap =
             section.checked("cap", "a rate of at least 1kbit/s, such as \"2Mbit/s\"", |r: &Rate| r.as_bps() >= 1000);
+        if tcp.is_some() {
+            hop::refuse_others(&mut section, &["weight", "cap"]);
+        }
         let (line, routes_line) = (section.line(), section.line_of_key("routes"));
         section.end(document);
-        let (Some(name), Some(public_key)) = (name, public_key) else { continue };
-        if peers.iter().any(|peer| peer.name == name || peer.public_key == public_key) {
+        let (Some(name), true) = (name, public_key.is_some() || !has_gateway) else { continue };
+        let same_key = |peer: &Peer| public_key.is_some() && peer.public_key == public_key;
+        if peers.iter().any(|peer| peer.name == name || same_key(peer)) {
             document.fault(line, format!("[[peer]] {name}: another peer has the same name or public_key"));
         }
         let weight = weight.max(1);
@@ -351,6 +375,7 @@ fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
             name,
             public_key,
             address,
+            from,
             routes,
             allow_sources,
             allow_destinations,
@@ -360,6 +385,33 @@ fn read_peers(document: &mut Document<'_>) -> (Vec<Peer>, Vec<usize>) {
         });
     }
     (peers, lines)
+}
+
+fn read_public_key(peer: &mut Section<'_>, has_gateway: bool) -> Option<PublicKey> {
+    let key = "a public key in base64, as `bentpipe keygen --public` prints it";
+    if has_gateway {
+        return peer.required("public_key", key, |_| true);
+    }
+    if peer.parsed::<PublicKey>("public_key", key).is_some() {
+        peer.refuse("public_key", "is given, and far_gateway = false: it is the key of a far gateway");
+    }
+    None
+}
+
+/// Where the peer's gateway calls from: with leg `tcp` in clear, some address must be known.
+fn read_from(peer: &mut Section<'_>, tcp: Option<Mode>, address: Option<SocketAddr>) -> Vec<IpNet> {
+    let Some(mode) = tcp else { return Vec::new() };
+    let allowed = "a list of prefixes such as [\"192.0.2.2/32\"]";
+    let from: Option<Vec<IpNet>> = peer.list("from", allowed);
+    match (from, address) {
+        (Some(from), _) => from,
+        (None, Some(address)) if mode == Mode::Clear => vec![address.ip().into()],
+        (None, None) if mode == Mode::Clear => {
+            peer.missing("from", &format!("with mode = \"clear\" and no address, {allowed}"));
+            Vec::new()
+        }
+        (None, _) => Vec::new(),
+    }
 }
 
 fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {

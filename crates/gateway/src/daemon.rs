@@ -8,6 +8,7 @@ use crate::config::{Accept, Settings};
 use crate::control;
 use crate::hold::HeldSyns;
 use crate::leg::satpep::Satpep;
+use crate::leg::tcp::TcpLeg;
 use crate::leg::{Leg, LegEvent, Owner, Watch};
 use crate::metrics;
 use crate::outside;
@@ -42,7 +43,14 @@ const FAREWELL: Duration = Duration::from_millis(200);
 
 /// A gateway that has been set up and waits to [`run`](Gateway::run).
 #[derive(Debug)]
-pub struct Gateway(Daemon<Satpep>);
+pub struct Gateway(Kind);
+
+/// Which leg it has.
+#[derive(Debug)]
+enum Kind {
+    Satpep(Box<Daemon<Satpep>>),
+    Tcp(Box<Daemon<TcpLeg>>),
+}
 
 /// The gateway with its satellite leg.
 struct Daemon<L: Leg> {
@@ -155,12 +163,21 @@ impl Gateway {
     /// # Errors
     /// If the machine lacks or refuses something; nothing stays behind then.
     pub fn start(settings: Settings) -> Result<Self, StartError> {
-        Daemon::start(settings, Satpep::start).map(Self)
+        Ok(Self(match settings.hop.clone() {
+            None => Kind::Satpep(Box::new(Daemon::start(settings, Satpep::start)?)),
+            Some(hop) => {
+                let start = |settings: &Settings, now, watch: &Watch| TcpLeg::start(settings, &hop, now, watch);
+                Kind::Tcp(Box::new(Daemon::start(settings, start)?))
+            }
+        }))
     }
 
     /// A way to the gateway from other threads.
     pub fn handle(&self) -> Handle {
-        self.0.handle()
+        match &self.0 {
+            Kind::Satpep(daemon) => daemon.handle(),
+            Kind::Tcp(daemon) => daemon.handle(),
+        }
     }
 
     /// Relays until [`Handle::stop`]; then resets what it relays and removes its rules.
@@ -168,7 +185,10 @@ impl Gateway {
     /// # Errors
     /// If the poll fails.
     pub fn run(self) -> io::Result<()> {
-        self.0.run()
+        match self.0 {
+            Kind::Satpep(daemon) => daemon.run(),
+            Kind::Tcp(daemon) => daemon.run(),
+        }
     }
 }
 

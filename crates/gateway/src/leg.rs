@@ -5,6 +5,7 @@
 //! alone, and a reset that ends both.
 
 pub(crate) mod satpep;
+pub(crate) mod tcp;
 
 use crate::config::{Class, Peer};
 use crate::snapshot;
@@ -22,6 +23,8 @@ use units::{Instant, Rate};
 
 /// How the satellite side works.
 pub(crate) trait Leg: Debug {
+    /// What the settings call it.
+    const NAME: &'static str;
     /// Names a stream.
     type Stream: Copy + Eq + Hash + Debug;
 
@@ -114,6 +117,8 @@ pub(crate) enum Answer {
     Waiting,
     /// The server has accepted.
     Connected,
+    /// The server has not accepted.
+    Failed(ResetReason),
     /// The stream has ended without an answer.
     Ended,
     /// Something that is no answer.
@@ -131,6 +136,8 @@ pub(crate) enum Progress {
     Ended,
     /// TCP has failed.
     TcpFailed,
+    /// The stream has failed.
+    StreamFailed(ResetReason),
 }
 
 /// A relayed connection's TCP socket on this side, watched edge-triggered: readiness is remembered until the kernel says
@@ -203,6 +210,11 @@ impl Watch {
     /// Tokens below `first_token` are others'.
     pub(crate) fn new(registry: &Registry, first_token: usize) -> io::Result<Self> {
         Ok(Self { registry: registry.try_clone()?, first_token })
+    }
+
+    /// Another hold of the same.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Self::new(&self.registry, self.first_token)
     }
 
     /// Whose token it is, which is not below the first.

@@ -65,6 +65,11 @@ struct Reason {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct How {
+    how: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PeerLabel {
     peer: String,
 }
@@ -141,6 +146,20 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
     for (reason, count) in transport.dropped.iter().chain([(&"send_error", &transport.send_errors)]) {
         drops.get_or_create(&Reason { reason }).inc_by(*count);
     }
+    let opened = Family::<How, Counter>::default();
+    for (how, count) in &transport.opened {
+        opened.get_or_create(&How { how }).inc_by(*count);
+    }
+    registry.register(
+        "hops_opened",
+        "Connections of the leg tcp across the satellite, by how they were opened",
+        opened,
+    );
+    let refused = Family::<Reason, Counter>::default();
+    for (reason, count) in &transport.refused {
+        refused.get_or_create(&Reason { reason }).inc_by(*count);
+    }
+    registry.register("hops_refused", "Connections of others to the leg tcp, by why they were refused", refused);
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
     let violations = Counter::<u64>::default();
     violations.inc_by(transport.violations);

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub uptime_s: f64,
     /// Its public key.
     pub public_key: String,
+    /// `satpep` or `tcp`.
+    pub leg: &'static str,
     /// What the link is thought to carry away from here: configured, told or learnt.
     pub rate_bps: u64,
     /// What is told of the link, or configured.
@@ -38,7 +40,7 @@ pub struct Snapshot {
 }
 
 /// Counters of the satellite side.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Transport {
     /// Datagrams sent.
     pub sent_packets: u64,
@@ -56,10 +58,14 @@ pub struct Transport {
     pub send_errors: u64,
     /// Datagrams that led to nothing, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// With the leg `tcp`: connections across the satellite that were opened here, by how.
+    pub opened: BTreeMap<&'static str, u64>,
+    /// With the leg `tcp`: connections that others have made and that were refused, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
 }
 
 /// One peer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Peer {
     /// Its name.
     pub name: String,
@@ -134,6 +140,7 @@ impl Snapshot {
             name: facts.name.to_owned(),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),
+            leg: L::NAME,
             rate_bps: relays.leg.capacity().as_bps(),
             told: facts.told.report(now),
             words: facts.words,

@@ -11,6 +11,7 @@ pub mod network;
 pub mod nfqueue;
 pub mod nftables;
 pub mod packet;
+pub mod pipe;
 pub mod poll;
 pub mod priority;
 pub mod process;

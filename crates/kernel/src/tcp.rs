@@ -1,6 +1,7 @@
 //! What the kernel's TCP knows about a connection.
 
 use crate::Error;
+use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -18,8 +19,46 @@ pub struct TcpInfo {
     pub retransmitted_segments: u32,
     /// Segments that are sent and not acknowledged.
     pub unacknowledged_segments: u32,
+    /// Data that was sent in the SYN has been acknowledged with it (TCP Fast Open, RFC 7413).
+    pub is_syn_data_acked: bool,
     /// Time since the other end last acknowledged anything, a probe of its closed window included.
     pub since_last_ack: Duration,
+}
+
+/// Of `tcpi_options` (linux/tcp.h).
+const TCPI_OPT_SYN_DATA: u8 = 32;
+/// Longest time between two retransmissions, in milliseconds (linux/tcp.h; since Linux 6.15).
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+
+/// Has the first write to `socket`, which is to be connected, go with the SYN where the server has handed out a cookie
+/// before (RFC 7413); where not, one is asked for. `connect` then returns at once.
+///
+/// # Errors
+/// If the kernel has no TCP Fast Open.
+pub fn set_fast_open_connect(socket: &socket2::Socket) -> io::Result<()> {
+    set_option(socket, libc::TCP_FASTOPEN_CONNECT, 1)
+}
+
+/// Has a listener take data that come with a SYN, for at most `pending` connections whose handshake has not ended. The
+/// host must allow it, too: bit 2 of `net.ipv4.tcp_fastopen`.
+///
+/// # Errors
+/// If the kernel has no TCP Fast Open.
+pub fn set_fast_open_listen(socket: &socket2::Socket, pending: u16) -> io::Result<()> {
+    set_option(socket, libc::TCP_FASTOPEN, pending.into())
+}
+
+/// Limits the time between two retransmissions, so that a connection goes on soon after an outage; at least a second.
+///
+/// # Errors
+/// If the kernel does not know the option (before Linux 6.15).
+pub fn set_longest_rto(socket: &socket2::Socket, longest: Duration) -> io::Result<()> {
+    let milliseconds = longest.as_millis().clamp(1_000, 120_000);
+    set_option(socket, TCP_RTO_MAX_MS, libc::c_int::try_from(milliseconds).unwrap_or(120_000))
+}
+
+fn set_option(socket: &socket2::Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    crate::transparent::set_int(socket, libc::IPPROTO_TCP, option, value)
 }
 
 /// Asks the kernel about the TCP connection `socket`.
@@ -49,6 +88,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         ssthresh: info.tcpi_snd_ssthresh,
         retransmitted_segments: info.tcpi_total_retrans,
         unacknowledged_segments: info.tcpi_unacked,
+        is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
     })
 }

@@ -71,21 +71,41 @@ pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
 /// # Errors
 /// Those of `connect(2)` that are known at once, an address that may not be used among them.
 pub fn connect(source: Option<SocketAddr>, destination: SocketAddr, mark: u32) -> io::Result<Socket> {
+    connect_prepared(source, destination, mark, |_| Ok(()))
+}
+
+/// As [`connect`], with a socket that `prepare` has set up, too.
+///
+/// # Errors
+/// As [`connect`], and those of `prepare`.
+pub fn connect_prepared(
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+    mark: u32,
+    prepare: impl Fn(&Socket) -> io::Result<()>,
+) -> io::Result<Socket> {
+    let attempt = |source| attempt(source, destination, mark, &prepare);
     match source {
-        None => attempt(None, destination, mark),
-        Some(source) => match attempt(Some(source), destination, mark) {
+        None => attempt(None),
+        Some(source) => match attempt(Some(source)) {
             // The same client port was used for the same server a moment ago (TIME-WAIT), or for another connection.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {
-                attempt(Some(SocketAddr::new(source.ip(), 0)), destination, mark)
+                attempt(Some(SocketAddr::new(source.ip(), 0)))
             }
             other => other,
         },
     }
 }
 
-fn attempt(source: Option<SocketAddr>, destination: SocketAddr, mark: u32) -> io::Result<Socket> {
+fn attempt(
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+    mark: u32,
+    prepare_more: impl Fn(&Socket) -> io::Result<()>,
+) -> io::Result<Socket> {
     let socket = stream_socket(destination)?;
     prepare(&socket)?;
+    prepare_more(&socket)?;
     socket.set_mark(mark)?;
     if let Some(source) = source {
         set_transparent(&socket, destination)?;

@@ -14,6 +14,7 @@
 pub mod classes;
 pub mod connection;
 pub mod dscp;
+pub mod hop;
 pub mod policy;
 pub mod preamble;
 pub mod routes;

@@ -32,12 +32,23 @@ impl PrivateKey {
         PublicKey(dh.pubkey().try_into().expect("Curve25519 public keys have 32 bytes"))
     }
 
+    /// The secret that this key's holder and the holder of the key behind `peer` share (X25519, RFC 7748). `None` if `peer`
+    /// is of small order, so that the secret would be known to all.
+    pub fn shared_secret(&self, peer: &PublicKey) -> Option<[u8; 32]> {
+        let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519)?;
+        dh.set(&self.0);
+        let mut secret = [0; 32];
+        dh.dh(&peer.0, &mut secret).ok()?;
+        (secret != [0; 32]).then_some(secret)
+    }
+
     /// The key as text. Whoever reads it can be this gateway.
     pub fn to_base64(&self) -> String {
         BASE64_STANDARD.encode(self.0)
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+    /// The 32 bytes. Whoever reads them can be this gateway.
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
@@ -48,7 +59,8 @@ impl PublicKey {
         &self.0
     }
 
-    pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
+    /// The key with these bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
@@ -103,6 +115,14 @@ mod tests {
         let public = PrivateKey::from_random(secret).public_key();
         assert_eq!(public.as_bytes()[..4], [0x85, 0x20, 0xf0, 0x09]);
         assert_eq!(public.as_bytes()[28..], [0xaa, 0x9b, 0x4e, 0x6a]);
+    }
+
+    #[test]
+    fn two_holders_share_a_secret_and_none_with_a_point_of_small_order() {
+        let (a, b) = (PrivateKey::from_random([1; 32]), PrivateKey::from_random([2; 32]));
+        let secret = a.shared_secret(&b.public_key());
+        assert!(secret.is_some() && secret == b.shared_secret(&a.public_key()));
+        assert_eq!(a.shared_secret(&PublicKey([0; 32])), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `[[class]]`: which connections share the link how.
 
 use super::document::{Document, Section};
-use super::valid_name;
+use super::{hop, valid_name};
 use relay::classes::Conditions;
 use satpep::Priority;
 use units::Rate;
@@ -20,12 +20,15 @@ pub struct Class {
 /// As many classes as the transport tells apart, beside the one of all other connections.
 const MOST: usize = 255;
 
-/// The classes, in the order of the file.
-pub(super) fn read(document: &mut Document<'_>) -> Vec<Class> {
+/// The classes, in the order of the file; `is_tcp` says which leg it is.
+pub(super) fn read(document: &mut Document<'_>, is_tcp: bool) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
     for mut section in document.sections("class") {
         let line = section.line();
         let class = read_class(&mut section, classes.len());
+        if is_tcp {
+            hop::refuse_others(&mut section, &["weight", "cap"]);
+        }
         section.end(document);
         let Some(class) = class else { continue };
         let name = &class.name;

@@ -91,6 +91,7 @@ impl Satpep {
 }
 
 impl Leg for Satpep {
+    const NAME: &'static str = "satpep";
     type Stream = StreamId;
 
     fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
@@ -365,6 +366,7 @@ impl Leg for Satpep {
             violations: stats.violations,
             send_errors: self.send_errors,
             dropped: stats.dropped.by_reason().into_iter().collect(),
+            ..snapshot::Transport::default()
         }
     }
 
@@ -409,7 +411,13 @@ fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>)
     let mut endpoint = Endpoint::new(config, now, unix_time(), seed()?);
     let mut peers = Vec::new();
     for peer in &settings.peers {
-        let PeerConfig { public_key, address, .. } = PeerConfig::new(peer.public_key, peer.address);
+        let Some(public_key) = peer.public_key else {
+            let name = &peer.name;
+            return Err(while_doing(format!("peer {name}"))(io::Error::other(
+                "this leg needs a gateway on the far side",
+            )));
+        };
+        let PeerConfig { public_key, address, .. } = PeerConfig::new(public_key, peer.address);
         let id = endpoint
             .add_peer(now, PeerConfig { public_key, address, weight: peer.weight, cap: peer.cap })
             .map_err(|source| StartError::Peer { name: peer.name.clone(), source })?;

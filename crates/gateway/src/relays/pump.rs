@@ -36,6 +36,7 @@ impl<L: Leg> Relays<L> {
                 Progress::Blocked => {}
                 Progress::Ended => self.apply(now, key, Event::TcpFin),
                 Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
+                Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
             }
         }
         if self.connections.get(key).is_some_and(|connection| connection.state.reads_stream()) {
@@ -44,11 +45,17 @@ impl<L: Leg> Relays<L> {
                 Progress::Blocked => {}
                 Progress::Ended => return self.apply(now, key, Event::StreamFin),
                 Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
+                Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
             }
         }
         if more && self.connections.contains(key) {
             self.enqueue(key);
         }
+    }
+
+    fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
+        tracing::debug!(open = ?self.connections[key].open, %reason, "the stream has failed");
+        self.apply(now, key, Event::StreamReset);
     }
 
     /// Reads on in the opening. Returns whether the connection is still there.
@@ -89,9 +96,22 @@ impl<L: Leg> Relays<L> {
     /// Reads the far side's answer if it is there. Returns whether the connection is still there.
     fn read_answer(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
+        let is_direct = self.peers[connection.peer].settings.public_key.is_none();
         let event = match self.leg.read_answer(now, connection.stream) {
             Answer::Waiting => return true,
-            Answer::Connected => Event::Answered,
+            Answer::Connected => {
+                // Without a far gateway, nobody else counts.
+                self.counters.connected += u64::from(is_direct);
+                Event::Answered
+            }
+            Answer::Failed(reason) => {
+                tracing::debug!(open = ?connection.open, %reason, "no connection to the server");
+                match reason {
+                    ResetReason::Refused => self.counters.refused += u64::from(is_direct),
+                    _ => self.counters.unreachable += u64::from(is_direct),
+                }
+                Event::StreamReset
+            }
             Answer::Ended => Event::StreamFin,
             Answer::Malformed => Event::ProtocolError,
         };

@@ -1,0 +1,270 @@
+//! Two gateways around a wire whose satellite leg is the kernel's own TCP: what ordinary TCP programs see, who may call,
+//! and what is left when a gateway dies. Where the machine may not create network namespaces, the tests say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use lab::Family;
+use pair::{End, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern};
+use relay::hop::{CHALLENGE, Challenge, Hello, SessionKey};
+use relay::preamble::{CONNECTED, Open};
+use satpep::PrivateKey;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
+
+/// Without gateways yet.
+fn clear() -> Option<Pair> {
+    let mut pair = Pair::new()?;
+    (pair.settings, pair.hub_calls) = (CLEAR, true);
+    for end in [End::Hub, End::Terminal] {
+        let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
+        pair.site(end).gateway.run(allow).unwrap().unwrap();
+    }
+    Some(pair)
+}
+
+/// With both gateways up.
+fn clear_up() -> Option<Pair> {
+    Some(clear()?.start_both(""))
+}
+
+impl Pair {
+    /// How many connections the terminal has opened so.
+    fn opened(&self, how: &str) -> u64 {
+        self.status(End::Terminal)["transport"]["opened"][how].as_u64().unwrap_or(0)
+    }
+
+    /// How many connections the hub has refused for that reason.
+    fn refused(&self, reason: &str) -> u64 {
+        self.status(End::Hub)["transport"]["refused"][reason].as_u64().unwrap_or(0)
+    }
+
+    fn wait_for(&self, what: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !what(self) {
+            assert!(Instant::now() < deadline, "{}\n{}", self.status(End::Hub), self.status(End::Terminal));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn both_directions_carry_their_bytes_and_end_each_alone() {
+    let Some(pair) = clear_up() else { return };
+    carries_both_directions(&pair);
+    assert_eq!(pair.status(End::Hub)["leg"], "tcp");
+}
+
+#[test]
+fn the_servers_reset_and_refusal_reach_the_client() {
+    let Some(pair) = clear_up() else { return };
+    let server = pair.serve(Family::V4, 7, |mut stream| {
+        stream.read_exact(&mut [0]).unwrap();
+        // Closing with unread data sends a reset.
+        stream.peek(&mut [0]).unwrap();
+    });
+    let mut client = pair.connect(server);
+    client.write_all(b"ab").unwrap();
+    assert_reset(&mut client);
+    for family in [Family::V4, Family::V6] {
+        pair.assert_reset_at(SocketAddr::new(pair.server().host_address(family), 9));
+    }
+    pair.assert_reset_at("198.19.77.1:9".parse().unwrap());
+    assert_eq!(pair.count(End::Hub, "refused"), 2);
+    assert_eq!(pair.count(End::Hub, "unreachable"), 1);
+}
+
+#[test]
+fn connections_open_on_warm_ones_and_without_those_with_data_in_the_syn() {
+    for (sections, how) in [("[tcp]\nwarm = 2", "warm"), ("[tcp]\nwarm = 0", "fast_open")] {
+        let Some(mut pair) = clear() else { return };
+        pair.sections = sections;
+        let pair = pair.start_both("");
+        let server = pair.serve(Family::V4, 7, echo_all);
+        // The first connection fetches the cookie, and so do those that are opened before it is there.
+        pair.wait_for(|pair| pair.opened("syn_data_refused") > 0);
+        let mut clients: Vec<_> = (0..6).map(|_| pair.connect(server)).collect();
+        for client in &mut clients {
+            echoes(client, b"first words");
+            echoes(client, &pattern(4, 100_000));
+        }
+        assert!(pair.opened(how) > 0 && pair.opened("syn_data_taken") > 0, "{}", pair.status(End::Terminal));
+        assert_eq!(pair.opened("warm") + pair.opened("fast_open"), 6);
+    }
+}
+
+#[test]
+fn a_server_that_speaks_first_need_not_wait_for_its_client() {
+    let Some(mut pair) = clear() else { return };
+    pair.sections = "[tcp]\nwarm = 0";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V6, 7, |mut stream| stream.write_all(b"welcome").unwrap());
+    let mut word = [0; 7];
+    pair.connect(server).read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"welcome");
+}
+
+#[test]
+fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
+    let Some(mut pair) = clear() else { return };
+    pair.terminal_settings = "accept = \"confirmed\"";
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    if pair.lacks_something(End::Terminal) {
+        return;
+    }
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    for family in [Family::V4, Family::V6] {
+        let closed = SocketAddr::new(pair.server().host_address(family), 9);
+        assert_eq!(pair.try_connect(closed).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), b"confirmed");
+    }
+}
+
+#[test]
+fn a_denied_destination_is_reset_and_counted() {
+    let Some(pair) = clear() else { return };
+    let pair = pair.start_both("allow_destinations = [\"192.0.2.0/24\"]");
+    pair.assert_reset_at(pair.serve(Family::V4, 7, echo_all));
+    assert_eq!((pair.count(End::Hub, "denied"), pair.count(End::Hub, "connected")), (1, 0));
+}
+
+#[test]
+fn a_stranger_and_a_peer_from_elsewhere_are_refused_and_connections_go_end_to_end() {
+    let (anywhere, elsewhere) = ("from = [\"198.18.0.0/15\"]", "from = [\"192.0.2.0/24\"]");
+    for (key, hub_settings, reason) in [([3; 32], anywhere, "stranger"), ([2; 32], elsewhere, "address")] {
+        let Some(mut pair) = clear() else { return };
+        (pair.hub_calls, pair.terminal_key) = (false, key);
+        pair.start(End::Hub, hub_settings);
+        pair.start(End::Terminal, "");
+        pair.wait_for(|pair| pair.refused(reason) > 0);
+        echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"end to end");
+        assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "connecting");
+        assert_eq!(pair.count(End::Hub, "connected"), 0);
+    }
+}
+
+/// Says `opening` at `hub` and returns whether the server's connection was made for it.
+fn is_taken(pair: &Pair, hub: SocketAddr, opening: &[u8]) -> bool {
+    let mut stream = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
+    stream.write_all(opening).unwrap();
+    let mut answer = [0xff];
+    matches!(stream.read(&mut answer), Ok(1)) && answer == [CONNECTED]
+}
+
+#[test]
+fn an_opening_is_taken_once() {
+    let Some(mut pair) = clear() else { return };
+    pair.hub_calls = false;
+    pair.start(End::Hub, "from = [\"198.18.0.0/15\"]");
+    pair.wait_for(|pair| !pair.status(End::Hub).is_null());
+    // The test is the terminal.
+    let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
+    let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
+    let hello = Hello { caller: own.public_key(), nonce: [7; 32] };
+    let mut session = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
+    session.write_all(&hello.encode()).unwrap();
+    let mut challenge = [0; CHALLENGE];
+    session.read_exact(&mut challenge).unwrap();
+    let (key, proof) = SessionKey::answer(&own, &hub_key.public_key(), &hello, &Challenge::decode(&challenge)).unwrap();
+    session.write_all(&proof).unwrap();
+    session.write_all(&[1]).unwrap();
+    session.read_exact(&mut [0]).unwrap();
+
+    let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
+    let opening = key.open(5, &open).unwrap();
+    assert!(is_taken(&pair, hub, &opening));
+    assert!(!is_taken(&pair, hub, &opening), "what was recorded is sent again");
+    assert_eq!(pair.refused("replayed"), 1);
+    assert!(is_taken(&pair, hub, &key.open(4, &open).unwrap()), "one that was overtaken is not a repeated one");
+    let mut forged = key.open(6, &open).unwrap();
+    *forged.last_mut().unwrap() ^= 1;
+    assert!(!is_taken(&pair, hub, &forged));
+    assert_eq!((pair.refused("not_authentic"), pair.count(End::Hub, "connected")), (1, 2));
+    assert!(!is_taken(&pair, hub, b"GET / HTTP/1.0\r\n\r\n"));
+    assert_eq!(pair.refused("malformed"), 1);
+}
+
+#[test]
+fn connections_bypass_a_dead_peer_and_acceleration_comes_back() {
+    let Some(mut pair) = clear_up() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"accelerated");
+    pair.kill(End::Hub);
+    pair.wait_until(End::Terminal, false);
+    assert_reset(&mut relayed);
+    echoes(&mut pair.connect(server), b"end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+    pair.start(End::Hub, "");
+    pair.wait_until(End::Terminal, true);
+    pair.wait_until(End::Hub, true);
+    echoes(&mut pair.connect(server), b"accelerated again");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+#[test]
+fn without_a_far_gateway_the_leg_runs_to_the_server() {
+    let Some(mut pair) = clear() else { return };
+    (pair.settings, pair.has_far_gateway, pair.sections) =
+        ("leg = \"tcp\"", false, "[tcp]\ncongestion_control = \"reno\"");
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, true);
+    for family in [Family::V4, Family::V6] {
+        let (report, seen) = std::sync::mpsc::channel();
+        let server = pair.serve(family, 7, move |stream| {
+            report.send(stream.peer_addr().unwrap()).unwrap();
+            echo_all(stream);
+        });
+        let mut client = pair.connect(server);
+        echoes(&mut client, &pattern(6, 1_000_000));
+        let own = client.local_addr().unwrap();
+        let peer = seen.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(peer.ip(), own.ip(), "the server sees the client's address");
+        assert_ne!(peer.port(), own.port());
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        pair.assert_reset_at(SocketAddr::new(pair.server().host_address(family), 9));
+    }
+    assert_eq!((pair.count(End::Terminal, "connected"), pair.count(End::Terminal, "refused")), (2, 2));
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_refused_with_those_it_has() {
+    let Some(mut pair) = clear() else { return };
+    pair.sections = "[tcp]\ncongestion_control = \"warp\"";
+    pair.start(End::Hub, "");
+    let config = pair.directory.path().join("0.toml");
+    assert!(pair.lacks_something(End::Hub), "exit code 3");
+    let mut again = pair.server().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
+    let output = again.args(["gateway", "--config"]).arg(&config).stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("[tcp] congestion_control \"warp\"") && told.contains("reno"), "{told}");
+}
+
+#[test]
+fn connections_survive_an_outage_and_go_on_soon() {
+    let Some(pair) = clear_up() else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut relayed = pair.connect(server);
+    echoes(&mut relayed, b"before");
+    let nft = |rule: &str| {
+        let status = pair.client().gateway.command("nft").arg(rule).status().unwrap();
+        assert!(status.success(), "{rule}");
+    };
+    nft("add table inet cut { chain out { type filter hook output priority 0; oifname sat tcp dport 4500 drop; }; \
+         chain in { type filter hook input priority 0; iifname sat tcp sport 4500 drop; }; }");
+    relayed.write_all(b"meanwhile").unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    nft("delete table inet cut");
+    let restored = Instant::now();
+    relayed.read_exact(&mut [0; 9]).unwrap();
+    // Retransmissions are a second apart at most.
+    assert!(restored.elapsed() < Duration::from_millis(1500), "{:?}", restored.elapsed());
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}

@@ -1,0 +1,302 @@
+//! Two gateways around a wire, and what ordinary TCP programs do through them.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use lab::{Family, Site, Topology};
+use satpep::PrivateKey;
+use serde_json::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// No test waits longer for anything; most wait a few milliseconds.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Pair {
+    pub topology: Topology,
+    pub directory: tempfile::TempDir,
+    /// The hub's gateway and the terminal's.
+    pub running: [Option<Child>; 2],
+    /// Added to `[gateway]` of the terminal.
+    pub terminal_settings: &'static str,
+    /// Added to `[link]` of the terminal, and sections of its own after it.
+    pub terminal_link: &'static str,
+    /// Added to `[gateway]` of both.
+    pub settings: &'static str,
+    /// Sections added to both.
+    pub sections: &'static str,
+    /// What the satellite session runs over.
+    pub outside: Family,
+    /// Whether the hub is told the terminal's address, so that each calls the other.
+    pub hub_calls: bool,
+    /// Whether each has a gateway on its far side.
+    pub has_far_gateway: bool,
+    /// The terminal's private key; the hub expects it to be `[2; 32]`.
+    pub terminal_key: [u8; 32],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum End {
+    Hub,
+    Terminal,
+}
+
+impl Pair {
+    /// Hosts and routers, without gateways yet.
+    pub fn new() -> Option<Self> {
+        let topology = match Topology::new(1, None) {
+            Err(lab::Error::Missing(what)) => {
+                assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{what}");
+                eprintln!("skipped: {what}");
+                return None;
+            }
+            other => other.unwrap(),
+        };
+        Some(Self {
+            topology,
+            directory: tempfile::tempdir().unwrap(),
+            running: [None, None],
+            terminal_settings: "",
+            terminal_link: "",
+            settings: "",
+            sections: "",
+            outside: Family::V4,
+            hub_calls: false,
+            has_far_gateway: true,
+            terminal_key: [2; 32],
+        })
+    }
+
+    /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
+    pub fn up(hub_settings: &str) -> Option<Self> {
+        Some(Self::new()?.start_both(hub_settings))
+    }
+
+    pub fn start_both(mut self, hub_settings: &str) -> Self {
+        self.start(End::Hub, hub_settings);
+        self.start(End::Terminal, "");
+        self.wait_until(End::Hub, true);
+        self.wait_until(End::Terminal, true);
+        self
+    }
+
+    pub fn client(&self) -> &Site {
+        &self.topology.terminals[0]
+    }
+
+    pub fn server(&self) -> &Site {
+        &self.topology.hub
+    }
+
+    pub fn site(&self, end: End) -> &Site {
+        if end == End::Hub { self.server() } else { self.client() }
+    }
+
+    pub fn socket(&self, end: End) -> std::path::PathBuf {
+        self.directory.path().join(format!("{}.sock", end as u8))
+    }
+
+    pub fn start(&mut self, end: End, peer_settings: &str) {
+        let [hub, terminal] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
+        let own_terminal = PrivateKey::from_random(self.terminal_key);
+        let address =
+            |site: &Site| format!("address = \"{}\"", SocketAddr::new(site.satellite_address(self.outside), 4500));
+        let (settings, link, call, own, other) = match end {
+            End::Hub if self.hub_calls => ("", "", address(self.client()), hub, terminal),
+            End::Hub => ("", "", String::new(), hub, terminal),
+            End::Terminal => (self.terminal_settings, self.terminal_link, address(self.server()), own_terminal, hub),
+        };
+        let peer = match self.has_far_gateway {
+            true => format!("public_key = \"{}\"\n{call}", other.public_key()),
+            false => "far_gateway = false".to_owned(),
+        };
+        let text = format!(
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
+             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n{link}\n\
+             [intercept]\ninterfaces = [\"lan\"]\n\
+             [control]\nsocket = \"{}\"\n\
+             [[peer]]\nname = \"other\"\n{peer}\n{peer_settings}\n{}\n",
+            own.to_base64(),
+            self.settings,
+            self.socket(end).display(),
+            self.sections,
+        );
+        let config = self.directory.path().join(format!("{}.toml", end as u8));
+        std::fs::write(&config, text).unwrap();
+        let child = self
+            .site(end)
+            .gateway
+            .command(env!("CARGO_BIN_EXE_bentpipe"))
+            .args(["gateway", "--config"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .spawn();
+        self.running[end as usize] = Some(child.unwrap());
+    }
+
+    /// Whether the gateway at `end` has ended because the machine lacks something, rather than come up.
+    pub fn lacks_something(&mut self, end: End) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while self.status(end).is_null() {
+            assert!(Instant::now() < deadline);
+            if let Some(status) = self.running[end as usize].as_mut().unwrap().try_wait().unwrap() {
+                assert_eq!(status.code(), Some(3));
+                eprintln!("skipped: see the gateway's last words");
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// SIGTERM, and wait for the end.
+    pub fn stop(&mut self, end: End) {
+        let mut child = self.running[end as usize].take().unwrap();
+        // By its number: the child has not been waited for, so that nobody else can have it.
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, end: End) {
+        let mut child = self.running[end as usize].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub fn status(&self, end: End) -> Value {
+        gateway::status(&self.socket(end)).unwrap_or(Value::Null)
+    }
+
+    /// Waits until `end`'s peer answers, or does not, and its firewall has followed.
+    pub fn wait_until(&self, end: End, up: bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while (self.status(end)["peers"][0]["state"] == "up", self.sets(end).contains("elements")) != (up, up) {
+            assert!(Instant::now() < deadline, "never {up}: {}", self.status(end));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The whole answer to a request to `port` of `end`'s own host.
+    pub fn http(&self, end: End, port: u16, request: &str, body: &str) -> String {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut stream = patient(self.site(end).gateway.run(|| TcpStream::connect(address)).unwrap().unwrap());
+        let length = body.len();
+        let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all((head + body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub fn sets(&self, end: End) -> String {
+        let list = self.site(end).gateway.command("nft").args(["list", "sets"]).output().unwrap();
+        String::from_utf8(list.stdout).unwrap()
+    }
+
+    pub fn count(&self, end: End, outcome: &str) -> u64 {
+        self.status(end)["connections"][outcome].as_u64().unwrap()
+    }
+
+    /// A server on `port` that handles one connection after the other until the test ends.
+    pub fn serve(&self, family: Family, port: u16, handle: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
+        let address = SocketAddr::new(self.server().host_address(family), port);
+        let listener = self.server().host.run(|| TcpListener::bind(address)).unwrap().unwrap();
+        std::thread::spawn(move || listener.incoming().for_each(|stream| handle(patient(stream.unwrap()))));
+        address
+    }
+
+    pub fn connect(&self, address: SocketAddr) -> TcpStream {
+        patient(self.try_connect(address).unwrap())
+    }
+
+    pub fn try_connect(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
+        self.client().host.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap()
+    }
+
+    /// The client's connection to `address` ends with a reset, perhaps before the client has seen it made.
+    pub fn assert_reset_at(&self, address: SocketAddr) {
+        match self.try_connect(address) {
+            Ok(stream) => assert_reset(&mut patient(stream)),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().flatten() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+pub fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Bytes whose order matters.
+pub fn pattern(seed: u32, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+pub fn echo(mut stream: TcpStream) {
+    let mut buffer = [0; 65_536];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        if stream.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+pub fn echoes(stream: &mut TcpStream, word: &[u8]) {
+    stream.write_all(word).unwrap();
+    let mut answer = vec![0; word.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, word);
+}
+
+/// Each connection on a thread of its own.
+pub fn echo_all(stream: TcpStream) {
+    std::thread::spawn(move || echo(stream));
+}
+
+pub fn assert_reset(stream: &mut TcpStream) {
+    let error = stream.read(&mut [0; 16]).expect_err("a reset, not an end");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+}
+
+pub fn carries_both_directions(pair: &Pair) {
+    for family in [Family::V4, Family::V6] {
+        let (up, down) = (pattern(1, 3_000_000), pattern(2, 2_000_000));
+        let (sent, answer) = (up.clone(), down.clone());
+        let (report, seen) = std::sync::mpsc::channel();
+        let server = pair.serve(family, 7, move |mut stream| {
+            let mut received = Vec::new();
+            // The client's FIN ends its direction only: the answer is sent after it.
+            stream.read_to_end(&mut received).unwrap();
+            stream.write_all(&answer).unwrap();
+            report.send((stream.peer_addr().unwrap(), received == sent)).unwrap();
+        });
+        let mut client = pair.connect(server);
+        client.write_all(&up).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert!(received == down, "{family:?}: {} of {} bytes arrived", received.len(), down.len());
+        let (peer, intact) = seen.recv_timeout(PATIENCE).unwrap();
+        assert!(intact, "{family:?}: the server received something else");
+        assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
+    }
+    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
+}

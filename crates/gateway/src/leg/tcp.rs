@@ -1,0 +1,573 @@
+//! The leg `tcp`: one TCP connection of the kernel's for each relayed connection, with a congestion control of the
+//! operator's choice.
+//!
+//! Bytes pass through pipes and are not copied (`conduit`). Who may open connections is settled once for each peer, by
+//! the session's own connection, which then also tells whether the peer answers (`session`, `calls`); the first bytes of
+//! every other connection say what it carries ([`relay::hop`], `arrivals`).
+//!
+//! A connection across the satellite need not wait for its handshake. Some are kept open ahead of need; beyond those, the
+//! opening and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
+
+mod arrivals;
+mod calls;
+mod conduit;
+mod hop;
+mod session;
+mod sockets;
+
+use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
+use crate::config::{self, Class, Peer, Settings};
+use crate::daemon::{StartError, seed, while_doing};
+use crate::snapshot;
+use crate::told::Told;
+use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
+use calls::FastOpen;
+use conduit::Pipes;
+use hop::{Hop, Role, reason_of, server_reason_of};
+use kernel::transparent;
+use relay::preamble::{CONNECTED, Open};
+use session::{Accepted, Call, Pace};
+use slab::Slab;
+use socket2::Socket;
+use sockets::Sockets;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use units::{Duration, Instant, Rate};
+
+/// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
+/// first.
+const HOLD: Duration = Duration::from_millis(10);
+/// Connections that peers may have made without saying what for, all together.
+const MOST_UNKNOWN: usize = 4096;
+/// Connections with each peer, unless told.
+const MAX_STREAMS: u64 = 16_384;
+
+/// Names a stream: its place in the table, and its number, since others have had that place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct HopId {
+    at: usize,
+    number: u64,
+}
+
+/// All connections across the satellite.
+#[derive(Debug)]
+pub(crate) struct TcpLeg {
+    watch: Watch,
+    sockets: Sockets,
+    private_key: PrivateKey,
+    listener: Socket,
+    accepting: bool,
+    hops: Slab<Hop>,
+    next_number: u64,
+    deadlines: BTreeSet<(Instant, usize)>,
+    peers: Vec<PeerLeg>,
+    by_key: HashMap<PublicKey, usize>,
+    /// Sessions that peers have begun.
+    sessions: HashMap<u64, Accepted>,
+    unknown: usize,
+    /// Names this run of the gateway to its peers.
+    epoch: u64,
+    events: VecDeque<LegEvent<HopId>>,
+    pipes: Pipes,
+    pace: Pace,
+    /// What the link carries away from here: configured, or told.
+    capacity: Rate,
+    warm: usize,
+    max_streams: u64,
+    connect_timeout: Duration,
+    /// Mark of sockets towards servers.
+    mark: u32,
+    counters: Counters,
+}
+
+/// What there is with one peer.
+#[derive(Debug)]
+struct PeerLeg {
+    settings: Peer,
+    call: Option<Call>,
+    /// Sessions that it has begun, the newest last.
+    sessions: VecDeque<u64>,
+    /// The connection of the newest.
+    called_by: Option<usize>,
+    has_been_up: bool,
+    /// The run of the peer's process that the last session was with.
+    epoch: Option<u64>,
+    warm: VecDeque<usize>,
+    next_warm: Instant,
+    fast_open: FastOpen,
+    streams: u64,
+    sent: u64,
+    received: u64,
+    retransmitted_segments: u64,
+}
+
+/// What has happened so far.
+#[derive(Debug, Clone, Default)]
+struct Counters {
+    sessions: u64,
+    violations: u64,
+    opened: BTreeMap<&'static str, u64>,
+    refused: BTreeMap<&'static str, u64>,
+}
+
+impl TcpLeg {
+    /// Listens for peers and begins to call them.
+    pub(crate) fn start(
+        settings: &Settings,
+        hop: &config::Hop,
+        now: Instant,
+        watch: &Watch,
+    ) -> Result<Self, StartError> {
+        let has_gateways = settings.peers.iter().any(|peer| peer.public_key.is_some());
+        if settings.mode == Mode::Encrypted && has_gateways {
+            let missing = "leg = \"tcp\" has no mode = \"encrypted\" yet".to_owned();
+            return Err(StartError::Kernel(kernel::Error::Missing(missing)));
+        }
+        let sockets = Sockets::new(settings, hop)?;
+        let listener = sockets
+            .listen(settings.listen, hop.fast_open)
+            .map_err(while_doing(format!("TCP socket {}", settings.listen)))?;
+        let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
+        watch.add(&listener, Owner::Leg(0)).map_err(while_doing("watching the TCP socket"))?;
+        let peers: Vec<_> = settings.peers.iter().map(|peer| PeerLeg::new(peer, now)).collect();
+        let by_key = settings.peers.iter().enumerate().filter_map(|(at, peer)| Some((peer.public_key?, at))).collect();
+        let mut leg = Self {
+            watch,
+            sockets,
+            private_key: settings.private_key.clone(),
+            listener,
+            accepting: true,
+            hops: Slab::new(),
+            next_number: 0,
+            deadlines: BTreeSet::new(),
+            peers,
+            by_key,
+            sessions: HashMap::new(),
+            unknown: 0,
+            epoch: random_number()?,
+            events: VecDeque::new(),
+            pipes: Pipes::default(),
+            pace: Pace::new(settings.link.rtt),
+            capacity: settings.link.rate,
+            warm: hop.warm,
+            max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
+            connect_timeout: settings.connect_timeout,
+            mark: settings.rules.made(),
+            counters: Counters::default(),
+        };
+        if leg.peers.iter().any(PeerLeg::is_direct) {
+            leg.events.push_back(LegEvent::PeersChanged);
+        }
+        Ok(leg)
+    }
+
+    fn hop(&mut self, stream: HopId) -> Option<&mut Hop> {
+        self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number)
+    }
+
+    /// Puts a connection into the table.
+    fn insert(&mut self, role: Role, socket: Socket, from: std::net::IpAddr) -> io::Result<usize> {
+        let entry = self.hops.vacant_entry();
+        let at = entry.key();
+        self.watch.add(&socket, Owner::Leg(at + 1))?;
+        self.next_number += 1;
+        entry.insert(Hop::new(self.next_number, role, socket, from));
+        Ok(at)
+    }
+
+    /// Takes a connection out of the table, and out of what is known of its peer.
+    fn remove(&mut self, at: usize) -> Hop {
+        self.set_deadline(at, None);
+        let hop = self.hops.remove(at);
+        match &hop.role {
+            Role::Unknown(_) => self.unknown -= 1,
+            Role::Stream(peer) => {
+                let peer = &mut self.peers[*peer];
+                peer.streams -= 1;
+                let info = hop.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+                peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
+            }
+            Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
+            Role::Calling(_) | Role::Called(_) => {}
+        }
+        hop
+    }
+
+    fn set_deadline(&mut self, at: usize, deadline: Option<Instant>) {
+        if let Some(old) = std::mem::replace(&mut self.hops[at].deadline, deadline) {
+            self.deadlines.remove(&(old, at));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, at)));
+    }
+
+    /// What is due for connection `at`.
+    fn on_deadline(&mut self, at: usize) {
+        let hop = &mut self.hops[at];
+        hop.deadline = None;
+        match &hop.role {
+            Role::Stream(_) if hop.held_until.is_some() => {
+                // The client is not the one to speak first.
+                if let Err(error) = hop.flush() {
+                    hop.fail(&error);
+                }
+                self.tell(at);
+            }
+            Role::Stream(_) if hop.is_direct && hop.awaits_answer => {
+                hop.failed.get_or_insert(ResetReason::TimedOut);
+                self.tell(at);
+            }
+            // The client's first bytes came in time.
+            Role::Stream(_) => {}
+            Role::Unknown(_) => drop(self.remove(at)),
+            Role::Called(_) => self.hang_up(at),
+            Role::Calling(_) | Role::Warm(_) => {}
+        }
+    }
+
+    /// Has the relays look at stream `at`.
+    fn tell(&mut self, at: usize) {
+        let hop = &self.hops[at];
+        let id = HopId { at, number: hop.number };
+        self.events.push_back(match hop.failed {
+            Some(reason) if !hop.awaits_answer => LegEvent::Reset(id, reason),
+            _ => LegEvent::Ready(id),
+        });
+    }
+
+    fn on_stream(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
+        let hop = &mut self.hops[at];
+        // What becomes of a connection to a server is looked at by whoever waits for it.
+        let is_awaited = hop.is_direct && hop.awaits_answer;
+        if event.is_error() && !is_awaited && hop.tcp.has_failed() {
+            hop.failed.get_or_insert(ResetReason::Aborted);
+        } else if event.is_writable()
+            && hop.held_until.is_none()
+            && let Err(error) = hop.flush()
+        {
+            hop.fail(&error);
+        }
+        self.look_at_fast_open(now, at);
+        self.tell(at);
+    }
+
+    /// A connection to the server itself: there is no gateway on the far side.
+    fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+        let source = self.peers[peer].settings.connect_as_client.then(|| other_port(open.source));
+        let prepared = |socket: &Socket| self.sockets.prepare(socket);
+        let socket = transparent::connect_prepared(source, open.destination, self.mark, prepared)
+            .inspect_err(
+                |error| tracing::debug!(destination = %open.destination, %error, "no connection to the server"),
+            )
+            .ok()?;
+        let at = self.insert(Role::Stream(peer), socket, open.destination.ip()).ok()?;
+        self.hops[at].is_direct = true;
+        self.set_deadline(at, Some(now + self.connect_timeout));
+        self.count_opened("direct");
+        Some(at)
+    }
+
+    fn count_opened(&mut self, how: &'static str) {
+        *self.counters.opened.entry(how).or_default() += 1;
+    }
+
+    fn count_refused(&mut self, why: &'static str) {
+        *self.counters.refused.entry(why).or_default() += 1;
+    }
+}
+
+impl Leg for TcpLeg {
+    const NAME: &'static str = "tcp";
+    type Stream = HopId;
+
+    fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
+        let Some(at) = at.checked_sub(1) else {
+            self.accepting = true;
+            return;
+        };
+        let Some(hop) = self.hops.get_mut(at) else { return };
+        hop.tcp.on_event(event);
+        match hop.role {
+            Role::Unknown(_) => self.greet(now, at),
+            Role::Calling(peer) => self.on_call(now, peer, at),
+            Role::Called(_) => self.on_called(now, at),
+            Role::Warm(_) => self.on_warm(now, at),
+            Role::Stream(_) => self.on_stream(now, at, event),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.accepting
+    }
+
+    fn take_in(&mut self, now: Instant) {
+        while let Some(&(_, at)) = self.deadlines.first().filter(|(due, _)| *due <= now) {
+            self.deadlines.pop_first();
+            self.on_deadline(at);
+        }
+        for peer in 0..self.peers.len() {
+            if self.peers[peer].call.as_ref().is_some_and(|call| call.due() <= now) {
+                self.serve_call(now, peer);
+            }
+        }
+        self.accept(now);
+    }
+
+    fn follow(&mut self, _: Instant, told: &Told) {
+        self.capacity = told.up;
+    }
+
+    fn poll_event(&mut self, _: Instant) -> Option<LegEvent<HopId>> {
+        self.events.pop_front()
+    }
+
+    fn send_out(&mut self, now: Instant) {
+        for peer in 0..self.peers.len() {
+            self.keep_warm(now, peer);
+        }
+    }
+
+    fn next_timeout(&self, _: Instant) -> Option<Instant> {
+        let calls = self.peers.iter().filter_map(|peer| peer.call.as_ref().map(Call::due));
+        calls.chain(self.deadlines.first().map(|(due, _)| *due)).min()
+    }
+
+    fn tick(&mut self, _: Instant) {
+        // A listener that ran out of descriptors tries again.
+        self.accepting = true;
+    }
+
+    fn leave(&mut self, _: Instant) {
+        // Closing them resets them: every peer learns at once.
+        self.hops.clear();
+    }
+
+    fn is_up(&self, peer: usize) -> bool {
+        let peer = &self.peers[peer];
+        peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up)
+    }
+
+    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
+        if self.peers[peer].streams >= self.max_streams {
+            return None;
+        }
+        let is_direct = self.peers[peer].is_direct();
+        let at = if is_direct { self.open_direct(now, peer, open)? } else { self.open_hop(now, peer, open)? };
+        self.peers[peer].streams += 1;
+        let hop = &mut self.hops[at];
+        hop.awaits_answer = true;
+        let id = HopId { at, number: hop.number };
+        self.mark_packets(id, open, class);
+        Some(id)
+    }
+
+    fn classify(&mut self, _: Instant, stream: HopId, class: &Class) {
+        let open = self.hop(stream).and_then(|hop| hop.open);
+        if let Some(open) = open {
+            self.mark_packets(stream, &open, Some(class));
+        }
+    }
+
+    fn read_opening(&mut self, _: Instant, stream: HopId) -> Opening {
+        // The stream exists because its opening has been read.
+        self.hop(stream).and_then(|hop| hop.open).map_or(Opening::Ended, Opening::Open)
+    }
+
+    fn read_answer(&mut self, _: Instant, stream: HopId) -> Answer {
+        let Some(hop) = self.hop(stream) else { return Answer::Failed(ResetReason::Aborted) };
+        let answer = if hop.is_direct { hop.connection_to_server() } else { hop.answer() };
+        if answer == Answer::Connected {
+            hop.awaits_answer = false;
+            if hop.is_direct {
+                self.set_deadline(stream.at, None);
+            }
+        }
+        answer
+    }
+
+    fn answer(&mut self, _: Instant, stream: HopId) {
+        if let Some(hop) = self.hop(stream) {
+            hop.has_answered = true;
+            if let Err(error) = hop.say(&[CONNECTED]) {
+                hop.fail(&error);
+            }
+        }
+    }
+
+    fn finish(&mut self, _: Instant, stream: HopId) {
+        if let Some(hop) = self.hop(stream) {
+            hop.finish();
+        }
+    }
+
+    fn reset(&mut self, _: Instant, stream: HopId, reason: ResetReason) {
+        if self.hop(stream).is_none() {
+            return;
+        }
+        let mut hop = self.remove(stream.at);
+        // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
+        let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
+        if hop.open.is_some() && !hop.has_answered && hop.say(&[code]).is_ok() {
+            hop.close();
+        }
+    }
+
+    fn forget(&mut self, stream: HopId) {
+        if self.hop(stream).is_some() {
+            let hop = self.remove(stream.at);
+            if hop.is_over() {
+                hop.close();
+            }
+        }
+    }
+
+    fn send(&mut self, _: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
+        let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
+            return (0, Progress::StreamFailed(ResetReason::Aborted));
+        };
+        let (count, progress) = hop.send(&mut self.pipes, tcp);
+        if let Role::Stream(peer) = hop.role {
+            self.peers[peer].sent += count;
+        }
+        (count, progress)
+    }
+
+    fn receive(&mut self, _: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
+        let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
+            return (0, Progress::StreamFailed(ResetReason::Aborted));
+        };
+        let (count, progress) = hop.receive(&mut self.pipes, tcp);
+        if let Role::Stream(peer) = hop.role {
+            self.peers[peer].received += count;
+        }
+        (count, progress)
+    }
+
+    fn number(&self, stream: HopId) -> u64 {
+        stream.number
+    }
+
+    fn capacity(&self) -> Rate {
+        self.capacity
+    }
+
+    fn outside_bps(&self) -> u64 {
+        0
+    }
+
+    fn transport(&self) -> snapshot::Transport {
+        snapshot::Transport {
+            handshakes: self.counters.sessions,
+            violations: self.counters.violations,
+            dropped: BTreeMap::new(),
+            opened: self.counters.opened.clone(),
+            refused: self.counters.refused.clone(),
+            ..snapshot::Transport::default()
+        }
+    }
+
+    fn peer(&self, _: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+        let peer = &self.peers[at];
+        let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
+        let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
+        let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        let is_up = self.is_up(at) || peer.called_by.is_some();
+        snapshot::Peer {
+            name: settings.name.clone(),
+            state: match (is_up, peer.has_been_up) {
+                (true, _) => "up",
+                (false, true) => "silent",
+                (false, false) => "connecting",
+            },
+            address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
+            rtt_s: info.map(|info| info.srtt.as_secs_f64()),
+            streams: peer.streams,
+            lost_packets: peer.retransmitted_segments,
+            sent_bytes: peer.sent,
+            received_bytes: peer.received,
+            ..snapshot::Peer::default()
+        }
+    }
+}
+
+impl PeerLeg {
+    fn new(settings: &Peer, now: Instant) -> Self {
+        let is_called = settings.public_key.is_some() && settings.address.is_some();
+        Self {
+            settings: settings.clone(),
+            call: is_called.then_some(Call::Waits(now)),
+            sessions: VecDeque::new(),
+            called_by: None,
+            has_been_up: false,
+            epoch: None,
+            warm: VecDeque::new(),
+            next_warm: now,
+            fast_open: FastOpen::default(),
+            streams: 0,
+            sent: 0,
+            received: 0,
+            retransmitted_segments: 0,
+        }
+    }
+
+    /// Whether there is no gateway on the far side.
+    fn is_direct(&self) -> bool {
+        self.settings.public_key.is_none()
+    }
+}
+
+impl Hop {
+    /// The far gateway's answer.
+    fn answer(&mut self) -> Answer {
+        let mut byte = [0];
+        match self.read(&mut byte) {
+            // A failure that has been looked at reads as an end.
+            Ok(0) => self.failed.map_or(Answer::Ended, Answer::Failed),
+            Ok(_) if byte[0] == CONNECTED => Answer::Connected,
+            Ok(_) => Answer::Failed(ResetReason::from_code(byte[0].into())),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                self.failed.map_or(Answer::Waiting, Answer::Failed)
+            }
+            Err(error) => Answer::Failed(reason_of(&error)),
+        }
+    }
+
+    /// Whether the server itself has accepted.
+    fn connection_to_server(&self) -> Answer {
+        let Some(socket) = &self.tcp.socket else { return Answer::Failed(ResetReason::Aborted) };
+        match (socket.take_error(), self.failed) {
+            (Ok(Some(error)) | Err(error), _) => Answer::Failed(server_reason_of(&error)),
+            (Ok(None), Some(reason)) => Answer::Failed(reason),
+            (Ok(None), None) if socket.peer_addr().is_ok() => Answer::Connected,
+            (Ok(None), None) => Answer::Waiting,
+        }
+    }
+}
+
+/// The client's address with another port. The connection that the client has made to this host already has both of its
+/// ends, and the firewall would take a second one between them for the same.
+fn other_port(client: SocketAddr) -> SocketAddr {
+    const HALF: u16 = 1 << 15;
+    const PRIVILEGED: u16 = 1 << 10;
+    let port = client.port() ^ HALF;
+    // The kernel chooses where the other half has no port to spare.
+    SocketAddr::new(client.ip(), if port < PRIVILEGED { 0 } else { port })
+}
+
+fn random_number() -> Result<u64, StartError> {
+    Ok(u64::from_be_bytes(*seed()?.first_chunk().expect("a seed has 32 bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_one_client_stay_apart_and_none_is_privileged() {
+        let mut seen = BTreeSet::new();
+        for port in 1..=u16::MAX {
+            let other = other_port(SocketAddr::from(([10, 0, 0, 1], port))).port();
+            assert!(other != port && (other == 0 || (other >= 1024 && seen.insert(other))), "{port} {other}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Connections that peers make: what for, and whether they may.
+
+use super::hop::Role;
+use super::session::{Accepted, Called, Refusal};
+use super::{HopId, MOST_UNKNOWN, TcpLeg, random_number};
+use crate::daemon::seed;
+use crate::leg::LegEvent;
+use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey};
+use std::io;
+use std::net::IpAddr;
+use units::{Duration, Instant};
+
+/// Connections accepted in one wake.
+const ACCEPTS: usize = 256;
+/// How long a connection that was made ahead of need may wait for its use.
+const IDLE: Duration = Duration::from_secs(600);
+/// How long a caller has for its proof.
+const PROOF: Duration = Duration::from_secs(60);
+/// Sessions of one peer whose openings are taken: those of the last may have overtaken the newest.
+const SESSIONS_EACH: usize = 2;
+/// Probes answered at once.
+const PROBES: usize = 64;
+
+impl TcpLeg {
+    /// Accepts what waits at the listener.
+    pub(super) fn accept(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.accepting) {
+            return;
+        }
+        for _ in 0..ACCEPTS {
+            match self.sockets.accept(&self.listener) {
+                Ok(None) => return,
+                Ok(Some((socket, from))) => {
+                    if self.unknown >= MOST_UNKNOWN || !self.peers.iter().any(|peer| peer.may_call_from(from)) {
+                        // Dropping the socket resets the caller.
+                        self.count_refused(if self.unknown >= MOST_UNKNOWN { "too_many" } else { "address" });
+                        continue;
+                    }
+                    let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };
+                    self.unknown += 1;
+                    self.hops[at].tcp.readable = true;
+                    self.set_deadline(at, Some(now + IDLE));
+                    self.greet(now, at);
+                }
+                // The caller had gone before it was accepted; or descriptors are short: the next tick tries again.
+                Err(error) => {
+                    tracing::debug!(%error, "accept");
+                    return;
+                }
+            }
+        }
+        self.accepting = true;
+    }
+
+    /// Reads on in what connection `at` is for.
+    pub(super) fn greet(&mut self, now: Instant, at: usize) {
+        let refusal = match self.hops[at].read_greeting() {
+            Ok(None) => return,
+            Ok(Some(Ok(Greeting::Session(hello)))) => self.challenge(now, at, &hello).err(),
+            Ok(Some(Ok(Greeting::Opening(opening)))) => self.admit(at, &opening).err(),
+            Ok(Some(Err(error))) => {
+                tracing::debug!(from = %self.hops[at].from, %error, "not a greeting");
+                self.counters.violations += 1;
+                Some("malformed")
+            }
+            // One that was made ahead of need and is not needed any more.
+            Err(_) => return drop(self.remove(at)),
+        };
+        if let Some(reason) = refusal {
+            tracing::debug!(from = %self.hops[at].from, reason, "refused");
+            self.count_refused(reason);
+            drop(self.remove(at));
+        }
+    }
+
+    /// Answers the hello of a peer.
+    fn challenge(&mut self, now: Instant, at: usize, hello: &Hello) -> Result<(), &'static str> {
+        let &peer = self.by_key.get(&hello.caller).ok_or("stranger")?;
+        if !self.peers[peer].may_call_from(self.hops[at].from) {
+            return Err("address");
+        }
+        let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
+        let (key, challenge) =
+            SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
+        self.hops[at].role = Role::Called(Called::new(peer, session, key));
+        self.unknown -= 1;
+        self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;
+        self.set_deadline(at, Some(now + PROOF));
+        Ok(())
+    }
+
+    /// Takes the opening of a relayed connection.
+    fn admit(&mut self, at: usize, opening: &Opening) -> Result<(), &'static str> {
+        let from = self.hops[at].from;
+        let session = self.sessions.get_mut(&opening.session).ok_or("no_session")?;
+        let peer = session.peer;
+        if !self.peers[peer].may_call_from(from) {
+            return Err("address");
+        }
+        session.take(opening).map_err(|refusal| match refusal {
+            Refusal::NotAuthentic => "not_authentic",
+            Refusal::Replayed => "replayed",
+        })?;
+        if self.peers[peer].streams >= self.max_streams {
+            return Err("too_many");
+        }
+        self.peers[peer].streams += 1;
+        self.unknown -= 1;
+        self.set_deadline(at, None);
+        let hop = &mut self.hops[at];
+        hop.role = Role::Stream(peer);
+        hop.open = Some(opening.open);
+        let id = HopId { at, number: hop.number };
+        self.events.push_back(LegEvent::Opened(id, peer));
+        self.mark_packets(id, &opening.open, None);
+        Ok(())
+    }
+
+    /// Reads what a peer says on the session's own connection.
+    pub(super) fn on_called(&mut self, now: Instant, at: usize) {
+        loop {
+            let Role::Called(called) = &self.hops[at].role else { return };
+            let (peer, session, is_proved, missing) =
+                (called.peer, called.session, called.is_proved(), called.missing());
+            let mut buffer = [0; PROBES];
+            let room = if is_proved { PROBES } else { missing };
+            let hop = &mut self.hops[at];
+            let said = match hop.read(&mut buffer[..room]) {
+                Ok(count @ 1..) => &buffer[..count],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => return self.hang_up(at),
+            };
+            let outcome = match &mut hop.role {
+                _ if is_proved => hop.say(said).map(|()| None).map_err(|_| ()),
+                Role::Called(called) => called.push(said).map_err(|_| ()),
+                _ => return,
+            };
+            match outcome {
+                Ok(accepted) => {
+                    self.set_deadline(at, Some(now + self.pace.caller_silence));
+                    if let Some(accepted) = accepted {
+                        self.begin(at, peer, session, accepted);
+                    }
+                }
+                Err(()) => {
+                    self.count_refused("not_authentic");
+                    return self.hang_up(at);
+                }
+            }
+        }
+    }
+
+    /// A peer has begun a session.
+    fn begin(&mut self, at: usize, peer: usize, session: u64, accepted: Accepted) {
+        self.counters.sessions += 1;
+        self.sessions.insert(session, accepted);
+        let known = &mut self.peers[peer];
+        known.sessions.push_back(session);
+        if known.sessions.len() > SESSIONS_EACH {
+            known.sessions.pop_front().into_iter().for_each(|old| drop(self.sessions.remove(&old)));
+        }
+        known.has_been_up = true;
+        let before = known.called_by.replace(at);
+        tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
+        self.events.push_back(LegEvent::PeersChanged);
+        if let Some(before) = before.filter(|before| *before != at && self.hops.contains(*before)) {
+            drop(self.remove(before));
+        }
+    }
+
+    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken until the next session.
+    pub(super) fn hang_up(&mut self, at: usize) {
+        let hop = self.remove(at);
+        if let Role::Called(called) = &hop.role {
+            let peer = &mut self.peers[called.peer];
+            if peer.called_by == Some(at) {
+                peer.called_by = None;
+                tracing::warn!(peer = peer.settings.name, "the peer's session has ended");
+                self.events.push_back(LegEvent::PeersChanged);
+            }
+        }
+    }
+}
+
+impl super::PeerLeg {
+    /// Whether the peer's gateway may be at `address`.
+    fn may_call_from(&self, address: IpAddr) -> bool {
+        let from = &self.settings.from;
+        self.settings.public_key.is_some() && (from.is_empty() || from.iter().any(|prefix| prefix.contains(&address)))
+    }
+}

@@ -1,0 +1,292 @@
+//! Connections to peers: the session that says whether they answer, those kept open ahead of need, and those of streams.
+
+use super::hop::Role;
+use super::session::Call;
+use super::{HOLD, HopId, TcpLeg};
+use crate::config::Class;
+use crate::daemon::seed;
+use crate::leg::LegEvent;
+use ::satpep::{Priority, ResetReason};
+use relay::hop::{Hello, SessionKey};
+use relay::preamble::Open;
+use std::io;
+use units::{Duration, Instant};
+
+/// How many connections in a row may come to nothing with TCP Fast Open before it counts as failing on the path. The
+/// first of all only fetches the cookie.
+const MISSES: u32 = 4;
+/// How long it is left alone then.
+const RESPITE: Duration = Duration::from_secs(600);
+/// How long to wait after a connection ahead of need has failed.
+const WARM_RETRY: Duration = Duration::from_secs(5);
+/// Socket priorities (tc-prio(8)), by which the host's own queues go.
+const INTERACTIVE: u32 = 6;
+const BULK: u32 = 2;
+
+/// Whether TCP Fast Open works on the path to a peer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct FastOpen {
+    misses: u32,
+    not_before: Instant,
+}
+
+impl FastOpen {
+    fn is_tried(&self, now: Instant) -> bool {
+        now >= self.not_before
+    }
+
+    /// Takes in how an attempt went. Returns whether it counts as failing from now on.
+    fn note(&mut self, now: Instant, has_worked: bool) -> bool {
+        self.misses = if has_worked { 0 } else { self.misses + 1 };
+        let fails = self.misses == MISSES;
+        if fails {
+            *self = Self { misses: 0, not_before: now + RESPITE };
+        }
+        fails
+    }
+}
+
+impl TcpLeg {
+    /// Does what is due for the session with `peer`.
+    pub(super) fn serve_call(&mut self, now: Instant, peer: usize) {
+        let probe = self.pace.probe;
+        match self.peers[peer].call.as_mut() {
+            Some(Call::Up { silent_at, next_probe, hop, .. }) if now < *silent_at => {
+                *next_probe = now + probe;
+                let hop = *hop;
+                if self.hops[hop].say(&[0]).is_err() {
+                    self.lose_call(now, peer, "its session has failed");
+                }
+            }
+            Some(Call::Up { .. }) => self.lose_call(now, peer, "it does not answer"),
+            Some(Call::Dialled { .. }) => self.lose_call(now, peer, "it has not answered"),
+            Some(Call::Waits(_)) => self.dial(now, peer),
+            None => {}
+        }
+    }
+
+    fn dial(&mut self, now: Instant, peer: usize) {
+        let settings = &self.peers[peer].settings;
+        let (Some(address), Ok(nonce)) = (settings.address, seed()) else { return };
+        let hello = Hello { caller: self.private_key.public_key(), nonce };
+        // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
+        let dialled = self
+            .connect(now, peer, Role::Calling(peer))
+            .and_then(|at| self.hops[at].say(&hello.encode()).map(|()| at).inspect_err(|_| drop(self.remove(at))));
+        self.peers[peer].call = Some(match dialled {
+            Ok(hop) => Call::Dialled { hop, hello, challenge: Vec::new(), until: now + self.pace.silence },
+            Err(error) => {
+                tracing::debug!(%address, %error, "the peer cannot be called");
+                Call::Waits(now + self.pace.redial)
+            }
+        });
+    }
+
+    /// Makes a connection to `peer`'s gateway.
+    fn connect(&mut self, now: Instant, peer: usize, role: Role) -> io::Result<usize> {
+        let known = &self.peers[peer];
+        let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
+        let socket = self.sockets.connect(address, is_fast_open)?;
+        let at = self.insert(role, socket, address.ip())?;
+        self.hops[at].is_fast_open = is_fast_open;
+        Ok(at)
+    }
+
+    /// The session's connection is ready for something.
+    pub(super) fn on_call(&mut self, now: Instant, peer: usize, at: usize) {
+        if self.hops[at].flush().is_err() {
+            return self.lose_call(now, peer, "its session has failed");
+        }
+        self.look_at_fast_open(now, at);
+        loop {
+            let Some(call) = &self.peers[peer].call else { return };
+            let mut buffer = [0; 64];
+            let room = if call.is_up() { buffer.len() } else { call.missing().min(buffer.len()) };
+            match self.hops[at].read(&mut buffer[..room]) {
+                Ok(count @ 1..) => {
+                    if !self.on_said(now, peer, at, &buffer[..count]) {
+                        return self.lose_call(now, peer, "it is not who it should be");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => return self.lose_call(now, peer, "its session has ended"),
+            }
+        }
+    }
+
+    /// The peer has said something on the session's connection. Returns whether it may have.
+    fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> bool {
+        let silence = self.pace.silence;
+        let known = &mut self.peers[peer];
+        match &mut known.call {
+            Some(Call::Up { silent_at, .. }) => {
+                *silent_at = now + silence;
+                return true;
+            }
+            Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
+            _ => return false,
+        }
+        let Some((hello, challenge)) = known.call.as_ref().and_then(Call::challenge) else { return true };
+        let Some(public_key) = known.settings.public_key else { return false };
+        let Some((key, proof)) = SessionKey::answer(&self.private_key, &public_key, &hello, &challenge) else {
+            self.count_refused("not_authentic");
+            return false;
+        };
+        if self.hops[at].say(&proof).is_err() {
+            return false;
+        }
+        let epoch = challenge.epoch;
+        let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
+        known.has_been_up = true;
+        let (next_probe, silent_at) = (now + self.pace.probe, now + silence);
+        known.call = Some(Call::Up { hop: at, key, next: 0, next_probe, silent_at });
+        tracing::info!(peer = known.settings.name, "peer is up");
+        self.counters.sessions += 1;
+        self.events.push_back(LegEvent::PeersChanged);
+        if has_restarted {
+            self.reset_streams(peer);
+        }
+        true
+    }
+
+    /// The peer's process is another one: it knows nothing of the connections that were relayed.
+    fn reset_streams(&mut self, peer: usize) {
+        tracing::warn!(peer = self.peers[peer].settings.name, "peer has restarted: its connections are reset");
+        let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
+        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| belongs(&hop.role)) {
+            hop.failed = Some(ResetReason::PeerRestarted);
+            self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, ResetReason::PeerRestarted));
+        }
+    }
+
+    /// The session with `peer` is over; it is called again soon.
+    fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
+        let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
+        call.hop().into_iter().for_each(|at| drop(self.remove(at)));
+        if call.is_up() {
+            tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
+            self.events.push_back(LegEvent::PeersChanged);
+        } else {
+            tracing::debug!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
+        }
+        while let Some(&warm) = self.peers[peer].warm.front() {
+            drop(self.remove(warm));
+        }
+    }
+
+    /// Opens connections to `peer` ahead of need.
+    pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
+        let known = &self.peers[peer];
+        if known.warm.len() >= self.warm || now < known.next_warm || !known.call.as_ref().is_some_and(Call::is_up) {
+            return;
+        }
+        for _ in self.peers[peer].warm.len()..self.warm {
+            let opened = self.connect(now, peer, Role::Warm(peer)).and_then(|at| {
+                self.peers[peer].warm.push_back(at);
+                self.hops[at].say_prefix().inspect_err(|_| drop(self.remove(at)))
+            });
+            if let Err(error) = opened {
+                tracing::debug!(%error, "no connection ahead of need");
+                self.peers[peer].next_warm = now + WARM_RETRY;
+                return;
+            }
+        }
+    }
+
+    /// A connection that was opened ahead of need is ready for something. The peer has nothing to say on it: if it does, or
+    /// ends it, the connection is of no use.
+    pub(super) fn on_warm(&mut self, now: Instant, at: usize) {
+        self.look_at_fast_open(now, at);
+        let hop = &mut self.hops[at];
+        let is_sound = hop.flush().is_ok()
+            && matches!(hop.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        if !is_sound {
+            let hop = self.remove(at);
+            if let Role::Warm(peer) = hop.role {
+                self.peers[peer].next_warm = now + WARM_RETRY;
+            }
+        }
+    }
+
+    /// A connection to `peer`'s gateway that says what it carries.
+    pub(super) fn open_hop(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+        let Some(Call::Up { key, next, .. }) = self.peers[peer].call.as_mut() else { return None };
+        let opening = key.open(*next, open).ok()?;
+        *next += 1;
+        if let Some(at) = self.take_warm(peer) {
+            let hop = &mut self.hops[at];
+            if let Err(error) = hop.open_with(&opening, None) {
+                hop.fail(&error);
+            }
+            hop.role = Role::Stream(peer);
+            self.count_opened("warm");
+            return Some(at);
+        }
+        let at = self.connect(now, peer, Role::Stream(peer)).ok()?;
+        let until = self.hops[at].is_fast_open.then(|| now + HOLD);
+        self.count_opened(if until.is_some() { "fast_open" } else { "handshake" });
+        let hop = &mut self.hops[at];
+        if let Err(error) = hop.open_with(&opening, until) {
+            hop.fail(&error);
+        }
+        self.set_deadline(at, until);
+        Some(at)
+    }
+
+    /// One of the connections that were opened ahead of need and are ready.
+    fn take_warm(&mut self, peer: usize) -> Option<usize> {
+        let is_ready = |at: &usize| self.hops[*at].is_connected();
+        let place = self.peers[peer].warm.iter().position(is_ready)?;
+        self.peers[peer].warm.remove(place)
+    }
+
+    /// Looks how TCP Fast Open has gone for connection `at`, once that is known.
+    pub(super) fn look_at_fast_open(&mut self, now: Instant, at: usize) {
+        let hop = &mut self.hops[at];
+        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer)) = hop.role else { return };
+        if !hop.is_connected() {
+            return;
+        }
+        if let Some(has_worked) = hop.has_opened_fast() {
+            let known = &mut self.peers[peer];
+            if known.fast_open.note(now, has_worked) {
+                tracing::warn!(
+                    peer = known.settings.name,
+                    "TCP Fast Open fails on the path: connections beyond those kept warm wait for their handshake"
+                );
+            }
+            self.count_opened(if has_worked { "syn_data_taken" } else { "syn_data_refused" });
+        }
+    }
+
+    /// Puts the client's marking and the class's priority on a stream's packets.
+    pub(super) fn mark_packets(&mut self, stream: HopId, open: &Open, class: Option<&Class>) {
+        let Some(socket) = self.hop(stream).and_then(|hop| hop.tcp.socket.as_ref()) else { return };
+        // Where the host refuses, packets go unmarked.
+        let traffic_class = u32::from(open.dscp.value()) << 2;
+        let _ = socket.set_tos_v4(traffic_class);
+        let _ = socket.set_tclass_v6(traffic_class);
+        let priority = match class.map(|class| class.settings.priority) {
+            Some(Priority::Interactive) => INTERACTIVE,
+            Some(Priority::Bulk) => BULK,
+            _ => return,
+        };
+        let _ = socket.set_priority(priority);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_open_is_left_alone_after_misses_in_a_row_and_tried_again() {
+        let (mut fast_open, now) = (FastOpen::default(), Instant::ZERO + Duration::from_secs(1));
+        for has_worked in [false, false, false, true, false, false, false] {
+            assert!(!fast_open.note(now, has_worked) && fast_open.is_tried(now));
+        }
+        assert!(fast_open.note(now, false) && !fast_open.is_tried(now));
+        assert!(fast_open.is_tried(now + RESPITE));
+    }
+}

@@ -1,0 +1,297 @@
+//! One TCP connection across the satellite.
+
+use super::conduit::{Conduit, Moved, Pipes};
+use crate::leg::{Progress, Tcp};
+use ::satpep::ResetReason;
+use kernel::transparent;
+use relay::hop::{LONGEST, Opening, Parser};
+use relay::preamble::Open;
+use socket2::Socket;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use units::Instant;
+
+/// As much of a client's first bytes as is read to go with the SYN: a little less than a packet holds beside the opening.
+const FIRST_BYTES: usize = 1_300;
+
+/// What a connection is for.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// A peer has made it and has not said what for.
+    Unknown(Parser),
+    /// This side has made it for the session with a peer.
+    Calling(usize),
+    /// A peer has made it for the session.
+    Called(super::session::Called),
+    /// This side has made it ahead of need.
+    Warm(usize),
+    /// It carries a relayed connection, through a peer.
+    Stream(usize),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Hop {
+    /// Unlike its place in the table, never used again.
+    pub(super) number: u64,
+    pub(super) role: Role,
+    pub(super) tcp: Tcp,
+    /// The other end.
+    pub(super) from: IpAddr,
+    /// Whether the server itself is at the other end.
+    pub(super) is_direct: bool,
+    /// Whether the far side has yet to answer.
+    pub(super) awaits_answer: bool,
+    /// Whether this side has told the near side that the server has accepted.
+    pub(super) has_answered: bool,
+    /// What a peer has opened it for, until the relays have asked.
+    pub(super) open: Option<Open>,
+    /// Bytes that go before all others: the opening, and what of the client's is to go with it.
+    pending: Vec<u8>,
+    /// Until when the opening waits for the client's first bytes.
+    pub(super) held_until: Option<Instant>,
+    /// Whether it was opened with TCP Fast Open, and nobody has looked yet how that went.
+    pub(super) is_fast_open: bool,
+    pub(super) deadline: Option<Instant>,
+    pub(super) failed: Option<ResetReason>,
+    to_hop: Conduit,
+    to_tcp: Conduit,
+    is_finished: bool,
+    has_ended: bool,
+}
+
+impl Hop {
+    pub(super) fn new(number: u64, role: Role, socket: Socket, from: IpAddr) -> Self {
+        let tcp = Tcp { socket: Some(socket), ..Tcp::new() };
+        Self {
+            number,
+            role,
+            tcp,
+            from,
+            is_direct: false,
+            awaits_answer: false,
+            has_answered: false,
+            open: None,
+            pending: Vec::new(),
+            held_until: None,
+            is_fast_open: false,
+            deadline: None,
+            failed: None,
+            to_hop: Conduit::default(),
+            to_tcp: Conduit::default(),
+            is_finished: false,
+            has_ended: false,
+        }
+    }
+
+    /// Reads up to `buffer.len()` bytes; an error of kind `WouldBlock` says that none wait.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(mut socket) = self.tcp.socket.as_ref().filter(|_| self.tcp.readable) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let result = socket.read(buffer);
+        if let Err(error) = &result {
+            let _ = self.tcp.read_failed(error);
+        }
+        result
+    }
+
+    /// Reads on in what the peer has made the connection for.
+    pub(super) fn read_greeting(
+        &mut self,
+    ) -> io::Result<Option<Result<relay::hop::Greeting, relay::hop::GreetingError>>> {
+        let mut buffer = [0; LONGEST];
+        loop {
+            let Role::Unknown(parser) = &self.role else { return Ok(None) };
+            let missing = parser.missing();
+            match self.read(&mut buffer[..missing]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    let Role::Unknown(parser) = &mut self.role else { return Ok(None) };
+                    match parser.push(&buffer[..count]) {
+                        Ok(None) => {}
+                        Ok(Some(greeting)) => return Ok(Some(Ok(greeting))),
+                        Err(error) => return Ok(Some(Err(error))),
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends `bytes` behind what is pending, now or as soon as the socket takes them.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(bytes);
+        self.flush().map(drop)
+    }
+
+    /// Says ahead of need what every opening begins with: where it rides in a SYN, it tells whether that works.
+    pub(super) fn say_prefix(&mut self) -> io::Result<()> {
+        self.say(&Opening::PREFIX)
+    }
+
+    /// Has `opening` go first; with `until`, together with the client's first bytes if they come before.
+    pub(super) fn open_with(&mut self, opening: &[u8], until: Option<Instant>) -> io::Result<()> {
+        let is_warm = matches!(self.role, Role::Warm(_));
+        // Of a warm connection, the far side has the first bytes.
+        self.pending.extend_from_slice(if is_warm { &opening[Opening::PREFIX.len()..] } else { opening });
+        self.held_until = until;
+        if until.is_some() { Ok(()) } else { self.flush().map(drop) }
+    }
+
+    /// Sends what is pending; returns whether nothing is left.
+    pub(super) fn flush(&mut self) -> io::Result<bool> {
+        self.held_until = None;
+        let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
+        while !self.pending.is_empty() {
+            if !self.tcp.writable {
+                return Ok(false);
+            }
+            match socket.write(&self.pending) {
+                Ok(count) => drop(self.pending.drain(..count)),
+                Err(error) if is_later(&error) => self.tcp.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.shut_down_if_finished();
+        Ok(true)
+    }
+
+    /// Reads what the client sends at once, to go with the opening. Returns how many bytes that were.
+    fn gather(&mut self, client: &mut Tcp) -> (u64, Option<Progress>) {
+        let Some(mut socket) = client.socket.as_ref().filter(|_| client.readable) else { return (0, None) };
+        let before = self.pending.len();
+        self.pending.resize(before + FIRST_BYTES, 0);
+        let result = socket.read(&mut self.pending[before..]);
+        self.pending.truncate(before + *result.as_ref().unwrap_or(&0));
+        match result {
+            Ok(0) => (0, Some(Progress::Ended)),
+            Ok(count) => (count as u64, Some(Progress::More)),
+            Err(error) => (0, Some(client.read_failed(&error)).filter(|progress| *progress == Progress::TcpFailed)),
+        }
+    }
+
+    /// Moves bytes from `client` to the other side.
+    pub(super) fn send(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
+        if let Some(reason) = self.failed {
+            return (0, Progress::StreamFailed(reason));
+        }
+        let mut gathered = 0;
+        if self.held_until.is_some() {
+            let (count, progress) = self.gather(client);
+            gathered = count;
+            match progress {
+                None => return (0, Progress::Blocked),
+                Some(Progress::TcpFailed) => return (0, Progress::TcpFailed),
+                Some(_) => {}
+            }
+        }
+        match self.flush() {
+            Ok(true) => {}
+            Ok(false) => return (gathered, Progress::Blocked),
+            Err(error) => return (gathered, self.fail(&error)),
+        }
+        let (count, moved) = self.to_hop.relay(pipes, client, &mut self.tcp);
+        let progress = match moved {
+            Moved::More => Progress::More,
+            Moved::Blocked => Progress::Blocked,
+            Moved::Ended => Progress::Ended,
+            Moved::SourceFailed(_) => Progress::TcpFailed,
+            Moved::DestinationFailed(error) => self.fail(&error),
+        };
+        (gathered + count, progress)
+    }
+
+    /// Moves bytes from the other side to `client`.
+    pub(super) fn receive(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
+        if let Some(reason) = self.failed {
+            return (0, Progress::StreamFailed(reason));
+        }
+        let (count, moved) = self.to_tcp.relay(pipes, &mut self.tcp, client);
+        let progress = match moved {
+            Moved::More => Progress::More,
+            Moved::Blocked => Progress::Blocked,
+            Moved::Ended => {
+                self.has_ended = true;
+                Progress::Ended
+            }
+            Moved::SourceFailed(error) => self.fail(&error),
+            Moved::DestinationFailed(_) => Progress::TcpFailed,
+        };
+        (count, progress)
+    }
+
+    /// Ends the direction away from here, behind what is pending.
+    pub(super) fn finish(&mut self) {
+        self.is_finished = true;
+        if self.flush().is_err() {
+            self.failed.get_or_insert(ResetReason::Aborted);
+        }
+    }
+
+    fn shut_down_if_finished(&self) {
+        if let Some(socket) = self.tcp.socket.as_ref().filter(|_| self.is_finished) {
+            // If TCP has failed meanwhile, its next event says so.
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+        }
+    }
+
+    /// Whether the handshake has ended.
+    pub(super) fn is_connected(&self) -> bool {
+        self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())
+    }
+
+    /// Whether both directions have ended in order.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_finished && self.has_ended
+    }
+
+    /// Closes the connection in order.
+    pub(super) fn close(self) {
+        if let Some(socket) = &self.tcp.socket {
+            let _ = transparent::allow_orderly_close(socket);
+        }
+    }
+
+    /// Remembers that the connection has failed.
+    pub(super) fn fail(&mut self, error: &io::Error) -> Progress {
+        let reason = *self.failed.get_or_insert(reason_of(error));
+        Progress::StreamFailed(reason)
+    }
+
+    /// Whether data that went with the SYN were taken; `None` if that was not tried or has been looked at.
+    pub(super) fn has_opened_fast(&mut self) -> Option<bool> {
+        let socket = self.tcp.socket.as_ref().filter(|_| std::mem::take(&mut self.is_fast_open))?;
+        kernel::tcp::tcp_info(socket).ok().map(|info| info.is_syn_data_acked)
+    }
+}
+
+/// What the end of a connection to a peer says.
+pub(super) fn reason_of(error: &io::Error) -> ResetReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ResetReason::PeerRestarted,
+        io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            ResetReason::Outage
+        }
+        _ => ResetReason::Aborted,
+    }
+}
+
+/// What the end of a connection to a server says.
+pub(super) fn server_reason_of(error: &io::Error) -> ResetReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ResetReason::Refused,
+        io::ErrorKind::TimedOut => ResetReason::TimedOut,
+        io::ErrorKind::ConnectionReset => ResetReason::Aborted,
+        _ => ResetReason::Unreachable,
+    }
+}
+
+/// Whether the socket will take bytes later: it is full, or its handshake has not ended.
+fn is_later(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+        || matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY | libc::ENOTCONN))
+}

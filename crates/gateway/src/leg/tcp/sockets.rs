@@ -1,0 +1,133 @@
+//! The sockets of the satellite side.
+
+use crate::config::Settings;
+use crate::daemon::{StartError, while_doing};
+use kernel::{sysctl, tcp, transparent};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use units::{Bytes, Duration};
+
+/// Connections that may wait for the end of their handshake with data in their SYN.
+const FAST_OPEN_PENDING: u16 = 1024;
+const BACKLOG: i32 = 65_535;
+/// Of `net.ipv4.tcp_fastopen`: this host's connections and listeners may use it.
+const FAST_OPEN_CLIENT: u32 = 1;
+const FAST_OPEN_SERVER: u32 = 2;
+
+/// How every socket of the satellite side is set up.
+#[derive(Debug, Clone)]
+pub(super) struct Sockets {
+    congestion_control: Option<String>,
+    send_buffer: Bytes,
+    receive_buffer: Bytes,
+    /// How long data may remain unacknowledged: connections survive an outage of this length.
+    outage_limit: Duration,
+    /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
+    longest_rto: Duration,
+    /// Whether connections may be opened with data in the SYN.
+    pub(super) fast_open: bool,
+}
+
+impl Sockets {
+    /// Checks that the kernel has what the settings ask for.
+    pub(super) fn new(settings: &Settings, hop: &crate::config::Hop) -> Result<Self, StartError> {
+        if let Some(name) = &hop.congestion_control {
+            check_congestion_control(name)?;
+        }
+        let host = sysctl::read("net.ipv4.tcp_fastopen").ok().and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
+        if hop.fast_open && host & FAST_OPEN_SERVER == 0 {
+            tracing::warn!(
+                "net.ipv4.tcp_fastopen is {host}: connections of the peers wait a round trip for their handshake, or use those kept \
+                 warm; 3 lets this host take data with a SYN"
+            );
+        }
+        Ok(Self {
+            congestion_control: hop.congestion_control.clone(),
+            send_buffer: hop.send_buffer,
+            receive_buffer: hop.receive_buffer,
+            outage_limit: settings.link.outage_limit.unwrap_or(Duration::from_secs(600)),
+            longest_rto: settings.link.rtt * 4,
+            fast_open: hop.fast_open && host & FAST_OPEN_CLIENT != 0,
+        })
+    }
+
+    /// The listener for the peers' connections.
+    pub(super) fn listen(&self, address: SocketAddr, takes_fast_open: bool) -> io::Result<Socket> {
+        let socket = self.socket(address)?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        if takes_fast_open && tcp::set_fast_open_listen(&socket, FAST_OPEN_PENDING).is_err() {
+            tracing::warn!("this kernel has no TCP Fast Open");
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket)
+    }
+
+    /// A peer's connection that waits at `listener`, and where it comes from.
+    pub(super) fn accept(&self, listener: &Socket) -> io::Result<Option<(Socket, IpAddr)>> {
+        let (socket, from) = match listener.accept_raw() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        socket.set_cloexec(true)?;
+        socket.set_nonblocking(true)?;
+        // What else was set at the listener is inherited.
+        transparent::prepare(&socket)?;
+        let from = from.as_socket().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
+        Ok(Some((socket, from)))
+    }
+
+    /// Begins a connection to the gateway at `address`; with `fast_open` it may begin with the first write.
+    pub(super) fn connect(&self, address: SocketAddr, fast_open: bool) -> io::Result<Socket> {
+        let socket = self.socket(address)?;
+        if fast_open {
+            tcp::set_fast_open_connect(&socket)?;
+        }
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(socket),
+        }
+    }
+
+    fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        self.prepare(&socket)?;
+        Ok(socket)
+    }
+
+    /// Sets a socket up that crosses the satellite, before it is connected: its window's scale is told in the SYN.
+    pub(super) fn prepare(&self, socket: &Socket) -> io::Result<()> {
+        transparent::prepare(socket)?;
+        let bytes = |size: Bytes| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);
+        transparent::set_buffers(socket, bytes(self.receive_buffer), bytes(self.send_buffer))?;
+        if let Some(name) = &self.congestion_control {
+            socket.set_tcp_congestion(name.as_bytes())?;
+        }
+        socket.set_tcp_user_timeout(Some(self.outage_limit.into()))?;
+        // A kernel that is too old for it waits two minutes at most.
+        let _ = tcp::set_longest_rto(socket, self.longest_rto.into());
+        Ok(())
+    }
+}
+
+/// Whether sockets can be given congestion control `name`.
+fn check_congestion_control(name: &str) -> Result<(), StartError> {
+    let doing = || format!("[tcp] congestion_control \"{name}\"");
+    let scratch = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(while_doing(doing()))?;
+    scratch.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+        let has = sysctl::congestion_controls().unwrap_or_default().join(", ");
+        let said = match error.kind() {
+            io::ErrorKind::NotFound => "this kernel does not have it".to_owned(),
+            io::ErrorKind::PermissionDenied => "it needs CAP_NET_ADMIN on the host".to_owned(),
+            _ => error.to_string(),
+        };
+        let text = format!("{said}; it has {has}; `bentpipe cc load` adds others");
+        StartError::Kernel(kernel::Error::Missing(format!("{}: {text}", doing())))
+    })
+}
