@@ -16,10 +16,16 @@ use std::time::{Duration, Instant};
 
 const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
 
+const TLS: &str = "leg = \"tcp\"";
+
 /// Without gateways yet.
 fn clear() -> Option<Pair> {
+    with(CLEAR)
+}
+
+fn with(settings: &'static str) -> Option<Pair> {
     let mut pair = Pair::new()?;
-    (pair.settings, pair.hub_calls) = (CLEAR, true);
+    (pair.settings, pair.hub_calls) = (settings, true);
     for end in [End::Hub, End::Terminal] {
         let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
         pair.site(end).gateway.run(allow).unwrap().unwrap();
@@ -54,14 +60,45 @@ impl Pair {
 
 #[test]
 fn both_directions_carry_their_bytes_and_end_each_alone() {
-    let Some(pair) = clear_up() else { return };
-    carries_both_directions(&pair);
-    assert_eq!(pair.status(End::Hub)["leg"], "tcp");
+    for settings in [CLEAR, TLS, "leg = \"tcp\"\ncipher = \"chacha20-poly1305\""] {
+        let Some(pair) = with(settings) else { return };
+        let pair = pair.start_both("");
+        carries_both_directions(&pair);
+        assert_eq!(pair.status(End::Hub)["leg"], "tcp");
+    }
+}
+
+#[test]
+fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
+    let Some(mut pair) = with(TLS) else { return };
+    pair.hub_calls = false;
+    pair.terminal_key = [3; 32];
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    pair.wait_for(|pair| pair.refused("stranger") > 0);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), b"end to end");
+    assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "connecting");
+
+    // A gateway that speaks in clear gets nowhere either.
+    let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
+    let hello = Hello { caller: PrivateKey::from_random([2; 32]).public_key(), nonce: [7; 32] };
+    let mut stream = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
+    stream.write_all(&hello.encode()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.len() < CHALLENGE, "an alert at most: {answer:?}");
 }
 
 #[test]
 fn the_servers_reset_and_refusal_reach_the_client() {
-    let Some(pair) = clear_up() else { return };
+    for settings in [CLEAR, TLS] {
+        let Some(pair) = with(settings) else { return };
+        resets_and_refusals_pass(&pair.start_both(""));
+    }
+}
+
+fn resets_and_refusals_pass(pair: &Pair) {
     let server = pair.serve(Family::V4, 7, |mut stream| {
         stream.read_exact(&mut [0]).unwrap();
         // Closing with unread data sends a reset.
@@ -192,7 +229,13 @@ fn an_opening_is_taken_once() {
 
 #[test]
 fn connections_bypass_a_dead_peer_and_acceleration_comes_back() {
-    let Some(mut pair) = clear_up() else { return };
+    for settings in [CLEAR, TLS] {
+        let Some(pair) = with(settings) else { return };
+        bypasses_a_dead_peer(pair.start_both(""));
+    }
+}
+
+fn bypasses_a_dead_peer(mut pair: Pair) {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut relayed = pair.connect(server);
     echoes(&mut relayed, b"accelerated");

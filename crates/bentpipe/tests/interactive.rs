@@ -143,6 +143,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         clear: false,
         show_logs: false,
         learn: false,
+        leg: lab::SatelliteLeg::Satpep,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));
     let gateways = Gateways::start(program, &topology, [rate, rate], RTT, &options).unwrap();

@@ -18,6 +18,16 @@ use units::{Duration, Rate};
 /// UDP port of the satellite side.
 const PORT: u16 = 4500;
 
+/// What crosses the satellite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SatelliteLeg {
+    /// The transport over UDP.
+    #[default]
+    Satpep,
+    /// The kernel's own TCP.
+    Tcp,
+}
+
 /// How the gateways are set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayOptions {
@@ -25,7 +35,9 @@ pub struct GatewayOptions {
     pub directory: PathBuf,
     /// Which Internet Protocol the satellite session uses.
     pub family: Family,
-    /// Whether the payload is only authenticated, not encrypted.
+    /// What crosses the satellite.
+    pub leg: SatelliteLeg,
+    /// Whether the payload is only authenticated, not encrypted; with the leg `tcp`, neither.
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
@@ -65,9 +77,9 @@ impl Gateways {
         let mut terminals = Vec::new();
         for (index, terminal) in topology.terminals.iter().enumerate() {
             let (name, key) = (format!("terminal-{}", index + 1), new_key()?);
-            hub_peers.push_str(&peer_settings(&name, &key, None, Some(terminal)));
+            hub_peers.push_str(&peer_settings(&name, &key, None, Some(terminal), options));
             let call = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
-            let peer = peer_settings("hub", &hub_key, Some(call), None);
+            let peer = peer_settings("hub", &hub_key, Some(call), None, options);
             terminals.push((name, settings(&key, [up, down], rtt, options) + &peer, terminal));
         }
         let mut gateways = Self { running: Vec::new() };
@@ -76,7 +88,7 @@ impl Gateways {
         for (name, settings, site) in &terminals {
             gateways.start_one(program, name, settings, site, options)?;
         }
-        gateways.wait_for_sessions(rtt)?;
+        gateways.wait_for_sessions(rtt, options.leg)?;
         Ok(gateways)
     }
 
@@ -109,12 +121,14 @@ impl Gateways {
 
     /// Waits until every session is up, and a while longer for it to learn the size of packets that the link takes: a
     /// measurement is of a session that has settled.
-    fn wait_for_sessions(&mut self, rtt: Duration) -> Result<(), Error> {
+    fn wait_for_sessions(&mut self, rtt: Duration, leg: SatelliteLeg) -> Result<(), Error> {
         let patience = Duration::from_secs(10) + rtt * 20;
         if let Some(late) = self.wait_for(patience, Gateway::is_up)? {
             return Err(Error::failed(format!("gateway {late}: no session after {patience}{}", self.tails())));
         }
-        self.wait_for(rtt * 10, Gateway::knows_mtu)?;
+        if leg == SatelliteLeg::Satpep {
+            self.wait_for(rtt * 10, Gateway::knows_mtu)?;
+        }
         Ok(())
     }
 
@@ -229,20 +243,25 @@ fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, optio
         Family::V4 => "0.0.0.0",
         Family::V6 => "[::]",
     };
-    let knowledge = if options.learn { "learnt" } else { "configured" };
-    let mode = if options.clear { "clear" } else { "encrypted" };
+    // The other leg knows no such thing, and leaves it to its congestion control.
+    let knowledge = if options.learn { "knowledge = \"learnt\"\n" } else { "" };
+    let mode = match (options.leg, options.clear) {
+        (SatelliteLeg::Satpep, false) => "mode = \"encrypted\"",
+        (SatelliteLeg::Satpep, true) => "mode = \"clear\"",
+        (SatelliteLeg::Tcp, false) => "leg = \"tcp\"\nmode = \"encrypted\"",
+        (SatelliteLeg::Tcp, true) => "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
+    };
     format!(
         r#"[gateway]
 private_key = "{}"
 listen = "{any}:{PORT}"
-mode = "{mode}"
+{mode}
 
 [link]
 interface = "{SATELLITE_INTERFACE}"
 rate = "{}bit/s"
 receive_rate = "{}bit/s"
-knowledge = "{knowledge}"
-rtt = "{}ns"
+{knowledge}rtt = "{}ns"
 
 [intercept]
 interfaces = ["{LAN_INTERFACE}"]
@@ -255,7 +274,13 @@ interfaces = ["{LAN_INTERFACE}"]
 }
 
 /// The settings for a peer with `key`: where to call it, or which site it is that calls.
-fn peer_settings(name: &str, key: &PrivateKey, call: Option<SocketAddr>, site: Option<&Site>) -> String {
+fn peer_settings(
+    name: &str,
+    key: &PrivateKey,
+    call: Option<SocketAddr>,
+    site: Option<&Site>,
+    options: &GatewayOptions,
+) -> String {
     let mut text = format!("\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\n", key.public_key());
     if let Some(address) = call {
         text.push_str(&format!("address = \"{address}\"\n"));
@@ -263,6 +288,10 @@ fn peer_settings(name: &str, key: &PrivateKey, call: Option<SocketAddr>, site: O
     if let Some(site) = site {
         let [v4, v6] = site.networks();
         text.push_str(&format!("routes = [\"{v4}\", \"{v6}\"]\n"));
+        if options.leg == SatelliteLeg::Tcp {
+            let bits = if options.family == Family::V4 { 32 } else { 128 };
+            text.push_str(&format!("from = [\"{}/{bits}\"]\n", site.satellite_address(options.family)));
+        }
     }
     text
 }

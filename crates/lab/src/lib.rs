@@ -14,5 +14,5 @@ pub mod transfer;
 pub use error::Error;
 pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
-pub use gateways::{GatewayOptions, Gateways};
+pub use gateways::{GatewayOptions, Gateways, SatelliteLeg};
 pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

@@ -12,8 +12,10 @@ mod arrivals;
 mod calls;
 mod conduit;
 mod hop;
+mod identity;
 mod session;
 mod sockets;
+mod tls;
 
 use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
 use crate::config::{self, Class, Peer, Settings};
@@ -33,6 +35,7 @@ use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use tls::Configs;
 use units::{Duration, Instant, Rate};
 
 /// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
@@ -70,6 +73,8 @@ pub(crate) struct TcpLeg {
     epoch: u64,
     events: VecDeque<LegEvent<HopId>>,
     pipes: Pipes,
+    /// Unless the hop is protected otherwise.
+    tls: Option<Configs>,
     pace: Pace,
     /// What the link carries away from here: configured, or told.
     capacity: Rate,
@@ -119,11 +124,6 @@ impl TcpLeg {
         now: Instant,
         watch: &Watch,
     ) -> Result<Self, StartError> {
-        let has_gateways = settings.peers.iter().any(|peer| peer.public_key.is_some());
-        if settings.mode == Mode::Encrypted && has_gateways {
-            let missing = "leg = \"tcp\" has no mode = \"encrypted\" yet".to_owned();
-            return Err(StartError::Kernel(kernel::Error::Missing(missing)));
-        }
         let sockets = Sockets::new(settings, hop)?;
         let listener = sockets
             .listen(settings.listen, hop.fast_open)
@@ -147,7 +147,8 @@ impl TcpLeg {
             unknown: 0,
             epoch: random_number()?,
             events: VecDeque::new(),
-            pipes: Pipes::default(),
+            pipes: Pipes::new(),
+            tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
             pace: Pace::new(settings.link.rtt),
             capacity: settings.link.rate,
             warm: hop.warm,

@@ -5,6 +5,7 @@ mod echo;
 mod hub;
 mod limit;
 mod peers;
+mod relay;
 mod stalled;
 mod throughput;
 
@@ -24,6 +25,7 @@ Examples:
   bentpipe bench peers                      the rows in which other proxies were measured, best of them beside ours
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
+  bentpipe bench relay                      the same for each satellite leg: the kernel's TCP in clear and in TLS, and satpep
   bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
   bentpipe bench connections --json         5,000 open connections, and the memory of an idle one
 
@@ -81,6 +83,8 @@ enum Name {
     Echo,
     /// A gateway pair without a satellite between
     Throughput,
+    /// Both satellite legs side by side, without a satellite between
+    Relay,
     /// 5,000 open connections
     Connections,
 }
@@ -111,6 +115,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
             Name::Stalled => stalled::run(args),
             Name::Echo => echo::run(args),
             Name::Throughput => throughput::run(args),
+            Name::Relay => relay::run(args),
             Name::Connections => connections::run(args),
         }?;
         let name = name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());

@@ -15,17 +15,19 @@ const RTT: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 2] = [1, 16];
 const TOTAL: Bytes = Bytes::new(2_000_000_000);
 
+/// What a gateway pair has carried.
 #[derive(Serialize)]
-struct Measured {
+pub struct Measured {
     connections: usize,
     bytes: u64,
-    throughput_bps: u64,
+    pub throughput_bps: u64,
     /// User and system time of both gateways for each 10^9 bytes.
-    cpu_s_per_gb: f64,
+    pub cpu_s_per_gb: f64,
 }
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
-    let rows = CONNECTIONS.into_iter().map(|n| measure(args, n)).collect::<Result<Vec<_>, _>>()?;
+    let options = GatewayOptions { clear: args.clear, ..args.experiment()?.gateways };
+    let rows = CONNECTIONS.into_iter().map(|n| measure(args, &options, n)).collect::<Result<Vec<_>, _>>()?;
     let mut table = table(&["connections", "throughput", "both gateways' processor time"]);
     for row in &rows {
         table.add_row([
@@ -42,11 +44,11 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
     Ok(Findings { claim, table, rows: json(&rows)? })
 }
 
-fn measure(args: &Args, connections: usize) -> Result<Measured, Failure> {
+/// What gateways with these options carry over so many connections.
+pub fn measure(args: &Args, options: &GatewayOptions, connections: usize) -> Result<Measured, Failure> {
     let base = args.experiment()?;
     let topology = Topology::new(1, None)?;
-    let options = GatewayOptions { clear: args.clear, ..base.gateways };
-    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, &options)?;
+    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, options)?;
     let size = Bytes::new(TOTAL.as_u64() / connections as u64);
     // Hashing the data would take from the gateways the processors that they are measured on.
     let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };

@@ -38,6 +38,12 @@ impl TcpLeg {
                     }
                     let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };
                     self.unknown += 1;
+                    let tls = self.tls.as_ref().map(|tls| tls.accept()).transpose();
+                    let Ok(tls) = tls else {
+                        drop(self.remove(at));
+                        continue;
+                    };
+                    self.hops[at].tls = tls.map(Box::new);
                     self.hops[at].tcp.readable = true;
                     self.set_deadline(at, Some(now + IDLE));
                     self.greet(now, at);
@@ -63,6 +69,10 @@ impl TcpLeg {
                 self.counters.violations += 1;
                 Some("malformed")
             }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                tracing::debug!(from = %self.hops[at].from, %error, "TLS");
+                Some("stranger")
+            }
             // One that was made ahead of need and is not needed any more.
             Err(_) => return drop(self.remove(at)),
         };
@@ -78,6 +88,9 @@ impl TcpLeg {
         let &peer = self.by_key.get(&hello.caller).ok_or("stranger")?;
         if !self.peers[peer].may_call_from(self.hops[at].from) {
             return Err("address");
+        }
+        if !self.hops[at].may_be(&hello.caller) {
+            return Err("stranger");
         }
         let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
         let (key, challenge) =
@@ -96,6 +109,9 @@ impl TcpLeg {
         let peer = session.peer;
         if !self.peers[peer].may_call_from(from) {
             return Err("address");
+        }
+        if !self.peers[peer].settings.public_key.is_some_and(|key| self.hops[at].may_be(&key)) {
+            return Err("stranger");
         }
         session.take(opening).map_err(|refusal| match refusal {
             Refusal::NotAuthentic => "not_authentic",

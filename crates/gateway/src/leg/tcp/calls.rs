@@ -89,7 +89,11 @@ impl TcpLeg {
         let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
         let socket = self.sockets.connect(address, is_fast_open)?;
         let at = self.insert(role, socket, address.ip())?;
-        self.hops[at].is_fast_open = is_fast_open;
+        let hop = &mut self.hops[at];
+        hop.is_fast_open = is_fast_open;
+        if let Some(tls) = &self.tls {
+            hop.tls = Some(Box::new(tls.connect(peer)?));
+        }
         Ok(at)
     }
 
@@ -224,8 +228,10 @@ impl TcpLeg {
             return Some(at);
         }
         let at = self.connect(now, peer, Role::Stream(peer)).ok()?;
-        let until = self.hops[at].is_fast_open.then(|| now + HOLD);
-        self.count_opened(if until.is_some() { "fast_open" } else { "handshake" });
+        let is_fast_open = self.hops[at].is_fast_open;
+        self.count_opened(if is_fast_open { "fast_open" } else { "handshake" });
+        // With TLS nothing of the client's goes with the SYN.
+        let until = (is_fast_open && self.tls.is_none()).then(|| now + HOLD);
         let hop = &mut self.hops[at];
         if let Err(error) = hop.open_with(&opening, until) {
             hop.fail(&error);
@@ -236,7 +242,7 @@ impl TcpLeg {
 
     /// One of the connections that were opened ahead of need and are ready.
     fn take_warm(&mut self, peer: usize) -> Option<usize> {
-        let is_ready = |at: &usize| self.hops[*at].is_connected();
+        let is_ready = |at: &usize| self.hops[*at].is_ready();
         let place = self.peers[peer].warm.iter().position(is_ready)?;
         self.peers[peer].warm.remove(place)
     }

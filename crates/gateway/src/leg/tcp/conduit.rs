@@ -11,14 +11,23 @@ const LARGE_PIPES: usize = 64;
 /// Bytes of all other pipes, which exist only while a connection has bytes in one.
 const SMALL: usize = 64 << 10;
 
+/// Bytes that TLS takes at once: a few of its records.
+const SCRATCH: usize = 64 << 10;
+
 /// Pipes that hold nothing now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pipes {
     idle: Vec<Pipe>,
     large: usize,
+    /// Where bytes are that TLS has to touch.
+    pub(super) scratch: Vec<u8>,
 }
 
 impl Pipes {
+    pub(super) fn new() -> Self {
+        Self { idle: Vec::new(), large: 0, scratch: vec![0; SCRATCH] }
+    }
+
     fn take(&mut self) -> io::Result<Pipe> {
         if let Some(pipe) = self.idle.pop() {
             return Ok(pipe);

@@ -1,8 +1,9 @@
 //! One TCP connection across the satellite.
 
 use super::conduit::{Conduit, Moved, Pipes};
+use super::tls::Tls;
 use crate::leg::{Progress, Tcp};
-use ::satpep::ResetReason;
+use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
 use relay::hop::{LONGEST, Opening, Parser};
 use relay::preamble::Open;
@@ -54,9 +55,15 @@ pub(super) struct Hop {
     pub(super) is_fast_open: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) failed: Option<ResetReason>,
+    /// Unless the bytes go in clear.
+    pub(super) tls: Option<Box<Tls>>,
+    /// What has been decrypted and the client has not taken yet.
+    decrypted: Vec<u8>,
     to_hop: Conduit,
     to_tcp: Conduit,
     is_finished: bool,
+    /// Whether the other side has been told the end of what is sent, in TLS.
+    has_told_end: bool,
     has_ended: bool,
 }
 
@@ -77,19 +84,40 @@ impl Hop {
             is_fast_open: false,
             deadline: None,
             failed: None,
+            tls: None,
+            decrypted: Vec::new(),
             to_hop: Conduit::default(),
             to_tcp: Conduit::default(),
             is_finished: false,
+            has_told_end: false,
             has_ended: false,
         }
     }
 
     /// Reads up to `buffer.len()` bytes; an error of kind `WouldBlock` says that none wait.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.advance()?;
         let Some(mut socket) = self.tcp.socket.as_ref().filter(|_| self.tcp.readable) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        let result = socket.read(buffer);
+        let result = match &mut self.tls {
+            None => socket.read(buffer),
+            Some(tls) => tls.read(socket, buffer),
+        };
+        if let Err(error) = &result {
+            let _ = self.tcp.read_failed(error);
+        }
+        result
+    }
+
+    /// Goes on with the handshake of TLS, if that has not ended; an error of kind `WouldBlock` says that it is the other
+    /// side's turn.
+    fn advance(&mut self) -> io::Result<()> {
+        let (Some(tls), Some(socket)) = (&mut self.tls, &self.tcp.socket) else { return Ok(()) };
+        if !tls.is_handshaking() {
+            return Ok(());
+        }
+        let result = tls.advance(socket);
         if let Err(error) = &result {
             let _ = self.tcp.read_failed(error);
         }
@@ -129,14 +157,15 @@ impl Hop {
 
     /// Says ahead of need what every opening begins with: where it rides in a SYN, it tells whether that works.
     pub(super) fn say_prefix(&mut self) -> io::Result<()> {
-        self.say(&Opening::PREFIX)
+        // Of TLS it is the ClientHello that rides there.
+        if self.tls.is_some() { self.flush().map(drop) } else { self.say(&Opening::PREFIX) }
     }
 
     /// Has `opening` go first; with `until`, together with the client's first bytes if they come before.
     pub(super) fn open_with(&mut self, opening: &[u8], until: Option<Instant>) -> io::Result<()> {
-        let is_warm = matches!(self.role, Role::Warm(_));
-        // Of a warm connection, the far side has the first bytes.
-        self.pending.extend_from_slice(if is_warm { &opening[Opening::PREFIX.len()..] } else { opening });
+        // Of a warm connection in clear, the far side has the first bytes.
+        let is_begun = matches!(self.role, Role::Warm(_)) && self.tls.is_none();
+        self.pending.extend_from_slice(if is_begun { &opening[Opening::PREFIX.len()..] } else { opening });
         self.held_until = until;
         if until.is_some() { Ok(()) } else { self.flush().map(drop) }
     }
@@ -144,7 +173,25 @@ impl Hop {
     /// Sends what is pending; returns whether nothing is left.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         self.held_until = None;
+        match self.advance() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            other => other?,
+        }
         let Some(mut socket) = self.tcp.socket.as_ref() else { return Ok(self.pending.is_empty()) };
+        if let Some(tls) = &mut self.tls {
+            tls.write(&std::mem::take(&mut self.pending))?;
+            if self.is_finished && !std::mem::replace(&mut self.has_told_end, true) {
+                tls.finish();
+            }
+            match tls.flush(socket) {
+                Ok(()) => {}
+                Err(error) if is_later(&error) => {
+                    self.tcp.writable = false;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         while !self.pending.is_empty() {
             if !self.tcp.writable {
                 return Ok(false);
@@ -194,6 +241,10 @@ impl Hop {
             Ok(false) => return (gathered, Progress::Blocked),
             Err(error) => return (gathered, self.fail(&error)),
         }
+        if self.tls.is_some() {
+            let (count, progress) = self.encrypt(pipes, client);
+            return (gathered + count, progress);
+        }
         let (count, moved) = self.to_hop.relay(pipes, client, &mut self.tcp);
         let progress = match moved {
             Moved::More => Progress::More,
@@ -210,6 +261,9 @@ impl Hop {
         if let Some(reason) = self.failed {
             return (0, Progress::StreamFailed(reason));
         }
+        if self.tls.is_some() {
+            return self.decrypt(pipes, client);
+        }
         let (count, moved) = self.to_tcp.relay(pipes, &mut self.tcp, client);
         let progress = match moved {
             Moved::More => Progress::More,
@@ -222,6 +276,64 @@ impl Hop {
             Moved::DestinationFailed(_) => Progress::TcpFailed,
         };
         (count, progress)
+    }
+
+    /// One read from `client`, encrypted and sent.
+    fn encrypt(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
+        let (Some(tls), Some(mut socket)) = (&mut self.tls, client.socket.as_ref().filter(|_| client.readable)) else {
+            return (0, Progress::Blocked);
+        };
+        let count = match socket.read(&mut pipes.scratch) {
+            Ok(0) => return (0, Progress::Ended),
+            Ok(count) => count,
+            Err(error) => return (0, client.read_failed(&error)),
+        };
+        match tls.write(&pipes.scratch[..count]).and_then(|()| self.flush()) {
+            Ok(true) => (count as u64, Progress::More),
+            Ok(false) => (count as u64, Progress::Blocked),
+            Err(error) => (count as u64, self.fail(&error)),
+        }
+    }
+
+    /// What has been decrypted, written to `client`.
+    fn decrypt(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
+        if !client.writable {
+            return (0, Progress::Blocked);
+        }
+        if self.decrypted.is_empty() {
+            match self.read_all(&mut pipes.scratch) {
+                Ok(0) => {
+                    self.has_ended = true;
+                    return (0, Progress::Ended);
+                }
+                Ok(count) => self.decrypted.extend_from_slice(&pipes.scratch[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (0, Progress::Blocked),
+                Err(error) => return (0, self.fail(&error)),
+            }
+        }
+        let Some(mut socket) = client.socket.as_ref() else { return (0, Progress::Blocked) };
+        match socket.write(&self.decrypted) {
+            Ok(count) => {
+                self.decrypted.drain(..count);
+                (count as u64, Progress::More)
+            }
+            Err(error) => (0, client.write_failed(&error)),
+        }
+    }
+
+    /// Reads as much as there is and `buffer` holds; the end and errors are told once nothing comes before them.
+    fn read_all(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if filled == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(filled)
     }
 
     /// Ends the direction away from here, behind what is pending.
@@ -239,7 +351,17 @@ impl Hop {
         }
     }
 
-    /// Whether the handshake has ended.
+    /// Whether an opening that is said now goes at once.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_connected() && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
+    }
+
+    /// Whether the holder of `key` is at the other end, as far as TLS knows.
+    pub(super) fn may_be(&self, key: &PublicKey) -> bool {
+        self.tls.as_ref().is_none_or(|tls| tls.is_with(key))
+    }
+
+    /// Whether TCP's handshake has ended.
     pub(super) fn is_connected(&self) -> bool {
         self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())
     }
@@ -291,7 +413,7 @@ pub(super) fn server_reason_of(error: &io::Error) -> ResetReason {
 }
 
 /// Whether the socket will take bytes later: it is full, or its handshake has not ended.
-fn is_later(error: &io::Error) -> bool {
+pub(super) fn is_later(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
         || matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY | libc::ENOTCONN))
 }

@@ -1,0 +1,332 @@
+//! TLS 1.3 between the two gateways (RFC 8446), with raw public keys on both sides (RFC 7250): no certificates, no
+//! names, no tickets. Only the ClientHello rides in a SYN; there is no early data, which could be replayed.
+
+use super::hop::is_later;
+use super::identity::{self, SigningKey};
+use crate::config::Settings;
+use crate::daemon::{StartError, while_doing};
+use ::satpep::{Cipher, PublicKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::{CertifiedKey, Signer};
+use rustls::{
+    CipherSuite, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error,
+    ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
+};
+use socket2::Socket;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+/// What both sides speak inside TLS.
+const PROTOCOL: &[u8] = b"bentpipe-tcp/1";
+
+/// What connections are made with.
+#[derive(Clone)]
+pub(super) struct Configs {
+    server: Arc<ServerConfig>,
+    /// For each peer that has a gateway.
+    clients: Vec<Option<Arc<ClientConfig>>>,
+}
+
+impl std::fmt::Debug for Configs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Configs")
+    }
+}
+
+impl Configs {
+    pub(super) fn new(settings: &Settings) -> Result<Self, StartError> {
+        let failed = |error: Error| while_doing("setting TLS up")(io::Error::other(error));
+        let provider = Arc::new(provider(settings.cipher));
+        let key = Arc::new(SigningKey::new(&settings.private_key));
+        let spki = CertificateDer::from(key.verification_key());
+        let certified = Arc::new(CertifiedKey::new(vec![spki], Arc::new(Identity(key))));
+        let peers: Vec<_> = settings
+            .peers
+            .iter()
+            .map(|peer| peer.public_key.and_then(|key| identity::verification_key(&key)))
+            .collect();
+        let known = peers.iter().flatten().cloned().collect();
+        let verifier = Arc::new(Known { keys: known, provider: Arc::clone(&provider) });
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(failed)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&certified))));
+        server.alpn_protocols = vec![PROTOCOL.to_vec()];
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        let client = |key: Vec<u8>| {
+            let verifier = Arc::new(Known { keys: vec![key], provider: Arc::clone(&provider) });
+            let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .map_err(failed)?
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+                .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&certified))));
+            client.alpn_protocols = vec![PROTOCOL.to_vec()];
+            client.resumption = Resumption::disabled();
+            client.enable_sni = false;
+            Ok(Arc::new(client))
+        };
+        let clients = peers.into_iter().map(|key| key.map(client).transpose()).collect::<Result<_, StartError>>()?;
+        Ok(Self { server: Arc::new(server), clients })
+    }
+
+    /// The called side of a connection.
+    pub(super) fn accept(&self) -> io::Result<Tls> {
+        let connection = ServerConnection::new(Arc::clone(&self.server)).map_err(io::Error::other)?;
+        Ok(Tls::new(connection.into()))
+    }
+
+    /// The calling side of a connection to `peer`.
+    pub(super) fn connect(&self, peer: usize) -> io::Result<Tls> {
+        let config = self.clients.get(peer).and_then(Option::as_ref).ok_or(io::ErrorKind::InvalidInput)?;
+        // The key is the name; this one is not sent.
+        let name = ServerName::try_from("gateway.invalid").map_err(io::Error::other)?;
+        let connection = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        Ok(Tls::new(connection.into()))
+    }
+}
+
+fn provider(cipher: Cipher) -> CryptoProvider {
+    let suite = match cipher {
+        Cipher::Aes128Gcm => CipherSuite::TLS13_AES_128_GCM_SHA256,
+        Cipher::ChaCha20Poly1305 => CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.retain(|known| known.suite() == suite);
+    provider
+}
+
+/// One connection's TLS.
+#[derive(Debug)]
+pub(super) struct Tls {
+    connection: Connection,
+}
+
+impl Tls {
+    fn new(mut connection: Connection) -> Self {
+        // The caller bounds what it hands over.
+        connection.set_buffer_limit(None);
+        Self { connection }
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Whether the other end has proved that it holds the key behind `key`.
+    pub(super) fn is_with(&self, key: &PublicKey) -> bool {
+        let shown = self.connection.peer_certificates().and_then(|shown| shown.first());
+        shown.is_some_and(|shown| identity::verification_key(key).is_some_and(|known| known == shown.as_ref()))
+    }
+
+    /// Reads what has been decrypted into `buffer`, and from `socket` where that is nothing; 0 is the end that the other
+    /// side has told.
+    ///
+    /// # Errors
+    /// Those of the socket; of kind `UnexpectedEof` for an end that the other side has not told, and `InvalidData` for
+    /// what is not its.
+    pub(super) fn read(&mut self, mut socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            // At the end of TCP, the next turn tells what kind of end that is.
+            self.connection.read_tls(&mut socket)?;
+            self.process(socket)?;
+        }
+    }
+
+    /// Goes on with the handshake until it has ended.
+    ///
+    /// # Errors
+    /// As [`Tls::read`]; of kind `WouldBlock` if it is the other side's turn.
+    pub(super) fn advance(&mut self, mut socket: &Socket) -> io::Result<()> {
+        loop {
+            match self.flush(socket) {
+                Err(error) if !is_later(&error) => return Err(error),
+                _ if !self.is_handshaking() => return Ok(()),
+                _ => {}
+            }
+            if self.connection.read_tls(&mut socket)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.process(socket)?;
+        }
+    }
+
+    fn process(&mut self, mut socket: &Socket) -> io::Result<()> {
+        self.connection.process_new_packets().map(drop).map_err(|error| {
+            // An alert tells the other side why.
+            let _ = self.connection.write_tls(&mut socket);
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        })
+    }
+
+    /// Encrypts `data`, which then waits to be sent.
+    pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        self.connection.writer().write_all(data)
+    }
+
+    /// Tells the other side the end of what is sent.
+    pub(super) fn finish(&mut self) {
+        self.connection.send_close_notify();
+    }
+
+    /// Sends what waits to be sent; an error of kind `WouldBlock` says that the socket takes no more.
+    pub(super) fn flush(&mut self, mut socket: &Socket) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut socket)?;
+        }
+        Ok(())
+    }
+}
+
+/// Signs handshakes with the gateway's key.
+#[derive(Debug, Clone)]
+struct Identity(Arc<SigningKey>);
+
+impl rustls::sign::SigningKey for Identity {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        offered.contains(&SignatureScheme::ED25519).then(|| Box::new(self.clone()) as Box<dyn Signer>)
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ED25519
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        Some(self.0.verification_key().into())
+    }
+}
+
+impl Signer for Identity {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut random = [0; 64];
+        SystemRandom::new().fill(&mut random).map_err(|_| Error::FailedToGetRandomBytes)?;
+        Ok(self.0.sign(message, &random).to_vec())
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        SignatureScheme::ED25519
+    }
+}
+
+/// Knows the keys of those who may be at the other end.
+#[derive(Debug)]
+struct Known {
+    keys: Vec<Vec<u8>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Known {
+    fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
+        if self.keys.iter().any(|key| key == shown.as_ref()) {
+            return Ok(());
+        }
+        Err(Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.provider.signature_verification_algorithms)
+    }
+}
+
+/// TLS 1.2 is not spoken.
+fn refuse_tls12() -> Result<HandshakeSignatureValid, Error> {
+    Err(Error::PeerIncompatible(rustls::PeerIncompatible::ServerDoesNotSupportTls12Or13))
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        refuse_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Known {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        refuse_tls12()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
