@@ -18,11 +18,11 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// A modem's (`port` is DLEP's, and the group is joined) or a router's (any port).
+    /// A modem's, which joins the group, or a router's, which does not. Both are at DLEP's port: some modems answer to that one,
+    /// wherever the question came from.
     pub(crate) fn bind(is_ipv6: bool, interface: &str, port: u16, joins: bool) -> io::Result<Self> {
         let group: IpAddr = if is_ipv6 { dlep::GROUP_V6.into() } else { dlep::GROUP_V4.into() };
-        let own_port = if joins { port } else { 0 };
-        let socket = gtsm::datagrams(is_ipv6, own_port, interface, joins.then_some(group))?;
+        let socket = gtsm::datagrams(is_ipv6, port, interface, joins.then_some(group))?;
         let scope = gtsm::index(interface)?;
         Ok(Self {
             socket: UdpSocket::from_std(socket.into())?,
@@ -39,6 +39,11 @@ impl Discovery {
     /// Sends `signal` to `to`.
     pub(crate) async fn answer(&self, signal: &[u8], to: SocketAddr) -> io::Result<()> {
         self.socket.send_to(signal, to).await.map(|_| ())
+    }
+
+    /// `address` with the interface's scope, if it needs one.
+    pub(crate) fn scoped(&self, address: SocketAddr) -> SocketAddr {
+        scoped(address, self.scope)
     }
 
     /// The next datagram that a neighbour has sent.

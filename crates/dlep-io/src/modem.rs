@@ -115,7 +115,10 @@ async fn serve(
     supported: Metrics,
     mut link: watch::Receiver<Option<Metrics>>,
 ) {
-    let _ = stream.set_nodelay(true);
+    if let Err(error) = gtsm::enforce(&stream).and_then(|()| stream.set_nodelay(true)) {
+        tracing::debug!(%error, %router, "DLEP: connection");
+        return;
+    }
     let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), supported);
     drive(&mut modem, stream, &mut link, |modem, metrics| {
         modem.set_destination(settings.destination, metrics);
@@ -137,8 +140,13 @@ async fn answer(discovery: Discovery, settings: Arc<ModemSettings>) {
                 let point = own_address(&settings.interface, router)
                     .map(|ip| ConnectionPoint { address: SocketAddr::new(ip, settings.port), tls: false });
                 let offer = dlep::offer(&settings.session.name, point.as_slice());
-                if let Err(error) = discovery.answer(&offer, router).await {
-                    tracing::debug!(%error, %router, "DLEP: offer");
+                // Some routers wait at DLEP's port, wherever they ask from.
+                let at_port = SocketAddr::new(router.ip(), settings.port);
+                let others = Some(router).filter(|router| router.port() != settings.port);
+                for to in others.into_iter().chain([discovery.scoped(at_port)]) {
+                    if let Err(error) = discovery.answer(&offer, to).await {
+                        tracing::debug!(%error, %to, "DLEP: offer");
+                    }
                 }
             }
             Ok(_) => {}

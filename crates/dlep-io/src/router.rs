@@ -119,7 +119,7 @@ async fn connect(settings: &RouterSettings) -> io::Result<(TcpStream, SocketAddr
             Ok(Ok(stream)) => return Ok((stream, address)),
             Ok(Err(error)) => last = io::Error::new(error.kind(), format!("modem {address}: {error}")),
             Err(_) => {
-                last = io::Error::new(io::ErrorKind::TimedOut, format!("modem {address}: no answer from a neighbour"));
+                last = io::Error::new(io::ErrorKind::TimedOut, format!("modem {address}: no answer"));
             }
         }
     }
@@ -129,6 +129,7 @@ async fn connect(settings: &RouterSettings) -> io::Result<(TcpStream, SocketAddr
 async fn connect_to(settings: &RouterSettings, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = gtsm::stream(address.is_ipv6(), &settings.interface)?;
     let stream = TcpSocket::from_std_stream(socket.into()).connect(address).await?;
+    gtsm::enforce(&stream)?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

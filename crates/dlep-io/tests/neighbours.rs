@@ -2,11 +2,11 @@
 //! say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-use dlep::{Mac, MessageKind, Metrics, Settings, Status};
+use dlep::{Item, Mac, Message, MessageKind, Metrics, Settings, Status};
 use dlep_io::{Modem, ModemSettings, News, RouterSettings, route};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -147,11 +147,21 @@ fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
 fn whatever_no_neighbour_has_sent_is_refused() {
     let Some([modem_host, router_host]) = hosts() else { return };
     let (_link, _modem) = modem(&modem_host);
-    // A host behind a router: its TTL is what the system gives, and not 255.
-    let connected = router_host
-        .run(|| TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_millis(500)).map(|_| ()))
-        .unwrap();
-    assert_eq!(connected.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    // Hosts behind routers: their TTL is what the system gives, and not 255. The handshake is not looked at, all data is.
+    let introduction = vec![Item::HeartbeatInterval(300), Item::PeerType(false, "far".into())];
+    let introduction = Message::new(MessageKind::SessionInitialization, introduction).encode();
+    let speak = |ttl: u32| {
+        let mut stream = TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_secs(5)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.set_ttl(ttl).unwrap();
+        stream.write_all(&introduction).unwrap();
+        stream.read(&mut [0; 400])
+    };
+    assert!(router_host.run(|| speak(255)).unwrap().unwrap() > 0);
+    for ttl in [64, 254] {
+        let answer = router_host.run(|| speak(ttl)).unwrap();
+        assert_eq!(answer.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "{ttl}");
+    }
     let ask = |ttl: u32| {
         let socket = UdpSocket::bind("198.18.0.2:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -163,10 +173,12 @@ fn whatever_no_neighbour_has_sent_is_refused() {
     let points = router_host.run(|| ask(255)).unwrap().unwrap();
     assert_eq!(points[0].address, MODEM.parse().unwrap());
     assert!(router_host.run(|| ask(254)).unwrap().is_err());
-    // And so is a modem that is none: its answers never arrive.
+    // And so is a modem that is none: what it says never arrives.
     let far = modem_host.run(|| TcpListener::bind("198.18.0.1:900")).unwrap().unwrap();
     let (news, _stop, _router) = router(&router_host, Some(far.local_addr().unwrap()));
-    assert!(matches!(next(&news), News::Down(why) if why.contains("no answer from a neighbour")));
+    let (mut stream, _) = far.accept().unwrap();
+    stream.write_all(&Message::new(MessageKind::Heartbeat, vec![]).encode()).unwrap();
+    assert!(matches!(next(&news), News::Down(why) if why.contains("nothing was heard")));
 }
 
 #[test]
@@ -178,7 +190,7 @@ fn a_modem_that_speaks_nonsense_is_told_so_and_tried_again() {
     for _ in 0..2 {
         let mut stream = TcpStream::from(listener.accept().unwrap().0);
         stream.set_nonblocking(false).unwrap();
-        std::io::Write::write_all(&mut stream, &[0, 2, 0, 4, 0xff, 0xff, 0xff, 0xff]).unwrap();
+        stream.write_all(&[0, 2, 0, 4, 0xff, 0xff, 0xff, 0xff]).unwrap();
         assert!(matches!(next(&news), News::Down(why) if why.contains("invalid data")));
         let mut said = dlep::Framer::default();
         let mut farewell = None;

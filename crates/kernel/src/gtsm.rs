@@ -1,9 +1,12 @@
 //! Sockets on one interface that talk to neighbours only: what they send has the TTL (or hop limit) 255, and what has come
 //! through a router, and so has less, is not taken (RFC 5082).
+//!
+//! Some programs raise the TTL of a connection only once it is made. So the handshake may have another, but no byte of data
+//! ever; and once [`enforce`] is called, nothing may.
 
 use crate::packet::interface_index;
 use crate::transparent::set_int;
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,21 +15,64 @@ use std::os::fd::{AsFd, AsRawFd};
 const TTL: u32 = 255;
 const BACKLOG: i32 = 16;
 
-/// A non-blocking TCP socket that is not connected yet. The kernel drops segments that a neighbour has not sent.
+/// A non-blocking TCP socket that is not connected yet. The kernel drops data that a neighbour has not sent.
 ///
 /// # Errors
 /// If there is no such interface, or the process lacks `CAP_NET_RAW` for it.
 pub fn stream(is_ipv6: bool, interface: &str) -> io::Result<Socket> {
     let socket = socket(is_ipv6, Type::STREAM, Protocol::TCP, interface)?;
-    if is_ipv6 {
-        set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, TTL as libc::c_int)?;
-    } else {
-        set_int(&socket, libc::IPPROTO_IP, libc::IP_MINTTL, TTL as libc::c_int)?;
-    }
+    refuse_distant_data(&socket, is_ipv6)?;
     Ok(socket)
 }
 
-/// A non-blocking listener at `port` of all addresses of the interface.
+/// From now on the kernel drops every segment of the connection `socket` that a neighbour has not sent.
+///
+/// # Errors
+/// If it is no TCP socket.
+pub fn enforce(socket: &impl AsFd) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    let is_ipv6 = socket.domain()? == Domain::IPV6;
+    let (level, option) =
+        if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT) } else { (libc::IPPROTO_IP, libc::IP_MINTTL) };
+    set_int(&socket, level, option, TTL as libc::c_int)
+}
+
+/// Has the kernel drop segments with data and another TTL; sockets that are accepted from this one inherit that.
+fn refuse_distant_data(socket: &Socket, is_ipv6: bool) -> io::Result<()> {
+    /// A classic BPF instruction: a filter sees the segment from its TCP header on.
+    const fn op(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt, jf, k }
+    }
+    const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    let ttl_at = libc::SKF_NET_OFF.cast_unsigned() + if is_ipv6 { 7 } else { 8 };
+    let mut program = [
+        op(LOAD_BYTE, 0, 0, ttl_at),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 6, 0, TTL),
+        // The header's length in 32-bit words is the upper half of byte 12.
+        op(LOAD_BYTE, 0, 0, 12),
+        op(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 2),
+        op(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x3c),
+        op(libc::BPF_MISC | libc::BPF_TAX, 0, 0, 0),
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_X, 0, 1, 0),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    // SAFETY: the descriptor is open; filter and program are valid and outlive the call, which copies them.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A non-blocking listener at `port` of all addresses of the interface; call [`enforce`] for what it accepts.
 ///
 /// # Errors
 /// As [`stream`], and if the port is in use.
