@@ -202,14 +202,14 @@ impl Item {
         }
     }
 
-    /// Reads the item at the front of `bytes`; returns the rest, too.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
+    /// Reads the item at the front of `bytes`, if it is one; returns the rest, too.
+    pub(crate) fn split(bytes: &[u8]) -> Result<(Result<Self, ParseError>, &[u8]), ParseError> {
         let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(ParseError::Truncated)?;
         let code = u16::from_be_bytes([header[0], header[1]]);
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let (value, rest) = rest.split_at_checked(length).ok_or(ParseError::Truncated)?;
-        let kind = ItemKind::from_code(code).ok_or(ParseError::UnknownItem(code))?;
-        Ok((Self::parse_value(kind, value)?, rest))
+        let kind = ItemKind::from_code(code).ok_or(ParseError::UnknownItem(code));
+        Ok((kind.and_then(|kind| Self::parse_value(kind, value)), rest))
     }
 
     fn parse_value(kind: ItemKind, value: &[u8]) -> Result<Self, ParseError> {

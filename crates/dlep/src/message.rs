@@ -98,6 +98,9 @@ impl ParseError {
     }
 }
 
+/// Types of items that are for private use (§15.4).
+const PRIVATE_USE: std::ops::RangeInclusive<u16> = 65_408..=65_534;
+
 /// Items that must be there once, may be there once, and may be there any number of times.
 type Rule = (&'static [I], &'static [I], &'static [I]);
 
@@ -258,12 +261,27 @@ fn encode(mut out: Vec<u8>, code: u16, items: &[Item]) -> Vec<u8> {
 }
 
 /// Reads items and checks that they are those of `rule`.
+///
+/// In the two messages of initialization the sender cannot know yet that we have no extensions. Items of those that it names
+/// there, and items of private use, with which some begin whatever is agreed on, are left out.
 fn items(mut body: &[u8], (once, at_most_once, any): Rule) -> Result<Vec<Item>, ParseError> {
     let mut items: Vec<Item> = Vec::new();
+    let mut unknown = None;
     // Kinds are numbered from 1 to 20.
     let mut seen = 0_u32;
     while !body.is_empty() {
-        let (item, rest) = Item::parse(body)?;
+        let (parsed, rest) = Item::split(body)?;
+        body = rest;
+        let item = match parsed {
+            Ok(item) => item,
+            Err(error @ ParseError::UnknownItem(code)) if at_most_once.contains(&I::ExtensionsSupported) => {
+                if !PRIVATE_USE.contains(&code) {
+                    unknown.get_or_insert(error);
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let kind = item.kind();
         let bit = 1 << kind as u16;
         let is_single = once.contains(&kind) || at_most_once.contains(&kind);
@@ -272,7 +290,10 @@ fn items(mut body: &[u8], (once, at_most_once, any): Rule) -> Result<Vec<Item>, 
         }
         seen |= bit;
         items.push(item);
-        body = rest;
+    }
+    let has_extensions = items.iter().any(|item| matches!(item, Item::ExtensionsSupported(ids) if !ids.is_empty()));
+    if let Some(error) = unknown.filter(|_| !has_extensions) {
+        return Err(error);
     }
     match once.iter().find(|kind| seen & (1 << **kind as u16) == 0) {
         Some(missing) => Err(ParseError::Missing(*missing)),

@@ -71,6 +71,26 @@ fn items_of_wrong_length_or_value_are_refused() {
 }
 
 #[test]
+fn items_of_extensions_that_are_offered_are_left_out_until_the_session_is_up() {
+    let kind = MessageKind::SessionInitialization;
+    let known = vec![Item::HeartbeatInterval(1000), Item::PeerType(false, "r".into())];
+    let with = |foreign: u8, extensions: Option<Vec<u16>>| {
+        let items = known.iter().cloned().chain(extensions.map(Item::ExtensionsSupported)).collect();
+        let bytes = Message::new(kind, items).encode();
+        let foreign = [foreign, 0x83, 0, 2, 1, 2];
+        Message::parse(kind as u16, &[&bytes[4..], &foreign].concat()).map(|message| message.items.len())
+    };
+    assert_eq!(with(1, Some(vec![2])), Ok(3));
+    assert_eq!(with(1, Some(vec![])), Err(ParseError::UnknownItem(0x183)));
+    assert_eq!(with(1, None), Err(ParseError::UnknownItem(0x183)));
+    // Private use.
+    assert_eq!(with(0xff, None), Ok(2));
+    let up = Message::new(MessageKind::DestinationUp, vec![Item::MacAddress(MAC)]).encode();
+    let body = [&up[4..], &[0xff, 0x83, 0, 0]].concat();
+    assert_eq!(Message::parse(MessageKind::DestinationUp as u16, &body), Err(ParseError::UnknownItem(0xff83)));
+}
+
+#[test]
 fn offers_name_connection_points_in_their_order() {
     let from: IpAddr = "198.18.0.1".parse().unwrap();
     let point = |address: &str, tls| dlep::ConnectionPoint { address: address.parse::<SocketAddr>().unwrap(), tls };
