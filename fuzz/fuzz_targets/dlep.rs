@@ -10,8 +10,8 @@ fn settings() -> Settings {
     Settings { heartbeat: Duration::from_secs(1), name: "fuzz".into() }
 }
 
-/// The first byte chooses the role and whether it is in session; each further piece of the stream begins with its length and
-/// with how long it takes to come.
+// The first byte chooses the role and whether it is in session; each further piece of the stream begins with its length and
+// with how long it takes to come.
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let _ = Signal::parse(input);
     let Some((choice, mut stream)) = input.split_first() else { return };
@@ -36,7 +36,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         let (piece, rest) = rest.split_at(rest.len().min(usize::from(*length)));
         stream = rest;
         now += Duration::from_millis(u64::from(*wait) * 10);
-        let mut check = |bytes: Option<Vec<u8>>| {
+        let check = |bytes: Option<Vec<u8>>| {
             let Some(bytes) = bytes else { return false };
             let said = Message::parse(u16::from_be_bytes([bytes[0], bytes[1]]), &bytes[4..]);
             assert!(said.is_ok_and(|message| MessageKind::ALL.contains(&message.kind)), "what is sent is well-formed");
