@@ -73,7 +73,7 @@ fn items_of_wrong_length_or_value_are_refused() {
 #[test]
 fn items_of_extensions_that_are_offered_are_left_out_until_the_session_is_up() {
     let kind = MessageKind::SessionInitialization;
-    let known = vec![Item::HeartbeatInterval(1000), Item::PeerType(false, "r".into())];
+    let known = [Item::HeartbeatInterval(1000), Item::PeerType(false, "r".into())];
     let with = |foreign: u8, extensions: Option<Vec<u16>>| {
         let items = known.iter().cloned().chain(extensions.map(Item::ExtensionsSupported)).collect();
         let bytes = Message::new(kind, items).encode();
