@@ -3,19 +3,21 @@
 use crate::arrival_log::{Fate, Record};
 use crate::frame::{Frame, Pool};
 use crate::headers;
-use crate::report::{DirectionReport, Dropped, Lateness};
+use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport};
 use crate::segment::{Unsupported, segment};
+use crate::way::{Stranger, Way, WayConfig, WayError};
 use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
-use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet, Tally};
+use link::dama::Sample;
+use link::{Counters, Outcome, Packet, Tally};
 use units::{Bytes, Instant, Rate};
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
 
 pub(crate) struct Direction {
-    link: Link<Frame>,
+    way: Way,
     memory_limit: Bytes,
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
     outgoing: Vec<Frame>,
@@ -34,6 +36,7 @@ pub(crate) struct Direction {
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     link: Counters,
+    pub(crate) terminals: Vec<TerminalReport>,
     memory_limit: Tally,
     send_failed: Tally,
     receive_overrun: u64,
@@ -44,9 +47,9 @@ pub(crate) struct Facts {
 }
 
 impl Direction {
-    pub(crate) fn new(start: Instant, config: LinkConfig, memory_limit: Bytes) -> Result<Self, ConfigError> {
+    pub(crate) fn new(start: Instant, config: &WayConfig, memory_limit: Bytes) -> Result<Self, WayError> {
         Ok(Self {
-            link: Link::starting_at(start, config)?,
+            way: Way::new(start, config)?,
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
@@ -84,13 +87,16 @@ impl Direction {
         self.now = self.now.max(now);
         frame.arrival = (self.arrivals, self.now);
         self.arrivals += 1;
-        if self.link.counters().in_transit().bytes >= self.memory_limit.as_u64() {
+        if self.way.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
             self.record(&frame, Fate::MemoryLimit, self.now);
             pool.give(frame.bytes);
             return;
         }
-        self.link.enqueue(self.now, frame);
+        if let Err((Stranger, frame)) = self.way.enqueue(self.now, frame) {
+            self.facts.unsupported += 1;
+            pool.give(frame.bytes);
+        }
     }
 
     /// From now on, what becomes of packets is kept for [`Direction::records`].
@@ -105,8 +111,8 @@ impl Direction {
 
     /// Records the packets that are still on their way; after that the direction is at its end.
     pub(crate) fn record_in_transit(&mut self) {
-        while let Some(now) = self.link.next_timeout() {
-            while let Some(outcome) = self.link.poll(now) {
+        while let Some(now) = self.way.next_departure() {
+            while let Some(outcome) = self.way.poll(now) {
                 let at = outcome.at();
                 let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
                 self.record(&packet, Fate::InTransit, at);
@@ -132,10 +138,20 @@ impl Direction {
         self.facts.receive_overrun += frames;
     }
 
+    /// From now on, [`Direction::take_samples`] has some.
+    pub(crate) fn record_capacity(&mut self) {
+        self.way.record_capacity();
+    }
+
+    /// Moves what a carrier's terminals were given in superframes that are over to `all`.
+    pub(crate) fn take_samples(&mut self, all: &mut Vec<Sample>) {
+        self.way.take_samples(all);
+    }
+
     /// Sends what is due by `now`.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(now);
-        while let Some(outcome) = self.link.poll(self.now) {
+        while let Some(outcome) = self.way.poll(self.now) {
             let (fate, at) = (Fate::of(&outcome), outcome.at());
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
             self.record(packet, fate, at);
@@ -156,7 +172,7 @@ impl Direction {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.link.next_timeout()
+        self.way.next_timeout()
     }
 
     /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
@@ -185,12 +201,12 @@ impl Direction {
 
     /// The link's rate at `now`, and until when it holds; `None` if it has none.
     pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
-        self.link.rate(now)
+        self.way.rate(now)
     }
 
     /// Everything counted so far.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { link: *self.link.counters(), ..self.facts.clone() }
+        Facts { link: self.way.counters(), terminals: self.way.terminals(), ..self.facts.clone() }
     }
 }
 
@@ -198,6 +214,7 @@ impl Facts {
     fn new() -> Self {
         Self {
             link: Counters::default(),
+            terminals: Vec::new(),
             memory_limit: Tally::default(),
             send_failed: Tally::default(),
             receive_overrun: 0,
@@ -227,6 +244,7 @@ impl Facts {
             in_transit_packets: self.link.in_transit().packets,
             exempt_frames: self.exempt_frames,
             lateness_us: Lateness::from_histogram(&self.lateness),
+            terminals: self.terminals.clone(),
         }
     }
 }

@@ -4,10 +4,11 @@ use crate::Report;
 use crate::arrival_log::LogWriter;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
+use crate::way::{WayConfig, WayError};
 use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
-use link::{ConfigError, LinkConfig};
+use link::dama::Sample;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +19,9 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// From the first interface to the second.
-    pub up: LinkConfig,
+    pub up: WayConfig,
     /// From the second interface to the first.
-    pub down: LinkConfig,
+    pub down: WayConfig,
     /// How long before a departure the thread stops sleeping and watches the clock instead: less lateness for more
     /// processor time. Zero never spins; 80 µs covers most late wake-ups. It spins only if it could sleep for three
     /// times as long before, so that other threads get most of the processor at any rate.
@@ -30,9 +31,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Links `up` and `down` without spinning, and 256 MB for each (4 s at 500 Mbit/s).
-    pub fn new(up: LinkConfig, down: LinkConfig) -> Self {
-        Self { up, down, spin: Duration::ZERO, memory: Bytes::new(256_000_000) }
+    /// `up` and `down` (links, or carriers that terminals share) without spinning, and 256 MB for each (4 s at 500 Mbit/s).
+    pub fn new(up: impl Into<WayConfig>, down: impl Into<WayConfig>) -> Self {
+        Self { up: up.into(), down: down.into(), spin: Duration::ZERO, memory: Bytes::new(256_000_000) }
     }
 }
 
@@ -40,19 +41,13 @@ impl Config {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A direction's settings make no link.
-    #[error("{direction} {error}")]
+    /// A direction's settings make no link and no carrier.
+    #[error("{direction}: {error}")]
     Config {
         /// `up` or `down`.
         direction: &'static str,
         /// Which value, and why.
-        error: ConfigError,
-    },
-    /// A direction is a terminal of a carrier, and its other terminals are not there.
-    #[error("{direction}: a carrier that terminals share is simulated, not emulated: give a rate instead of dama")]
-    Carrier {
-        /// `up` or `down`.
-        direction: &'static str,
+        error: WayError,
     },
     /// An interface was removed while the emulation ran, or can no longer be read.
     #[error("interface {interface}: {error}")]
@@ -62,6 +57,9 @@ pub enum Error {
         /// What the kernel said.
         error: io::Error,
     },
+    /// A log of arrivals was asked for where terminals share a carrier: it has no way to say whose each packet is.
+    #[error("arrival log: it cannot be kept where terminals share a carrier")]
+    LogOfCarrier,
     /// The log of arrivals is not complete.
     #[error("arrival log: {0}")]
     Log(io::Error),
@@ -100,7 +98,7 @@ pub struct Emulator {
     ports: [PacketSocket; 2],
     /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
     directions: [Direction; 2],
-    links: [LinkConfig; 2],
+    ways: [WayConfig; 2],
     log: Option<LogWriter>,
     spin: Duration,
     pool: Pool,
@@ -115,11 +113,8 @@ impl Emulator {
     /// If the settings of a direction make no link.
     pub fn new(config: Config, first: PacketSocket, second: PacketSocket) -> Result<Self, Error> {
         let start = clock::now();
-        let direction = |link: &LinkConfig, direction| {
-            if link.dama.is_some() {
-                return Err(Error::Carrier { direction });
-            }
-            Direction::new(start, link.clone(), config.memory).map_err(|error| Error::Config { direction, error })
+        let direction = |way: &WayConfig, direction| {
+            Direction::new(start, way, config.memory).map_err(|error| Error::Config { direction, error })
         };
         let directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];
         let names = [first.interface().to_owned(), second.interface().to_owned()];
@@ -127,23 +122,34 @@ impl Emulator {
         Ok(Self {
             ports: [first, second],
             directions,
-            links: [config.up, config.down],
+            ways: [config.up, config.down],
             log: None,
             spin: config.spin,
             pool: Pool::default(),
             batch: ReceiveBatch::new(),
-            monitor: Monitor { names: names.into(), snapshot: Arc::new(Mutex::new(snapshot)) },
+            monitor: Monitor {
+                start,
+                names: names.into(),
+                samples: Arc::default(),
+                snapshot: Arc::new(Mutex::new(snapshot)),
+            },
         })
     }
 
     /// Writes to `out` what becomes of every packet, as [`crate::ArrivalLog`] reads it.
     ///
     /// # Errors
-    /// If no thread can be started for it.
+    /// If no thread can be started for it, or terminals share a carrier.
     pub fn log_arrivals(&mut self, out: impl Write + Send + 'static) -> Result<(), Error> {
-        self.log = Some(LogWriter::start(out, &self.links).map_err(Error::Log)?);
+        let [WayConfig::Link(up), WayConfig::Link(down)] = &self.ways else { return Err(Error::LogOfCarrier) };
+        self.log = Some(LogWriter::start(out, &[up, down].map(|link| link.as_ref().clone())).map_err(Error::Log)?);
         self.directions.iter_mut().for_each(Direction::keep_records);
         Ok(())
+    }
+
+    /// Keeps what the terminals of carriers are given, superframe by superframe, for [`Monitor::take_samples`].
+    pub fn record_capacity(&mut self) {
+        self.directions.iter_mut().for_each(Direction::record_capacity);
     }
 
     /// A view of the counters that other threads may keep while the emulator runs.
@@ -254,7 +260,13 @@ impl Emulator {
         changes.filter(|change| *change > now).min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    fn publish(&self, has_priority: bool, wall: Duration, cpu: Duration) {
+    fn publish(&mut self, has_priority: bool, wall: Duration, cpu: Duration) {
+        {
+            let mut samples = self.monitor.samples.lock().unwrap_or_else(PoisonError::into_inner);
+            for (direction, samples) in self.directions.iter_mut().zip(samples.iter_mut()) {
+                direction.take_samples(samples);
+            }
+        }
         *self.monitor.lock() = Snapshot::take(&self.directions, has_priority, wall, cpu);
     }
 }
@@ -270,7 +282,9 @@ fn depart(directions: &mut [Direction; 2], ports: &[PacketSocket; 2], pool: &mut
 /// A view of a running emulator, at most 50 ms old. Clones show the same emulator.
 #[derive(Clone)]
 pub struct Monitor {
+    start: Instant,
     names: Arc<[String; 2]>,
+    samples: Arc<Mutex<[Vec<Sample>; 2]>>,
     snapshot: Arc<Mutex<Snapshot>>,
 }
 
@@ -292,6 +306,21 @@ impl Monitor {
     /// opportunities.
     pub fn rates(&self) -> [Option<Rate>; 2] {
         self.lock().rates
+    }
+
+    /// What the latest plan gives terminal number `terminal` of the carrier that goes up; `None` if there is none.
+    pub fn allocated(&self, terminal: usize) -> Option<Rate> {
+        self.lock().directions[0].terminals.get(terminal).map(|terminal| terminal.allocated)
+    }
+
+    /// What the terminals of the carriers up and down were given in superframes that are over, since it was last asked.
+    pub fn take_samples(&self) -> [Vec<Sample>; 2] {
+        std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// When the emulator was made: the samples' times count from the same clock.
+    pub fn start(&self) -> Instant {
+        self.start
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Snapshot> {

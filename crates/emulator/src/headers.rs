@@ -1,5 +1,6 @@
 //! The few header fields that the emulator reads.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::Bytes;
 
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -79,6 +80,17 @@ pub(crate) fn transport(frame: &[u8], layer: NetworkLayer) -> Option<(u8, usize)
             }
             Some((next, layer.offset + offset))
         }
+        _ => None,
+    }
+}
+
+/// The address that an IP packet comes from.
+pub(crate) fn source(frame: &[u8]) -> Option<IpAddr> {
+    let layer = network_layer(frame)?;
+    let ip = frame.get(layer.offset..)?;
+    match layer.protocol {
+        IPV4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(ip.get(12..16)?).ok()?).into()),
+        IPV6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(ip.get(8..24)?).ok()?).into()),
         _ => None,
     }
 }

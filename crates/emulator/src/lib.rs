@@ -10,6 +10,8 @@
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
 //! - **A run can be repeated**: the log of arrivals, replayed through the links in virtual time, gives every packet the
 //!   same fate ([`ArrivalLog`]).
+//! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, told
+//!   apart by where packets come from, and what each is given follows what it asks for.
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
 //!
 //! VLAN tags that the network card has taken off a frame do not come back.
@@ -22,7 +24,9 @@ mod frame;
 mod headers;
 mod report;
 mod segment;
+mod way;
 
 pub use arrival_log::{ArrivalLog, Difference, Fate, LogError, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
-pub use report::{DirectionReport, Dropped, Lateness, Report};
+pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport};
+pub use way::{SharedCarrier, Terminal, WayConfig, WayError};

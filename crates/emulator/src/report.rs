@@ -2,7 +2,9 @@
 
 use hdrhistogram::Histogram;
 use link::Tally;
+use link::dama::Totals;
 use serde::Serialize;
+use units::Rate;
 
 /// Both directions of a run, so far or at its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,6 +45,21 @@ pub struct DirectionReport {
     pub exempt_frames: u64,
     /// How much later than the model the packets left.
     pub lateness_us: Lateness,
+    /// The terminals that share the carrier, if that is what the direction goes through.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub terminals: Vec<TerminalReport>,
+}
+
+/// What a terminal of a carrier was given, and what it used of that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TerminalReport {
+    /// What it is called.
+    pub name: String,
+    /// What its latest plan gives it, whatever for.
+    pub allocated: Rate,
+    /// All superframes that are over.
+    #[serde(flatten)]
+    pub totals: Totals,
 }
 
 /// Why packets were dropped.
@@ -60,7 +77,8 @@ pub struct Dropped {
     pub send_failed: Tally,
     /// Frames that came faster than they could be received: the emulator was too slow. Never offered to the link.
     pub receive_overrun: u64,
-    /// Super-packets of a kind that cannot be cut, and frames too long or too short. Never offered to the link.
+    /// Super-packets of a kind that cannot be cut, frames too long or too short, and packets of no terminal of a carrier.
+    /// Never offered to the link.
     pub unsupported: u64,
 }
 

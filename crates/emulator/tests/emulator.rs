@@ -4,9 +4,11 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, Fate};
+use emulator::{ArrivalLog, Config, Fate, SharedCarrier, Terminal, TerminalReport, WayConfig};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
+use kernel::Namespace;
 use kernel::network::IpBatch;
+use link::dama::{CarrierConfig, TerminalConfig};
 use link::{Discipline, FqCodel, Link, LinkConfig, LossModel, Outcome, QueueLimit, Reorder, Steps};
 use std::net::UdpSocket;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -225,4 +227,78 @@ fn an_interface_that_goes_down_carries_packets_again_once_it_is_up() {
     IpBatch::new(&hosts.middle).add("link set port1 down").add("link set port1 up").run().expect("ip");
     transfer(&hosts, RIGHT_IPV4, b"after it");
     hosts.finish();
+}
+
+/// A carrier of 4 Mbit/s: `constant` has a quarter of it, `asking` may ask for all.
+fn shared_carrier() -> SharedCarrier {
+    let terminal = |name: &str, address: &str, dama: TerminalConfig| Terminal {
+        name: name.to_owned(),
+        networks: vec![address.parse().expect("a network")],
+        link: LinkConfig { dama: Some(dama), queue: QueueLimit::Packets(60), ..delay(40) },
+    };
+    let every = Duration::from_millis(50);
+    let cra = Rate::from_bps(1_000_000);
+    let rbdc = Rate::from_bps(4_000_000);
+    let constant = TerminalConfig { cra, ..TerminalConfig::new("return") };
+    let asking = TerminalConfig { rbdc, every, ..TerminalConfig::new("return") };
+    SharedCarrier {
+        config: CarrierConfig { superframe: every, ..CarrierConfig::new(rbdc) },
+        terminals: vec![terminal("constant", "198.18.0.1/32", constant), terminal("asking", "198.18.0.3/32", asking)],
+        from_controller: Duration::from_millis(40),
+    }
+}
+
+/// Sends packets of 1,000 bytes of IP at `rate` for `span`.
+fn offer(host: &Namespace, from: &str, rate: u64, span: StdDuration) {
+    let socket = host.run(|| UdpSocket::bind((from, 0))).expect("a namespace").expect("bind");
+    let start = StdInstant::now();
+    let gap = StdDuration::from_nanos(8_000 * 1_000_000_000 / rate);
+    for number in 0.. {
+        let due = gap * number;
+        if due >= span {
+            return;
+        }
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+        socket.send_to(&[0; 972], (RIGHT_IPV4, 9)).expect("send");
+    }
+}
+
+#[test]
+fn terminals_share_a_carrier_by_what_they_have_and_ask_for() {
+    let way = WayConfig::Carrier(shared_carrier());
+    let Some(hosts) = Hosts::start_recording(Config::new(way, delay(40))) else { return };
+    IpBatch::new(&hosts.left)
+        .add("addr add 198.18.0.3/24 dev eth0")
+        .add("addr add 198.18.0.9/24 dev eth0")
+        .run()
+        .expect("addresses");
+    let _server = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 9))).expect("a namespace").expect("bind");
+    let span = StdDuration::from_secs(3);
+    std::thread::scope(|scope| {
+        scope.spawn(|| offer(&hosts.left, "198.18.0.1", 700_000, span));
+        scope.spawn(|| offer(&hosts.left, "198.18.0.3", 6_000_000, span));
+        offer(&hosts.left, "198.18.0.9", 80_000, span);
+    });
+    std::thread::sleep(StdDuration::from_millis(400));
+    let samples = hosts.monitor.take_samples();
+    let report = hosts.finish();
+    let [constant, asking] = &report.up.terminals[..] else { panic!("two terminals: {report:?}") };
+    // What is sent on the carrier includes the padding of slots.
+    assert!(constant.totals.used_bytes as f64 >= 0.7e6 / 8.0 * 3.0, "{constant:?}");
+    assert!(constant.totals.cra_bytes > 0 && constant.totals.rbdc_bytes == 0 && constant.totals.requests == 0);
+    assert_eq!(asking.totals.cra_bytes, 0);
+    assert!(asking.totals.requests > 10, "{asking:?}");
+    let use_of =
+        |terminal: &TerminalReport| terminal.totals.used_bytes as f64 / terminal.totals.allocated_bytes() as f64;
+    assert!(use_of(asking) > 0.85, "it asked for what it needs: {asking:?}");
+    // Twice what it was given came: the rest found its queue full, and the other's never was.
+    let (queue_full, delivered) = (report.up.dropped.queue_full.packets, report.up.delivered.packets);
+    assert!((700..1300).contains(&queue_full), "{report:?}");
+    assert!((1100..1600).contains(&delivered), "{report:?}");
+    assert!(report.up.dropped.unsupported >= 25, "packets of no terminal are dropped: {report:?}");
+    let [up, down] = &samples;
+    assert!(
+        down.is_empty() && up.iter().any(|sample| sample.terminal == 0) && up.iter().any(|sample| sample.terminal == 1)
+    );
+    assert!(up.iter().all(|sample| sample.used.as_u64() <= sample.allocated.total()), "{up:?}");
 }

@@ -63,6 +63,19 @@ pub struct Counters {
     pub reordered: Tally,
 }
 
+impl AddAssign for Counters {
+    /// Adds what another link has seen.
+    fn add_assign(&mut self, other: Counters) {
+        self.offered = self.offered + other.offered;
+        self.duplicated = self.duplicated + other.duplicated;
+        self.delivered = self.delivered + other.delivered;
+        self.dropped_queue_full = self.dropped_queue_full + other.dropped_queue_full;
+        self.dropped_queue_delay = self.dropped_queue_delay + other.dropped_queue_delay;
+        self.dropped_loss = self.dropped_loss + other.dropped_loss;
+        self.reordered = self.reordered + other.reordered;
+    }
+}
+
 impl Counters {
     /// The tally of the packets dropped for `reason`.
     pub(crate) fn dropped_mut(&mut self, reason: DropReason) -> &mut Tally {

@@ -1,7 +1,7 @@
 //! Two hosts in private namespaces with an emulated link between them:
 //! `left` (198.18.0.1, 2001:db8::1) - emulator - `right` (198.18.0.2, 2001:db8::2).
 
-use emulator::{Config, Emulator, Error, Report};
+use emulator::{Config, Emulator, Error, Monitor, Report};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use std::io::{Read, Write};
@@ -20,6 +20,7 @@ pub struct Hosts {
     pub left: Namespace,
     pub right: Namespace,
     pub middle: Namespace,
+    pub monitor: Monitor,
     stop: Arc<AtomicBool>,
     pub emulator: JoinHandle<Option<Result<Report, Error>>>,
 }
@@ -33,6 +34,11 @@ impl Hosts {
     /// Starts an emulator that logs arrivals. The hosts have no IPv6.
     pub fn start_with_log(config: Config, log: std::fs::File) -> Option<Self> {
         Self::start_and(config, false, |emulator| emulator.log_arrivals(log).expect("a log"))
+    }
+
+    /// Starts an emulator that keeps what terminals of a carrier are given. The hosts have no IPv6.
+    pub fn start_recording(config: Config) -> Option<Self> {
+        Self::start_and(config, false, Emulator::record_capacity)
     }
 
     fn start_and(config: Config, has_ipv6: bool, prepare: impl FnOnce(&mut Emulator)) -> Option<Self> {
@@ -62,10 +68,11 @@ impl Hosts {
         let open = |port| middle.run(|| emulator::open(port)).expect("a namespace").expect("a packet socket");
         let mut emulator = Emulator::new(config, open("port1"), open("port2")).expect("valid links");
         prepare(&mut emulator);
+        let monitor = emulator.monitor();
         let stop = Arc::new(AtomicBool::new(false));
         let stop_inside = Arc::clone(&stop);
         let emulator = middle.spawn("emulator", move || emulator.run(&stop_inside)).expect("a thread");
-        Some(Self { left, right, middle, stop, emulator })
+        Some(Self { left, right, middle, monitor, stop, emulator })
     }
 
     /// Stops the emulator and returns its report.
