@@ -126,3 +126,40 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     signal("-CONT");
     wait(directory.path(), 3, "dlep");
 }
+
+#[test]
+fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
+    let Some([satellite, gateway, _hub]) = network() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (config, link, log) = (file("gateway.toml"), file("link.toml"), file("capacity.csv"));
+    std::fs::write(&config, settings(directory.path())).unwrap();
+    // Rain takes half of the carrier, and with it what nobody has asked for.
+    let carrier = "[carrier.return]\nrate = \"4Mbit/s\"\nslot = \"50B\"\nfca = true\n\
+                   rate_steps = { steps = [[\"4s\", \"2Mbit/s\"]] }\n";
+    let terminal = "[[terminal]]\nname = \"one\"\nnetworks = [\"198.18.8.2/32\"]\ndlep = \"mgmt\"\n\
+                    up = { delay = \"50ms\", dama = { carrier = \"return\", cra = \"1Mbit/s\" } }\n";
+    let text = format!("{carrier}{terminal}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n");
+    std::fs::write(&link, text).unwrap();
+
+    let mut running = Running(vec![start(&gateway, &["gateway", "--config", &config])]);
+    wait(directory.path(), 10, "configured");
+    let emulator = ["emulate", "--between", "near", "far", "--link", &link, "--capacity-log", &log];
+    running.0.push(start(&satellite, &emulator));
+    wait(directory.path(), 4, "dlep");
+    wait(directory.path(), 2, "dlep");
+    // The plan was told; its superframe is still to come.
+    std::thread::sleep(Duration::from_secs(1));
+    let pid = running.0[1].id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(running.0[1].wait().unwrap().success());
+    let log = std::fs::read_to_string(&log).unwrap();
+    let mut lines = log.lines();
+    let columns: Vec<_> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    let [terminal, allocated, constant] = ["terminal", "allocated_bps", "cra_bps"].map(column);
+    let rows: Vec<Vec<_>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(rows.len() > 30, "ten superframes a second: {log}");
+    assert!(rows.iter().all(|row| (row[terminal], row[constant]) == ("one", "1000000")), "{log}");
+    assert_eq!((rows[0][allocated], rows[rows.len() - 1][allocated]), ("4000000", "2000000"), "{log}");
+}

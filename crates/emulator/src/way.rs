@@ -42,6 +42,16 @@ pub struct Terminal {
     pub link: LinkConfig,
 }
 
+impl WayConfig {
+    /// Checks what types cannot.
+    ///
+    /// # Errors
+    /// Names the first value that is wrong.
+    pub fn validate(&self) -> Result<(), WayError> {
+        Way::new(Instant::ZERO, self).map(drop)
+    }
+}
+
 impl From<LinkConfig> for WayConfig {
     fn from(link: LinkConfig) -> Self {
         Self::Link(Box::new(link))

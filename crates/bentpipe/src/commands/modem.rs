@@ -27,11 +27,22 @@ struct Waiting {
     link: Site,
 }
 
+/// An end of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The terminal's, which transmits up.
+    Near,
+    /// That of the terminal with this number on a carrier, which transmits up what it is given.
+    Terminal(usize),
+    /// The hub's, which transmits down.
+    Far,
+}
+
 /// The link as the modem of one site knows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
-    /// 0 for the terminal's modem, which transmits up; 1 for the hub's, which transmits down.
-    pub(super) number: usize,
+    /// Whose modem it is.
+    pub(super) end: End,
     /// The highest rates up and down; `None` where there is none.
     pub(super) highest: [Option<Rate>; 2],
     /// How long what this modem transmits takes.
@@ -87,7 +98,7 @@ impl Modems {
             interface: interface.to_owned(),
             port: dlep::PORT,
             // The other end of the link: a locally administered address that is the same in each run.
-            destination: Mac::Eui48([2, 0, 0x5e, 0, 0, 2 - link.number as u8]),
+            destination: Mac::Eui48([2, 0, 0x5e, 0, 0, if link.end == End::Far { 1 } else { 2 }]),
             session: Settings { heartbeat: self.heartbeat, name: "bentpipe emulate".into() },
         };
         let open = || -> io::Result<Modem> {
@@ -127,11 +138,11 @@ impl Modems {
 fn tell(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (link, told) = watch::channel(site.metrics(monitor.rates()));
+        let (link, told) = watch::channel(site.metrics(site.rates(monitor)));
         let supported = site.metrics(site.highest).unwrap_or_default();
         let follow = async {
             while tokio::time::timeout(PERIOD, stopped.changed()).await.is_err() {
-                let now = site.metrics(monitor.rates());
+                let now = site.metrics(site.rates(monitor));
                 link.send_if_modified(|before| std::mem::replace(before, now) != now);
             }
             drop(link);
@@ -144,10 +155,19 @@ impl Site {
     /// What a link without a rate is said to carry.
     const UNLIMITED: Rate = Rate::from_bps(1_000_000_000_000);
 
+    /// The rates up and down now.
+    fn rates(&self, monitor: &Monitor) -> [Option<Rate>; 2] {
+        let [up, down] = monitor.rates();
+        match self.end {
+            End::Terminal(number) => [monitor.allocated(number), down],
+            End::Near | End::Far => [up, down],
+        }
+    }
+
     /// What the modem tells of a link with these rates up and down: in an outage that it is down.
     fn metrics(&self, rates: [Option<Rate>; 2]) -> Option<Metrics> {
         let own = |rates: [Option<Rate>; 2]| {
-            [rates[self.number], rates[1 - self.number]].map(|rate| rate.unwrap_or(Self::UNLIMITED))
+            if self.end == End::Far { [rates[1], rates[0]] } else { rates }.map(|rate| rate.unwrap_or(Self::UNLIMITED))
         };
         let ([transmit, receive], [max_transmit, max_receive]) = (own(rates), own(self.highest));
         (transmit > Rate::ZERO).then_some(Metrics {
@@ -172,13 +192,13 @@ mod tests {
     #[test]
     fn each_modem_transmits_its_own_way_and_an_outage_takes_its_link_down() {
         let rates = [2, 8].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
-        let of = |number, rates| {
-            Site { number, highest: [None, Some(Rate::from_bps(9))], delay: Duration::from_millis(275) }.metrics(rates)
+        let of = |end, rates| {
+            Site { end, highest: [None, Some(Rate::from_bps(9))], delay: Duration::from_millis(275) }.metrics(rates)
         };
-        let [terminal, hub] = [0, 1].map(|number| of(number, rates).unwrap());
+        let [terminal, hub] = [End::Near, End::Far].map(|end| of(end, rates).unwrap());
         assert_eq!((terminal.transmit, terminal.receive), (rates[0], rates[1]));
         assert_eq!((hub.transmit, hub.receive), (rates[1], rates[0]));
         assert_eq!((terminal.max_transmit, terminal.max_receive), (Some(Site::UNLIMITED), Some(Rate::from_bps(9))));
-        assert_eq!(of(0, [Some(Rate::ZERO), rates[1]]), None);
+        assert_eq!(of(End::Near, [Some(Rate::ZERO), rates[1]]), None);
     }
 }

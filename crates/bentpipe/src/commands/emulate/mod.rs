@@ -1,19 +1,23 @@
 //! `bentpipe emulate`: a satellite link in real time between two interfaces.
 
-use crate::commands::modem::{Modems, Site};
+mod capacity_log;
+mod link_file;
+
+use crate::commands::modem::{End, Modems, Site};
 use crate::output::{Failure, Output};
+use capacity_log::CapacityLog;
 use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
-use emulator::{Config, DirectionReport, Emulator, Monitor, Report};
+use emulator::{Config, DirectionReport, Emulator, Monitor, Report, TerminalReport};
 use indicatif::{ProgressBar, ProgressStyle};
 use kernel::Namespace;
 use kernel::packet::PacketSocket;
 use link::{Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Preset, QueueLimit, Reorder};
+use link_file::{Links, Up};
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +54,14 @@ A link file is TOML: [up] and [down], or [both], with everything that a link may
   queue = { packets = 300 }
   rate_steps = { file = \"rain.trace\", repeat = \"10min\" }
   loss = { timed_gilbert_elliott = { mean_good = \"20s\", mean_bad = \"300ms\", loss_bad = 1.0 } }
+Instead of [up], terminals may share a return carrier on demand (DAMA; docs/link.md), told apart by where packets come from:
+  [carrier.return]
+  rate = \"4Mbit/s\"
+  [[terminal]]
+  name = \"one\"
+  networks = [\"198.18.1.0/24\"]
+  up = { delay = \"260ms\", queue = { packets = 500 }, dama = { carrier = \"return\", rbdc = \"2Mbit/s\" } }
+  dlep = \"mgmt0\"                                 its modem tells routers there what it is given
 
 Presets:
   geo      6 Mbit/s both ways, 550 ms round trip
@@ -75,6 +87,9 @@ pub struct Args {
     /// Write what became of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`
     #[arg(long, value_name = "FILE")]
     arrival_log: Option<PathBuf>,
+    /// Write what each terminal of a carrier asked for, was given and used in each superframe to a file (CSV)
+    #[arg(long, value_name = "FILE", requires = "link_file")]
+    capacity_log: Option<PathBuf>,
     /// Stop after so long [default: run until interrupted]
     #[arg(long)]
     duration: Option<Duration>,
@@ -179,7 +194,8 @@ struct LinkArgs {
 }
 
 /// An interface, perhaps in a named namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 struct Port {
     namespace: Option<String>,
     interface: String,
@@ -196,6 +212,19 @@ impl FromStr for Port {
             return Err("write IF or NAMESPACE:IF".to_owned());
         }
         Ok(Self { namespace, interface: interface.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Port {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Port> for String {
+    fn from(Port { namespace, interface }: Port) -> Self {
+        namespace.map_or(interface.clone(), |namespace| format!("{namespace}:{interface}"))
     }
 }
 
@@ -286,40 +315,6 @@ impl From<QueueDiscipline> for Discipline {
     }
 }
 
-/// The links of a file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LinkFile {
-    up: Option<LinkConfig>,
-    down: Option<LinkConfig>,
-    both: Option<LinkConfig>,
-}
-
-impl LinkFile {
-    /// Reads the links up and down, and the traces that they name (relative to the file).
-    fn read(path: &Path) -> Result<(LinkConfig, LinkConfig), Failure> {
-        let error = |problem: &dyn Display| Failure::usage(format!("--link {}: {problem}", path.display()));
-        let text = fs::read_to_string(path).map_err(|problem| error(&problem))?;
-        let file: LinkFile = toml::from_str(&text).map_err(|problem| {
-            let line = problem.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-            error(&format!("line {line}: {}", problem.message().replace('\n', ", ")))
-        })?;
-        let (Some(mut up), Some(mut down)) = (file.up.or(file.both.clone()), file.down.or(file.both)) else {
-            return Err(error(&"write [up] and [down], or [both]"));
-        };
-        let folder = path.parent().unwrap_or(Path::new(""));
-        for link in [&mut up, &mut down] {
-            link.read_files(|name| fs::read_to_string(folder.join(name)).map_err(|problem| problem.to_string()))
-                .map_err(|problem| error(&problem))?;
-        }
-        // Two directions with one stream would lose the same packets.
-        if up.stream == down.stream {
-            up.stream = down.stream + 1;
-        }
-        Ok((up, down))
-    }
-}
-
 /// The options of one direction, those for both ways included.
 struct Overrides {
     rate: Option<RateLimit>,
@@ -392,17 +387,23 @@ fn loss(
 
 impl Args {
     /// The links up and down.
-    fn links(&self) -> Result<(LinkConfig, LinkConfig), Failure> {
+    fn links(&self) -> Result<Links, Failure> {
         let (up, down) = (self.link.up()?, self.link.down()?);
-        let (base_up, base_down) = match &self.link_file {
-            Some(path) => LinkFile::read(path)?,
-            None => (self.preset.return_link(), self.preset.forward()),
+        let mut links = match &self.link_file {
+            Some(path) => link_file::read(path)?,
+            None => Links { up: Up::Link(Box::new(self.preset.return_link())), down: self.preset.forward() },
         };
-        let rtt = up.delay.unwrap_or(base_up.delay) + down.delay.unwrap_or(base_down.delay);
-        Ok((self.link_with(base_up, up, rtt), self.link_with(base_down, down, rtt)))
+        let (delay_up, delay_down) = (links.up.links_mut().next().map(|link| link.delay), links.down.delay);
+        let rtt = up.delay.or(delay_up).unwrap_or_default() + down.delay.unwrap_or(delay_down);
+        links.up.links_mut().for_each(|link| *link = self.link_with(link.clone(), &up, rtt));
+        links.down = self.link_with(links.down, &down, rtt);
+        if let (Up::Carrier { carrier, .. }, Some(seed)) = (&mut links.up, self.seed) {
+            carrier.seed = seed;
+        }
+        Ok(links)
     }
 
-    fn link_with(&self, base: LinkConfig, overrides: Overrides, rtt: Duration) -> LinkConfig {
+    fn link_with(&self, base: LinkConfig, overrides: &Overrides, rtt: Duration) -> LinkConfig {
         let rate = overrides.rate.map_or(base.rate, |limit| limit.0);
         let product = |products| {
             rate.map_or(QueueLimit::Unlimited, |rate| QueueLimit::bandwidth_delay_product(rate, rtt.mul_f64(products)))
@@ -420,7 +421,7 @@ impl Args {
             queue,
             delay: overrides.delay.unwrap_or(base.delay),
             discipline: overrides.discipline.map_or(base.discipline, Discipline::from),
-            loss: overrides.loss.unwrap_or(base.loss),
+            loss: overrides.loss.clone().unwrap_or(base.loss),
             reorder: reorder.or(base.reorder),
             duplicate: overrides.duplicate.unwrap_or(base.duplicate),
             seed: self.seed.unwrap_or(base.seed),
@@ -432,15 +433,9 @@ impl Args {
 /// The JSON document: the links, and what happened on them.
 #[derive(Serialize)]
 struct Document<'a> {
-    links: Links<'a>,
+    links: &'a Links,
     #[serde(flatten)]
     report: &'a Report,
-}
-
-#[derive(Serialize)]
-struct Links<'a> {
-    up: &'a LinkConfig,
-    down: &'a LinkConfig,
 }
 
 /// Emulates until interrupted or for the duration asked for, then reports.
@@ -454,24 +449,38 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     if first == second {
         return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
     }
-    let (up, down) = args.links()?;
-    for (direction, link) in [("up", &up), ("down", &down)] {
-        link.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
+    let links = args.links()?;
+    let ways = [links.way_up(), links.down.clone().into()];
+    for (direction, way) in ["up", "down"].into_iter().zip(&ways) {
+        way.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
     }
-    let modems = modems(args, &up, &down)?;
-    let config = Config { spin: args.spin, ..Config::new(up.clone(), down.clone()) };
+    let modems = modems(args, &links)?;
+    let [up, down] = ways;
+    let config = Config { spin: args.spin, ..Config::new(up, down) };
     let mut emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
     if let Some(path) = &args.arrival_log {
         let file =
             File::create(path).map_err(|error| Failure::usage(format!("--arrival-log {}: {error}", path.display())))?;
-        emulator.log_arrivals(file).map_err(Failure::failed)?;
+        emulator.log_arrivals(file).map_err(Failure::usage)?;
     }
-    tracing::info!("up: {}", describe(&up));
-    tracing::info!("down: {}", describe(&down));
+    let capacity_log = match &args.capacity_log {
+        Some(path) => Some(CapacityLog::create(path, &links.up, emulator.monitor())?),
+        None => None,
+    };
+    if capacity_log.is_some() {
+        emulator.record_capacity();
+    }
+    match &links.up {
+        Up::Link(link) => tracing::info!("up: {}", describe(link)),
+        Up::Carrier { carrier, terminal } => {
+            tracing::info!("up: {} that {} terminals share on demand", carrier.rate, terminal.len());
+        }
+    }
+    tracing::info!("down: {}", describe(&links.down));
     let modems = modems.start(emulator.monitor())?;
-    let report = run_until_told(emulator, args.duration, output)?;
+    let report = run_until_told(emulator, args.duration, capacity_log, output)?;
     drop(modems);
-    output.result(&Document { links: Links { up: &up, down: &down }, report: &report }, || table(&report))
+    output.result(&Document { links: &links, report: &report }, || tables(&report))
 }
 
 /// The highest rate that `link` ever has; `None` if it has none.
@@ -482,29 +491,56 @@ fn highest_rate(link: &LinkConfig) -> Option<Rate> {
 }
 
 /// The modems that are wanted, waiting for routers.
-fn modems(args: &Args, up: &LinkConfig, down: &LinkConfig) -> Result<Modems, Failure> {
+fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
     if !allowed.contains(&args.dlep_heartbeat) {
         return Err(Failure::usage(format!("--dlep-heartbeat {}: expected 100ms to 10min", args.dlep_heartbeat)));
     }
     let mut modems = Modems::new(args.dlep_heartbeat);
-    let highest = [up, down].map(highest_rate);
-    for (option, port, number) in [("--dlep", &args.dlep, 0), ("--dlep-hub", &args.dlep_hub, 1)] {
-        let Some(port) = port else { continue };
+    let mut add = |option: &str, port: &Port, site: Site| {
         if args.between.contains(port) {
             let interface = &port.interface;
             return Err(Failure::usage(format!(
                 "{option} {interface}: expected an interface that is none of the link's"
             )));
         }
-        let site = Site { number, highest, delay: [up, down][number].delay };
-        modems.add(option, port.namespace.as_deref(), &port.interface, site)?;
+        modems.add(option, port.namespace.as_deref(), &port.interface, site)
+    };
+    let down = highest_rate(&links.down);
+    let (up, delay) = match &links.up {
+        Up::Link(link) => (highest_rate(link), link.delay),
+        Up::Carrier { carrier, terminal } => {
+            if args.dlep.is_some() {
+                let problem = "terminals share a carrier: write dlep = \"IF\" with the terminal in the link file";
+                return Err(Failure::usage(format!("--dlep: {problem}")));
+            }
+            for (number, terminal) in terminal.iter().enumerate() {
+                let most = terminal.up.dama.as_ref().map(|dama| dama.most(carrier));
+                let site = Site { end: End::Terminal(number), highest: [most, down], delay: terminal.up.delay };
+                if let Some(port) = &terminal.dlep {
+                    add(&format!("terminal {}: dlep", terminal.name), port, site)?;
+                }
+            }
+            (Some(carrier.rate), terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.delay))
+        }
+    };
+    let highest = [up, down];
+    if let Some(port) = &args.dlep {
+        add("--dlep", port, Site { end: End::Near, highest, delay })?;
+    }
+    if let Some(port) = &args.dlep_hub {
+        add("--dlep-hub", port, Site { end: End::Far, highest, delay: links.down.delay })?;
     }
     Ok(modems)
 }
 
 /// Runs the emulator on a thread of its own until a signal, the end of `duration`, or its own end.
-fn run_until_told(emulator: Emulator, duration: Option<Duration>, output: &Output) -> Result<Report, Failure> {
+fn run_until_told(
+    emulator: Emulator,
+    duration: Option<Duration>,
+    mut capacity_log: Option<CapacityLog>,
+    output: &Output,
+) -> Result<Report, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // A second signal ends the process at once.
@@ -527,6 +563,10 @@ fn run_until_told(emulator: Emulator, duration: Option<Duration>, output: &Outpu
         if let Some(status) = &mut status {
             status.show(now);
         }
+        // What could not be written is reported in the end.
+        if capacity_log.as_mut().is_some_and(|log| log.write().is_err()) {
+            break;
+        }
         let rest = deadline.map_or(Duration::MAX, |deadline| deadline.since(now));
         thread::sleep(time::Duration::from(rest.min(Duration::from_millis(50))));
     }
@@ -534,10 +574,12 @@ fn run_until_told(emulator: Emulator, duration: Option<Duration>, output: &Outpu
     if let Some(status) = status {
         status.bar.finish_and_clear();
     }
-    match thread.join() {
-        Ok(result) => result.map_err(Failure::failed),
+    let report = match thread.join() {
+        Ok(result) => result.map_err(Failure::failed)?,
         Err(panic) => std::panic::resume_unwind(panic),
-    }
+    };
+    capacity_log.map_or(Ok(()), CapacityLog::finish)?;
+    Ok(report)
 }
 
 /// One line on a terminal that says what is going through.
@@ -614,8 +656,30 @@ fn describe(link: &LinkConfig) -> String {
     format!("{rate}, {delay}, {queue}{loss}")
 }
 
-/// The report for people.
-fn table(report: &Report) -> Table {
+/// The report for people: all packets, and the terminals of a carrier.
+fn tables(report: &Report) -> String {
+    let packets = packets(report);
+    if report.up.terminals.is_empty() {
+        return packets.to_string();
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["terminal", "requests", "given", "used", "constant", "by rate", "by volume", "free"]);
+    for TerminalReport { name, totals, .. } in &report.up.terminals {
+        let (given, used) = (totals.allocated_bytes(), totals.used_bytes);
+        let share = if given == 0 { 0.0 } else { 100.0 * used as f64 / given as f64 };
+        let bytes = [totals.cra_bytes, totals.rbdc_bytes, totals.vbdc_bytes, totals.fca_bytes];
+        let kinds = bytes.map(|bytes| Bytes::new(bytes).to_string());
+        let row = [name.clone(), totals.requests.to_string(), Bytes::new(given).to_string(), format!("{share:.1} %")];
+        table.add_row(row.into_iter().chain(kinds));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{packets}\n{table}")
+}
+
+fn packets(report: &Report) -> Table {
     let (up, down) = (&report.up, &report.down);
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
@@ -659,6 +723,7 @@ fn table(report: &Report) -> Table {
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::fs;
 
     #[derive(Parser)]
     struct Cli {
@@ -672,7 +737,9 @@ mod tests {
     }
 
     fn links(options: &str) -> (LinkConfig, LinkConfig) {
-        parse(options).unwrap_or_else(|error| panic!("{error}")).links().unwrap()
+        let Links { up, down } = parse(options).unwrap_or_else(|error| panic!("{error}")).links().unwrap();
+        let Up::Link(up) = up else { panic!("{up:?}") };
+        (*up, down)
     }
 
     #[test]
@@ -748,8 +815,7 @@ mod tests {
     fn a_modem_is_at_an_interface_of_its_own() {
         let refused = |options: &str| {
             let args = parse(options).unwrap();
-            let (up, down) = args.links().unwrap();
-            modems(&args, &up, &down).err().expect("refused").to_string()
+            modems(&args, &args.links().unwrap()).err().expect("refused").to_string()
         };
         assert!(refused("--dlep a").contains("--dlep a: expected an interface that is none of the link's"));
         assert!(refused("--dlep x --dlep-heartbeat 99ms").contains("--dlep-heartbeat 99ms: expected 100ms to 10min"));
