@@ -311,3 +311,25 @@ fn connections_survive_an_outage_and_go_on_soon() {
     assert!(restored.elapsed() < Duration::from_millis(1500), "{:?}", restored.elapsed());
     assert_eq!(pair.count(End::Terminal, "accepted"), 1);
 }
+
+#[test]
+fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
+    let Some(mut pair) = clear() else { return };
+    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.start(End::Hub, "");
+    pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
+    pair.start(End::Terminal, "");
+    if pair.lacks_something(End::Terminal) {
+        return;
+    }
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    echoes(&mut pair.connect(server), &pattern(8, 1_000_000));
+    assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "50Mbit/s"}"#).starts_with("HTTP/1.1 200"));
+    echoes(&mut pair.connect(server), &pattern(9, 1_000_000));
+    assert_eq!(pair.status(End::Terminal)["rate_bps"], 50_000_000);
+    pair.stop(End::Terminal);
+    let left = kernel::sysctl::congestion_controls().unwrap();
+    assert!(!left.iter().any(|name| name == "bp_cross"), "{left:?}");
+}

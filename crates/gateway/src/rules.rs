@@ -10,6 +10,7 @@
 //! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
 //! | `bypass` | connections | seen first while the peer was down, or not ours: end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
+//! | `crossing` | packets | of the leg `tcp` under the cross-layer congestion control; no rule is about it |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
@@ -85,6 +86,11 @@ impl Rules {
     /// Mark of held SYNs that are to be answered with a reset.
     pub fn refused(&self) -> u32 {
         self.mark + 6
+    }
+
+    /// Mark of the connections of the leg `tcp` across the satellite, by which the cross-layer congestion control knows them.
+    pub fn crossing(&self) -> u32 {
+        self.mark + 7
     }
 
     /// The script that sets up the table, in place of one that a killed predecessor may have left. Nothing is

@@ -11,6 +11,7 @@
 mod arrivals;
 mod calls;
 mod conduit;
+mod cross;
 mod hop;
 mod identity;
 mod session;
@@ -25,6 +26,7 @@ use crate::told::Told;
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use calls::FastOpen;
 use conduit::Pipes;
+use cross::CrossLayer;
 use hop::{Hop, Role, reason_of, server_reason_of};
 use kernel::transparent;
 use relay::preamble::{CONNECTED, Open};
@@ -75,6 +77,8 @@ pub(crate) struct TcpLeg {
     pipes: Pipes,
     /// Unless the hop is protected otherwise.
     tls: Option<Configs>,
+    /// With the cross-layer congestion control.
+    cross: Option<CrossLayer>,
     pace: Pace,
     /// What the link carries away from here: configured, or told.
     capacity: Rate,
@@ -124,6 +128,14 @@ impl TcpLeg {
         now: Instant,
         watch: &Watch,
     ) -> Result<Self, StartError> {
+        // The kernel may have the control only from here on.
+        let cross = match hop.congestion_control.as_deref() {
+            Some(cross::NAME) => {
+                let marks = [settings.rules.crossing(), settings.rules.made()];
+                Some(CrossLayer::new(marks, settings.link.rate)?)
+            }
+            _ => None,
+        };
         let sockets = Sockets::new(settings, hop)?;
         let listener = sockets
             .listen(settings.listen, hop.fast_open)
@@ -148,6 +160,7 @@ impl TcpLeg {
             epoch: random_number()?,
             events: VecDeque::new(),
             pipes: Pipes::new(),
+            cross,
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
             pace: Pace::new(settings.link.rtt),
             capacity: settings.link.rate,
@@ -333,9 +346,13 @@ impl Leg for TcpLeg {
         calls.chain(self.deadlines.first().map(|(due, _)| *due)).min()
     }
 
-    fn tick(&mut self, _: Instant) {
+    fn tick(&mut self, now: Instant) {
         // A listener that ran out of descriptors tries again.
         self.accepting = true;
+        if let Some(cross) = &mut self.cross {
+            let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
+            cross.say(now, self.capacity, u32::try_from(sessions).unwrap_or(u32::MAX));
+        }
     }
 
     fn leave(&mut self, _: Instant) {

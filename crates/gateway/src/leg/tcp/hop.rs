@@ -361,6 +361,14 @@ impl Hop {
         self.tls.as_ref().is_none_or(|tls| tls.is_with(key))
     }
 
+    /// Whether a relayed connection has data on their way to the other side.
+    pub(super) fn has_data_under_way(&self) -> bool {
+        let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
+            return false;
+        };
+        kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments > 0)
+    }
+
     /// Whether TCP's handshake has ended.
     pub(super) fn is_connected(&self) -> bool {
         self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())

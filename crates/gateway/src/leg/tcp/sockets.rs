@@ -1,5 +1,6 @@
 //! The sockets of the satellite side.
 
+use super::cross;
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
@@ -21,6 +22,8 @@ pub(super) struct Sockets {
     congestion_control: Option<String>,
     send_buffer: Bytes,
     receive_buffer: Bytes,
+    /// The mark by which the cross-layer control knows the sockets, where that is used.
+    mark: Option<u32>,
     /// How long data may remain unacknowledged: connections survive an outage of this length.
     outage_limit: Duration,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
@@ -44,6 +47,7 @@ impl Sockets {
         }
         Ok(Self {
             congestion_control: hop.congestion_control.clone(),
+            mark: (hop.congestion_control.as_deref() == Some(cross::NAME)).then(|| settings.rules.crossing()),
             send_buffer: hop.send_buffer,
             receive_buffer: hop.receive_buffer,
             outage_limit: settings.link.outage_limit.unwrap_or(Duration::from_secs(600)),
@@ -97,6 +101,9 @@ impl Sockets {
     fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
+        if let Some(mark) = self.mark {
+            socket.set_mark(mark)?;
+        }
         self.prepare(&socket)?;
         Ok(socket)
     }

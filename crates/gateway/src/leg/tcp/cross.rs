@@ -1,0 +1,87 @@
+//! The cross-layer congestion control: its table of links, kept current with what the link carries and how many
+//! connections have data to send.
+//!
+//! The control gives each connection its share of the allocation (J. Kim et al., "Cross-layer TCP over DVB-RCS"; see
+//! `congestion`). It knows connections by the mark of their socket.
+
+use congestion::{Control, Held, LinkTable, LinkWord};
+use kernel::{Error, sysctl};
+use units::{Duration, Instant, Rate};
+
+/// The control's name.
+pub(super) const NAME: &str = "bp_cross";
+/// Headers of IPv4 and TCP with timestamps, for each byte of a full packet's payload.
+const HEADER_SHARE: f64 = 52.0 / 1448.0;
+/// How long what the table says holds: a gateway that is killed leaves the configured capacity behind.
+const EXPIRY: Duration = Duration::from_secs(10);
+/// How often it is said again though nothing has changed.
+const REFRESH: Duration = Duration::from_secs(2);
+
+/// The table of links, and what it says of ours.
+#[derive(Debug)]
+pub(super) struct CrossLayer {
+    source: Source,
+    /// The marks of our sockets.
+    marks: [u32; 2],
+    configured: Rate,
+    said: Option<(Rate, u32)>,
+    said_at: Instant,
+}
+
+/// Who holds the control in the kernel.
+#[derive(Debug)]
+enum Source {
+    /// This process: it goes with it.
+    Own(Held),
+    /// Somebody else, or a pin.
+    Other(LinkTable),
+}
+
+impl CrossLayer {
+    /// The table of the control that is loaded, or else of one that this process loads and holds.
+    ///
+    /// # Errors
+    /// If the kernel or the process lacks something.
+    pub(super) fn new(marks: [u32; 2], configured: Rate) -> Result<Self, Error> {
+        let control = Control::by_name(NAME).ok_or_else(|| Error::Missing(format!("there is no control {NAME}")))?;
+        // A table alone says nothing: somebody may hold the same control under another name.
+        let is_loaded = sysctl::congestion_controls()?.iter().any(|name| name == NAME);
+        let source = match is_loaded {
+            true => Source::Other(LinkTable::find(control)?),
+            false => Source::Own(Held::load(control)?),
+        };
+        Ok(Self { source, marks, configured, said: None, said_at: Instant::ZERO })
+    }
+
+    /// Says that the link carries `capacity` and that so many connections have data to send.
+    pub(super) fn say(&mut self, now: Instant, capacity: Rate, sessions: u32) {
+        // To the control, none means that it counts for itself.
+        let sessions = sessions.max(1);
+        if self.said == Some((capacity, sessions)) && now.since(self.said_at) < REFRESH {
+            return;
+        }
+        let table = match &self.source {
+            Source::Own(held) => held.links(),
+            Source::Other(table) => Some(table),
+        };
+        let expiry = Some((EXPIRY, self.configured));
+        let word = LinkWord { capacity, header_share: HEADER_SHARE, sessions: Some(sessions), expiry };
+        for mark in self.marks {
+            if let Some(Err(error)) = table.map(|table| table.set(mark, word)) {
+                tracing::warn!(%error, "the cross-layer control could not be told of the link");
+            }
+        }
+        (self.said, self.said_at) = (Some((capacity, sessions)), now);
+    }
+}
+
+impl Drop for CrossLayer {
+    fn drop(&mut self) {
+        if let Source::Other(table) = &self.source {
+            for mark in self.marks {
+                // It may have been taken away meanwhile.
+                let _ = table.remove(mark);
+            }
+        }
+    }
+}
