@@ -17,6 +17,8 @@ use kernel::clock;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::str::FromStr;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -58,9 +60,8 @@ impl Answer {
 }
 
 impl Plain {
-    /// Serves the Unix socket, if there is one.
-    pub(super) async fn serve_socket(&self, listener: Option<std::os::unix::net::UnixListener>) -> io::Result<()> {
-        let Some(listener) = listener else { return std::future::pending().await };
+    /// Serves the Unix socket.
+    pub(super) async fn serve_socket(&self, listener: UnixListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -109,9 +110,8 @@ impl Plain {
         }
     }
 
-    /// Serves HTTP, if it is wanted.
-    pub(super) async fn serve_http(&self, listener: Option<std::net::TcpListener>) -> io::Result<()> {
-        let Some(listener) = listener else { return std::future::pending().await };
+    /// Serves HTTP.
+    pub(super) async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let (put, show) = (self.clone(), self.clone());

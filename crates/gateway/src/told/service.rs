@@ -6,11 +6,15 @@ use super::{ModemReport, Source, Told, modem, plain};
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use crate::unix;
+use dlep_io::RouterSettings;
 use kernel::clock;
 use serde::Serialize;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinSet;
 use units::{Duration, Instant};
 
 /// What the gateway is told of its link, for everybody who follows it.
@@ -82,32 +86,12 @@ impl Feed {
         };
         let http = feed
             .http
-            .map(|address| std::net::TcpListener::bind(address).map_err(while_doing(format!("[feed] http {address}"))));
-        let http = http.transpose()?;
-        let doing = || while_doing("starting the thread of [feed]");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(doing())?;
-        let (stop, stopped) = oneshot::channel();
-        let plain = plain::Plain { board: board.clone(), max_age: feed.max_age };
-        let (keeper, words) = (board.clone(), board.clone());
-        let seen = settings.dlep.as_ref().map(|_| modem::Seen::default());
-        let dlep = settings.dlep.clone().zip(seen.clone());
-        let serve = async move {
-            let (goodbye, until) = tokio::sync::watch::channel(());
-            let session = dlep.map(|(dlep, seen)| tokio::spawn(modem::listen(dlep, words, seen, until)));
-            tokio::select! {
-                never = keeper.keep() => match never {},
-                Err(error) = plain.serve_socket(listener) => tracing::error!(%error, "[feed] socket is no longer served"),
-                Err(error) = plain.serve_http(http) => tracing::error!(%error, "[feed] http is no longer served"),
-                _ = stopped => {}
-            }
-            drop(goodbye);
-            if let Some(session) = session {
-                let _ = tokio::time::timeout(FAREWELL, session).await;
-            }
-        };
-        let handle =
-            std::thread::Builder::new().name("feed".into()).spawn(move || runtime.block_on(serve)).map_err(doing())?;
-        Ok(Self { board, modem: seen, thread: Some(Thread { stop, handle }), _socket: socket })
+            .map(|address| TcpListener::bind(address).map_err(while_doing(format!("[feed] http {address}"))))
+            .transpose()?;
+        let modem = settings.dlep.clone().map(|dlep| (dlep, modem::Seen::default()));
+        let seen = modem.as_ref().map(|(_, seen)| seen.clone());
+        let services = Services { board: board.clone(), max_age: feed.max_age, listener, http, modem };
+        Ok(Self { board, modem: seen, thread: Some(services.start()?), _socket: socket })
     }
 
     /// What is told, now and at each change.
@@ -126,6 +110,52 @@ impl Feed {
             let [taken, refused] = self.board.0.counts(source).each_ref().map(|count| count.load(Ordering::Relaxed));
             Counts { source, taken, refused }
         })
+    }
+}
+
+/// What the thread does.
+struct Services {
+    board: Board,
+    max_age: Duration,
+    listener: Option<UnixListener>,
+    http: Option<TcpListener>,
+    modem: Option<(RouterSettings, modem::Seen)>,
+}
+
+impl Services {
+    fn start(self) -> Result<Thread, StartError> {
+        let doing = || while_doing("starting the thread of [feed] and [dlep]");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(doing())?;
+        let (stop, stopped) = oneshot::channel();
+        let run = move || runtime.block_on(self.run(stopped));
+        let handle = std::thread::Builder::new().name("feed".into()).spawn(run).map_err(doing())?;
+        Ok(Thread { stop, handle })
+    }
+
+    /// Serves all of them until `stopped`; one that fails leaves the others alone.
+    async fn run(self, stopped: oneshot::Receiver<()>) {
+        let mut tasks = JoinSet::new();
+        let plain = plain::Plain { board: self.board.clone(), max_age: self.max_age };
+        let failed = |name, result: std::io::Result<()>| {
+            result.unwrap_or_else(|error| tracing::error!(%error, "[feed] {name} is no longer served"));
+        };
+        if let Some(listener) = self.listener {
+            let plain = plain.clone();
+            tasks.spawn(async move { failed("socket", plain.serve_socket(listener).await) });
+        }
+        if let Some(listener) = self.http {
+            tasks.spawn(async move { failed("http", plain.serve_http(listener).await) });
+        }
+        let keeper = self.board.clone();
+        tasks.spawn(async move { keeper.keep().await });
+        let (goodbye, until) = watch::channel(());
+        let session = self.modem.map(|(dlep, seen)| tokio::spawn(modem::listen(dlep, self.board, seen, until)));
+        // However the sender goes.
+        let _ = stopped.await;
+        drop(goodbye);
+        if let Some(session) = session {
+            let _ = tokio::time::timeout(FAREWELL, session).await;
+        }
     }
 }
 
@@ -202,7 +232,7 @@ impl Board {
     }
 
     /// Does what is due when no word comes in.
-    async fn keep(&self) -> std::convert::Infallible {
+    async fn keep(&self) {
         loop {
             let wait = self.handle_timeout(clock::now());
             let due = async {
