@@ -98,7 +98,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     wait(directory.path(), 10, "configured");
     let link = link.to_str().unwrap();
     let emulator =
-        ["emulate", "--between", "near", "far", "--link", link, "--dlep", "mgmt", "--dlep-heartbeat", "300ms"];
+        ["emulate", "--between", "near", "far", "--link", link, "--dlep", "mgmt", "--dlep-heartbeat", "500ms"];
     running.0.push(start(&satellite, &emulator));
     let status = wait(directory.path(), 6, "dlep");
     assert_eq!((&status["told"]["down_bps"], &status["told"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
@@ -122,7 +122,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     signal("-STOP");
     let stopped = Instant::now();
     wait(directory.path(), 10, "configured");
-    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
     signal("-CONT");
     wait(directory.path(), 3, "dlep");
 }

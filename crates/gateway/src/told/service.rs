@@ -332,7 +332,8 @@ mod tests {
         script.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answers = BufReader::new(script.try_clone().unwrap()).lines();
         let mut say = |line: &str| {
-            writeln!(script, "{line}").unwrap();
+            // At once: a line that is too long ends the conversation.
+            script.write_all(format!("{line}\n").as_bytes()).unwrap();
             answers.next().unwrap().unwrap()
         };
         assert!(say(r#"{"up": "4Mbit/s", "rtt": "600ms"}"#).starts_with(r#"{"told":{"up_bps":4000000,"#));
@@ -351,7 +352,7 @@ mod tests {
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));
 
-        let answer = put(http, r#"{"up": "3Mbit/s", "for": "100ms"}"#);
+        let answer = put(http, r#"{"up": "3Mbit/s", "for": "1s"}"#);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&told.borrow()), (3_000_000, Source::Feed));
