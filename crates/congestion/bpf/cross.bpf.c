@@ -9,6 +9,7 @@
 
 /* Windows are never smaller: it takes two segments to be acknowledged at once. */
 #define LEAST 2
+#define WINDOWS_BUFFERED 4
 /* Connections count as sessions while they have sent in this period or the one before: 2^30 ns, about a second. */
 #define PERIOD_SHIFT 30
 /* How often a counter is tried that other processors change at the same time. */
@@ -224,6 +225,15 @@ __u32 cross_undo(__u64 *ctx)
 	return SOCKET(ctx)->snd_cwnd;
 }
 
+/* Windows of data that the send buffer grows to: a loss is repaired a round trip later and acknowledged after another, and
+ * the window stays full meanwhile. */
+SEC("struct_ops")
+__u32 cross_buffer(__u64 *ctx)
+{
+	(void)ctx;
+	return WINDOWS_BUFFERED;
+}
+
 SEC(".struct_ops.link")
 struct tcp_congestion_ops bp_cross = {
 	.init = (void *)cross_init,
@@ -233,6 +243,7 @@ struct tcp_congestion_ops bp_cross = {
 	.set_state = (void *)cross_state,
 	.ssthresh = (void *)cross_ssthresh,
 	.undo_cwnd = (void *)cross_undo,
+	.sndbuf_expand = (void *)cross_buffer,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "bp_cross",
 };

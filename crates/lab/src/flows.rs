@@ -58,7 +58,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    fn socket_options(&self) -> SocketOptions {
+    pub(crate) fn socket_options(&self) -> SocketOptions {
         SocketOptions {
             congestion_control: self.congestion_control.clone(),
             send_buffer: self.send_buffer,
@@ -125,7 +125,7 @@ pub fn time(flows: &[Flow]) -> Duration {
 }
 
 /// Port of the first flow's server; each flow has a port of its own, which tells them apart.
-const FIRST_PORT: u16 = 7000;
+pub(crate) const FIRST_PORT: u16 = 7000;
 
 /// A flow to be run.
 #[derive(Debug, Clone, Copy)]
@@ -180,17 +180,18 @@ pub fn run_plans(plans: &[Plan<'_>]) -> Result<Vec<Flow>, Error> {
     })
 }
 
-type Thread<'scope, T> = thread::ScopedJoinHandle<'scope, Result<T, Error>>;
+pub(crate) type Thread<'scope, T> = thread::ScopedJoinHandle<'scope, Result<T, Error>>;
 
 /// Starts a thread with a small stack: an experiment may have hundreds.
-fn spawn<'scope, T: Send + 'scope>(
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     f: impl FnOnce() -> Result<T, Error> + Send + 'scope,
 ) -> Result<Thread<'scope, T>, Error> {
     thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, f).map_err(Error::failed)
 }
 
-fn join<T>(thread: Thread<'_, T>) -> Result<T, Error> {
+/// What the thread gave.
+pub(crate) fn join<T>(thread: Thread<'_, T>) -> Result<T, Error> {
     thread.join().map_err(|_| Error::failed("a flow's thread panicked"))?
 }
 
@@ -254,7 +255,7 @@ fn send_all(stream: &mut std::net::TcpStream, start: Instant, plan: Plan<'_>) ->
 }
 
 /// Looks at the window of `stream` in steps of `interval` until the other end of `ended` is gone.
-fn watch(
+pub(crate) fn watch(
     stream: &std::net::TcpStream,
     start: Instant,
     interval: Duration,

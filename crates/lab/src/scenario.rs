@@ -1,14 +1,14 @@
 //! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
 //!
 //! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires,
-//! and TCP flows of one file each across that link, whose control the kernel has or takes. Initial windows,
-//! segment sizes and the windows of small segments become settings of the route, buffers those of sockets, timestamps those
-//! of hosts.
+//! and TCP flows of one file each across that link, or uploads without an end until a given time, whose control the kernel has
+//! or takes. Initial windows, segment sizes and the windows of small segments become settings of the route, buffers those of sockets,
+//! timestamps those of hosts.
 
 use crate::controls::Controls;
 use crate::flows::WindowSample;
 use crate::transfer::{Checksum, Trace};
-use crate::{Direction, Ends, Error, Family, Flow, RouteSettings, Satellite, Topology, Workload, flows};
+use crate::{Direction, Ends, Error, Family, Flow, RouteSettings, Satellite, Topology, Workload, bulk, flows};
 use emulator::DirectionReport;
 use link::LinkConfig;
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub struct RealScenario {
     /// The link that is emulated, from its first node to its second.
     emulated: DirectionId,
     flows: Vec<RealFlow>,
+    /// When flows without an end are cut off.
+    end: Option<Duration>,
     /// Whether windows are to be looked at.
     wants_windows: bool,
     /// Holds what was loaded into the kernel for the flows.
@@ -38,6 +40,8 @@ struct RealFlow {
     /// Whether the client is at the link's first node.
     is_from_first: bool,
     workload: Workload,
+    /// It sends until it is cut off, whatever the workload's size.
+    is_endless: bool,
     /// Of the end that sends.
     route: RouteSettings,
     /// The largest window of the end that receives, where its route is to set it.
@@ -160,7 +164,8 @@ impl RealScenario {
                 )));
             }
         }
-        Ok(Self { network, emulated, flows, wants_windows, _controls: controls })
+        let end = end(&flows, scenario.settings.stop.at)?;
+        Ok(Self { network, emulated, flows, end, wants_windows, _controls: controls })
     }
 
     /// Runs it with one seed, in namespaces that are gone afterwards.
@@ -192,7 +197,10 @@ impl RealScenario {
                 flows::Plan { ends, workload: &flow.workload, start: flow.start, windows }
             })
             .collect();
-        let ended = flows::run_plans(&plans)?;
+        let ended = match self.end {
+            Some(end) => bulk::run(&plans, end)?,
+            None => flows::run_plans(&plans)?,
+        };
         let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
         let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
         let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
@@ -216,6 +224,35 @@ impl RealScenario {
             self.flows.iter().partition(|flow| flow.sends_at_first() == at_first);
         let settings = sending.first().map(|flow| flow.route).unwrap_or_default();
         RouteSettings { window: receiving.first().and_then(|flow| flow.window), ..settings }
+    }
+}
+
+/// Runs scenarios at the same time, each over a link of its own.
+///
+/// # Errors
+/// As [`RealScenario::new`] and [`RealScenario::run`].
+pub fn run_side_by_side(scenarios: &[&Scenario], seed: u64) -> Result<Vec<MeasuredRun>, Error> {
+    std::thread::scope(|scope| {
+        let run = |scenario: &&Scenario| {
+            let real = RealScenario::new(scenario)?;
+            let variant = scenario.variant.clone();
+            flows::spawn(scope, move || real.run(variant, seed))
+        };
+        let runs = scenarios.iter().map(run).collect::<Result<Vec<_>, _>>()?;
+        runs.into_iter().map(flows::join).collect()
+    })
+}
+
+/// When flows without an end are to be cut off; `None` if all have an end.
+fn end(flows: &[RealFlow], stop: Option<units::Instant>) -> Result<Option<Duration>, Error> {
+    match flows.iter().filter(|flow| flow.is_endless).count() {
+        0 => Ok(None),
+        count if count < flows.len() => {
+            Err(Error::Input("flows with and without an end: for real, all have one or none has".to_owned()))
+        }
+        _ => stop
+            .map(|stop| Some(stop.since(units::Instant::ZERO)))
+            .ok_or_else(|| Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned())),
     }
 }
 
@@ -265,9 +302,12 @@ impl RealFlow {
         let Traffic::Tcp { client, server, application } = &flow.traffic else {
             return Err(refused("only TCP flows run for real"));
         };
-        let Application::Bulk { size: Some(size), transfer } = application else {
-            return Err(refused("only files of a given size (`bulk`) run for real"));
+        let Application::Bulk { size, transfer } = application else {
+            return Err(refused("only files (`bulk`) run for real"));
         };
+        if size.is_none() && *transfer != Transfer::Upload {
+            return Err(refused("without an end only an upload runs for real"));
+        }
         if !flow.start.spread.is_zero() {
             return Err(refused("its start is random: give it a time"));
         }
@@ -291,7 +331,7 @@ impl RealFlow {
             is_from_first,
             workload: Workload {
                 direction,
-                size: *size,
+                size: size.unwrap_or(Bytes::ZERO),
                 checksum: Checksum::Sha256,
                 family: Family::V4,
                 congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
@@ -306,6 +346,7 @@ impl RealFlow {
                 timeout: Duration::from_secs(60),
                 seed: 1,
             },
+            is_endless: size.is_none(),
             route: RouteSettings {
                 initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
                     .then_some(sender.initial_window as u32),

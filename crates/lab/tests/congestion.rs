@@ -1,6 +1,6 @@
 //! The controls that are loaded into the kernel beside their twins of the simulator: the same transfers over the same link
-//! with the same packets lost. `-- --ignored --nocapture` runs longer ones and shows the figures. Where controls cannot be
-//! loaded, the tests say so and pass.
+//! with the same packets lost. `-- --ignored --nocapture` runs longer ones; BENTPIPE_WINDOWS=FILE.svg draws the windows. Where
+//! controls cannot be loaded, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
 
 use congestion::{Control, Held, LinkWord, requirements};
@@ -8,6 +8,7 @@ use lab::flows::{Plan, WindowSample, run_plans};
 use lab::transfer::Checksum;
 use lab::{Direction, Ends, Family, Satellite, Topology, Workload};
 use link::{LinkConfig, LossModel, QueueLimit};
+use results::chart::{Axis, Chart, Series, Style, stacked};
 use sim::{
     Application, FlowConfig, FlowSample, Limits, Network, Record, Settings, Simulation, Start, Stop, Traffic, Transfer,
 };
@@ -142,6 +143,16 @@ impl Case {
         }
     }
 
+    fn chart(&self, real: Vec<(f64, f64)>, simulated: Vec<(f64, f64)>) -> Chart {
+        Chart {
+            title: self.control.to_owned(),
+            x: Axis::linear("time, s"),
+            y: Axis::linear("congestion window, segments"),
+            series: vec![Series::new("kernel", Style::Steps, real), Series::new("simulator", Style::Dashed, simulated)],
+            caption: String::new(),
+        }
+    }
+
     /// Runs both; `None` where the kernel takes no controls.
     fn compare(&self) -> Option<Comparison> {
         let (real, simulated) = (self.measure()?, self.simulate());
@@ -161,16 +172,7 @@ impl Case {
             simulated.retransmissions,
             window * 100.0,
         );
-        if let Some(folder) = std::env::var_os("BENTPIPE_WINDOWS") {
-            let file = std::path::Path::new(&folder).join(format!("{}-{}ms.csv", self.control, self.rtt));
-            let rows = |name: &str, windows: &[(f64, f64)]| {
-                windows.iter().map(|(at, cwnd)| format!("{name},{at:.4},{cwnd:.2}\n")).collect::<String>()
-            };
-            let text =
-                format!("run,time_s,cwnd\n{}{}", rows("kernel", &real.windows), rows("twin", &simulated.windows));
-            std::fs::write(file, text).expect("written");
-        }
-        Some(Comparison { percent: percent.abs(), window })
+        Some(Comparison { percent: percent.abs(), window, chart: self.chart(real.windows, simulated.windows) })
     }
 }
 
@@ -179,6 +181,8 @@ struct Comparison {
     percent: f64,
     /// How far the windows are from each other.
     window: f64,
+    /// Both windows.
+    chart: Chart,
 }
 
 /// Loads a control under a name of its own; `None` where none can be loaded.
@@ -215,12 +219,17 @@ fn each_control_takes_the_time_of_its_twin() {
     // The first loss ends slow starts before queues do.
     let drops = [40, 400, 401, 1500];
     let compare = |control: &'static Control| case(control.name, 10, 100, 4, &drops).compare();
-    let comparisons: Vec<_> = std::thread::scope(|scope| {
+    let comparisons: Vec<Option<Comparison>> = std::thread::scope(|scope| {
         let runs: Vec<_> = congestion::CONTROLS.iter().map(|control| scope.spawn(move || compare(control))).collect();
         runs.into_iter().map(|run| run.join().expect("it ended")).collect()
     });
+    let Some(comparisons) = comparisons.into_iter().collect::<Option<Vec<_>>>() else { return };
+    if let Some(file) = std::env::var_os("BENTPIPE_WINDOWS") {
+        let charts: Vec<_> = comparisons.iter().map(|comparison| comparison.chart.clone()).collect();
+        let title = "Windows of the kernel and of the simulator: 10 Mbit/s, 100 ms, 4 MB, four packets lost";
+        std::fs::write(file, stacked(title, &charts).expect("charts")).expect("the file can be written");
+    }
     for (control, comparison) in congestion::CONTROLS.iter().zip(comparisons) {
-        let Some(comparison) = comparison else { return };
         assert!(comparison.percent <= 5.0, "{}: {} %", control.name, comparison.percent);
         assert!(comparison.window <= 0.1, "{}: windows differ by {}", control.name, comparison.window);
     }

@@ -150,18 +150,48 @@ impl Lab {
         if let Some(run) = self.runs.borrow().get(name) {
             return Ok(Rc::clone(run));
         }
+        self.may_measure(name)?;
+        self.keep(name, RealScenario::new(scenario)?.run(scenario.variant.clone(), seed)?)
+    }
+
+    fn may_measure(&self, what: &str) -> Result<(), Error> {
         if self.interrupt.is_set() {
             return Err(Error::Interrupted);
         }
-        tracing::info!("measuring {name}");
-        let run = RealScenario::new(scenario)?.run(scenario.variant.clone(), seed)?;
-        match run.flows.iter().find(|flow| !flow.complete) {
-            Some(flow) => Err(Error::failed(format!("flow `{}`: what arrived is not what was sent", flow.name))),
-            None => {
-                let run = Rc::new(run);
-                self.runs.borrow_mut().insert(name.to_owned(), Rc::clone(&run));
-                Ok(run)
+        tracing::info!("measuring {what}");
+        Ok(())
+    }
+
+    fn keep(&self, name: &str, run: MeasuredRun) -> Result<Rc<MeasuredRun>, Error> {
+        if let Some(flow) = run.flows.iter().find(|flow| !flow.complete) {
+            return Err(Error::failed(format!("flow `{}`: what arrived is not what was sent", flow.name)));
+        }
+        let run = Rc::new(run);
+        self.runs.borrow_mut().insert(name.to_owned(), Rc::clone(&run));
+        Ok(run)
+    }
+
+    /// Runs scenarios as [`Lab::run`] does, `side_by_side` of them at a time: for links that are slow beside the machine.
+    ///
+    /// # Errors
+    /// As [`Lab::run`].
+    pub fn run_all(
+        &self,
+        scenarios: &[(String, Arc<Scenario>)],
+        seed: u64,
+        side_by_side: usize,
+    ) -> Result<Vec<Rc<MeasuredRun>>, Error> {
+        let mut missing = BTreeMap::new();
+        for (name, scenario) in scenarios.iter().filter(|(name, _)| !self.runs.borrow().contains_key(name)) {
+            missing.insert(name, scenario.as_ref());
+        }
+        for group in Vec::from_iter(missing).chunks(side_by_side.max(1)) {
+            self.may_measure(&format!("{} and {} more", group[0].0, group.len() - 1))?;
+            let scenarios: Vec<_> = group.iter().map(|(_, scenario)| *scenario).collect();
+            for ((name, _), run) in group.iter().zip(lab::scenario::run_side_by_side(&scenarios, seed)?) {
+                self.keep(name, run)?;
             }
         }
+        scenarios.iter().map(|(name, scenario)| self.run(name, scenario, seed)).collect()
     }
 }

@@ -11,13 +11,13 @@ use std::time::Instant;
 use units::Rate;
 
 const LONG_ABOUT: &str = "\
-Runs a scenario file for real: the kernel's TCP (reno, cubic, bbr and whatever else this kernel has) over an emulated link,
-in private network namespaces that are gone afterwards. The link is that of the simulator, packet for packet, with the same
+Runs a scenario file for real: the kernel's TCP over an emulated link, with the congestion controls that this kernel has
+(reno, cubic, bbr) and those that bentpipe loads into it (hybla, westwood-plus, vegas, tibet, cross-layer: root only), in private network namespaces that are gone afterwards. The link is that of the simulator, packet for packet, with the same
 drop lists and random losses; the scenario's variants and seeds run one after the other, in real time.
 
 What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
-(`bulk`) over TCP across that link, with `sack` or `rack` recovery. Initial windows and segment sizes are set on the route,
-buffers at the socket. Needs root, or user namespaces for everybody.";
+(`bulk`), or uploads without an end until `stop.time`, over TCP across that link, with `sack` or `rack` recovery. Initial windows and segment sizes
+are set on the route, buffers at the socket. Needs root, or user namespaces for everybody.";
 
 const EXAMPLES: &str = "\
 Examples:

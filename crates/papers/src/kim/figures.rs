@@ -1,12 +1,12 @@
 //! Figures 3 to 5: throughput against the bit error rate, and against the number of sessions.
 
-use super::models;
+use super::{models, real};
 use crate::curves::curve;
 use crate::evidence::{Case, judge, ratio};
 use crate::sweep::sweep;
 use crate::{Context, Error, Estimate, Found, Reproduction, Variants};
 use results::Run;
-use results::chart::{Axis, Chart, Series};
+use results::chart::{Axis, Chart, Series, Style};
 
 const TEXT: &str = include_str!("../../../../scenarios/papers/kim/sessions.toml");
 const FILE: &str = "scenarios/papers/kim/sessions.toml";
@@ -38,11 +38,13 @@ const MOST: f64 = 0.75;
 const MUCH: f64 = 0.5;
 
 /// A point of a figure.
-struct Point {
+pub(super) struct Point {
     name: String,
     settings: Vec<String>,
     error_rate: f64,
-    sessions: u32,
+    /// As settings have it.
+    pub(super) error_rate_text: &'static str,
+    pub(super) sessions: u32,
     /// Whether the closed forms are of what the settings say.
     has_model: bool,
 }
@@ -52,6 +54,8 @@ struct Grid {
     points: Vec<Point>,
     /// For each point and variant, in Mbit/s of payload of all sessions together.
     throughputs: Vec<Vec<Estimate>>,
+    /// The same for real, where it was measured.
+    measured: Vec<Vec<Option<f64>>>,
 }
 
 impl Grid {
@@ -65,14 +69,23 @@ impl Grid {
         }
         let runs = sweep(context, &scenarios, context.seeds(seeds(context)))?;
         let estimates: Vec<_> = runs.iter().filter_map(|runs| Estimate::of(runs.iter().map(throughput))).collect();
-        Ok(Self { points, throughputs: estimates.chunks(VARIANTS.len()).map(<[_]>::to_vec).collect() })
+        let throughputs = estimates.chunks(VARIANTS.len()).map(<[_]>::to_vec).collect();
+        let measured = vec![vec![None; VARIANTS.len()]; points.len()];
+        Ok(Self { points, throughputs, measured })
+    }
+
+    /// With the kernel's throughputs, if the user wants them.
+    fn measured(self, context: &Context<'_>) -> Result<Self, Error> {
+        let measured = real::throughputs(context, &self.points, &VARIANTS)?;
+        Ok(Self { measured, ..self })
     }
 
     fn found(&self) -> Vec<Found> {
         let of = |(at, variant): (usize, &&str)| {
-            let points = self.points.iter().zip(&self.throughputs);
-            let found = points.map(move |(point, all)| Found {
+            let points = self.points.iter().zip(&self.throughputs).zip(&self.measured);
+            let found = points.map(move |((point, all), measured)| Found {
                 simulated: Some(all[at]),
+                measured: measured[at],
                 model: point.has_model.then(|| models::throughput(variant, point.error_rate, point.sessions)).flatten(),
                 ..Found::new(format!("{variant}, {}", point.name))
             });
@@ -99,15 +112,22 @@ impl Grid {
     }
 }
 
-/// Estimates against numbers.
+/// Estimates against numbers, and what was measured as points beside them.
 fn curves(grid: &Grid, xs: impl Iterator<Item = f64> + Clone) -> Vec<Series> {
-    VARIANTS.iter().map(|variant| curve(*variant, xs.clone().zip(grid.of(variant)))).collect()
+    let simulated = VARIANTS.iter().map(|variant| curve(*variant, xs.clone().zip(grid.of(variant))));
+    let measured = VARIANTS.iter().enumerate().filter_map(|(at, variant)| {
+        let points = xs.clone().zip(&grid.measured).filter_map(|(x, all)| Some((x, all[at]?)));
+        let points: Vec<_> = points.collect();
+        (!points.is_empty()).then(|| Series::new(format!("{variant}, kernel"), Style::Points, points))
+    });
+    simulated.chain(measured).collect()
 }
 
 /// Below charts.
 fn caption(context: &Context<'_>) -> String {
     let seeds = context.seeds(seeds(context)).count();
-    format!("Means of {seeds} seeds with their 95 % confidence intervals, 60 s each. {}", context.command())
+    let measured = if context.lab().is_some() { "; this kernel once (points)" } else { "" };
+    format!("Means of {seeds} seeds with their 95 % confidence intervals, 60 s each{measured}. {}", context.command())
 }
 
 /// How many runs each point has by default.
@@ -122,7 +142,7 @@ pub fn throughput(run: &Run) -> f64 {
 }
 
 /// Both ways, since the paper's emulator had one rate.
-fn errors(rate: &str) -> String {
+pub(super) fn errors(rate: &str) -> String {
     format!("link.satellite.loss={{ bit_error_rate = {rate} }}")
 }
 
@@ -132,10 +152,11 @@ pub fn against_errors(context: &Context<'_>) -> Result<Reproduction, Error> {
         name: format!("BER={name}"),
         settings: vec![errors(name)],
         error_rate: *error_rate,
+        error_rate_text: name,
         sessions: 1,
         has_model: true,
     });
-    let grid = Grid::run(context, points.collect())?;
+    let grid = Grid::run(context, points.collect())?.measured(context)?;
     let mut found = grid.found();
     found.push(best(&grid));
     let gains: Vec<_> = grid.over(PROPOSED, &[SPLIT]).into_iter().map(|case| case.value).collect();
@@ -162,34 +183,37 @@ pub fn against_errors(context: &Context<'_>) -> Result<Reproduction, Error> {
         series: curves(&grid, rates),
         caption: caption(context),
     };
-    Ok(Reproduction { found, remarks: remarks(), charts: vec![chart] })
+    Ok(Reproduction { found, remarks: remarks(context), charts: vec![chart] })
 }
 
 /// Figures 4 and 5.
-pub fn against_sessions((name, error_rate): (&str, f64), context: &Context<'_>) -> Result<Reproduction, Error> {
+pub fn against_sessions(
+    (error_rate_text, error_rate): (&'static str, f64),
+    context: &Context<'_>,
+) -> Result<Reproduction, Error> {
     let point = |sessions: &u32| {
         let settings = vec![
-            errors(name),
+            errors(error_rate_text),
             format!("flow.session.count={sessions}"),
             format!("tcp.cross-layer.capacity.connections={sessions}"),
         ];
         let (name, sessions) = (format!("sessions={sessions}"), *sessions);
-        Point { name, settings, error_rate, sessions, has_model: true }
+        Point { name, settings, error_rate, error_rate_text, sessions, has_model: true }
     };
-    let grid = Grid::run(context, SESSIONS.iter().map(point).collect())?;
+    let grid = Grid::run(context, SESSIONS.iter().map(point).collect())?.measured(context)?;
     let mut found = grid.found();
     found.push(best(&grid));
     if error_rate > 0.0 {
         found.extend(under_errors(&grid));
     }
     let chart = Chart {
-        title: format!("Throughput of all sessions together, bit error rate {name}"),
+        title: format!("Throughput of all sessions together, bit error rate {error_rate_text}"),
         x: Axis::linear("sessions").within(1.0, 10.0),
         y: Axis::linear("throughput, Mbit/s").within(0.0, 8.0),
         series: curves(&grid, SESSIONS.iter().map(|sessions| f64::from(*sessions))),
         caption: caption(context),
     };
-    Ok(Reproduction { found, remarks: remarks(), charts: vec![chart] })
+    Ok(Reproduction { found, remarks: remarks(context), charts: vec![chart] })
 }
 
 fn best(grid: &Grid) -> Found {
@@ -260,6 +284,7 @@ pub fn readings(context: &Context<'_>) -> Result<Reproduction, Error> {
             name: format!("{reading}, BER={name}"),
             settings: settings.iter().map(|setting| (*setting).to_owned()).chain([errors(name)]).collect(),
             error_rate,
+            error_rate_text: name,
             sessions: 1,
             has_model: false,
         })
@@ -267,15 +292,18 @@ pub fn readings(context: &Context<'_>) -> Result<Reproduction, Error> {
     let grid = Grid::run(context, points.collect())?;
     let mut found = grid.found();
     found.push(best(&grid));
-    Ok(Reproduction { found, remarks: remarks(), charts: Vec::new() })
+    Ok(Reproduction { found, remarks: vec![setting()], charts: Vec::new() })
 }
 
-fn remarks() -> Vec<String> {
-    vec![
-        "The \"maximum number of segments\", 326, is taken for the largest congestion window of every protocol; the item \
+/// What holds for the figures.
+fn remarks(context: &Context<'_>) -> Vec<String> {
+    [Some(setting()), real::remark(context)].into_iter().flatten().collect()
+}
+
+fn setting() -> String {
+    "The \"maximum number of segments\", 326, is taken for the largest congestion window of every protocol; the item \
          maximum-segments has other readings. Queue: 500 kB, since the printed 500 bytes hold no packet. Runs of 60 s, \
          since the paper gives no length. Sessions start within 100 ms of one another; Linux of 2015 (selective \
          acknowledgements, no RACK), 1460 bytes a segment. The curves of hybla and split-hybla all but coincide"
-            .to_owned(),
-    ]
+        .to_owned()
 }

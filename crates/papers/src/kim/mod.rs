@@ -5,6 +5,7 @@
 
 mod figures;
 mod models;
+mod real;
 mod windows;
 
 use crate::{Context, Error, Reproduction, Study, printed::Item};

@@ -1,7 +1,7 @@
 //! Congestion windows over time, and the wait for capacity.
 
 use super::figures::throughput;
-use super::models;
+use super::{models, real};
 use crate::sweep::sweep;
 use crate::{Context, Error, Found, Reproduction, Variants, Verdict};
 use results::Run;
@@ -20,6 +20,8 @@ pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
     let text = include_str!("../../../../scenarios/papers/kim/windows.toml");
     let variants = Variants::load(text, "scenarios/papers/kim/windows.toml", &[])?;
     let runs = sweep(context, variants.all(), context.seeds(1))?;
+    let names: Vec<_> = variants.all().iter().filter_map(|scenario| scenario.variant.clone()).collect();
+    let measured = real::windows(context, &names)?;
     let mut found = Vec::new();
     let mut proposed = None;
     for (scenario, runs) in variants.all().iter().zip(&runs) {
@@ -27,11 +29,14 @@ pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
         let windows = runs.iter().map(|run| least_and_mean(&trace(run)));
         let (least, means): (Vec<_>, Vec<_>) = windows.unzip();
         let model = if name == PROPOSED { Some(models::window(1)) } else { None };
-        found.push(Found { model, ..Found::new(format!("{name}, mean")) }.simulated(means));
+        let kernel = measured.iter().find(|(of, _)| *of == name).map(|(_, trace)| least_and_mean(trace));
+        found.push(
+            Found { model, ..Found::new(format!("{name}, mean")) }.simulated(means).measured(kernel.map(|both| both.1)),
+        );
         if name == PROPOSED {
             proposed = least.iter().copied().reduce(f64::min);
         }
-        found.push(Found::new(format!("{name}, least")).simulated(least));
+        found.push(Found::new(format!("{name}, least")).simulated(least).measured(kernel.map(|both| both.0)));
     }
     let expected = models::window(1);
     let is_unreduced = proposed.is_some_and(|least| least >= expected);
@@ -39,17 +44,25 @@ pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
     let least = proposed.unwrap_or(f64::NAN);
     let note = format!("the least window from the second second on is {least} segments, equation 1 says {expected}");
     found.push(Found::new("unreduced").verdict(verdict).note(note));
-    let series = variants.all().iter().zip(&runs).filter_map(|(scenario, runs)| {
-        Some(Series::new(scenario.variant.clone()?, Style::Steps, trace(runs.first()?)))
+    let simulated = names.iter().zip(&runs).enumerate().filter_map(|(colour, (name, runs))| {
+        Some(Series::new(name.clone(), Style::Steps, trace(runs.first()?)).with_colour(colour))
+    });
+    let kernel = measured.iter().map(|(name, trace)| {
+        let colour = names.iter().position(|of| of == name).unwrap_or_default();
+        Series::new(format!("{name}, kernel"), Style::Dashed, trace.clone()).with_colour(colour)
     });
     let chart = Chart {
         title: "Congestion windows over the satellite, bit error rate 1e-6".to_owned(),
         x: Axis::linear("time, s").within(0.0, 60.0),
         y: Axis::linear("congestion window, segments").within(0.0, 350.0),
-        series: series.collect(),
+        series: simulated.chain(kernel).collect(),
         caption: format!("Seed 1. {}", context.command()),
     };
-    Ok(Reproduction { found, remarks: vec![TRACED.to_owned()], charts: vec![chart] })
+    Ok(Reproduction {
+        found,
+        remarks: [Some(TRACED.to_owned()), real::remark(context)].into_iter().flatten().collect(),
+        charts: vec![chart],
+    })
 }
 
 const PROPOSED: &str = "cross-layer";
