@@ -142,7 +142,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         family: Family::V4,
         clear: false,
         show_logs: false,
-        learn: false,
+        knowledge: lab::Knowledge::Configured,
         leg: lab::SatelliteLeg::Satpep,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));

@@ -1,5 +1,6 @@
 //! A `bentpipe gateway` process in every gateway of a topology, with keys and settings made for the occasion.
 
+use crate::tell::Teller;
 use crate::topology::{LAN_INTERFACE, SATELLITE_INTERFACE};
 use crate::{Error, Family, Site, Topology};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -41,13 +42,27 @@ pub struct GatewayOptions {
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
-    /// Whether they learn the link's rates while they run.
-    pub learn: bool,
+    /// Where they know the link's rates from.
+    pub knowledge: Knowledge,
+}
+
+/// Where gateways know the link's rates from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Knowledge {
+    /// From their settings.
+    #[default]
+    Configured,
+    /// They learn while they run.
+    Learnt,
+    /// Their modems tell at each change.
+    Told,
 }
 
 /// Running gateways; they end when this is dropped.
 pub struct Gateways {
     running: Vec<Gateway>,
+    /// Their modems, if those tell them something.
+    modems: Option<Teller>,
 }
 
 struct Gateway {
@@ -82,13 +97,18 @@ impl Gateways {
             let peer = peer_settings("hub", &hub_key, Some(call), None, options);
             terminals.push((name, settings(&key, [up, down], rtt, options) + &peer, terminal));
         }
-        let mut gateways = Self { running: Vec::new() };
+        let mut gateways = Self { running: Vec::new(), modems: None };
         let hub = settings(&hub_key, [down, up], rtt, options) + &hub_peers;
         gateways.start_one(program, "hub", &hub, &topology.hub, options)?;
         for (name, settings, site) in &terminals {
             gateways.start_one(program, name, settings, site, options)?;
         }
         gateways.wait_for_sessions(rtt, options.leg)?;
+        if let (Knowledge::Told, Some(monitor)) = (options.knowledge, topology.satellite_monitor()) {
+            let feed = |name: &str| options.directory.join(format!("{name}.feed"));
+            let near: Vec<_> = terminals.iter().map(|(name, ..)| feed(name)).collect();
+            gateways.modems = Some(Teller::start(monitor, &feed("hub"), &near)?);
+        }
         Ok(gateways)
     }
 
@@ -102,7 +122,10 @@ impl Gateways {
     ) -> Result<(), Error> {
         let file = |suffix: &str| options.directory.join(format!("{name}.{suffix}"));
         let (config, control, log) = (file("toml"), file("sock"), file("log"));
-        let text = format!("{settings}\n[control]\nsocket = \"{}\"\n", control.display());
+        let mut text = format!("{settings}\n[control]\nsocket = \"{}\"\n", control.display());
+        if options.knowledge == Knowledge::Told {
+            text += &format!("\n[feed]\nsocket = \"{}\"\n", file("feed").display());
+        }
         fs::write(&config, text).map_err(|error| file_error(&config, &error))?;
         let log_file = File::create(&log).map_err(|error| file_error(&log, &error))?;
         let child = site
@@ -244,7 +267,11 @@ fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, optio
         Family::V6 => "[::]",
     };
     // The other leg knows no such thing, and leaves it to its congestion control.
-    let knowledge = if options.learn { "knowledge = \"learnt\"\n" } else { "" };
+    let knowledge = match options.knowledge {
+        Knowledge::Configured => "",
+        Knowledge::Learnt => "knowledge = \"learnt\"\n",
+        Knowledge::Told => "knowledge = \"told\"\n",
+    };
     let mode = match (options.leg, options.clear) {
         (SatelliteLeg::Satpep, false) => "mode = \"encrypted\"",
         (SatelliteLeg::Satpep, true) => "mode = \"clear\"",

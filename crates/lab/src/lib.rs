@@ -9,11 +9,12 @@ pub mod flows;
 pub mod gateways;
 pub mod measure;
 pub mod scenario;
+mod tell;
 pub mod topology;
 pub mod transfer;
 
 pub use error::Error;
 pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
-pub use gateways::{GatewayOptions, Gateways, SatelliteLeg};
+pub use gateways::{GatewayOptions, Gateways, Knowledge, SatelliteLeg};
 pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

@@ -275,6 +275,11 @@ impl Topology {
         self.satellite.as_ref().map(|satellite| satellite.monitor.report())
     }
 
+    /// A view of the satellite while it runs; `None` without one.
+    pub(crate) fn satellite_monitor(&self) -> Option<Monitor> {
+        self.satellite.as_ref().map(|satellite| satellite.monitor.clone())
+    }
+
     /// Writes sysctls (paths below /proc/sys/net, and values) at every host.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
-use lab::{Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, SatelliteLeg, Workload};
+use lab::{Experiment, Family, Flow, GatewayOptions, Knowledge, LinkParameters, Outcome, Path, SatelliteLeg, Workload};
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::fs::{self, File};
@@ -278,7 +278,14 @@ pub fn family(ipv6: bool) -> Family {
 /// Gateways whose files live in the private file system of this process.
 pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
     let directory = PathBuf::from(PRIVATE_DIRECTORY).join("bentpipe-lab");
-    GatewayOptions { directory, family: family(ipv6), clear: false, show_logs, learn: false, leg: SatelliteLeg::Satpep }
+    GatewayOptions {
+        directory,
+        family: family(ipv6),
+        clear: false,
+        show_logs,
+        knowledge: Knowledge::Configured,
+        leg: SatelliteLeg::Satpep,
+    }
 }
 
 /// Moves the process into private namespaces, and before the other load of the machine where that is allowed: packets

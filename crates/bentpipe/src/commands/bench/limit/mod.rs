@@ -112,7 +112,7 @@ fn latecomer_share(row: &Row, bytes: f64) -> f64 {
 
 /// What was carried in whole periods of a link that varies over what full packets could carry.
 fn varying_share(row: &Row, bytes: f64) -> f64 {
-    let Kind::Varying = row.kind else { return f64::NAN };
+    let Kind::Varying(_) = row.kind else { return f64::NAN };
     let mean = row.rate().as_bps() as f64 * 0.75 * rows::PAYLOAD;
     bytes * 8.0 / rows::WATCHED.as_secs_f64() / mean
 }

@@ -40,7 +40,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     let late = matches!(row.kind, Kind::Latecomer { .. }).then(|| arrived(&flows[row.flows], row, FIRST));
     Ok(Figures {
         share: match row.kind {
-            Kind::Varying => varying_share(row, arrived(&flows[0], row, WATCHED)),
+            Kind::Varying(_) => varying_share(row, arrived(&flows[0], row, WATCHED)),
             _ => experiment.limit_of(bytes).as_secs_f64() / time(&flows).as_secs_f64(),
         },
         overhead: carried / bytes.as_u64() as f64,

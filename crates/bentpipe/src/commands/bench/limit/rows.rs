@@ -2,7 +2,7 @@
 
 use super::super::{Args, loss};
 use crate::output::Failure;
-use lab::{Direction, Experiment, LinkParameters, Satellite, Workload};
+use lab::{Direction, Experiment, Knowledge, LinkParameters, Satellite, Workload};
 use link::{LinkConfig, LossModel, Steps, TimedGilbertElliott};
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -37,8 +37,8 @@ pub(super) enum Kind {
     Latecomer {
         after: Duration,
     },
-    /// The link has its rate and half of it in turns; the gateways learn it.
-    Varying,
+    /// The link has its rate and half of it in turns; where the gateways know that from.
+    Varying(Knowledge),
 }
 
 enum Losses {
@@ -70,17 +70,23 @@ pub(super) fn all() -> Vec<Row> {
         row("12/3 Mbit/s, bursts, 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600),
         Row { flows: 5, ..row("12/3 Mbit/s, bursts, 5 x 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600) },
         Row { flows: 20, kind: late(), ..row("20 + 1 flows", 0.96, Up, 600_000, Losses::Random(0.0)) },
+        Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-4", 0.96, Up, 600_000, Losses::Random(1e-4)) },
         Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-3", 0.96, Up, 600_000, Losses::Random(1e-3)) },
         Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-2", 0.96, Up, 600_000, Losses::Random(1e-2)) },
-        Row { kind: Kind::Varying, ..row("rate in steps, 40 ms, learnt", 0.93, Up, 36_000_000, Losses::Random(0.0)) }
-            .over([6, 6], 40),
-        Row { kind: Kind::Varying, ..row("rate in steps, 550 ms, learnt", 0.88, Up, 36_000_000, Losses::Random(0.0)) },
+        steps("rate in steps, 40 ms, learnt", 0.93, Knowledge::Learnt).over([6, 6], 40),
+        steps("rate in steps, 40 ms, told", 0.95, Knowledge::Told).over([6, 6], 40),
+        steps("rate in steps, 550 ms, learnt", 0.88, Knowledge::Learnt),
+        steps("rate in steps, 550 ms, told", 0.95, Knowledge::Told),
     ]
 }
 
 fn row(name: &'static str, target: f64, direction: Direction, size: u64, losses: Losses) -> Row {
     let kind = Kind::Plain;
     Row { name, target, direction, size, flows: 1, kind, mbit: 6, back_mbit: 6, rtt_ms: 550, losses }
+}
+
+fn steps(name: &'static str, target: f64, knowledge: Knowledge) -> Row {
+    Row { kind: Kind::Varying(knowledge), ..row(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
 }
 
 impl Row {
@@ -119,7 +125,7 @@ impl Row {
         let steps = Steps { repeat: Some(HOLDS * 2), ..half };
         let data = LinkConfig {
             loss: loss.clone(),
-            rate_steps: matches!(self.kind, Kind::Varying).then_some(steps),
+            rate_steps: matches!(self.kind, Kind::Varying(_)).then_some(steps),
             stream: 0,
             ..LinkConfig::new(self.rate(), self.rtt() / 2)
         };
@@ -140,7 +146,9 @@ impl Row {
         let link = LinkParameters { rate: self.rate(), rtt: self.rtt(), loss: loss(self.loss())?, ..base.link };
         let workload = Workload { direction: self.direction, size: Bytes::new(self.size), ..base.workload.clone() };
         let mut gateways = base.gateways.clone();
-        gateways.learn = matches!(self.kind, Kind::Varying);
+        if let Kind::Varying(knowledge) = self.kind {
+            gateways.knowledge = knowledge;
+        }
         Ok(Experiment { link, satellite: Some(self.satellite()?), flows: self.flows, workload, gateways, ..base })
     }
 }

@@ -23,7 +23,7 @@ const REQUEST: Bytes = Bytes::new(100);
 pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figures, Failure> {
     let (network, flows, pair) = scenario(row, experiment, seed)?;
     let watched = match row.kind {
-        Kind::Varying => Some(BEGIN + experiment.link.rtt / 2 + WATCHED),
+        Kind::Varying(_) => Some(BEGIN + experiment.link.rtt / 2 + WATCHED),
         _ => None,
     };
     let settings = Settings {
@@ -47,7 +47,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     let limit = experiment.limit_of(Bytes::new(bytes));
     Ok(Figures {
         share: match row.kind {
-            Kind::Varying => varying_share(row, bytes as f64),
+            Kind::Varying(_) => varying_share(row, bytes as f64),
             _ => limit.as_secs_f64() / (end - start),
         },
         overhead: carried.map_or(f64::NAN, |link| link.counters.offered.bytes as f64 / bytes as f64),
@@ -115,7 +115,11 @@ fn scenario(
     if let Kind::Latecomer { after } = row.kind {
         flows.push(flow(row.flows, BEGIN + after));
     }
-    let knowledge = if experiment.gateways.learn { Knowledge::Learnt } else { Knowledge::Configured };
+    let knowledge = match experiment.gateways.knowledge {
+        lab::Knowledge::Configured => Knowledge::Configured,
+        lab::Knowledge::Learnt => Knowledge::Learnt,
+        lab::Knowledge::Told => Knowledge::Told,
+    };
     let transport = Transport { knowledge, ..Transport::default() };
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))))
 }
