@@ -12,8 +12,10 @@ mod arrivals;
 mod calls;
 mod conduit;
 mod cross;
+mod direct;
 mod hop;
 mod identity;
+mod peer;
 mod session;
 mod sockets;
 mod tls;
@@ -24,11 +26,10 @@ use crate::daemon::{StartError, seed, while_doing};
 use crate::snapshot;
 use crate::told::Told;
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
-use calls::FastOpen;
 use conduit::Pipes;
 use cross::CrossLayer;
-use hop::{Hop, Role, reason_of, server_reason_of};
-use kernel::transparent;
+use hop::{Hop, Role, reason_of};
+use peer::PeerLeg;
 use relay::preamble::{CONNECTED, Open};
 use session::{Accepted, Call, Pace};
 use slab::Slab;
@@ -36,7 +37,6 @@ use socket2::Socket;
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use tls::Configs;
 use units::{Duration, Instant, Rate};
 
@@ -88,27 +88,6 @@ pub(crate) struct TcpLeg {
     /// Mark of sockets towards servers.
     mark: u32,
     counters: Counters,
-}
-
-/// What there is with one peer.
-#[derive(Debug)]
-struct PeerLeg {
-    settings: Peer,
-    call: Option<Call>,
-    /// Sessions that it has begun, the newest last.
-    sessions: VecDeque<u64>,
-    /// The connection of the newest.
-    called_by: Option<usize>,
-    has_been_up: bool,
-    /// The run of the peer's process that the last session was with.
-    epoch: Option<u64>,
-    warm: VecDeque<usize>,
-    next_warm: Instant,
-    fast_open: FastOpen,
-    streams: u64,
-    sent: u64,
-    received: u64,
-    retransmitted_segments: u64,
 }
 
 /// What has happened so far.
@@ -263,22 +242,6 @@ impl TcpLeg {
         }
         self.look_at_fast_open(now, at);
         self.tell(at);
-    }
-
-    /// A connection to the server itself: there is no gateway on the far side.
-    fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
-        let source = self.peers[peer].settings.connect_as_client.then(|| other_port(open.source));
-        let prepared = |socket: &Socket| self.sockets.prepare(socket);
-        let socket = transparent::connect_prepared(source, open.destination, self.mark, prepared)
-            .inspect_err(
-                |error| tracing::debug!(destination = %open.destination, %error, "no connection to the server"),
-            )
-            .ok()?;
-        let at = self.insert(Role::Stream(peer), socket, open.destination.ip()).ok()?;
-        self.hops[at].is_direct = true;
-        self.set_deadline(at, Some(now + self.connect_timeout));
-        self.count_opened("direct");
-        Some(at)
     }
 
     fn count_opened(&mut self, how: &'static str) {
@@ -508,32 +471,6 @@ impl Leg for TcpLeg {
     }
 }
 
-impl PeerLeg {
-    fn new(settings: &Peer, now: Instant) -> Self {
-        let is_called = settings.public_key.is_some() && settings.address.is_some();
-        Self {
-            settings: settings.clone(),
-            call: is_called.then_some(Call::Waits(now)),
-            sessions: VecDeque::new(),
-            called_by: None,
-            has_been_up: false,
-            epoch: None,
-            warm: VecDeque::new(),
-            next_warm: now,
-            fast_open: FastOpen::default(),
-            streams: 0,
-            sent: 0,
-            received: 0,
-            retransmitted_segments: 0,
-        }
-    }
-
-    /// Whether there is no gateway on the far side.
-    fn is_direct(&self) -> bool {
-        self.settings.public_key.is_none()
-    }
-}
-
 impl Hop {
     /// The far gateway's answer.
     fn answer(&mut self) -> Answer {
@@ -549,43 +486,8 @@ impl Hop {
             Err(error) => Answer::Failed(reason_of(&error)),
         }
     }
-
-    /// Whether the server itself has accepted.
-    fn connection_to_server(&self) -> Answer {
-        let Some(socket) = &self.tcp.socket else { return Answer::Failed(ResetReason::Aborted) };
-        match (socket.take_error(), self.failed) {
-            (Ok(Some(error)) | Err(error), _) => Answer::Failed(server_reason_of(&error)),
-            (Ok(None), Some(reason)) => Answer::Failed(reason),
-            (Ok(None), None) if socket.peer_addr().is_ok() => Answer::Connected,
-            (Ok(None), None) => Answer::Waiting,
-        }
-    }
-}
-
-/// The client's address with another port. The connection that the client has made to this host already has both of its
-/// ends, and the firewall would take a second one between them for the same.
-fn other_port(client: SocketAddr) -> SocketAddr {
-    const HALF: u16 = 1 << 15;
-    const PRIVILEGED: u16 = 1 << 10;
-    let port = client.port() ^ HALF;
-    // The kernel chooses where the other half has no port to spare.
-    SocketAddr::new(client.ip(), if port < PRIVILEGED { 0 } else { port })
 }
 
 fn random_number() -> Result<u64, StartError> {
     Ok(u64::from_be_bytes(*seed()?.first_chunk().expect("a seed has 32 bytes")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_of_one_client_stay_apart_and_none_is_privileged() {
-        let mut seen = BTreeSet::new();
-        for port in 1..=u16::MAX {
-            let other = other_port(SocketAddr::from(([10, 0, 0, 1], port))).port();
-            assert!(other != port && (other == 0 || (other >= 1024 && seen.insert(other))), "{port} {other}");
-        }
-    }
 }

@@ -1,0 +1,67 @@
+//! Without a gateway on the far side: the leg runs to the server itself.
+
+use super::TcpLeg;
+use super::hop::{Hop, Role, server_reason_of};
+use crate::leg::Answer;
+use ::satpep::ResetReason;
+use kernel::transparent;
+use relay::preamble::Open;
+use socket2::Socket;
+use std::net::SocketAddr;
+use units::Instant;
+
+impl TcpLeg {
+    /// A connection to the server itself: there is no gateway on the far side.
+    pub(super) fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+        let source = self.peers[peer].settings.connect_as_client.then(|| other_port(open.source));
+        let prepared = |socket: &Socket| self.sockets.prepare(socket);
+        let socket = transparent::connect_prepared(source, open.destination, self.mark, prepared)
+            .inspect_err(
+                |error| tracing::debug!(destination = %open.destination, %error, "no connection to the server"),
+            )
+            .ok()?;
+        let at = self.insert(Role::Stream(peer), socket, open.destination.ip()).ok()?;
+        self.hops[at].is_direct = true;
+        self.set_deadline(at, Some(now + self.connect_timeout));
+        self.count_opened("direct");
+        Some(at)
+    }
+}
+
+impl Hop {
+    /// Whether the server itself has accepted.
+    pub(super) fn connection_to_server(&self) -> Answer {
+        let Some(socket) = &self.tcp.socket else { return Answer::Failed(ResetReason::Aborted) };
+        match (socket.take_error(), self.failed) {
+            (Ok(Some(error)) | Err(error), _) => Answer::Failed(server_reason_of(&error)),
+            (Ok(None), Some(reason)) => Answer::Failed(reason),
+            (Ok(None), None) if socket.peer_addr().is_ok() => Answer::Connected,
+            (Ok(None), None) => Answer::Waiting,
+        }
+    }
+}
+
+/// The client's address with another port. The connection that the client has made to this host already has both of its
+/// ends, and the firewall would take a second one between them for the same.
+fn other_port(client: SocketAddr) -> SocketAddr {
+    const HALF: u16 = 1 << 15;
+    const PRIVILEGED: u16 = 1 << 10;
+    let port = client.port() ^ HALF;
+    // The kernel chooses where the other half has no port to spare.
+    SocketAddr::new(client.ip(), if port < PRIVILEGED { 0 } else { port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ports_of_one_client_stay_apart_and_none_is_privileged() {
+        let mut seen = BTreeSet::new();
+        for port in 1..=u16::MAX {
+            let other = other_port(SocketAddr::from(([10, 0, 0, 1], port))).port();
+            assert!(other != port && (other == 0 || (other >= 1024 && seen.insert(other))), "{port} {other}");
+        }
+    }
+}
