@@ -6,6 +6,7 @@ use kernel::Error;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
+use std::thread;
 use units::{Duration, Rate};
 
 /// The map's name in the kernel.
@@ -53,6 +54,10 @@ impl LinkWord {
 }
 
 impl LinkTable {
+    /// How often, and after what time each, it is looked again whether the tables of several processes are still there.
+    const PATIENCE: usize = 20;
+    const MOMENT: Duration = Duration::from_millis(50);
+
     pub(crate) fn new(map: MapHandle) -> Self {
         Self { map }
     }
@@ -66,8 +71,20 @@ impl LinkTable {
         if pin.exists() {
             return MapHandle::from_pinned_path(&pin).map(Self::new).map_err(unreadable);
         }
-        let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
-        match (found.next(), found.next()) {
+        let held = || {
+            let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
+            (found.next(), found.next())
+        };
+        // That of a process that has just ended is there for a moment more.
+        let mut found = held();
+        for _ in 0..Self::PATIENCE {
+            if found.1.is_none() {
+                break;
+            }
+            thread::sleep(Self::MOMENT.into());
+            found = held();
+        }
+        match found {
             (Some(map), None) => MapHandle::from_map_id(map.id).map(Self::new).map_err(unreadable),
             (Some(_), Some(_)) => Err(Error::Missing(format!(
                 "several processes hold a {}, and none is pinned: which is meant cannot be told",
