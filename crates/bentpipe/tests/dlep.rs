@@ -4,6 +4,7 @@
 
 use kernel::Namespace;
 use kernel::network::IpBatch;
+use kernel::testing::namespace;
 use satpep::PrivateKey;
 use serde_json::Value;
 use std::path::Path;
@@ -21,17 +22,6 @@ impl Drop for Running {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-    }
-}
-
-fn namespace() -> Option<Namespace> {
-    match Namespace::new() {
-        Err(error) if error.is_missing() => {
-            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-        other => Some(other.unwrap()),
     }
 }
 

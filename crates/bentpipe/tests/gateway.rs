@@ -128,17 +128,11 @@ fn an_address_that_the_gateway_gains_later_is_denied_too() {
 #[test]
 fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
     let Some(mut pair) = Pair::new() else { return };
-    pair.terminal_settings = "accept = \"confirmed\"";
-    pair.start(End::Hub, "");
-    pair.start(End::Terminal, "");
-    if pair.lacks_something(End::Terminal) {
+    if !pair.start_confirming() {
         return;
     }
-    pair.wait_until(End::Hub, true);
-    pair.wait_until(End::Terminal, true);
     for family in [Family::V4, Family::V6] {
-        let closed = SocketAddr::new(pair.server().host_address(family), 9);
-        assert_eq!(pair.try_connect(closed).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        pair.assert_refused(family);
         let server = pair.serve(family, 7, echo_all);
         let mut client = pair.connect(server);
         echoes(&mut client, b"confirmed");

@@ -9,7 +9,7 @@ use pair::{End, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all,
 use relay::hop::{CHALLENGE, Challenge, Hello, SessionKey};
 use relay::preamble::{CONNECTED, Open};
 use satpep::PrivateKey;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -148,17 +148,11 @@ fn a_server_that_speaks_first_need_not_wait_for_its_client() {
 #[test]
 fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
     let Some(mut pair) = clear() else { return };
-    pair.terminal_settings = "accept = \"confirmed\"";
-    pair.start(End::Hub, "");
-    pair.start(End::Terminal, "");
-    if pair.lacks_something(End::Terminal) {
+    if !pair.start_confirming() {
         return;
     }
-    pair.wait_until(End::Hub, true);
-    pair.wait_until(End::Terminal, true);
     for family in [Family::V4, Family::V6] {
-        let closed = SocketAddr::new(pair.server().host_address(family), 9);
-        assert_eq!(pair.try_connect(closed).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        pair.assert_refused(family);
         echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), b"confirmed");
     }
 }

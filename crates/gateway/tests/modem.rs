@@ -6,24 +6,13 @@ use dlep::Metrics;
 use dlep_io::{Modem, ModemSettings};
 use gateway::config;
 use gateway::told::{Feed, Source, Told};
-use kernel::Namespace;
 use kernel::network::IpBatch;
+use kernel::testing::namespace;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use units::Rate;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn namespace() -> Option<Namespace> {
-    match Namespace::new() {
-        Err(error) if error.is_missing() => {
-            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-        other => Some(other.unwrap()),
-    }
-}
 
 fn settings() -> config::Settings {
     let key = satpep::PrivateKey::from_random([7; 32]);

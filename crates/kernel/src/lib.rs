@@ -20,6 +20,8 @@ pub mod route;
 pub mod routes;
 pub mod sysctl;
 pub mod tcp;
+#[doc(hidden)]
+pub mod testing;
 pub mod timer;
 pub mod transparent;
 

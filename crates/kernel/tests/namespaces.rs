@@ -2,23 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "starts threads and waits on the real clock")]
 
 use kernel::network::{IpBatch, set_sysctls};
-use kernel::{Namespace, process, tcp};
+use kernel::testing::namespace;
+use kernel::{process, tcp};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
-
-/// A new namespace, or `None` where the machine does not allow one.
-fn namespace() -> Option<Namespace> {
-    match Namespace::new() {
-        Ok(namespace) => Some(namespace),
-        Err(error) if error.is_missing() => {
-            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 #[test]
 fn a_new_namespace_holds_nothing_but_loopback_and_leaves_the_caller_where_it_was() {

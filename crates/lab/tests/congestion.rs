@@ -3,22 +3,21 @@
 //! controls cannot be loaded, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
 
-use congestion::{Control, Held, LinkWord, requirements};
+mod kernel_flow;
+
+use congestion::{Control, LinkWord};
+use kernel_flow::{load, network, upload};
 use lab::flows::{Plan, WindowSample, run_plans};
-use lab::transfer::Checksum;
-use lab::{Direction, Ends, Family, Satellite, Topology, Workload};
+use lab::{Ends, Satellite};
 use link::{LinkConfig, LossModel, QueueLimit};
 use results::chart::{Axis, Chart, Series, Style, stacked};
 use sim::{
     Application, FlowConfig, FlowSample, Limits, Network, Record, Settings, Simulation, Start, Stop, Traffic, Transfer,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use tcp::{AckPolicy, Capacity, Config, Profile};
 use units::{Bytes, Duration, Instant, Rate};
 
-/// A receive buffer that never limits the sender: what is compared is the sender.
-const RECEIVE_BUFFER: (&str, &str) = ("ipv4/tcp_rmem", "4096 67108864 134217728");
 /// Payload of a full segment.
 const MSS: f64 = 1448.0;
 /// Bytes of headers for each byte of payload: 52 of IPv4, TCP and timestamps.
@@ -71,19 +70,8 @@ impl Case {
                 .expect("there is room");
         }
         let satellite = Satellite { forward: self.link(), return_link: self.lossy() };
-        let topology = Topology::without_ipv6(1, Some(satellite)).expect("a network");
-        topology.set_host_sysctls(&[RECEIVE_BUFFER]).expect("a buffer");
-        let workload = Workload {
-            direction: Direction::Up,
-            size: self.size(),
-            checksum: Checksum::LengthOnly,
-            family: Family::V4,
-            congestion_control: Some(held.name().to_owned()),
-            send_buffer: None,
-            receive_buffer: None,
-            timeout: Duration::from_secs(60),
-            seed: 1,
-        };
+        let topology = network(satellite);
+        let workload = upload(held.name(), self.size());
         let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
         let windows = Some(Duration::from_millis(10));
         let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows };
@@ -183,17 +171,6 @@ struct Comparison {
     window: f64,
     /// Both windows.
     chart: Chart,
-}
-
-/// Loads a control under a name of its own; `None` where none can be loaded.
-fn load(control: &'static Control) -> Option<Held> {
-    static LOADED: AtomicU32 = AtomicU32::new(0);
-    if let Err(error) = requirements::check() {
-        eprintln!("SKIPPED: {error}");
-        return None;
-    }
-    let name = format!("bt{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-    Some(Held::load_as(control, &name).expect("the kernel takes it"))
 }
 
 /// The mean distance of two windows over the mean of the second, until `end`.

@@ -2,12 +2,13 @@
 //! control is told. Where controls cannot be loaded, the tests say so and pass. `-- --ignored --nocapture` runs longer.
 #![allow(clippy::disallowed_methods, reason = "a test: moves real traffic in real time")]
 
-use congestion::{Control, Held, LinkWord, requirements};
+mod kernel_flow;
+
+use congestion::{Control, Held, LinkWord};
+use kernel_flow::{load, network, upload};
 use lab::flows::Plan;
-use lab::transfer::Checksum;
-use lab::{Direction, Ends, Family, Flow, Satellite, Topology, Workload, bulk};
+use lab::{Ends, Flow, Satellite, Topology, bulk};
 use link::{LinkConfig, LossModel, QueueLimit, Steps};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 use units::{Bytes, Duration, Probability, Rate};
@@ -19,8 +20,6 @@ const RTT: Duration = Duration::from_millis(500);
 const SEGMENT: f64 = 1448.0;
 const HEADER_SHARE: f64 = 52.0 / SEGMENT;
 const PACKET_BITS: f64 = 1500.0 * 8.0;
-/// A receive buffer that never limits the sender.
-const RECEIVE_BUFFER: (&str, &str) = ("ipv4/tcp_rmem", "4096 67108864 134217728");
 
 /// The window of equation 1, in segments.
 fn window(rate: Rate, sessions: u32) -> f64 {
@@ -31,16 +30,9 @@ fn word(capacity: Rate) -> LinkWord {
     LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, expiry: None }
 }
 
-/// The control under a name of its own; `None` where it cannot be loaded.
-fn load() -> Option<Held> {
-    static LOADED: AtomicU32 = AtomicU32::new(0);
-    if let Err(error) = requirements::check() {
-        eprintln!("SKIPPED: {error}");
-        return None;
-    }
-    let name = format!("bx{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-    let control = Control::by_name("bp_cross").expect("it exists");
-    let held = Held::load_as(control, &name).expect("the kernel takes it");
+/// The control under a name of its own, told the link's rate; `None` where it cannot be loaded.
+fn load_told() -> Option<Held> {
+    let held = load(Control::by_name("bp_cross").expect("it exists"))?;
     held.links().expect("it has a table").set(0, word(RATE)).expect("room");
     Some(held)
 }
@@ -49,25 +41,9 @@ fn link(queue: u64) -> LinkConfig {
     LinkConfig { queue: QueueLimit::Bytes(Bytes::new(queue)), ..LinkConfig::new(RATE, RTT / 2) }
 }
 
-fn network(satellite: Satellite) -> Topology {
-    let topology = Topology::without_ipv6(1, Some(satellite)).expect("a network");
-    topology.set_host_sysctls(&[RECEIVE_BUFFER]).expect("a buffer");
-    topology
-}
-
 /// Runs `sessions` until `time`.
 fn send(topology: &Topology, held: &Held, sessions: u32, time: Duration) -> Vec<Flow> {
-    let workload = Workload {
-        direction: Direction::Up,
-        size: Bytes::ZERO,
-        checksum: Checksum::LengthOnly,
-        family: Family::V4,
-        congestion_control: Some(held.name().to_owned()),
-        send_buffer: None,
-        receive_buffer: None,
-        timeout: Duration::from_secs(60),
-        seed: 1,
-    };
+    let workload = upload(held.name(), Bytes::ZERO);
     let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
     let windows = Some(Duration::from_millis(20));
     let plan = Plan { ends, workload: &workload, start: Duration::ZERO, windows };
@@ -76,7 +52,7 @@ fn send(topology: &Topology, held: &Held, sessions: u32, time: Duration) -> Vec<
 
 /// What `sessions` carry in `time`, once there is a steady state, over what equation 1 allows; and Jain's index.
 fn share_of_the_equation(error_rate: f64, sessions: u32, time: Duration) -> Option<(f64, f64)> {
-    let held = load()?;
+    let held = load_told()?;
     let errors = LossModel::BitErrorRate(Probability::new(error_rate).expect("a probability"));
     let up = LinkConfig { loss: errors, seed: 7, stream: 1, ..link(500_000) };
     let topology = network(Satellite { forward: link(500_000), return_link: up });
@@ -142,7 +118,7 @@ fn the_window_follows_half_the_capacity_and_all_of_it_again() {
     const HALVED: Duration = Duration::from_secs(5);
     const RESTORED: Duration = Duration::from_secs(10);
     const END: Duration = Duration::from_secs(14);
-    let Some(held) = load() else { return };
+    let Some(held) = load_told() else { return };
     let steps = Steps::new(vec![(Duration::ZERO, RATE), (HALVED, HALF), (RESTORED, RATE)]);
     let up = LinkConfig { rate_steps: Some(steps), ..link(500_000) };
     let topology = network(Satellite { forward: link(500_000), return_link: up });

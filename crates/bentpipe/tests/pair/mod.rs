@@ -134,6 +134,25 @@ impl Pair {
         self.running[end as usize] = Some(child.unwrap());
     }
 
+    /// Starts both gateways so that a client is only accepted once its server is. `false` where the machine lacks something.
+    pub fn start_confirming(&mut self) -> bool {
+        self.terminal_settings = "accept = \"confirmed\"";
+        self.start(End::Hub, "");
+        self.start(End::Terminal, "");
+        if self.lacks_something(End::Terminal) {
+            return false;
+        }
+        self.wait_until(End::Hub, true);
+        self.wait_until(End::Terminal, true);
+        true
+    }
+
+    /// Asserts that a port at which no server listens refuses the client.
+    pub fn assert_refused(&self, family: Family) {
+        let closed = SocketAddr::new(self.server().host_address(family), 9);
+        assert_eq!(self.try_connect(closed).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
+
     /// Whether the gateway at `end` has ended because the machine lacks something, rather than come up.
     pub fn lacks_something(&mut self, end: End) -> bool {
         let deadline = Instant::now() + PATIENCE;

@@ -1,6 +1,6 @@
 //! The file with the link to start from.
 
-use super::Port;
+use super::port::Port;
 use crate::output::Failure;
 use emulator::{SharedCarrier, Terminal, WayConfig};
 use ipnet::IpNet;

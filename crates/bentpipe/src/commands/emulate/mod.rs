@@ -2,28 +2,28 @@
 
 mod capacity_log;
 mod link_file;
+mod options;
+mod port;
+mod view;
 
 use crate::commands::modem::{End, Modems, Site};
 use crate::output::{Failure, Output};
 use capacity_log::CapacityLog;
-use clap::{Args as ClapArgs, ValueEnum};
-use comfy_table::{CellAlignment, Table, presets};
-use emulator::{Config, DirectionReport, Emulator, Monitor, Report, TerminalReport};
-use indicatif::{ProgressBar, ProgressStyle};
-use kernel::Namespace;
-use kernel::packet::PacketSocket;
-use link::{Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, Preset, QueueLimit, Reorder};
+use clap::Args as ClapArgs;
+use emulator::{Config, Emulator, Report};
+use link::{Discipline, LinkConfig, Preset, QueueLimit, Reorder};
 use link_file::{Links, Up};
-use serde::{Deserialize, Serialize};
+use options::{LinkArgs, Overrides, QueueSize};
+use port::Port;
+use serde::Serialize;
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time;
-use units::{Bytes, Duration, Instant, Probability, Rate};
+use units::{Duration, Rate};
+use view::{StatusLine, describe, tables};
 
 const LONG_ABOUT: &str = "\
 Makes real packets between two network interfaces obey a satellite link.
@@ -108,281 +108,6 @@ pub struct Args {
     dlep_heartbeat: Duration,
     #[command(flatten)]
     link: LinkArgs,
-}
-
-/// Changes to the preset; each holds for both directions unless there is one for the direction.
-#[derive(ClapArgs)]
-#[command(next_help_heading = "Link (both ways, or with -up and -down one way)")]
-struct LinkArgs {
-    /// Rate of IP packets, or `unlimited`
-    #[arg(long)]
-    rate: Option<RateLimit>,
-    #[arg(long, hide_short_help = true, value_name = "RATE")]
-    rate_up: Option<RateLimit>,
-    #[arg(long, hide_short_help = true, value_name = "RATE")]
-    rate_down: Option<RateLimit>,
-    /// Round-trip time without queues: half of it each way
-    #[arg(long, conflicts_with_all = ["delay", "delay_up", "delay_down"])]
-    rtt: Option<Duration>,
-    /// Propagation delay one way
-    #[arg(long)]
-    delay: Option<Duration>,
-    #[arg(long, hide_short_help = true, value_name = "DELAY")]
-    delay_up: Option<Duration>,
-    #[arg(long, hide_short_help = true, value_name = "DELAY")]
-    delay_down: Option<Duration>,
-    /// What may wait: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: that of the link
-    /// file, or 1BDP]
-    #[arg(long)]
-    queue: Option<QueueSize>,
-    #[arg(long, hide_short_help = true, value_name = "QUEUE")]
-    queue_up: Option<QueueSize>,
-    #[arg(long, hide_short_help = true, value_name = "QUEUE")]
-    queue_down: Option<QueueSize>,
-    /// Which packets the queue gives up: the last to come, or those at its head once they have waited too long
-    #[arg(long, value_enum)]
-    discipline: Option<QueueDiscipline>,
-    #[arg(long, hide_short_help = true, value_enum)]
-    discipline_up: Option<QueueDiscipline>,
-    #[arg(long, hide_short_help = true, value_enum)]
-    discipline_down: Option<QueueDiscipline>,
-    /// Probability that a packet is lost
-    #[arg(long, conflicts_with = "ber", value_name = "P")]
-    loss: Option<Probability>,
-    #[arg(long, hide_short_help = true, conflicts_with = "ber_up", value_name = "P")]
-    loss_up: Option<Probability>,
-    #[arg(long, hide_short_help = true, conflicts_with = "ber_down", value_name = "P")]
-    loss_down: Option<Probability>,
-    /// Lose packets in bursts of so many in the mean, as many altogether as --loss says
-    #[arg(long, requires = "loss", value_name = "PACKETS")]
-    burst: Option<f64>,
-    #[arg(long, hide_short_help = true, requires = "loss_up", value_name = "PACKETS")]
-    burst_up: Option<f64>,
-    #[arg(long, hide_short_help = true, requires = "loss_down", value_name = "PACKETS")]
-    burst_down: Option<f64>,
-    /// Lose these packets, by their number among those sent on the link, the first being 0
-    #[arg(long, conflicts_with_all = ["loss", "ber"], value_delimiter = ',', value_name = "N,…")]
-    drop: Vec<u64>,
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_up", "ber_up"], value_delimiter = ',', value_name = "N,…")]
-    drop_up: Vec<u64>,
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_down", "ber_down"], value_delimiter = ',', value_name = "N,…")]
-    drop_down: Vec<u64>,
-    /// Bit error rate after correction: long packets are lost more often
-    #[arg(long, value_name = "P")]
-    ber: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    ber_up: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    ber_down: Option<Probability>,
-    /// Fraction of packets that are held back, so that others overtake them
-    #[arg(long, value_name = "P")]
-    reorder: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    reorder_up: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    reorder_down: Option<Probability>,
-    /// By how long those are held back
-    #[arg(long, default_value = "10ms", value_name = "DELAY")]
-    reorder_delay: Duration,
-    /// Fraction of packets that arrive twice
-    #[arg(long, value_name = "P")]
-    duplicate: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    duplicate_up: Option<Probability>,
-    #[arg(long, hide_short_help = true, value_name = "P")]
-    duplicate_down: Option<Probability>,
-}
-
-/// An interface, perhaps in a named namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-struct Port {
-    namespace: Option<String>,
-    interface: String,
-}
-
-impl FromStr for Port {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (namespace, interface) = match text.split_once(':') {
-            Some((namespace, interface)) => (Some(namespace.to_owned()), interface),
-            None => (None, text),
-        };
-        if interface.is_empty() || namespace.as_deref() == Some("") {
-            return Err("write IF or NAMESPACE:IF".to_owned());
-        }
-        Ok(Self { namespace, interface: interface.to_owned() })
-    }
-}
-
-impl TryFrom<String> for Port {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Port> for String {
-    fn from(Port { namespace, interface }: Port) -> Self {
-        namespace.map_or(interface.clone(), |namespace| format!("{namespace}:{interface}"))
-    }
-}
-
-impl Port {
-    fn open(&self) -> Result<PacketSocket, Failure> {
-        let opened = match &self.namespace {
-            None => emulator::open(&self.interface),
-            Some(name) => {
-                let namespace = Namespace::named(name)
-                    .map_err(|error| Failure::usage(format!("network namespace {name}: {error}")))?;
-                namespace.run(|| emulator::open(&self.interface)).map_err(lacking)?
-            }
-        };
-        opened.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::usage(error),
-            io::ErrorKind::PermissionDenied => {
-                Failure::missing(format!("{error}: emulating a link needs CAP_NET_RAW (run it as root)"))
-            }
-            _ => Failure::failed(error),
-        })
-    }
-}
-
-fn lacking(error: kernel::Error) -> Failure {
-    if error.is_missing() { Failure::missing(error) } else { Failure::failed(error) }
-}
-
-/// A rate, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RateLimit(Option<Rate>);
-
-impl FromStr for RateLimit {
-    type Err = units::QuantityError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "unlimited" { Ok(Self(None)) } else { Rate::parse(text).map(|rate| Self(Some(rate))) }
-    }
-}
-
-/// How the size of a queue is given.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum QueueSize {
-    Limit(QueueLimit),
-    /// So many bandwidth-delay products.
-    BandwidthDelayProducts(f64),
-}
-
-impl FromStr for QueueSize {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "unlimited" {
-            return Ok(Self::Limit(QueueLimit::Unlimited));
-        }
-        if let Some(number) = text.strip_suffix("BDP") {
-            let products: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
-            return if products > 0.0 && products <= 1000.0 {
-                Ok(Self::BandwidthDelayProducts(products))
-            } else {
-                Err("it is not above 0BDP and at most 1000BDP".to_owned())
-            };
-        }
-        if let Some(number) = text.strip_suffix("packets") {
-            let packets = number.trim().parse().map_err(|_| format!("`{number}` is not a number of packets"))?;
-            return Ok(Self::Limit(QueueLimit::Packets(packets)));
-        }
-        let bytes = Bytes::parse(text).map_err(|_| "write for example 100packets, 320KiB, 1BDP or unlimited")?;
-        Ok(Self::Limit(QueueLimit::Bytes(bytes)))
-    }
-}
-
-/// A discipline with its usual parameters; a link file may set them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum QueueDiscipline {
-    /// First in, first out; what finds the queue full is dropped
-    DropTail,
-    /// RFC 8289: target 5 ms, interval 100 ms
-    Codel,
-    /// RFC 8290: the same for each flow, and flows take turns
-    FqCodel,
-}
-
-impl From<QueueDiscipline> for Discipline {
-    fn from(discipline: QueueDiscipline) -> Self {
-        match discipline {
-            QueueDiscipline::DropTail => Discipline::DropTail,
-            QueueDiscipline::Codel => Discipline::Codel(Codel::default()),
-            QueueDiscipline::FqCodel => Discipline::FqCodel(FqCodel::default()),
-        }
-    }
-}
-
-/// The options of one direction, those for both ways included.
-struct Overrides {
-    rate: Option<RateLimit>,
-    delay: Option<Duration>,
-    queue: Option<QueueSize>,
-    discipline: Option<QueueDiscipline>,
-    loss: Option<LossModel>,
-    reorder: Option<Probability>,
-    duplicate: Option<Probability>,
-}
-
-impl LinkArgs {
-    fn up(&self) -> Result<Overrides, Failure> {
-        let own = loss(self.loss_up, self.burst_up, self.ber_up, &self.drop_up)?;
-        Ok(Overrides {
-            rate: self.rate_up.or(self.rate),
-            delay: self.delay_up.or(self.one_way()),
-            queue: self.queue_up.or(self.queue),
-            discipline: self.discipline_up.or(self.discipline),
-            loss: own.or(self.loss_both()?),
-            reorder: self.reorder_up.or(self.reorder),
-            duplicate: self.duplicate_up.or(self.duplicate),
-        })
-    }
-
-    fn down(&self) -> Result<Overrides, Failure> {
-        let own = loss(self.loss_down, self.burst_down, self.ber_down, &self.drop_down)?;
-        Ok(Overrides {
-            rate: self.rate_down.or(self.rate),
-            delay: self.delay_down.or(self.one_way()),
-            queue: self.queue_down.or(self.queue),
-            discipline: self.discipline_down.or(self.discipline),
-            loss: own.or(self.loss_both()?),
-            reorder: self.reorder_down.or(self.reorder),
-            duplicate: self.duplicate_down.or(self.duplicate),
-        })
-    }
-
-    fn loss_both(&self) -> Result<Option<LossModel>, Failure> {
-        loss(self.loss, self.burst, self.ber, &self.drop)
-    }
-
-    fn one_way(&self) -> Option<Duration> {
-        self.delay.or(self.rtt.map(|rtt| rtt / 2))
-    }
-}
-
-/// The model that the options for losses of one direction, or of both, stand for.
-fn loss(
-    probability: Option<Probability>,
-    burst: Option<f64>,
-    bit_error_rate: Option<Probability>,
-    drop_list: &[u64],
-) -> Result<Option<LossModel>, Failure> {
-    if !drop_list.is_empty() {
-        return Ok(Some(LossModel::DropList(drop_list.to_vec())));
-    }
-    match (probability, burst, bit_error_rate) {
-        (Some(loss), Some(burst), _) => {
-            let model = GilbertElliott::with_bursts(loss, burst).ok_or_else(|| {
-                let problem = "a burst is at least one packet long, and between two there is another packet";
-                Failure::usage(format!("--loss {loss} --burst {burst}: {problem}"))
-            })?;
-            Ok(Some(LossModel::GilbertElliott(model)))
-        }
-        (Some(loss), None, _) => Ok(Some(LossModel::Bernoulli(loss))),
-        (None, _, rate) => Ok(rate.map(LossModel::BitErrorRate)),
-    }
 }
 
 impl Args {
@@ -582,148 +307,13 @@ fn run_until_told(
     Ok(report)
 }
 
-/// One line on a terminal that says what is going through.
-struct StatusLine {
-    bar: ProgressBar,
-    monitor: Monitor,
-    /// When the line was last drawn, and the bytes delivered up and down until then.
-    last: (Instant, [u64; 2]),
-}
-
-impl StatusLine {
-    const INTERVAL: Duration = Duration::from_millis(500);
-
-    fn new(monitor: Monitor) -> Self {
-        let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        Self { bar, monitor, last: (Instant::ZERO, [0; 2]) }
-    }
-
-    fn show(&mut self, now: Instant) {
-        let interval = now.since(self.last.0);
-        if interval < Self::INTERVAL {
-            return;
-        }
-        let report = self.monitor.report();
-        let delivered = [report.up.delivered.bytes, report.down.delivered.bytes];
-        let part = |name: &str, direction: &DirectionReport, index: usize| {
-            let rate = Rate::from_transfer(Bytes::new(delivered[index] - self.last.1[index]), interval);
-            let dropped = &direction.dropped;
-            format!(
-                "{name} {rate}, {} lost, {} queue full, late {:.0}/{:.0}/{:.0} us",
-                dropped.loss.packets,
-                dropped.queue_full.packets,
-                direction.lateness_us.p50,
-                direction.lateness_us.p99,
-                direction.lateness_us.p999,
-            )
-        };
-        let line = format!("{}  |  {}", part("up", &report.up, 0), part("down", &report.down, 1));
-        self.last = (now, delivered);
-        self.bar.set_message(line);
-        self.bar.tick();
-    }
-}
-
-/// A link in one line.
-fn describe(link: &LinkConfig) -> String {
-    let rate = match link {
-        LinkConfig { opportunities: Some(_), .. } => "recorded opportunities".to_owned(),
-        LinkConfig { rate_steps: Some(_), .. } => "rate in steps".to_owned(),
-        LinkConfig { rate: Some(rate), .. } => rate.to_string(),
-        LinkConfig { rate: None, .. } => "unlimited rate".to_owned(),
-    };
-    let queue = match link.queue {
-        QueueLimit::Packets(packets) => format!("queue of {packets} packets"),
-        QueueLimit::Bytes(bytes) => format!("queue of {bytes}"),
-        QueueLimit::Unlimited => "no limit to the queue".to_owned(),
-    };
-    let loss = match &link.loss {
-        LossModel::None => String::new(),
-        LossModel::Bernoulli(probability) => format!(", loss {probability}"),
-        LossModel::BitErrorRate(rate) => format!(", bit error rate {rate}"),
-        LossModel::GilbertElliott(_) | LossModel::TimedGilbertElliott(_) => ", losses in bursts".to_owned(),
-        LossModel::DropList(_) | LossModel::DropFile(_) => ", listed losses".to_owned(),
-        LossModel::Steps(_) => ", losses by time".to_owned(),
-    };
-    let delay = match link {
-        LinkConfig { handover: Some(Handover { period, delay: [low, high], .. }), .. } => {
-            format!("{low} to {high} one way, another satellite every {period}")
-        }
-        LinkConfig { delay_steps: Some(_), .. } => "delay in steps".to_owned(),
-        LinkConfig { delay, .. } => format!("{delay} one way"),
-    };
-    format!("{rate}, {delay}, {queue}{loss}")
-}
-
-/// The report for people: all packets, and the terminals of a carrier.
-fn tables(report: &Report) -> String {
-    let packets = packets(report);
-    if report.up.terminals.is_empty() {
-        return packets.to_string();
-    }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["terminal", "requests", "given", "used", "constant", "by rate", "by volume", "free"]);
-    for TerminalReport { name, totals, .. } in &report.up.terminals {
-        let (given, used) = (totals.allocated_bytes(), totals.used_bytes);
-        let share = if given == 0 { 0.0 } else { 100.0 * used as f64 / given as f64 };
-        let bytes = [totals.cra_bytes, totals.rbdc_bytes, totals.vbdc_bytes, totals.fca_bytes];
-        let kinds = bytes.map(|bytes| Bytes::new(bytes).to_string());
-        let row = [name.clone(), totals.requests.to_string(), Bytes::new(given).to_string(), format!("{share:.1} %")];
-        table.add_row(row.into_iter().chain(kinds));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{packets}\n{table}")
-}
-
-fn packets(report: &Report) -> Table {
-    let (up, down) = (&report.up, &report.down);
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "packets".to_owned(),
-        format!("up ({} to {})", up.from, up.to),
-        format!("down ({} to {})", down.from, down.to),
-    ]);
-    let mut row = |name: &str, value: &dyn Fn(&DirectionReport) -> String| {
-        table.add_row([name.to_owned(), value(up), value(down)]);
-    };
-    row("offered", &|direction| direction.offered.packets.to_string());
-    row("delivered", &|direction| direction.delivered.packets.to_string());
-    row("mean rate", &|direction| {
-        let wall = Duration::from_secs_f64(report.wall_s);
-        Rate::from_transfer(Bytes::new(direction.delivered.bytes), wall).to_string()
-    });
-    row("lost on the link", &|direction| direction.dropped.loss.packets.to_string());
-    row("queue full", &|direction| direction.dropped.queue_full.packets.to_string());
-    row("queue delay", &|direction| direction.dropped.queue_delay.packets.to_string());
-    row("duplicated", &|direction| direction.duplicated.packets.to_string());
-    row("held back", &|direction| direction.reordered.packets.to_string());
-    row("in transit at the end", &|direction| direction.in_transit_packets.to_string());
-    row("not carried by the emulator", &|direction| {
-        let dropped = &direction.dropped;
-        let packets = dropped.memory_limit.packets + dropped.send_failed.packets;
-        (packets + dropped.receive_overrun + dropped.unsupported).to_string()
-    });
-    row("address resolution (exempt)", &|direction| direction.exempt_frames.to_string());
-    row("lateness p50/p99/p99.9/max", &|direction| {
-        let late = &direction.lateness_us;
-        format!("{:.0}/{:.0}/{:.0}/{:.0} us", late.p50, late.p99, late.p999, late.max)
-    });
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use link::{Codel, LossModel};
     use std::fs;
+    use units::{Bytes, Probability};
 
     #[derive(Parser)]
     struct Cli {
