@@ -14,10 +14,10 @@ build:
 test:
 	$(CARGO) test --workspace --no-run
 	@if [ "$$(id -u)" = 0 ] || ! unshare --user --map-root-user --net --mount true 2>/dev/null; then \
-	  $(CARGO) test --workspace; \
+	  $(CARGO) test --workspace --no-fail-fast; \
 	else \
 	  unshare --user --map-root-user --net --mount \
-	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace'; \
+	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace --no-fail-fast'; \
 	fi
 
 lint:
