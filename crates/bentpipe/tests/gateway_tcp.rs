@@ -11,7 +11,6 @@ use relay::preamble::{CONNECTED, Open};
 use satpep::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
@@ -275,12 +274,7 @@ fn without_a_far_gateway_the_leg_runs_to_the_server() {
 fn a_congestion_control_that_the_kernel_lacks_is_refused_with_those_it_has() {
     let Some(mut pair) = clear() else { return };
     pair.sections = "[tcp]\ncongestion_control = \"warp\"";
-    pair.start(End::Hub, "");
-    let config = pair.directory.path().join("0.toml");
-    assert!(pair.lacks_something(End::Hub), "exit code 3");
-    let mut again = pair.server().gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
-    let output = again.args(["gateway", "--config"]).arg(&config).stdin(Stdio::null()).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let told = pair.refusal(End::Hub);
     assert!(told.contains("[tcp] congestion_control \"warp\"") && told.contains("reno"), "{told}");
 }
 
@@ -323,7 +317,9 @@ fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
     assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "50Mbit/s"}"#).starts_with("HTTP/1.1 200"));
     echoes(&mut pair.connect(server), &pattern(9, 1_000_000));
     assert_eq!(pair.status(End::Terminal)["rate_bps"], 50_000_000);
+    let control = pair.status(End::Terminal)["transport"]["cross_layer"]["control"].as_str().unwrap().to_owned();
+    let is_there = || kernel::sysctl::congestion_controls().unwrap().contains(&control);
+    assert!(is_there(), "{control}");
     pair.stop(End::Terminal);
-    let left = kernel::sysctl::congestion_controls().unwrap();
-    assert!(!left.iter().any(|name| name == "bp_cross"), "{left:?}");
+    assert!(!is_there(), "{control}");
 }

@@ -29,8 +29,15 @@ impl Pins {
         self.folder.join("links")
     }
 
-    pub(crate) fn exist(&self) -> bool {
-        self.link().exists()
+    /// Whether they are there.
+    ///
+    /// # Errors
+    /// If the process may not look.
+    pub(crate) fn exist(&self) -> Result<bool, Error> {
+        self.link().try_exists().map_err(|error| {
+            let place = self.folder.display();
+            Error::Missing(format!("{place} cannot be looked at (root of this machine can): {error}"))
+        })
     }
 
     /// Makes the folder, and mounts the file system if nobody has.

@@ -100,17 +100,20 @@ impl Held {
 }
 
 /// Whether `control` is pinned.
-pub fn is_pinned(control: &Control) -> bool {
+///
+/// # Errors
+/// If the process may not look.
+pub fn is_pinned(control: &Control) -> Result<bool, Error> {
     Pins::of(control).exist()
 }
 
 /// Takes the pins of `control` away; whether there were any.
 ///
 /// # Errors
-/// If they cannot be removed.
+/// If the process may not look, or they cannot be removed.
 pub fn unpin(control: &Control) -> Result<bool, Error> {
     let pins = Pins::of(control);
-    let existed = pins.exist();
+    let existed = pins.exist()?;
     pins.remove().map(|()| existed)
 }
 

@@ -161,6 +161,11 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
     }
     registry.register("hops_refused", "Connections of others to the leg tcp, by why they were refused", refused);
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
+    if let Some(cross) = &transport.cross_layer {
+        let sessions = Gauge::<i64>::default();
+        sessions.set(cross.sessions.into());
+        registry.register("cross_layer_sessions", "Connections between which the link is divided", sessions);
+    }
     let violations = Counter::<u64>::default();
     violations.inc_by(transport.violations);
     registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);

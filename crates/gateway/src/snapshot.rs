@@ -62,6 +62,19 @@ pub struct Transport {
     pub opened: BTreeMap<&'static str, u64>,
     /// With the leg `tcp`: connections that others have made and that were refused, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// With the leg `tcp` and the cross-layer congestion control: what that has been told.
+    pub cross_layer: Option<CrossLayer>,
+}
+
+/// What the cross-layer congestion control has been told of the link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CrossLayer {
+    /// The control's name for `TCP_CONGESTION`.
+    pub control: String,
+    /// What the link carries, headers included.
+    pub capacity_bps: u64,
+    /// Connections that share it: those that have data under way, and at least one.
+    pub sessions: u32,
 }
 
 /// One peer.

@@ -158,8 +158,8 @@ struct Listed {
     simulated_as: &'static str,
     /// Whether programs can choose it now.
     available: bool,
-    /// Whether it stays until it is unloaded.
-    pinned: bool,
+    /// Whether it stays until it is unloaded; `None` if this process may not look.
+    pinned: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -176,7 +176,7 @@ fn list(output: &Output) -> Result<(), Failure> {
         about: control.about,
         simulated_as: control.twin,
         available: present.iter().any(|name| name == control.name),
-        pinned: congestion::is_pinned(control),
+        pinned: congestion::is_pinned(control).ok(),
     });
     let controls = listed.collect();
     let others = present.into_iter().filter(|name| Control::by_name(name).is_none()).collect();
@@ -187,8 +187,9 @@ fn list(output: &Output) -> Result<(), Failure> {
         table.set_header(["name", "in the kernel", "what it is"]);
         for control in &list.controls {
             let place = match (control.available, control.pinned) {
-                (true, true) => "loaded",
-                (true, false) => "held by a process",
+                (true, Some(true)) => "loaded",
+                (true, Some(false)) => "held by a process",
+                (true, None) => "yes",
                 (false, _) => "no",
             };
             table.add_row([control.name, place, control.about]);

@@ -166,8 +166,16 @@ fn render(status: &Value) -> String {
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
         rate("outside_bps"),
-        told(&status["told"]) + &modem(&status["modem"]),
+        told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["transport"]["cross_layer"]),
     )
+}
+
+/// How the cross-layer congestion control divides the link, where it does.
+fn cross_layer(told: &Value) -> String {
+    let (Some(control), Some(bps)) = (told["control"].as_str(), told["capacity_bps"].as_u64()) else {
+        return String::new();
+    };
+    format!("{control} divides {} between {} with data\n", Rate::from_bps(bps), told["sessions"])
 }
 
 /// The session with the modem, if one is to be had.

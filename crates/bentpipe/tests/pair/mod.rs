@@ -33,6 +33,8 @@ pub struct Pair {
     pub has_far_gateway: bool,
     /// The terminal's private key; the hub expects it to be `[2; 32]`.
     pub terminal_key: [u8; 32],
+    /// A command that runs the gateways' own: in a place that lacks something.
+    pub within: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -64,6 +66,7 @@ impl Pair {
             hub_calls: false,
             has_far_gateway: true,
             terminal_key: [2; 32],
+            within: &[],
         })
     }
 
@@ -121,17 +124,30 @@ impl Pair {
             self.socket(end).display(),
             self.sections,
         );
-        let config = self.directory.path().join(format!("{}.toml", end as u8));
-        std::fs::write(&config, text).unwrap();
-        let child = self
-            .site(end)
-            .gateway
-            .command(env!("CARGO_BIN_EXE_bentpipe"))
-            .args(["gateway", "--config"])
-            .arg(config)
-            .stdin(Stdio::null())
-            .spawn();
-        self.running[end as usize] = Some(child.unwrap());
+        std::fs::write(self.config(end), text).unwrap();
+        self.running[end as usize] = Some(self.gateway(end).spawn().unwrap());
+    }
+
+    fn config(&self, end: End) -> std::path::PathBuf {
+        self.directory.path().join(format!("{}.toml", end as u8))
+    }
+
+    /// The gateway's command at `end`, whose settings are there.
+    fn gateway(&self, end: End) -> Command {
+        let words = [self.within, &[env!("CARGO_BIN_EXE_bentpipe"), "gateway", "--config"]].concat();
+        let mut command = self.site(end).gateway.command(words[0]);
+        command.args(&words[1..]).arg(self.config(end)).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the gateway at `end`, which must end because the machine lacks something; returns what it says of that.
+    pub fn refusal(&mut self, end: End) -> String {
+        self.start(end, "");
+        assert!(self.lacks_something(end), "exit code 3");
+        let told = String::from_utf8(self.gateway(end).output().unwrap().stderr).unwrap();
+        let lines: Vec<_> = told.lines().filter(|line| line.starts_with("bentpipe: ")).collect();
+        assert_eq!(lines.len(), 1, "{told}");
+        lines[0].to_owned()
     }
 
     /// Starts both gateways so that a client is only accepted once its server is. `false` where the machine lacks something.

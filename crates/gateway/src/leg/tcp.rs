@@ -111,11 +111,12 @@ impl TcpLeg {
         let cross = match hop.congestion_control.as_deref() {
             Some(cross::NAME) => {
                 let marks = [settings.rules.crossing(), settings.rules.made()];
-                Some(CrossLayer::new(marks, settings.link.rate)?)
+                let number = random_number()? as u32;
+                Some(CrossLayer::new(marks, settings.link.rate, number)?)
             }
             _ => None,
         };
-        let sockets = Sockets::new(settings, hop)?;
+        let sockets = Sockets::new(settings, hop, cross.as_ref())?;
         let listener = sockets
             .listen(settings.listen, hop.fast_open)
             .map_err(while_doing(format!("TCP socket {}", settings.listen)))?;
@@ -290,8 +291,11 @@ impl Leg for TcpLeg {
         self.accept(now);
     }
 
-    fn follow(&mut self, _: Instant, told: &Told) {
+    fn follow(&mut self, now: Instant, told: &Told) {
         self.capacity = told.up;
+        if let Some(cross) = &mut self.cross {
+            cross.say_capacity(now, told.up);
+        }
     }
 
     fn poll_event(&mut self, _: Instant) -> Option<LegEvent<HopId>> {
@@ -443,6 +447,7 @@ impl Leg for TcpLeg {
             dropped: BTreeMap::new(),
             opened: self.counters.opened.clone(),
             refused: self.counters.refused.clone(),
+            cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
             ..snapshot::Transport::default()
         }
     }

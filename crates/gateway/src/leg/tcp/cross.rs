@@ -4,11 +4,12 @@
 //! The control gives each connection its share of the allocation (J. Kim et al., "Cross-layer TCP over DVB-RCS"; see
 //! `congestion`). It knows connections by the mark of their socket.
 
+use crate::snapshot;
 use congestion::{Control, Held, LinkTable, LinkWord};
-use kernel::{Error, sysctl};
+use kernel::Error;
 use units::{Duration, Instant, Rate};
 
-/// The control's name.
+/// The control's name, as settings have it.
 pub(super) const NAME: &str = "bp_cross";
 /// Headers of IPv4 and TCP with timestamps, for each byte of a full packet's payload.
 const HEADER_SHARE: f64 = 52.0 / 1448.0;
@@ -33,24 +34,44 @@ pub(super) struct CrossLayer {
 enum Source {
     /// This process: it goes with it.
     Own(Held),
-    /// Somebody else, or a pin.
-    Other(LinkTable),
+    /// A pin.
+    Pinned(LinkTable),
 }
 
 impl CrossLayer {
-    /// The table of the control that is loaded, or else of one that this process loads and holds.
+    /// The table of the control that is pinned, or else of one that this process loads and holds: that of another process would
+    /// go with it. Its own has a name with `number`, so that others keep theirs.
     ///
     /// # Errors
     /// If the kernel or the process lacks something.
-    pub(super) fn new(marks: [u32; 2], configured: Rate) -> Result<Self, Error> {
-        let control = Control::by_name(NAME).ok_or_else(|| Error::Missing(format!("there is no control {NAME}")))?;
-        // A table alone says nothing: somebody may hold the same control under another name.
-        let is_loaded = sysctl::congestion_controls()?.iter().any(|name| name == NAME);
-        let source = match is_loaded {
-            true => Source::Other(LinkTable::find(control)?),
-            false => Source::Own(Held::load(control)?),
-        };
+    pub(super) fn new(marks: [u32; 2], configured: Rate, number: u32) -> Result<Self, Error> {
+        let source = Source::new(number).map_err(|error| match error {
+            Error::Missing(what) => Error::Missing(format!(
+                "[tcp] congestion_control \"{NAME}\": {what}; another congestion control, and leg = \"satpep\", do without"
+            )),
+            failed => failed,
+        })?;
         Ok(Self { source, marks, configured, said: None, said_at: Instant::ZERO })
+    }
+
+    /// The control's name for `TCP_CONGESTION`.
+    pub(super) fn name(&self) -> &str {
+        match &self.source {
+            Source::Own(held) => held.name(),
+            Source::Pinned(_) => NAME,
+        }
+    }
+
+    /// What the control was told last.
+    pub(super) fn report(&self) -> Option<snapshot::CrossLayer> {
+        let (capacity, sessions) = self.said?;
+        let (control, capacity_bps) = (self.name().to_owned(), capacity.as_bps());
+        Some(snapshot::CrossLayer { control, capacity_bps, sessions })
+    }
+
+    /// Says that the link carries `capacity`; who has data to send is as it was.
+    pub(super) fn say_capacity(&mut self, now: Instant, capacity: Rate) {
+        self.say(now, capacity, self.said.map_or(0, |(_, sessions)| sessions));
     }
 
     /// Says that the link carries `capacity` and that so many connections have data to send.
@@ -62,7 +83,7 @@ impl CrossLayer {
         }
         let table = match &self.source {
             Source::Own(held) => held.links(),
-            Source::Other(table) => Some(table),
+            Source::Pinned(table) => Some(table),
         };
         let expiry = Some((EXPIRY, self.configured));
         let word = LinkWord { capacity, header_share: HEADER_SHARE, sessions: Some(sessions), expiry };
@@ -75,9 +96,20 @@ impl CrossLayer {
     }
 }
 
+impl Source {
+    fn new(number: u32) -> Result<Self, Error> {
+        let control = Control::by_name(NAME).ok_or_else(|| Error::Missing(format!("there is no control {NAME}")))?;
+        // Who may not look may not load either, and is told that.
+        if congestion::is_pinned(control).unwrap_or(false) {
+            return Ok(Self::Pinned(LinkTable::find(control)?));
+        }
+        Ok(Self::Own(Held::load_as(control, &format!("bp_x{number:08x}"))?))
+    }
+}
+
 impl Drop for CrossLayer {
     fn drop(&mut self) {
-        if let Source::Other(table) = &self.source {
+        if let Source::Pinned(table) = &self.source {
             for mark in self.marks {
                 // It may have been taken away meanwhile.
                 let _ = table.remove(mark);

@@ -1,6 +1,6 @@
 //! The sockets of the satellite side.
 
-use super::cross;
+use super::cross::CrossLayer;
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
@@ -33,9 +33,14 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Checks that the kernel has what the settings ask for.
-    pub(super) fn new(settings: &Settings, hop: &crate::config::Hop) -> Result<Self, StartError> {
-        if let Some(name) = &hop.congestion_control {
+    /// Checks that the kernel has what the settings ask for. With `cross` that is the congestion control.
+    pub(super) fn new(
+        settings: &Settings,
+        hop: &crate::config::Hop,
+        cross: Option<&CrossLayer>,
+    ) -> Result<Self, StartError> {
+        let congestion_control = cross.map(|cross| cross.name().to_owned()).or_else(|| hop.congestion_control.clone());
+        if let Some(name) = &congestion_control {
             check_congestion_control(name)?;
         }
         let host = sysctl::read("net.ipv4.tcp_fastopen").ok().and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
@@ -46,8 +51,8 @@ impl Sockets {
             );
         }
         Ok(Self {
-            congestion_control: hop.congestion_control.clone(),
-            mark: (hop.congestion_control.as_deref() == Some(cross::NAME)).then(|| settings.rules.crossing()),
+            congestion_control,
+            mark: cross.map(|_| settings.rules.crossing()),
             send_buffer: hop.send_buffer,
             receive_buffer: hop.receive_buffer,
             outage_limit: settings.link.outage_limit.unwrap_or(Duration::from_secs(600)),

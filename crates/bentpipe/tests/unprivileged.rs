@@ -1,0 +1,95 @@
+//! Where no congestion control can be loaded into the kernel: one message says why, and all else works. Places are made that lack
+//! what it takes: a kernel that does not describe its types, a process without the capabilities, a user namespace.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: runs programs in real time")]
+
+mod pair;
+
+use pair::{End, Pair, carries_both_directions};
+use std::process::{Command, Output};
+
+/// A command that runs another one in a place, and what its absence of privilege is called.
+struct Place {
+    within: &'static [&'static str],
+    lacks: &'static str,
+}
+
+const WITHOUT_BTF: Place = Place {
+    within: &["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh"],
+    lacks: "/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF",
+};
+/// With what a gateway needs, and without what programs for the kernel need.
+const WITHOUT_CAPABILITIES: Place = Place {
+    within: &["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"],
+    lacks: "needs root of this machine: this process lacks CAP_BPF, CAP_PERFMON",
+};
+const WITHOUT_ANY_CAPABILITY: Place = Place {
+    within: &["setpriv", "--bounding-set=-all"],
+    lacks: "needs root of this machine: this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN",
+};
+const USER_NAMESPACE: Place = Place {
+    within: &["unshare", "--user", "--map-root-user"],
+    lacks: "needs root of this machine: this process is in a user namespace",
+};
+
+impl Place {
+    fn run(&self, words: &[&str]) -> Output {
+        Command::new(self.within[0]).args(&self.within[1..]).args(words).output().unwrap()
+    }
+
+    /// Whether this machine has the place.
+    fn exists(&self) -> bool {
+        let tried = self.run(&["true"]);
+        if !tried.status.success() {
+            let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+            assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{why}");
+            eprintln!("skipped: {why}");
+        }
+        tried.status.success()
+    }
+
+    /// Whether `told` says what is lacking here; where the machine itself lacks something, that comes first.
+    fn is_named_in(&self, told: &str) -> bool {
+        let of_machine = congestion::requirements::check().err().map(|error| error.to_string());
+        told.contains(self.lacks) || of_machine.is_some_and(|what| told.contains(&what))
+    }
+}
+
+#[test]
+fn loading_says_in_a_line_what_is_missing_and_listing_works() {
+    for place in [WITHOUT_BTF, WITHOUT_CAPABILITIES, WITHOUT_ANY_CAPABILITY, USER_NAMESPACE] {
+        if !place.exists() {
+            continue;
+        }
+        let bentpipe = |words: &[&str]| place.run(&[&[env!("CARGO_BIN_EXE_bentpipe"), "cc"], words].concat());
+        for words in [&["load", "bp_hybla"][..], &["load", "bp_cross", "--rate", "1Mbit/s", "--run"]] {
+            let refused = bentpipe(words);
+            let told = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!((refused.status.code(), told.lines().count()), (Some(3), 1), "{told}");
+            assert!(place.is_named_in(&told) && refused.stdout.is_empty(), "{told}");
+        }
+        let listed = bentpipe(&["list"]);
+        assert!(listed.status.success() && String::from_utf8(listed.stdout).unwrap().contains("bp_cross"));
+    }
+}
+
+#[test]
+fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_leg_works() {
+    for place in [WITHOUT_BTF, WITHOUT_CAPABILITIES] {
+        let Some(mut pair) = Pair::new() else { return };
+        if !place.exists() {
+            continue;
+        }
+        pair.within = place.within;
+        (pair.settings, pair.sections) = ("leg = \"tcp\"", "[tcp]\ncongestion_control = \"bp_cross\"");
+        let told = pair.refusal(End::Terminal);
+        assert!(told.contains("[tcp] congestion_control \"bp_cross\": ") && place.is_named_in(&told), "{told}");
+        assert!(pair.sets(End::Terminal).is_empty(), "nothing stays behind");
+        for (leg, sections) in [("leg = \"satpep\"", ""), ("leg = \"tcp\"", "[tcp]\ncongestion_control = \"reno\"")] {
+            let Some(mut pair) = Pair::new() else { return };
+            (pair.within, pair.settings, pair.sections) = (place.within, leg, sections);
+            // Each calls the other: the leg `tcp` wants both up.
+            pair.hub_calls = true;
+            carries_both_directions(&pair.start_both(""));
+        }
+    }
+}
