@@ -19,6 +19,8 @@ pub struct TcpInfo {
     pub retransmitted_segments: u32,
     /// Segments that are sent and not acknowledged.
     pub unacknowledged_segments: u32,
+    /// Bytes that were written and have never been sent.
+    pub unsent_bytes: u32,
     /// Data that was sent in the SYN has been acknowledged with it (TCP Fast Open, RFC 7413).
     pub is_syn_data_acked: bool,
     /// Time since the other end last acknowledged anything, a probe of its closed window included.
@@ -57,6 +59,14 @@ pub fn set_longest_rto(socket: &socket2::Socket, longest: Duration) -> io::Resul
     set_option(socket, TCP_RTO_MAX_MS, libc::c_int::try_from(milliseconds).unwrap_or(120_000))
 }
 
+/// Has writes to `socket` wait while more than about so many bytes have not been sent, whatever its send buffer has room for.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn set_unsent_limit(socket: &socket2::Socket, bytes: u32) -> io::Result<()> {
+    set_option(socket, libc::TCP_NOTSENT_LOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
+}
+
 fn set_option(socket: &socket2::Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     crate::transparent::set_int(socket, libc::IPPROTO_TCP, option, value)
 }
@@ -88,6 +98,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         ssthresh: info.tcpi_snd_ssthresh,
         retransmitted_segments: info.tcpi_total_retrans,
         unacknowledged_segments: info.tcpi_unacked,
+        unsent_bytes: info.tcpi_notsent_bytes,
         is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
     })

@@ -13,6 +13,11 @@ use units::{Bytes, Duration};
 /// Written or read at once.
 const CHUNK: usize = 64 * 1024;
 
+/// How far ahead of its sender a session writes, in bytes: 16 ms at 250 Mbit/s. Left to itself the kernel grows a send buffer
+/// with the congestion window, 128 MB after a slow start without losses, and a dozen of those are all the memory that TCP has on
+/// a machine, private networks included: receivers then close their windows.
+pub const WRITE_AHEAD: u32 = 512 * 1024;
+
 /// Runs one session for each plan, whatever size its workload has, and cuts all off when `time` has passed since the start of
 /// the experiment. What counts has arrived by then.
 ///
@@ -76,6 +81,7 @@ fn send(
         thread::sleep(start.saturating_duration_since(Instant::now()));
         connect(server, options)
     })??;
+    kernel::tcp::set_unsent_limit(&socket2::SockRef::from(&stream), WRITE_AHEAD).map_err(Error::failed)?;
     let windows = match plan.windows {
         None => {
             write_until(&stream, end)?;
