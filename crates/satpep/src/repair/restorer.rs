@@ -1,179 +1,12 @@
-//! Repair ahead of loss: erasure-coded datagrams in capacity that would idle, so that a loss at the end of a transfer
-//! costs a few packet times and not a round trip.
-//!
-//! When a sender runs out of data, it makes blocks of the datagrams that are under way and not yet covered. Each
-//! datagram's stream frames, in one canonical form, are one symbol; the block's recovery symbols (Reed-Solomon over
-//! GF(2^16)) travel in datagrams of their own. A receiver that misses no more datagrams of a block than it has recovery
-//! symbols for restores their stream frames at once. Acknowledgements still name what was lost, and the receiver tells
-//! beside them what of it was restored: repair replaces the retransmission, not the record of losses, which sizes the
-//! next block ([`crate::loss`]).
-//!
-//! Where several blocks are needed, their datagrams take turns, so that a burst of losses takes a few from each.
+//! The receiver's side: what arrived, what is missing, and when it can be restored.
 
-use crate::payload::{Payload, Stored};
-use crate::wire::frame::{Frame, Reader, Writer};
-use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
+use super::code::{CHECKSUM, checksum, fill_shard};
+use super::decode::decode;
+use super::{BlockShape, HEADROOM, RepairSymbol, Symbol, symbol};
+use crate::payload::Payload;
+use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-
-/// The most datagrams in one block: larger transfers make several.
-pub(crate) const MAX_BLOCK: usize = 1024;
-/// The most blocks whose datagrams take turns: their number takes up one byte.
-pub(crate) const MAX_STRIDE: usize = 63;
-/// The most recovery symbols of one block.
-pub(crate) const MAX_RECOVERY: usize = 256;
-/// What a datagram of data leaves free, so that its symbol fits into a repair datagram: the length that the canonical
-/// form spells out, the checksum, the repair frame's head, and evenness.
-pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 1 + 2 + 2) + 1;
-/// Bytes of the checksum that begins every symbol: should the two sides ever disagree on a datagram's symbol, what
-/// decoding then gives is noticed and not delivered.
-const CHECKSUM: usize = 4;
-
-/// A datagram's stream frames in canonical form, or what was coded of such or decoded. Where bytes were left out of the
-/// frames, the code works on what is there; what is not counts with every length.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Symbol {
-    pub(crate) bytes: Vec<u8>,
-    /// Bytes left out.
-    pub(crate) elided: usize,
-}
-
-impl Symbol {
-    fn len(&self) -> usize {
-        self.bytes.len() + self.elided
-    }
-}
-
-/// Which datagrams a block covers, and with how many recovery symbols.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockShape {
-    pub(crate) first: u64,
-    pub(crate) count: usize,
-    /// How far apart their numbers are.
-    pub(crate) stride: usize,
-    pub(crate) recovery: usize,
-}
-
-impl BlockShape {
-    /// The numbers of the datagrams.
-    fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
-        let Self { first, count, stride, .. } = *self;
-        (0..count as u64).map(move |at| first + at * stride as u64)
-    }
-
-    /// The number of the last datagram.
-    pub(crate) fn last(&self) -> u64 {
-        self.first + (self.count as u64 - 1) * self.stride as u64
-    }
-}
-
-/// A recovery symbol to send.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RepairSymbol {
-    pub(crate) block: BlockShape,
-    /// Which of the block's this is.
-    pub(crate) index: usize,
-    pub(crate) symbol: Symbol,
-}
-
-impl RepairSymbol {
-    /// Whether a symbol that a peer sent can belong to a block at all.
-    pub(crate) fn is_sound(&self) -> bool {
-        let length = self.symbol.bytes.len();
-        let BlockShape { count, stride, recovery, .. } = self.block;
-        let within = [(count, MAX_BLOCK), (stride, MAX_STRIDE), (recovery, MAX_RECOVERY)];
-        let sound = within.iter().all(|(value, most)| (1..=*most).contains(value));
-        sound && self.index < recovery && length > CHECKSUM && length.is_multiple_of(2)
-    }
-}
-
-/// Recovery symbols for a block of symbols, which are padded to one length.
-pub(crate) fn encode<'a>(block: BlockShape, symbols: impl Iterator<Item = &'a Symbol> + Clone) -> Vec<RepairSymbol> {
-    let encoded = Encoder::new(block, symbols.clone()).and_then(|mut encoder| {
-        symbols.into_iter().try_for_each(|symbol| encoder.add(symbol))?;
-        encoder.finish()
-    });
-    encoded.unwrap_or_default()
-}
-
-/// The coding of one block, a symbol at a time.
-pub(crate) struct Encoder {
-    block: BlockShape,
-    elided: usize,
-    code: ReedSolomonEncoder,
-    /// Space to bring a symbol into the form that is encoded.
-    shard: Vec<u8>,
-}
-
-impl Encoder {
-    /// Begins a block of these symbols; `None` if there is nothing in them to code.
-    pub(crate) fn new<'a>(block: BlockShape, symbols: impl Iterator<Item = &'a Symbol> + Clone) -> Option<Self> {
-        let longest = symbols.clone().map(|symbol| symbol.bytes.len()).max().filter(|longest| *longest > 0)?;
-        let length = shard_length(longest);
-        let elided = shard_length(symbols.map(Symbol::len).max()?) - length;
-        let code = ReedSolomonEncoder::new(block.count, block.recovery, length).ok()?;
-        Some(Self { block, elided, code, shard: vec![0; length] })
-    }
-
-    /// Adds the next symbol; `None` if the block has all of its own.
-    pub(crate) fn add(&mut self, symbol: &Symbol) -> Option<()> {
-        fill_shard(&mut self.shard, &symbol.bytes);
-        self.code.add_original_shard(&self.shard).ok()
-    }
-
-    /// The block's recovery symbols; `None` if symbols are missing.
-    pub(crate) fn finish(mut self) -> Option<Vec<RepairSymbol>> {
-        let (block, elided) = (self.block, self.elided);
-        let encoded = self.code.encode().ok()?;
-        let symbols = encoded.recovery_iter().enumerate();
-        let symbols = symbols.map(|(index, data)| (index, Symbol { bytes: data.to_vec(), elided }));
-        Some(symbols.map(|(index, symbol)| RepairSymbol { block, index, symbol }).collect())
-    }
-}
-
-/// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
-pub(crate) fn prepare() {
-    let block = BlockShape { first: 0, count: 2, stride: 1, recovery: 1 };
-    let symbol = Symbol { bytes: vec![1; 8], elided: 0 };
-    let mut restorer = Restorer::<Stored>::new(1024);
-    restorer.keep(block.first, symbol.clone());
-    encode(block, [&symbol; 2].into_iter()).into_iter().for_each(|repair| drop(restorer.on_repair(repair)));
-}
-
-/// The length of a symbol of `length` bytes in the form that is encoded.
-fn shard_length(length: usize) -> usize {
-    (CHECKSUM + length).next_multiple_of(2)
-}
-
-/// Puts a symbol into the form that is encoded: checksum, symbol, zeros (which read as padding).
-fn fill_shard(shard: &mut [u8], symbol: &[u8]) {
-    let body = &mut shard[CHECKSUM..];
-    body[..symbol.len()].copy_from_slice(symbol);
-    body[symbol.len()..].fill(0);
-    let checksum = checksum(body);
-    shard[..CHECKSUM].copy_from_slice(&checksum);
-}
-
-fn checksum(body: &[u8]) -> [u8; CHECKSUM] {
-    let words = body.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    });
-    let sum = words.fold(body.len() as u64, |sum, word| units::mix(sum ^ word));
-    (sum as u32).to_le_bytes()
-}
-
-/// The canonical form of a datagram's stream frames, written by `write` into at most `capacity` bytes of `scratch`.
-pub(crate) fn symbol(capacity: usize, scratch: &mut Vec<u8>, write: impl FnOnce(&mut Writer<'_>)) -> Symbol {
-    if scratch.len() < capacity {
-        scratch.resize(capacity, 0);
-    }
-    let mut writer = Writer::new(&mut scratch[..capacity]);
-    write(&mut writer);
-    let (length, elided) = (writer.len(), writer.elided());
-    Symbol { bytes: scratch[..length - elided].to_vec(), elided }
-}
 
 /// The receiver's memory of recent datagrams, and of blocks that miss some.
 pub(crate) struct Restorer<P> {
@@ -300,32 +133,23 @@ impl<P: Payload> Restorer<P> {
         restored
     }
 
-    fn decode(
-        &self,
-        block: &Block,
-        parts: &[(usize, Vec<u8>)],
-    ) -> Result<Vec<(u64, Symbol)>, reed_solomon_simd::Error> {
-        let BlockShape { first, count, stride, recovery } = block.shape;
-        let mut decoder = ReedSolomonDecoder::new(count, recovery, block.length)?;
-        let mut shard = vec![0; block.length];
-        for (at, number) in block.shape.numbers().enumerate() {
+    fn decode(&self, block: &Block, parts: &[(usize, Vec<u8>)]) -> Option<Vec<(u64, Symbol)>> {
+        let shard = |number: u64| {
             // A symbol longer than the block's is not the one that the sender encoded.
-            let fits = |symbol: &&Symbol| CHECKSUM + symbol.bytes.len() <= block.length;
-            if let Some(symbol) = self.symbol(number).filter(fits) {
-                fill_shard(&mut shard, &symbol.bytes);
-                decoder.add_original_shard(at, &shard)?;
-            }
-        }
-        for (index, data) in parts {
-            decoder.add_recovery_shard(*index, data)?;
-        }
-        let decoded = decoder.decode()?;
-        let restored = decoded.restored_original_iter().map(|(at, shard)| (at, shard.split_at(CHECKSUM)));
-        let sound = restored.filter(|(_, (sum, body))| *sum == checksum(body));
+            let symbol = self.symbol(number).filter(|symbol| CHECKSUM + symbol.bytes.len() <= block.length)?;
+            let mut shard = vec![0; block.length];
+            fill_shard(&mut shard, &symbol.bytes);
+            Some(shard)
+        };
+        let shards: Vec<_> = block.shape.numbers().map(shard).collect();
+        let restored = decode(block.shape, block.length, &shards, parts).ok()?;
+        let sound = restored.iter().map(|(at, shard)| (*at, shard.split_at(CHECKSUM)));
+        let sound = sound.filter(|(_, (sum, body))| *sum == checksum(body));
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
         let elided = if block.elided == 0 { 0 } else { block.length + block.elided };
+        let BlockShape { first, stride, .. } = block.shape;
         let number = |at: usize| first + (at * stride) as u64;
-        Ok(sound.map(|(at, (_, body))| (number(at), Symbol { bytes: body.to_vec(), elided })).collect())
+        Some(sound.map(|(at, (_, body))| (number(at), Symbol { bytes: body.to_vec(), elided })).collect())
     }
 }
 
@@ -346,6 +170,8 @@ fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::Stored;
+    use crate::repair::{MAX_BLOCK, encode};
     use proptest::prelude::*;
 
     fn datagram(number: u64) -> Vec<u8> {

@@ -1,0 +1,258 @@
+//! Decoding: from most of a block's shards and some of its recovery shards to those that are missing.
+//!
+//! The library's decoder takes about as long however few are missing, some ten times as long as encoding. Where few are,
+//! this is quicker: encode the block with zeros for what is missing. What is received of the recovery shards differs
+//! from that by what the missing ones contributed, a linear system with as many equations as shards are missing.
+
+use super::BlockShape;
+use reed_solomon_simd::engine::tables::{ExpLog, get_exp_log, mul};
+use reed_solomon_simd::engine::{DefaultEngine, Engine, GF_MODULUS, GfElement};
+use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
+
+/// The most missing shards for which the linear system is solved: its cost grows with their number's square and cube.
+const FEW: usize = 64;
+
+/// Restores the missing ones of a block's shards, all `length` bytes long, from recovery shards with their indices, of
+/// which there are at least as many; returns them with their places.
+///
+/// # Errors
+///
+/// What the code says of shards that make no block.
+pub(super) fn decode(
+    block: BlockShape,
+    length: usize,
+    shards: &[Option<Vec<u8>>],
+    recovery: &[(usize, Vec<u8>)],
+) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+    let missing: Vec<_> = (0..shards.len()).filter(|at| shards[*at].is_none()).collect();
+    if missing.len() <= FEW.min(recovery.len()) {
+        let recovery = &recovery[..missing.len()];
+        return Ok(missing.iter().copied().zip(few(block, length, shards, &missing, recovery)?).collect());
+    }
+    let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, length)?;
+    for (at, shard) in shards.iter().enumerate() {
+        if let Some(shard) = shard {
+            decoder.add_original_shard(at, shard)?;
+        }
+    }
+    recovery.iter().try_for_each(|(index, shard)| decoder.add_recovery_shard(*index, shard))?;
+    Ok(decoder.decode()?.restored_original_iter().map(|(at, shard)| (at, shard.to_vec())).collect())
+}
+
+/// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
+pub(crate) fn prepare() {
+    for count in [1, FEW + 1] {
+        let block = BlockShape { first: 0, count, stride: 1, recovery: count };
+        let recovery: Vec<_> = (0..count).map(|index| (index, vec![0; 2])).collect();
+        let restored = decode(block, 2, &vec![None; count], &recovery);
+        debug_assert!(restored.is_ok_and(|restored| restored.len() == count));
+    }
+}
+
+/// The missing shards, from as many recovery shards.
+fn few(
+    block: BlockShape,
+    length: usize,
+    shards: &[Option<Vec<u8>>],
+    missing: &[usize],
+    recovery: &[(usize, Vec<u8>)],
+) -> Result<Vec<Vec<u8>>, Error> {
+    let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length)?;
+    let zeros = vec![0; length];
+    shards.iter().try_for_each(|shard| encoder.add_original_shard(shard.as_ref().unwrap_or(&zeros)))?;
+    let encoded = encoder.encode()?;
+    let syndromes: Vec<_> = recovery
+        .iter()
+        .map(|(index, received)| {
+            let known = encoded.recovery(*index).unwrap_or(&zeros);
+            Lanes::new(received.iter().zip(known).map(|(received, known)| received ^ known).collect())
+        })
+        .collect();
+    let indices: Vec<_> = recovery.iter().map(|(index, _)| *index).collect();
+    let field = Field { tables: get_exp_log() };
+    let solution = field.inverse(contributions(block, missing, &indices, field.one())?);
+    let engine = DefaultEngine::new();
+    let combined = solution.iter().map(|row| Lanes::combined(&engine, &field, row, &syndromes));
+    Ok(combined.map(|lanes| lanes.into_bytes(length)).collect())
+}
+
+/// By how much each of the missing shards (columns) counts in each of the recovery shards (rows): what the code makes of
+/// a block in which the k-th word of the k-th missing shard alone is one.
+fn contributions(
+    block: BlockShape,
+    missing: &[usize],
+    recovery: &[usize],
+    one: GfElement,
+) -> Result<Vec<Vec<GfElement>>, Error> {
+    let length = missing.len().div_ceil(Lanes::WORDS) * Lanes::BYTES;
+    let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length)?;
+    let mut shard = Lanes::new(vec![0; length]);
+    for at in 0..block.count {
+        match missing.binary_search(&at) {
+            Ok(column) => {
+                shard.set_word(column, one);
+                encoder.add_original_shard(shard.0.as_flattened())?;
+                shard.set_word(column, 0);
+            }
+            Err(_) => encoder.add_original_shard(shard.0.as_flattened())?,
+        }
+    }
+    let encoded = encoder.encode()?;
+    let row = |index: &usize| {
+        let lanes = Lanes::new(encoded.recovery(*index).unwrap_or_default().to_vec());
+        (0..missing.len()).map(|column| lanes.word(column)).collect()
+    };
+    Ok(recovery.iter().map(row).collect())
+}
+
+/// A shard as the code's engine has it: in every 64 bytes, 32 low bytes of words and then their 32 high ones.
+struct Lanes(Vec<[u8; Lanes::BYTES]>);
+
+impl Lanes {
+    const BYTES: usize = 64;
+    const WORDS: usize = Self::BYTES / 2;
+
+    fn new(bytes: Vec<u8>) -> Self {
+        let (whole, rest) = bytes.as_chunks();
+        let mut lanes = whole.to_vec();
+        if !rest.is_empty() {
+            // The last words of a shard stand in two halves of their own.
+            let (low, high) = rest.split_at(rest.len() / 2);
+            let mut last = [0; Self::BYTES];
+            last[..low.len()].copy_from_slice(low);
+            last[Self::WORDS..][..high.len()].copy_from_slice(high);
+            lanes.push(last);
+        }
+        Self(lanes)
+    }
+
+    fn into_bytes(self, length: usize) -> Vec<u8> {
+        let rest = length % Self::BYTES;
+        let mut bytes = self.0.as_flattened()[..length - rest].to_vec();
+        if let Some(last) = self.0.last().filter(|_| rest > 0) {
+            bytes.extend_from_slice(&last[..rest / 2]);
+            bytes.extend_from_slice(&last[Self::WORDS..][..rest / 2]);
+        }
+        bytes
+    }
+
+    /// The sum of `shards`, each times its factor.
+    fn combined(engine: &impl Engine, field: &Field, factors: &[GfElement], shards: &[Self]) -> Self {
+        let length = shards.first().map_or(0, |shard| shard.0.len());
+        let (mut sum, mut product) = (vec![[0; Self::BYTES]; length], vec![[0; Self::BYTES]; length]);
+        for (factor, shard) in factors.iter().zip(shards).filter(|(factor, _)| **factor != 0) {
+            product.copy_from_slice(&shard.0);
+            engine.mul(&mut product, field.log(*factor));
+            let bytes = sum.as_flattened_mut().iter_mut();
+            bytes.zip(product.as_flattened()).for_each(|(sum, product)| *sum ^= product);
+        }
+        Self(sum)
+    }
+
+    fn word(&self, at: usize) -> GfElement {
+        let lane = &self.0[at / Self::WORDS];
+        GfElement::from_le_bytes([lane[at % Self::WORDS], lane[Self::WORDS + at % Self::WORDS]])
+    }
+
+    fn set_word(&mut self, at: usize, word: GfElement) {
+        let lane = &mut self.0[at / Self::WORDS];
+        [lane[at % Self::WORDS], lane[Self::WORDS + at % Self::WORDS]] = word.to_le_bytes();
+    }
+}
+
+/// Arithmetic in the code's field, GF(2^16), where addition and subtraction are exclusive or.
+struct Field {
+    tables: &'static ExpLog,
+}
+
+impl Field {
+    fn one(&self) -> GfElement {
+        self.tables.exp[0]
+    }
+
+    fn log(&self, value: GfElement) -> GfElement {
+        self.tables.log[usize::from(value)]
+    }
+
+    fn product(&self, left: GfElement, right: GfElement) -> GfElement {
+        if right == 0 { 0 } else { mul(left, self.log(right), &self.tables.exp, &self.tables.log) }
+    }
+
+    /// One over a value other than zero.
+    fn reciprocal(&self, value: GfElement) -> GfElement {
+        self.tables.exp[usize::from(GF_MODULUS - self.log(value))]
+    }
+
+    /// The inverse of a square matrix by Gauss and Jordan. Any rows and columns of the code's matrix have one; where there
+    /// is none, what comes out fails the shards' checksums.
+    fn inverse(&self, mut matrix: Vec<Vec<GfElement>>) -> Vec<Vec<GfElement>> {
+        let size = matrix.len();
+        let unit = |row: usize| (0..size).map(|column| if row == column { self.one() } else { 0 }).collect();
+        let mut inverse: Vec<Vec<GfElement>> = (0..size).map(unit).collect();
+        for pivot in 0..size {
+            let Some(row) = (pivot..size).find(|row| matrix[*row][pivot] != 0) else { continue };
+            matrix.swap(pivot, row);
+            inverse.swap(pivot, row);
+            let scale = self.reciprocal(matrix[pivot][pivot]);
+            for rows in [&mut matrix, &mut inverse] {
+                rows[pivot].iter_mut().for_each(|value| *value = self.product(*value, scale));
+            }
+            for row in (0..size).filter(|row| *row != pivot) {
+                let factor = matrix[row][pivot];
+                for rows in [&mut matrix, &mut inverse] {
+                    self.subtract(rows, row, factor, pivot);
+                }
+            }
+        }
+        inverse
+    }
+
+    /// Takes `factor` times the row `from` off the row `row`, another one.
+    fn subtract(&self, rows: &mut [Vec<GfElement>], row: usize, factor: GfElement, from: usize) {
+        if let Ok([row, from]) = rows.get_disjoint_mut([row, from]) {
+            row.iter_mut().zip(from).for_each(|(value, from)| *value ^= self.product(*from, factor));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A block's shards and its recovery shards.
+    fn coded(block: BlockShape, length: usize, seed: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let random = units::CounterRandom::new(seed, 1);
+        let byte = |at: usize| random.at(at as u64) as u8;
+        let shards: Vec<Vec<u8>> =
+            (0..block.count).map(|at| (at * length..(at + 1) * length).map(byte).collect()).collect();
+        let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length).expect("a block");
+        shards.iter().for_each(|shard| encoder.add_original_shard(shard).expect("room"));
+        let recovery = encoder.encode().expect("all").recovery_iter().map(<[u8]>::to_vec).collect();
+        (shards, recovery)
+    }
+
+    proptest! {
+        #[test]
+        fn a_few_and_many_missing_shards_are_restored(
+            count in 1usize..200, recovery in 1usize..100, half in 1usize..100, seed in any::<u64>()
+        ) {
+            let block = BlockShape { first: 0, count, stride: 1, recovery };
+            let (shards, coded) = coded(block, half * 2, seed);
+            let random = units::CounterRandom::new(seed, 2);
+            let mut order: Vec<_> = (0..count).collect();
+            order.sort_by_key(|at| random.at(*at as u64));
+            let missing = 1 + seed as usize % count.min(recovery);
+            let lost = &order[..missing];
+            let left: Vec<_> =
+                shards.iter().enumerate().map(|(at, shard)| (!lost.contains(&at)).then(|| shard.clone())).collect();
+            // The last ones arrive, out of order.
+            let arrived: Vec<_> = coded.into_iter().enumerate().rev().take(missing).collect();
+            let mut restored = decode(block, half * 2, &left, &arrived).expect("a block");
+            restored.sort();
+            let mut expected: Vec<_> = lost.iter().map(|at| (*at, shards[*at].clone())).collect();
+            expected.sort();
+            prop_assert_eq!(restored, expected);
+        }
+    }
+}
