@@ -118,6 +118,10 @@ fn the_report_counts_what_crossed_in_each_direction() {
     assert_eq!(report["down"]["offered"]["packets"], 5);
     assert_eq!(report["down"]["dropped"]["loss"]["packets"], 5);
     assert!(report["up"]["lateness_us"]["p999"].as_f64().unwrap() > 0.0);
+    // Half of the round-trip time, and 30 bytes at 8 Mbit/s; more only where packets met in the queue.
+    let quickest = report["up"]["transit_us"]["p50"].as_f64().unwrap();
+    assert!((10_020.0..10_500.0).contains(&quickest), "{quickest}");
+    assert_eq!(report["down"]["transit_us"]["max"], 0.0, "what is lost does not count");
 }
 
 #[test]

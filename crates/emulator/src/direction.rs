@@ -3,7 +3,7 @@
 use crate::arrival_log::{Fate, Record};
 use crate::frame::{Frame, Pool};
 use crate::headers;
-use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport};
+use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
 use crate::segment::{Unsupported, segment};
 use crate::way::{Stranger, Way, WayConfig, WayError};
 use hdrhistogram::Histogram;
@@ -15,6 +15,8 @@ use units::{Bytes, Instant, Rate};
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
+/// The longest time on the link that is told apart from longer ones.
+const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
     way: Way,
@@ -44,6 +46,8 @@ pub(crate) struct Facts {
     exempt_frames: u64,
     /// In nanoseconds.
     lateness: Histogram<u64>,
+    /// In microseconds.
+    transit: Histogram<u64>,
 }
 
 impl Direction {
@@ -157,6 +161,7 @@ impl Direction {
             self.record(packet, fate, at);
             match outcome {
                 Outcome::Departure { packet, at } => {
+                    self.facts.transit.saturating_record(at.since(packet.arrival.1).as_nanos() / 1000);
                     self.outgoing.push(packet);
                     self.due.push(Some(at));
                     if self.outgoing.len() >= BATCH {
@@ -221,6 +226,7 @@ impl Facts {
             unsupported: 0,
             exempt_frames: 0,
             lateness: Histogram::new_with_max(LATENESS_MAX_NANOS, 2).expect("a maximum above two, and two digits"),
+            transit: Histogram::new_with_max(TRANSIT_MAX_MICROS, 3).expect("a maximum above two, and three digits"),
         }
     }
 
@@ -244,6 +250,7 @@ impl Facts {
             in_transit_packets: self.link.in_transit().packets,
             exempt_frames: self.exempt_frames,
             lateness_us: Lateness::from_histogram(&self.lateness),
+            transit_us: Transit::from_histogram(&self.transit),
             terminals: self.terminals.clone(),
         }
     }

@@ -28,5 +28,5 @@ mod way;
 
 pub use arrival_log::{ArrivalLog, Difference, Fate, LogError, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
-pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport};
+pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport, Transit};
 pub use way::{SharedCarrier, Terminal, WayConfig, WayError};

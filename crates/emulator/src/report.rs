@@ -45,6 +45,8 @@ pub struct DirectionReport {
     pub exempt_frames: u64,
     /// How much later than the model the packets left.
     pub lateness_us: Lateness,
+    /// How long packets were on the link, by the model.
+    pub transit_us: Transit,
     /// The terminals that share the carrier, if that is what the direction goes through.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub terminals: Vec<TerminalReport>,
@@ -105,5 +107,27 @@ impl Lateness {
             p999: micros(histogram.value_at_quantile(0.999)),
             max: micros(histogram.max()),
         }
+    }
+}
+
+/// Percentiles of the time from a packet's arrival to its departure by the model, in microseconds: waiting in the queue, the
+/// time that its bytes take, propagation, and what holds packets back.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Transit {
+    /// Half of the packets were quicker.
+    pub p50: f64,
+    /// 95 of 100 packets were quicker.
+    pub p95: f64,
+    /// 99 of 100 packets were quicker.
+    pub p99: f64,
+    /// No packet was slower.
+    pub max: f64,
+}
+
+impl Transit {
+    /// From a histogram of microseconds.
+    pub(crate) fn from_histogram(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64;
+        Self { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: histogram.max() as f64 }
     }
 }

@@ -48,6 +48,9 @@ pub struct Args {
     /// limit: simulate, and measure nothing for real
     #[arg(long)]
     simulate_only: bool,
+    /// limit: simulate without this mechanism, to see what it brings
+    #[arg(long, value_name = "MECHANISM")]
+    without: Option<limit::Mechanism>,
     /// limit: only the rows whose names contain this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,

@@ -137,6 +137,13 @@ pub(super) fn packets(report: &Report) -> Table {
         let late = &direction.lateness_us;
         format!("{:.0}/{:.0}/{:.0}/{:.0} us", late.p50, late.p99, late.p999, late.max)
     });
+    row("time on the link p50/p95/p99/max", &|direction| {
+        let [p50, p95, p99, max] = {
+            let transit = &direction.transit_us;
+            [transit.p50, transit.p95, transit.p99, transit.max].map(|micros| micros / 1e3)
+        };
+        format!("{p50:.1}/{p95:.1}/{p99:.1}/{max:.1} ms")
+    });
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -32,16 +32,34 @@ struct Figures {
     jain_index: Option<f64>,
     /// Goodput in its first 5 s over its fair share, of the flow that came late.
     latecomer: Option<f64>,
+    /// 95th percentile of the link's queue in milliseconds, where the link varies: of its length, sampled, in simulations;
+    /// of what packets waited for real.
+    queue_ms: Option<f64>,
+}
+
+/// A mechanism of the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mechanism {
+    /// Repair ahead of loss
+    Repair,
+    /// What repair takes of a full link beyond the losses
+    RepairShare,
+    /// Following a capacity that varies
+    Learning,
 }
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
     let rows: Vec<Row> = rows::all().into_iter().filter(|row| row.name.contains(&args.only)).collect();
+    if args.without.is_some() && !args.simulate_only {
+        return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
+    }
     if rows.is_empty() {
         let names: Vec<_> = rows::all().iter().map(|row| row.name).collect();
         return Err(Failure::usage(format!("--only {:?} names no row; there are: {}", args.only, names.join("; "))));
     }
     let measured = rows.iter().map(|row| measure(args, row)).collect::<Result<Vec<_>, _>>()?;
-    let mut table = table(&["row", "limit", "target", "simulated", "real", "overhead", "Jain", "latecomer"]);
+    let mut table =
+        table(&["row", "limit", "target", "simulated", "real", "overhead", "Jain", "latecomer", "queue p95"]);
     for row in &measured {
         let both = |of: &dyn Fn(&Figures) -> Option<f64>| {
             let figures = [&row.simulated, &row.real].map(|figures| figures.as_ref().and_then(of));
@@ -58,10 +76,18 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
             both(&|figures| Some(figures.overhead)),
             both(&|figures| figures.jain_index),
             both(&|figures| figures.latecomer),
+            queues(row),
         ]);
     }
     let claim = "shares of the physical limit reach their targets simulated (means), and less 0.01 for real (medians)";
     Ok(Findings { claim, table, rows: json(&measured)? })
+}
+
+/// Simulated and real, where there is one.
+fn queues(row: &Measured) -> String {
+    let figures = [&row.simulated, &row.real].into_iter().flatten().filter_map(|figures| figures.queue_ms);
+    let text: Vec<_> = figures.map(|queue| format!("{queue:.0} ms")).collect();
+    text.join(" / ")
 }
 
 fn measure(args: &Args, row: &Row) -> Result<Measured, Failure> {
@@ -75,7 +101,8 @@ fn measure(args: &Args, row: &Row) -> Result<Measured, Failure> {
     };
     if args.simulated > 0 {
         let seeds = (0..u64::from(args.simulated)).map(|repeat| args.seed.wrapping_add(repeat));
-        let runs = seeds.map(|seed| simulated::run(row, &experiment, seed)).collect::<Result<Vec<_>, _>>()?;
+        let runs =
+            seeds.map(|seed| simulated::run(row, &experiment, args.without, seed)).collect::<Result<Vec<_>, _>>()?;
         measured.simulated = Some(Figures::over(&runs, |values| values.iter().sum::<f64>() / values.len() as f64));
         tracing::info!(row = row.name, figures = ?measured.simulated, "simulated");
     }
@@ -100,6 +127,7 @@ impl Figures {
             overhead: of(|run| run.overhead),
             jain_index: of_some(|run| run.jain_index),
             latecomer: of_some(|run| run.latecomer),
+            queue_ms: of_some(|run| run.queue_ms),
         }
     }
 }

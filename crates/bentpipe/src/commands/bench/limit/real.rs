@@ -7,6 +7,8 @@ use lab::flows::{Plan, run_plans, time};
 use lab::{Direction, Ends, Experiment, Flow, Path};
 use units::{Bytes, Duration};
 
+const FULL_PACKET: Bytes = Bytes::new(1500);
+
 /// Runs `row` once.
 pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figures, Failure> {
     let mut experiment = experiment.clone();
@@ -15,15 +17,11 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
         (satellite.forward.seed, satellite.return_link.seed) = (seed, seed);
     }
     let stage = experiment.start(&Path::Bentpipe)?;
-    let offered = || -> f64 {
-        let report = stage.topology.satellite_report();
-        let direction = |report: emulator::Report| match row.direction {
-            Direction::Up => report.up.offered.bytes,
-            Direction::Down => report.down.offered.bytes,
-        };
-        report.map(direction).unwrap_or_default() as f64
+    let report = || {
+        let report = stage.topology.satellite_report().ok_or_else(|| Failure::failed("there is no satellite"))?;
+        Ok::<_, Failure>(if row.direction == Direction::Up { report.up } else { report.down })
     };
-    let before = offered();
+    let before = report()?.offered.bytes;
     let ends = Ends { client: &stage.topology.terminals[0], server: &stage.topology.hub };
     let plan = |start| Plan { ends, workload: &experiment.workload, start, windows: None };
     let mut plans = vec![plan(Duration::ZERO); row.flows];
@@ -31,7 +29,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
         plans.push(plan(after));
     }
     let flows = run_plans(&plans)?;
-    let carried = offered() - before;
+    let carried = report()?;
     if flows.iter().any(|flow| !flow.verified) {
         return Err(Failure::failed(format!("{}: the data did not verify", row.name)));
     }
@@ -43,9 +41,13 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
             Kind::Varying(_) => varying_share(row, arrived(&flows[0], row, WATCHED)),
             _ => experiment.limit_of(bytes).as_secs_f64() / time(&flows).as_secs_f64(),
         },
-        overhead: carried / bytes.as_u64() as f64,
+        overhead: (carried.offered.bytes - before) as f64 / bytes.as_u64() as f64,
         jain_index: (row.flows > 1).then(|| lab::measure::jain_index(&goodputs)),
         latecomer: late.map(|bytes| latecomer_share(row, bytes)),
+        queue_ms: matches!(row.kind, Kind::Varying(_)).then(|| {
+            let empty = row.rtt() / 2 + row.rate().time_to_send(FULL_PACKET);
+            carried.transit_us.p95 / 1e3 - empty.as_secs_f64() * 1e3
+        }),
     })
 }
 

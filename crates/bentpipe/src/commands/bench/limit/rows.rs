@@ -4,7 +4,7 @@ use super::super::{Args, loss};
 use crate::output::Failure;
 use lab::{Direction, Experiment, Knowledge, LinkParameters, Satellite, Workload};
 use link::{LinkConfig, LossModel, Steps, TimedGilbertElliott};
-use units::{Bytes, Duration, Probability, Rate};
+use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// Payload of a full packet over its length.
 pub(super) const PAYLOAD: f64 = 1448.0 / 1500.0;
@@ -97,6 +97,12 @@ impl Row {
     /// The link's, in the direction of the data; the higher of two.
     pub(super) fn rate(&self) -> Rate {
         Rate::from_bps(self.mbit * 1_000_000)
+    }
+
+    /// The rate that the link has at `at` in a simulation.
+    pub(super) fn rate_at(&self, at: Instant) -> Rate {
+        let is_halved = matches!(self.kind, Kind::Varying(_)) && at.as_nanos() / HOLDS.as_nanos() % 2 == 1;
+        if is_halved { Rate::from_bps(self.rate().as_bps() / 2) } else { self.rate() }
     }
 
     pub(super) fn rtt(&self) -> Duration {

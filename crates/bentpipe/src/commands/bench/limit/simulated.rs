@@ -1,7 +1,7 @@
 //! A row in virtual time: the same link, the same transport, simulated hosts.
 
 use super::rows::{FIRST, Kind, Row, WATCHED};
-use super::{Figures, latecomer_share, varying_share};
+use super::{Figures, Mechanism, latecomer_share, varying_share};
 use crate::output::Failure;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
@@ -19,9 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// A client's request for a download.
 const REQUEST: Bytes = Bytes::new(100);
 
-/// Runs `row` once.
-pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figures, Failure> {
-    let (network, flows, pair) = scenario(row, experiment, seed)?;
+/// Runs `row` once, without a mechanism if one is named.
+pub(super) fn run(
+    row: &Row,
+    experiment: &Experiment,
+    without: Option<Mechanism>,
+    seed: u64,
+) -> Result<Figures, Failure> {
+    let (network, flows, pair) = scenario(row, experiment, without, seed)?;
     let watched = match row.kind {
         Kind::Varying(_) => Some(BEGIN + experiment.link.rtt / 2 + WATCHED),
         _ => None,
@@ -29,7 +34,7 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
     let settings = Settings {
         seed,
         stop: Stop { at: Some(watched.unwrap_or(BEGIN + PATIENCE)), when_complete: true },
-        record: Record { flow_interval: row_interval(row), ..Record::default() },
+        record: record(row),
         ..Settings::default()
     };
     let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).map_err(Failure::failed)?;
@@ -60,12 +65,28 @@ pub(super) fn run(row: &Row, experiment: &Experiment, seed: u64) -> Result<Figur
             }
             _ => None,
         },
+        queue_ms: matches!(row.kind, Kind::Varying(_)).then(|| queue_ms(row, &mut simulation, sender)),
     })
 }
 
-/// How often flows are sampled, if anything is made of that.
-fn row_interval(row: &Row) -> Option<Duration> {
-    matches!(row.kind, Kind::Latecomer { .. }).then_some(Duration::from_millis(25))
+/// What is sampled of flows and queues, if anything is made of that.
+fn record(row: &Row) -> Record {
+    Record {
+        flow_interval: matches!(row.kind, Kind::Latecomer { .. }).then_some(Duration::from_millis(25)),
+        queue_interval: matches!(row.kind, Kind::Varying(_)).then_some(Duration::from_millis(10)),
+        ..Record::default()
+    }
+}
+
+/// The 95th percentile of the time that the satellite link's queue took to send, in milliseconds.
+fn queue_ms(row: &Row, simulation: &mut Simulation, sender: &str) -> f64 {
+    let links = simulation.report().links;
+    let link = links.iter().position(|link| link.name == "satellite" && link.from == sender);
+    let samples = simulation.take_queue_samples();
+    let samples = samples.iter().filter(|sample| Some(sample.direction.index()) == link);
+    let mut queues: Vec<_> = samples.map(|sample| row.rate_at(sample.at).time_to_send(sample.bytes)).collect();
+    queues.sort();
+    queues.get(queues.len() * 95 / 100).map_or(f64::NAN, |queue| queue.as_secs_f64() * 1e3)
 }
 
 fn delivered_by(samples: &[FlowSample], flow: u32, until: Instant) -> f64 {
@@ -76,6 +97,7 @@ fn delivered_by(samples: &[FlowSample], flow: u32, until: Instant) -> f64 {
 fn scenario(
     row: &Row,
     experiment: &Experiment,
+    without: Option<Mechanism>,
     seed: u64,
 ) -> Result<(Network, Vec<FlowConfig>, GatewayConfig), Failure> {
     let mut network = Network::new();
@@ -120,7 +142,13 @@ fn scenario(
         lab::Knowledge::Learnt => Knowledge::Learnt,
         lab::Knowledge::Told => Knowledge::Told,
     };
-    let transport = Transport { knowledge, ..Transport::default() };
+    let mut transport = Transport { knowledge, ..Transport::default() };
+    match without {
+        Some(Mechanism::Repair) => transport.repair = false,
+        Some(Mechanism::RepairShare) => transport.repair_share = 0.0,
+        Some(Mechanism::Learning) => transport.knowledge = Knowledge::Configured,
+        None => {}
+    }
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))))
 }
 
