@@ -50,10 +50,11 @@ fn network() -> Option<[Namespace; 3]> {
     Some([satellite, gateway, hub])
 }
 
-fn settings(directory: &Path) -> String {
+/// Settings of a gateway that asks its modem, with `more` in `[gateway]`.
+fn settings(directory: &Path, more: &str) -> String {
     let key = PrivateKey::from_random([1; 32]);
     format!(
-        "[gateway]\nprivate_key = \"{}\"\n[link]\ninterface = \"sat\"\nrate = \"10Mbit/s\"\nrtt = \"100ms\"\n\
+        "[gateway]\nprivate_key = \"{}\"\n{more}[link]\ninterface = \"sat\"\nrate = \"10Mbit/s\"\nrtt = \"100ms\"\n\
          knowledge = \"told\"\n[dlep]\ninterface = \"mgmt\"\n[control]\nsocket = \"{}\"\n\
          [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
         key.to_base64(),
@@ -80,7 +81,21 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     let Some([satellite, gateway, _hub]) = network() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (config, link) = (directory.path().join("gateway.toml"), directory.path().join("link.toml"));
-    std::fs::write(&config, settings(directory.path())).unwrap();
+    // The leg `tcp` hands on what it is told to the cross-layer congestion control, where that can be loaded.
+    let is_loadable = congestion::requirements::check().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok();
+    let leg = "leg = \"tcp\"\n[tcp]\ncongestion_control = \"bp_cross\"\n";
+    std::fs::write(&config, settings(directory.path(), if is_loadable { leg } else { "" })).unwrap();
+    let assert_handed_on = |mbit: u64| {
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let capacity = || {
+            gateway::status(&directory.path().join("sock")).unwrap()["transport"]["cross_layer"]["capacity_bps"]
+                .as_u64()
+        };
+        while is_loadable && capacity() != Some(mbit * 1_000_000) {
+            assert!(Instant::now() < deadline, "{:?} instead of {mbit} Mbit/s", capacity());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
     let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"4s\", \"3Mbit/s\"]] }\n";
     std::fs::write(&link, format!("{up}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n")).unwrap();
 
@@ -102,7 +117,9 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("told by dlep for") && shown.contains("6Mbit/s up, 8Mbit/s down"), "{shown}");
     assert!(shown.contains("(bentpipe emulate), link up"), "{shown}");
+    assert_eq!(shown.contains(" divides 6Mbit/s between 1 with data"), is_loadable, "{shown}");
     wait(directory.path(), 3, "dlep");
+    assert_handed_on(3);
 
     // A modem that stands still sends no heartbeats.
     let signal = |name: &str| {
@@ -123,7 +140,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (config, link, log) = (file("gateway.toml"), file("link.toml"), file("capacity.csv"));
-    std::fs::write(&config, settings(directory.path())).unwrap();
+    std::fs::write(&config, settings(directory.path(), "")).unwrap();
     // Rain takes half of the carrier, and with it what nobody has asked for.
     let carrier = "[carrier.return]\nrate = \"4Mbit/s\"\nslot = \"50B\"\nfca = true\n\
                    rate_steps = { steps = [[\"4s\", \"2Mbit/s\"]] }\n";

@@ -5,7 +5,9 @@
 mod pair;
 
 use lab::Family;
-use pair::{End, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern};
+use pair::{
+    CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
+};
 use relay::hop::{CHALLENGE, Challenge, Hello, SessionKey};
 use relay::preamble::{CONNECTED, Open};
 use satpep::PrivateKey;
@@ -13,23 +15,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
-
-const TLS: &str = "leg = \"tcp\"";
-
 /// Without gateways yet.
 fn clear() -> Option<Pair> {
-    with(CLEAR)
-}
-
-fn with(settings: &'static str) -> Option<Pair> {
-    let mut pair = Pair::new()?;
-    (pair.settings, pair.hub_calls) = (settings, true);
-    for end in [End::Hub, End::Terminal] {
-        let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
-        pair.site(end).gateway.run(allow).unwrap().unwrap();
-    }
-    Some(pair)
+    Pair::with_leg_tcp(CLEAR)
 }
 
 /// With both gateways up.
@@ -37,30 +25,10 @@ fn clear_up() -> Option<Pair> {
     Some(clear()?.start_both(""))
 }
 
-impl Pair {
-    /// How many connections the terminal has opened so.
-    fn opened(&self, how: &str) -> u64 {
-        self.status(End::Terminal)["transport"]["opened"][how].as_u64().unwrap_or(0)
-    }
-
-    /// How many connections the hub has refused for that reason.
-    fn refused(&self, reason: &str) -> u64 {
-        self.status(End::Hub)["transport"]["refused"][reason].as_u64().unwrap_or(0)
-    }
-
-    fn wait_for(&self, what: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !what(self) {
-            assert!(Instant::now() < deadline, "{}\n{}", self.status(End::Hub), self.status(End::Terminal));
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
 #[test]
 fn both_directions_carry_their_bytes_and_end_each_alone() {
     for settings in [CLEAR, TLS, "leg = \"tcp\"\ncipher = \"chacha20-poly1305\""] {
-        let Some(pair) = with(settings) else { return };
+        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
         let pair = pair.start_both("");
         carries_both_directions(&pair);
         assert_eq!(pair.status(End::Hub)["leg"], "tcp");
@@ -69,7 +37,7 @@ fn both_directions_carry_their_bytes_and_end_each_alone() {
 
 #[test]
 fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
-    let Some(mut pair) = with(TLS) else { return };
+    let Some(mut pair) = Pair::with_leg_tcp(TLS) else { return };
     pair.hub_calls = false;
     pair.terminal_key = [3; 32];
     pair.start(End::Hub, "");
@@ -92,7 +60,7 @@ fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
 #[test]
 fn the_servers_reset_and_refusal_reach_the_client() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = with(settings) else { return };
+        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
         resets_and_refusals_pass(&pair.start_both(""));
     }
 }
@@ -223,7 +191,7 @@ fn an_opening_is_taken_once() {
 #[test]
 fn connections_bypass_a_dead_peer_and_acceleration_comes_back() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = with(settings) else { return };
+        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
         bypasses_a_dead_peer(pair.start_both(""));
     }
 }
@@ -284,15 +252,14 @@ fn connections_survive_an_outage_and_go_on_soon() {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut relayed = pair.connect(server);
     echoes(&mut relayed, b"before");
-    let nft = |rule: &str| {
-        let status = pair.client().gateway.command("nft").arg(rule).status().unwrap();
-        assert!(status.success(), "{rule}");
-    };
-    nft("add table inet cut { chain out { type filter hook output priority 0; oifname sat tcp dport 4500 drop; }; \
-         chain in { type filter hook input priority 0; iifname sat tcp sport 4500 drop; }; }");
+    pair.nft(
+        End::Terminal,
+        "add table inet cut { chain out { type filter hook output priority 0; oifname sat tcp dport 4500 drop; }; \
+         chain in { type filter hook input priority 0; iifname sat tcp sport 4500 drop; }; }",
+    );
     relayed.write_all(b"meanwhile").unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    nft("delete table inet cut");
+    pair.nft(End::Terminal, "delete table inet cut");
     let restored = Instant::now();
     relayed.read_exact(&mut [0; 9]).unwrap();
     // Retransmissions are a second apart at most.

@@ -6,7 +6,8 @@
 mod kernel_flow;
 
 use congestion::{Control, LinkWord};
-use kernel_flow::{best_of_three, load, network, upload};
+use kernel::testing::best_of_three;
+use kernel_flow::{load, network, upload};
 use lab::flows::{Plan, WindowSample, run_plans};
 use lab::{Ends, Satellite};
 use link::{LinkConfig, LossModel, QueueLimit};

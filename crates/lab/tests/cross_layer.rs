@@ -5,7 +5,8 @@
 mod kernel_flow;
 
 use congestion::{Control, Held, LinkWord};
-use kernel_flow::{best_of_three, load, network, upload};
+use kernel::testing::best_of_three;
+use kernel_flow::{load, network, upload};
 use lab::flows::Plan;
 use lab::{Ends, Flow, Satellite, Topology, bulk};
 use link::{LinkConfig, LossModel, QueueLimit, Steps};

@@ -1,7 +1,7 @@
 //! Two gateways around a wire, and what ordinary TCP programs do through them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use lab::{Family, Site, Topology};
+use lab::{Family, Satellite, Site, Topology};
 use satpep::PrivateKey;
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 /// No test waits longer for anything; most wait a few milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The leg `tcp`, in clear and encrypted.
+pub const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
+pub const TLS: &str = "leg = \"tcp\"";
 
 pub struct Pair {
     pub topology: Topology,
@@ -44,9 +48,14 @@ pub enum End {
 }
 
 impl Pair {
-    /// Hosts and routers, without gateways yet.
+    /// Hosts and routers around a wire, without gateways yet.
     pub fn new() -> Option<Self> {
-        let topology = match Topology::new(1, None) {
+        Self::across(None)
+    }
+
+    /// Hosts and routers around a satellite or a wire, without gateways yet.
+    pub fn across(satellite: Option<Satellite>) -> Option<Self> {
+        let topology = match Topology::new(1, satellite) {
             Err(lab::Error::Missing(what)) => {
                 assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "{what}");
                 eprintln!("skipped: {what}");
@@ -68,6 +77,18 @@ impl Pair {
             terminal_key: [2; 32],
             within: &[],
         })
+    }
+
+    /// Without gateways yet, whose leg will be `tcp` with these `settings`.
+    pub fn with_leg_tcp(settings: &'static str) -> Option<Self> {
+        let mut pair = Self::new()?;
+        // Each has to be up for the other.
+        (pair.settings, pair.hub_calls) = (settings, true);
+        for end in [End::Hub, End::Terminal] {
+            let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
+            pair.site(end).gateway.run(allow).unwrap().unwrap();
+        }
+        Some(pair)
     }
 
     /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
@@ -235,6 +256,30 @@ impl Pair {
         self.status(end)["connections"][outcome].as_u64().unwrap()
     }
 
+    /// How many connections the terminal has opened so.
+    pub fn opened(&self, how: &str) -> u64 {
+        self.status(End::Terminal)["transport"]["opened"][how].as_u64().unwrap_or(0)
+    }
+
+    /// How many connections the hub has refused for that reason.
+    pub fn refused(&self, reason: &str) -> u64 {
+        self.status(End::Hub)["transport"]["refused"][reason].as_u64().unwrap_or(0)
+    }
+
+    pub fn wait_for(&self, what: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !what(self) {
+            assert!(Instant::now() < deadline, "{}\n{}", self.status(End::Hub), self.status(End::Terminal));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Changes the firewall of the gateway at `end`.
+    pub fn nft(&self, end: End, rules: &str) {
+        let status = self.site(end).gateway.command("nft").arg(rules).status().unwrap();
+        assert!(status.success(), "{rules}");
+    }
+
     /// A server on `port` that handles one connection after the other until the test ends.
     pub fn serve(&self, family: Family, port: u16, handle: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
         let address = SocketAddr::new(self.server().host_address(family), port);
@@ -334,4 +379,52 @@ pub fn carries_both_directions(pair: &Pair) {
         assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
     }
     assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
+}
+
+/// One reader that stops holds up its own writer, nobody else, and loses nothing; the gateways keep little for it.
+pub fn stalls_alone(pair: &Pair) {
+    const LENGTH: usize = 200_000_000;
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
+    let (report, total) = std::sync::mpsc::channel();
+    let stalled = pair.serve(Family::V4, 7, move |mut stream| {
+        resumed.recv().unwrap();
+        let (mut buffer, mut sum, mut length) = (vec![0; 1 << 20], 0u64, 0);
+        while let count @ 1.. = stream.read(&mut buffer).unwrap() {
+            sum += buffer[..count].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+            length += count;
+        }
+        report.send((length, sum)).unwrap();
+    });
+    let other = pair.serve(Family::V4, 8, echo_all);
+    let block = pattern(3, 1_000_000);
+    let mut client = pair.connect(stalled);
+    let written = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let progress = std::sync::Arc::clone(&written);
+    let expected = block.iter().map(|byte| u64::from(*byte)).sum::<u64>() * (LENGTH / block.len()) as u64;
+    let writer = std::thread::spawn(move || {
+        for _ in 0..LENGTH / block.len() {
+            client.write_all(&block).unwrap();
+            progress.fetch_add(block.len(), std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    // The writer comes to a stand, far from the end.
+    let now = || written.load(std::sync::atomic::Ordering::Relaxed);
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = usize::MAX;
+    while last != now() {
+        assert!(Instant::now() < deadline);
+        last = now();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(last < LENGTH * 9 / 10, "back-pressure reaches the writer: {last}");
+    let asked = Instant::now();
+    echoes(&mut pair.connect(other), b"not held up");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    for child in pair.running.iter().flatten() {
+        let memory = kernel::process::resident_memory(child.id()).unwrap();
+        assert!(memory < 128_000_000, "{memory}");
+    }
+    resume.send(()).unwrap();
+    assert_eq!(total.recv_timeout(PATIENCE), Ok((LENGTH, expected)));
+    writer.join().unwrap();
 }

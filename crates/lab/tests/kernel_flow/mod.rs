@@ -41,21 +41,3 @@ pub fn load(control: &'static Control) -> Option<Held> {
     let name = format!("bt{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
     Some(Held::load_as(control, &name).expect("the kernel takes it"))
 }
-
-/// Real time against a bound, on a host that others use, too: a host that stands still makes a run worse and never better, so
-/// the best of three counts. `attempt` returns what was wrong.
-///
-/// # Panics
-///
-/// With what was wrong with the last run, if none was right.
-pub fn best_of_three(attempt: impl Fn() -> Result<(), String>) {
-    let mut last = Ok(());
-    for _ in 0..3 {
-        last = attempt();
-        match &last {
-            Ok(()) => return,
-            Err(wrong) => println!("not this time: {wrong}"),
-        }
-    }
-    panic!("three times: {}", last.expect_err("no run was right"));
-}

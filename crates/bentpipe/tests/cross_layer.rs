@@ -1,0 +1,204 @@
+//! Connections through two gateways over an emulated satellite, in the leg `tcp` with the cross-layer congestion control: what
+//! the control is told, and what it brings against equation 1 of Kim et al. Where no control can be loaded, the tests say so and
+//! pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use kernel::testing::best_of_three;
+use lab::flows::Plan;
+use lab::transfer::Checksum;
+use lab::{Direction, Ends, Family, Flow, Satellite, Workload, bulk};
+use link::{LinkConfig, QueueLimit, Steps};
+use pair::{End, Pair, echo_all, echoes};
+use serde_json::Value;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+use units::{Bytes, Rate};
+
+const RATE: Rate = Rate::from_bps(8_000_000);
+const HALF: Rate = Rate::from_bps(4_000_000);
+const RTT: Duration = Duration::from_millis(200);
+/// Payload of a full segment.
+const SEGMENT: f64 = 1448.0;
+/// Of what the equation allows: less than the control alone reaches, since the host is shared and the time is short.
+const LEAST: f64 = 0.9;
+
+/// Bytes in a second that the equation allows `sessions` together.
+fn allowed(rate: Rate, sessions: u32) -> f64 {
+    let segment = Bytes::new(SEGMENT as u64);
+    let window = model::cross_layer::segments(rate, RTT.into(), 52.0 / SEGMENT, segment, sessions);
+    f64::from(sessions) * window * SEGMENT / RTT.as_secs_f64()
+}
+
+/// Gateways that are up, the terminal's with the control; `None` where that cannot be loaded.
+fn gateways(rates: Option<Steps<Rate>>) -> Option<Pair> {
+    if let Err(error) = congestion::requirements::check() {
+        eprintln!("SKIPPED: {error}");
+        return None;
+    }
+    let queue = QueueLimit::Bytes(Bytes::new(250_000));
+    let link = LinkConfig { queue, ..LinkConfig::new(RATE, units::Duration::from(RTT) / 2) };
+    let return_link = LinkConfig { rate_steps: rates, ..link.clone() };
+    let mut pair = Pair::across(Some(Satellite { forward: link, return_link }))?;
+    (pair.settings, pair.hub_calls) = ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", true);
+    pair.start(End::Hub, "");
+    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    tell(&pair, RATE);
+    Some(pair)
+}
+
+fn tell(pair: &Pair, rate: Rate) {
+    let word = format!("{{\"up\": \"{}bit/s\"}}", rate.as_bps());
+    assert!(pair.http(End::Terminal, 9091, "PUT /told", &word).starts_with("HTTP/1.1 200"));
+}
+
+/// Uploads without an end that begin at these times, cut off at `end`.
+fn upload(pair: &Pair, starts: &[Duration], end: Duration) -> Vec<Flow> {
+    let workload = Workload {
+        direction: Direction::Up,
+        size: Bytes::ZERO,
+        checksum: Checksum::LengthOnly,
+        family: Family::V4,
+        congestion_control: Some("reno".to_owned()),
+        send_buffer: None,
+        receive_buffer: None,
+        timeout: units::Duration::from_secs(60),
+        seed: 1,
+    };
+    let ends = Ends { client: pair.client(), server: pair.server() };
+    let plan = |start: &Duration| Plan { ends, workload: &workload, start: (*start).into(), windows: None };
+    bulk::run(&starts.iter().map(plan).collect::<Vec<_>>(), end.into()).unwrap()
+}
+
+/// Bytes in a second that `flow` has brought between two times.
+fn goodput(flow: &Flow, from: Instant, to: Instant) -> f64 {
+    let at = |time: Instant| flow.trace.bytes_at(time.saturating_duration_since(flow.start).into());
+    (at(to) - at(from)) / (to - from).as_secs_f64()
+}
+
+/// What the gateway has told the control, each 50 ms until `end`.
+fn watch(socket: &Path, end: Instant) -> Vec<(Instant, Value)> {
+    let mut seen = Vec::new();
+    while Instant::now() < end {
+        let status = gateway::status(socket).unwrap_or(Value::Null);
+        seen.push((Instant::now(), status["transport"]["cross_layer"].clone()));
+        thread::sleep(Duration::from_millis(50));
+    }
+    seen
+}
+
+/// Whether all that was `seen` between two times has `value` as `key`.
+fn all(seen: &[(Instant, Value)], from: Instant, to: Instant, key: &str, value: u64) -> Result<(), String> {
+    let mut between = seen.iter().filter(|(at, _)| (from..to).contains(at)).peekable();
+    if between.peek().is_none() {
+        return Err("nothing was seen".to_owned());
+    }
+    match between.find(|(_, told)| told[key] != value) {
+        None => Ok(()),
+        Some((at, told)) => Err(format!("{:?} after the start: {told} instead of {key} {value}", *at - from)),
+    }
+}
+
+fn share_the_link() -> Result<(), String> {
+    const SECOND: Duration = Duration::from_secs(4);
+    const END: Duration = Duration::from_secs(8);
+    /// A session's first round trips, until its window and the others' are those of the equation.
+    const SETTLING: Duration = Duration::from_millis(1500);
+    let Some(pair) = gateways(None) else { return Ok(()) };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut idle: Vec<_> = (0..3).map(|_| pair.connect(server)).collect();
+    idle.iter_mut().for_each(|connection| echoes(connection, b"a word, and then nothing"));
+    let (flows, seen) = thread::scope(|scope| {
+        let socket = pair.socket(End::Terminal);
+        let seen = scope.spawn(move || watch(&socket, Instant::now() + END));
+        (upload(&pair, &[Duration::ZERO, SECOND], END), seen.join().unwrap())
+    });
+    let [first, second] = [0, 1].map(|flow: usize| flows[flow].start);
+    let end = first + END;
+    let alone = goodput(&flows[0], first + SETTLING, second) / allowed(RATE, 1);
+    let shares = [0, 1].map(|flow: usize| goodput(&flows[flow], second + SETTLING, end) / allowed(RATE, 2));
+    println!("of the equation: one session {alone:.3}, two {shares:.3?}");
+    for (from, to, sessions) in [(first, second, 1), (second, end, 2)] {
+        all(&seen, from + SETTLING, to, "sessions", sessions)?;
+        all(&seen, from + SETTLING, to, "capacity_bps", RATE.as_bps())?;
+    }
+    let is_fair = shares.iter().all(|share| (0.4..0.6).contains(share));
+    let is_enough = alone >= LEAST && shares.iter().sum::<f64>() >= LEAST;
+    if is_fair && is_enough { Ok(()) } else { Err(format!("one session {alone:.3}, two {shares:.3?}")) }
+}
+
+/// Idle connections waste nothing, and those with data have equal parts.
+#[test]
+fn what_is_told_is_divided_between_those_with_data() {
+    best_of_three(share_the_link);
+}
+
+/// When the emulator of `pair` started, at most a few milliseconds later than it says.
+fn emulation_start(pair: &Pair) -> Instant {
+    let start = || {
+        thread::sleep(Duration::from_millis(1));
+        Instant::now() - Duration::from_secs_f64(pair.topology.satellite_report().unwrap().wall_s)
+    };
+    (0..200).map(|_| start()).min().unwrap()
+}
+
+fn follow_the_allocation() -> Result<(), String> {
+    const HALVED: Duration = Duration::from_secs(8);
+    const RESTORED: Duration = Duration::from_secs(11);
+    const END: Duration = Duration::from_millis(13_500);
+    /// Five round trips: what the old window has left is gone.
+    const SETTLING: Duration = Duration::from_secs(1);
+    let steps = [(Duration::ZERO, RATE), (HALVED, HALF), (RESTORED, RATE)].map(|(at, rate)| (at.into(), rate));
+    let Some(pair) = gateways(Some(Steps::new(steps.to_vec()))) else { return Ok(()) };
+    let mut interactive = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut interactive, b"a word");
+    let start = emulation_start(&pair);
+    let [halved, restored, end] = [HALVED, RESTORED, END].map(|time| start + time);
+    if Instant::now() + SETTLING * 2 > halved {
+        return Err("the gateways were up too late".to_owned());
+    }
+    let wait_until = |time: Instant| thread::sleep(time.saturating_duration_since(Instant::now()));
+    // Before the capacity comes back, and behind what is measured of the upload.
+    let asked = restored - Duration::from_millis(600);
+    let (flow, seen, echo) = thread::scope(|scope| {
+        let socket = pair.socket(End::Terminal);
+        let seen = scope.spawn(move || watch(&socket, end));
+        let echo = scope.spawn(|| {
+            wait_until(halved);
+            tell(&pair, HALF);
+            wait_until(asked);
+            let asked = Instant::now();
+            echoes(&mut interactive, b"a word");
+            let echo = asked.elapsed();
+            wait_until(restored);
+            tell(&pair, RATE);
+            echo
+        });
+        let flow = upload(&pair, &[Duration::ZERO], end.saturating_duration_since(Instant::now())).remove(0);
+        (flow, seen.join().unwrap(), echo.join().unwrap())
+    });
+    let half = goodput(&flow, halved + SETTLING, asked) / allowed(HALF, 1);
+    let whole = goodput(&flow, restored + SETTLING, end - SETTLING / 4) / allowed(RATE, 1);
+    let lost = pair.topology.satellite_report().unwrap().up.dropped.queue_full.packets;
+    println!(
+        "of the equation: half {half:.3}, whole {whole:.3}; echo in {echo:?}; {lost} packets found the queue full"
+    );
+    let told = Duration::from_millis(250);
+    all(&seen, halved + told, restored, "capacity_bps", HALF.as_bps())?;
+    all(&seen, restored + told, end, "capacity_bps", RATE.as_bps())?;
+    // The window leaves no queue behind that an echo would wait in.
+    let is_quick = echo < RTT + Duration::from_millis(60);
+    let is_right = half >= LEAST && whole >= LEAST && is_quick && lost == 0;
+    if is_right { Ok(()) } else { Err(format!("half {half:.3}, whole {whole:.3}, echo {echo:?}, {lost} lost")) }
+}
+
+#[test]
+fn the_window_follows_half_the_allocation_and_all_of_it_again() {
+    best_of_three(follow_the_allocation);
+}
