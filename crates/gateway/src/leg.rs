@@ -19,7 +19,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
 use std::os::fd::AsRawFd;
-use units::{Instant, Rate};
+use units::{Duration, Instant, Rate};
 
 /// How the satellite side works.
 pub(crate) trait Leg: Debug {
@@ -149,11 +149,13 @@ pub(crate) struct Tcp {
     pub(crate) writable: bool,
     /// The kernel has announced the end of what TCP will offer.
     pub(crate) read_closed: bool,
+    /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
+    unacknowledged_since: Option<Instant>,
 }
 
 impl Tcp {
     pub(crate) fn new() -> Self {
-        Self { socket: None, readable: false, writable: true, read_closed: false }
+        Self { socket: None, readable: false, writable: true, read_closed: false, unacknowledged_since: None }
     }
 
     /// Remembers what `event` says.
@@ -175,6 +177,21 @@ impl Tcp {
         let (writable, progress) = failed(error);
         self.writable &= writable;
         progress
+    }
+
+    /// Whether the other end has acknowledged nothing for more than `limit`, neither data nor probes. To be asked each `period`.
+    /// An end that keeps its window closed acknowledges probes.
+    pub(crate) fn is_gone(&mut self, now: Instant, period: Duration, limit: Duration) -> bool {
+        let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        let is_unacknowledged = info.is_some_and(|info| {
+            (info.unacknowledged_segments > 0 || info.unanswered_probes > 0)
+                && Duration::from(info.since_last_ack) >= period
+        });
+        if !is_unacknowledged {
+            self.unacknowledged_since = None;
+            return false;
+        }
+        now.since(*self.unacknowledged_since.get_or_insert(now)) > limit
     }
 
     /// Whether the socket has failed; a failure is told once.

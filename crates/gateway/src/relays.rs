@@ -77,8 +77,6 @@ pub(crate) struct Connection<S> {
     pub(crate) to_tcp: u64,
     tcp: Tcp,
     syn: Option<Held>,
-    /// When a sweep first found data under way and no acknowledgement coming.
-    unacknowledged_since: Option<Instant>,
     deadline: Option<Instant>,
     queued: bool,
 }
@@ -338,9 +336,7 @@ impl<L: Leg> Relays<L> {
         self.next_sweep = now + period;
         let mut vanished = Vec::new();
         for (key, connection) in &mut self.connections {
-            if connection.state == State::Connecting || !connection.is_unacknowledged(period) {
-                connection.unacknowledged_since = None;
-            } else if now.since(*connection.unacknowledged_since.get_or_insert(now)) > self.tcp_timeout {
+            if connection.state != State::Connecting && connection.tcp.is_gone(now, period, self.tcp_timeout) {
                 vanished.push(key);
             }
         }
@@ -522,15 +518,8 @@ impl<S> Connection<S> {
             to_tcp: 0,
             tcp: Tcp::new(),
             syn: None,
-            unacknowledged_since: None,
             deadline: None,
             queued: false,
         }
-    }
-
-    /// Whether data is under way on TCP, and nothing has been acknowledged for `period`.
-    fn is_unacknowledged(&self, period: Duration) -> bool {
-        let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        info.is_some_and(|info| info.unacknowledged_segments > 0 && Duration::from(info.since_last_ack) >= period)
     }
 }

@@ -21,6 +21,8 @@ pub struct TcpInfo {
     pub unacknowledged_segments: u32,
     /// Bytes that were written and have never been sent.
     pub unsent_bytes: u32,
+    /// Probes of an idle connection, or of a closed window, that nothing has answered yet.
+    pub unanswered_probes: u8,
     /// Data that was sent in the SYN has been acknowledged with it (TCP Fast Open, RFC 7413).
     pub is_syn_data_acked: bool,
     /// Time since the other end last acknowledged anything, a probe of its closed window included.
@@ -99,6 +101,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         retransmitted_segments: info.tcpi_total_retrans,
         unacknowledged_segments: info.tcpi_unacked,
         unsent_bytes: info.tcpi_notsent_bytes,
+        unanswered_probes: info.tcpi_probes,
         is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
     })

@@ -85,6 +85,11 @@ pub(crate) struct TcpLeg {
     warm: usize,
     max_streams: u64,
     connect_timeout: Duration,
+    /// Connections survive an outage of this length.
+    outage_limit: Duration,
+    /// And a peer that is silent for so long: who only receives does not notice it.
+    longest_silence: Duration,
+    next_sweep: Instant,
     /// Mark of sockets towards servers.
     mark: u32,
     counters: Counters,
@@ -147,6 +152,9 @@ impl TcpLeg {
             warm: hop.warm,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
+            outage_limit: outage_limit(settings),
+            longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt).silence,
+            next_sweep: now,
             mark: settings.rules.made(),
             counters: Counters::default(),
         };
@@ -173,7 +181,8 @@ impl TcpLeg {
     /// Takes a connection out of the table, and out of what is known of its peer.
     fn remove(&mut self, at: usize) -> Hop {
         self.set_deadline(at, None);
-        let hop = self.hops.remove(at);
+        let mut hop = self.hops.remove(at);
+        hop.close_conduits(&mut self.pipes);
         match &hop.role {
             Role::Unknown(_) => self.unknown -= 1,
             Role::Stream(peer) => {
@@ -243,6 +252,28 @@ impl TcpLeg {
         }
         self.look_at_fast_open(now, at);
         self.tell(at);
+    }
+
+    /// From time to time, ends the connections that have had an outage for too long.
+    fn sweep(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        let period = (self.outage_limit / 4).min(Duration::from_secs(10));
+        self.next_sweep = now + period;
+        for peer in 0..self.peers.len() {
+            let known = &mut self.peers[peer];
+            if known.streams > 0 && !known.is_direct() && known.heard_at + self.longest_silence <= now {
+                known.heard_at = now;
+                self.reset_streams(peer, ResetReason::Outage);
+            }
+        }
+        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| matches!(hop.role, Role::Stream(_))) {
+            if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
+                hop.failed = Some(ResetReason::Outage);
+                self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, ResetReason::Outage));
+            }
+        }
     }
 
     fn count_opened(&mut self, how: &'static str) {
@@ -316,6 +347,7 @@ impl Leg for TcpLeg {
     fn tick(&mut self, now: Instant) {
         // A listener that ran out of descriptors tries again.
         self.accepting = true;
+        self.sweep(now);
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
             cross.say(now, self.capacity, u32::try_from(sessions).unwrap_or(u32::MAX));
@@ -452,12 +484,13 @@ impl Leg for TcpLeg {
         }
     }
 
-    fn peer(&self, _: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let peer = &self.peers[at];
         let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
         let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        let is_up = self.is_up(at) || peer.called_by.is_some();
+        let calls = peer.called_by.is_some() && now.since(peer.heard_at) < self.pace.silence;
+        let is_up = self.is_up(at) || calls;
         snapshot::Peer {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
@@ -491,6 +524,12 @@ impl Hop {
             Err(error) => Answer::Failed(reason_of(&error)),
         }
     }
+}
+
+/// How long an outage may be that connections survive.
+fn outage_limit(settings: &Settings) -> Duration {
+    const USUAL: Duration = Duration::from_secs(600);
+    settings.link.outage_limit.unwrap_or(USUAL)
 }
 
 fn random_number() -> Result<u64, StartError> {

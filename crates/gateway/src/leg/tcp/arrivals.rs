@@ -154,6 +154,9 @@ impl TcpLeg {
             match outcome {
                 Ok(accepted) => {
                     self.set_deadline(at, Some(now + self.pace.caller_silence));
+                    if is_proved {
+                        self.peers[peer].heard_at = now;
+                    }
                     if let Some(accepted) = accepted {
                         self.begin(at, peer, session, accepted);
                     }

@@ -123,6 +123,7 @@ impl TcpLeg {
     fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> bool {
         let silence = self.pace.silence;
         let known = &mut self.peers[peer];
+        known.heard_at = now;
         match &mut known.call {
             Some(Call::Up { silent_at, .. }) => {
                 *silent_at = now + silence;
@@ -149,18 +150,19 @@ impl TcpLeg {
         self.counters.sessions += 1;
         self.events.push_back(LegEvent::PeersChanged);
         if has_restarted {
-            self.reset_streams(peer);
+            // It knows nothing of the connections that were relayed.
+            self.reset_streams(peer, ResetReason::PeerRestarted);
         }
         true
     }
 
-    /// The peer's process is another one: it knows nothing of the connections that were relayed.
-    fn reset_streams(&mut self, peer: usize) {
-        tracing::warn!(peer = self.peers[peer].settings.name, "peer has restarted: its connections are reset");
+    /// Nothing will come of the connections that were relayed through the peer.
+    pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
+        tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
         let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
         for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| belongs(&hop.role)) {
-            hop.failed = Some(ResetReason::PeerRestarted);
-            self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, ResetReason::PeerRestarted));
+            hop.failed = Some(reason);
+            self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, reason));
         }
     }
 

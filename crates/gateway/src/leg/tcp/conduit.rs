@@ -6,43 +6,60 @@ use std::io;
 
 /// Bytes of the pipes that busy connections use: one system call then moves what a fast link brings within a millisecond.
 const LARGE: usize = 1 << 20;
-/// How many of those there are; they are never given back.
+/// How many of those there are.
 const LARGE_PIPES: usize = 64;
-/// Bytes of all other pipes, which exist only while a connection has bytes in one.
+/// Bytes of all other pipes.
 const SMALL: usize = 64 << 10;
+/// How many of each size are kept while they hold nothing.
+const IDLE_PIPES: usize = 64;
 
 /// Bytes that TLS takes at once: a few of its records.
 const SCRATCH: usize = 64 << 10;
 
-/// Pipes that hold nothing now.
+/// The pipes of all connections.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    idle: Vec<Pipe>,
+    /// Those that hold nothing now: the small and the large ones.
+    idle: [Vec<Pipe>; 2],
+    /// Large ones, in use or not.
     large: usize,
     /// Where bytes are that TLS has to touch.
     pub(super) scratch: Vec<u8>,
 }
 
+/// A pipe in use.
+#[derive(Debug)]
+struct Lent {
+    pipe: Pipe,
+    is_large: bool,
+}
+
 impl Pipes {
     pub(super) fn new() -> Self {
-        Self { idle: Vec::new(), large: 0, scratch: vec![0; SCRATCH] }
+        Self { idle: [Vec::new(), Vec::new()], large: 0, scratch: vec![0; SCRATCH] }
     }
 
-    fn take(&mut self) -> io::Result<Pipe> {
-        if let Some(pipe) = self.idle.pop() {
-            return Ok(pipe);
+    fn take(&mut self) -> io::Result<Lent> {
+        let [small, large] = &mut self.idle;
+        if let Some(pipe) = large.pop() {
+            return Ok(Lent { pipe, is_large: true });
         }
         if self.large < LARGE_PIPES {
+            let pipe = Pipe::new(LARGE)?;
             self.large += 1;
-            return Pipe::new(LARGE);
+            return Ok(Lent { pipe, is_large: true });
         }
-        Pipe::new(SMALL)
+        let pipe = small.pop().map_or_else(|| Pipe::new(SMALL), Ok)?;
+        Ok(Lent { pipe, is_large: false })
     }
 
-    fn give_back(&mut self, pipe: Pipe) {
-        debug_assert_eq!(pipe.filled(), 0);
-        if self.idle.len() < LARGE_PIPES {
-            self.idle.push(pipe);
+    fn give_back(&mut self, lent: Lent) {
+        let idle = &mut self.idle[usize::from(lent.is_large)];
+        // What it holds is for nobody else.
+        if lent.pipe.filled() == 0 && idle.len() < IDLE_PIPES {
+            idle.push(lent.pipe);
+        } else {
+            self.large -= usize::from(lent.is_large);
         }
     }
 }
@@ -65,10 +82,15 @@ pub(super) enum Moved {
 /// One direction of a connection: the pipe, while there is something in it.
 #[derive(Debug, Default)]
 pub(super) struct Conduit {
-    pipe: Option<Pipe>,
+    pipe: Option<Lent>,
 }
 
 impl Conduit {
+    /// Nothing more will be moved.
+    pub(super) fn close(&mut self, pipes: &mut Pipes) {
+        self.pipe.take().into_iter().for_each(|lent| pipes.give_back(lent));
+    }
+
     /// Moves what one pipe holds; returns how many bytes have reached the destination.
     pub(super) fn relay(&mut self, pipes: &mut Pipes, source: &mut Tcp, destination: &mut Tcp) -> (u64, Moved) {
         let (Some(from), Some(to)) = (&source.socket, &destination.socket) else { return (0, Moved::Blocked) };
@@ -80,27 +102,27 @@ impl Conduit {
             if !source.readable {
                 return (0, Moved::Blocked);
             }
-            let mut pipe = match pipes.take() {
-                Ok(pipe) => pipe,
+            let mut lent = match pipes.take() {
+                Ok(lent) => lent,
                 Err(error) => return (0, Moved::SourceFailed(error)),
             };
-            match pipe.fill(from) {
+            match lent.pipe.fill(from) {
                 Ok(0) => {
-                    pipes.give_back(pipe);
+                    pipes.give_back(lent);
                     return (0, Moved::Ended);
                 }
-                Ok(_) => self.pipe = Some(pipe),
+                Ok(_) => self.pipe = Some(lent),
                 Err(error) => {
-                    pipes.give_back(pipe);
+                    pipes.give_back(lent);
                     return (0, would_block(&error, &mut source.readable).unwrap_or(Moved::SourceFailed(error)));
                 }
             }
         }
-        let Some(pipe) = &mut self.pipe else { return (0, Moved::Blocked) };
+        let Some(Lent { pipe, .. }) = &mut self.pipe else { return (0, Moved::Blocked) };
         match pipe.drain(to) {
             Ok(count) => {
                 if pipe.filled() == 0 {
-                    self.pipe.take().into_iter().for_each(|pipe| pipes.give_back(pipe));
+                    self.close(pipes);
                 }
                 (count as u64, Moved::More)
             }
@@ -120,5 +142,49 @@ fn would_block(error: &io::Error, is_ready: &mut bool) -> Option<Moved> {
         }
         io::ErrorKind::Interrupted => Some(Moved::More),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Socket, Type};
+    use std::io::Write;
+
+    fn pair() -> [Tcp; 2] {
+        let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("sockets");
+        [one, other].map(|socket| {
+            socket.set_nonblocking(true).expect("nonblocking");
+            Tcp { socket: Some(socket), readable: true, ..Tcp::new() }
+        })
+    }
+
+    #[test]
+    fn connections_that_end_with_bytes_in_a_pipe_leave_their_places_to_others() {
+        let mut pipes = Pipes::new();
+        for _ in 0..2 * LARGE_PIPES {
+            let ([from, mut source], [mut destination, _to]) = (pair(), pair());
+            let mut from = from.socket.expect("a socket");
+            // More than the other end takes unread.
+            while from.write(&[7; 4096]).is_ok() {}
+            destination.socket.as_ref().expect("a socket").set_send_buffer_size(4096).expect("a buffer");
+            let mut conduit = Conduit::default();
+            while destination.writable {
+                conduit.relay(&mut pipes, &mut source, &mut destination);
+            }
+            assert!(conduit.pipe.as_ref().is_some_and(|lent| lent.is_large && lent.pipe.filled() > 0));
+            conduit.close(&mut pipes);
+        }
+        assert_eq!((pipes.large, pipes.idle.each_ref().map(Vec::len)), (0, [0, 0]));
+    }
+
+    #[test]
+    fn what_the_large_pipes_do_not_reach_for_gets_small_ones() {
+        let mut pipes = Pipes::new();
+        let lent: Vec<_> = (0..LARGE_PIPES + 2).map(|_| pipes.take().expect("a pipe")).collect();
+        assert_eq!(lent.iter().filter(|lent| lent.is_large).count(), LARGE_PIPES);
+        lent.into_iter().for_each(|lent| pipes.give_back(lent));
+        assert_eq!((pipes.large, pipes.idle.each_ref().map(Vec::len)), (LARGE_PIPES, [2, LARGE_PIPES]));
+        assert!(pipes.take().expect("a pipe").is_large);
     }
 }

@@ -379,6 +379,12 @@ impl Hop {
         self.is_finished && self.has_ended
     }
 
+    /// Nothing more will be moved.
+    pub(super) fn close_conduits(&mut self, pipes: &mut Pipes) {
+        self.to_hop.close(pipes);
+        self.to_tcp.close(pipes);
+    }
+
     /// Closes the connection in order.
     pub(super) fn close(self) {
         if let Some(socket) = &self.tcp.socket {

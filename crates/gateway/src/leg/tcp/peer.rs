@@ -16,6 +16,8 @@ pub(super) struct PeerLeg {
     /// The connection of the newest.
     pub(super) called_by: Option<usize>,
     pub(super) has_been_up: bool,
+    /// When it last answered or sent a probe.
+    pub(super) heard_at: Instant,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
@@ -36,6 +38,7 @@ impl PeerLeg {
             sessions: VecDeque::new(),
             called_by: None,
             has_been_up: false,
+            heard_at: now,
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,

@@ -16,6 +16,10 @@ const BACKLOG: i32 = 65_535;
 const FAST_OPEN_CLIENT: u32 = 1;
 const FAST_OPEN_SERVER: u32 = 2;
 
+/// After what time the kernel gives a connection up: not before the leg does, which knows an outage from a reader that stalls, and
+/// the kernel does not. Without, it would after a number of retransmissions.
+const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// How every socket of the satellite side is set up.
 #[derive(Debug, Clone)]
 pub(super) struct Sockets {
@@ -24,8 +28,6 @@ pub(super) struct Sockets {
     receive_buffer: Bytes,
     /// The mark by which the cross-layer control knows the sockets, where that is used.
     mark: Option<u32>,
-    /// How long data may remain unacknowledged: connections survive an outage of this length.
-    outage_limit: Duration,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
     longest_rto: Duration,
     /// Whether connections may be opened with data in the SYN.
@@ -55,7 +57,6 @@ impl Sockets {
             mark: cross.map(|_| settings.rules.crossing()),
             send_buffer: hop.send_buffer,
             receive_buffer: hop.receive_buffer,
-            outage_limit: settings.link.outage_limit.unwrap_or(Duration::from_secs(600)),
             longest_rto: settings.link.rtt * 4,
             fast_open: hop.fast_open && host & FAST_OPEN_CLIENT != 0,
         })
@@ -121,7 +122,7 @@ impl Sockets {
         if let Some(name) = &self.congestion_control {
             socket.set_tcp_congestion(name.as_bytes())?;
         }
-        socket.set_tcp_user_timeout(Some(self.outage_limit.into()))?;
+        socket.set_tcp_user_timeout(Some(PATIENCE.into()))?;
         // A kernel that is too old for it waits two minutes at most.
         let _ = tcp::set_longest_rto(socket, self.longest_rto.into());
         Ok(())

@@ -1,0 +1,293 @@
+//! The leg `tcp` when something fails: a path that drops SYNs which carry data or ask for Fast Open, readers that stall, a far
+//! gateway that dies in mid-stream or is cut off; and 2,000 connections at once. Where the machine may not create network
+//! namespaces, the tests say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use lab::Family;
+use pair::{CLEAR, End, PATIENCE, Pair, TLS, assert_reset, echo_all, echoes, patient, pattern, stalls_alone};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// A SYN of Linux with the option of Fast Open and without data has 72 bytes: 20 of IP and 52 of TCP.
+const WITH_DATA: &str = "ip length > 72";
+/// The option of TCP Fast Open (RFC 7413), whether it asks for a cookie or shows one.
+const WITH_OPTION: &str = "tcp option 34 exists";
+
+/// With both gateways up behind a path that drops SYNs with `what`.
+fn behind_a_path_that_drops(what: &str, sections: &'static str) -> Option<Pair> {
+    let mut pair = Pair::with_leg_tcp(CLEAR)?;
+    pair.sections = sections;
+    let rule = format!("iifname sat tcp dport 4500 tcp flags & (syn | ack) == syn {what} counter drop");
+    pair.nft(
+        End::Hub,
+        &format!("add table ip path {{ chain in {{ type filter hook prerouting priority -300; {rule}; }}; }}"),
+    );
+    Some(pair.start_both(""))
+}
+
+fn dropped(pair: &Pair) -> u64 {
+    let list = pair.server().gateway.command("nft").args(["list", "table", "ip", "path"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let words: Vec<_> = list.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "packets").unwrap();
+    words[at + 1].parse().unwrap()
+}
+
+#[test]
+fn where_syns_with_data_or_fast_open_are_dropped_connections_work_and_do_without() {
+    for what in [WITH_DATA, WITH_OPTION] {
+        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm = 0") else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        // Each waits for its SYN to be sent again, without what was dropped; its bytes arrive once.
+        let mut clients: Vec<_> = (0..6).map(|_| pair.connect(server)).collect();
+        for client in &mut clients {
+            echoes(client, &pattern(1, 1_000));
+            echoes(client, &pattern(2, 100_000));
+        }
+        pair.wait_for(|pair| pair.opened("syn_data_refused") >= 4);
+        assert_eq!(pair.opened("syn_data_taken"), 0, "{}", pair.status(End::Terminal));
+        let seen = dropped(&pair);
+        assert!(seen > 0, "{what}");
+        // Fast Open is left alone now.
+        for _ in 0..3 {
+            let asked = Instant::now();
+            echoes(&mut pair.connect(server), b"at once");
+            assert!(asked.elapsed() < Duration::from_millis(700), "{what}: {:?}", asked.elapsed());
+        }
+        assert!(pair.opened("handshake") >= 3, "{}", pair.status(End::Terminal));
+        assert_eq!(dropped(&pair), seen, "{what}");
+    }
+}
+
+#[test]
+fn where_fast_open_fails_warm_connections_take_over() {
+    for what in [WITH_DATA, WITH_OPTION] {
+        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm = 4") else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        echoes(&mut pair.connect(server), b"first");
+        pair.wait_for(|pair| pair.opened("syn_data_refused") >= 4);
+        // Those that were opened ahead of need have made their handshake by then.
+        std::thread::sleep(Duration::from_millis(100));
+        let before = pair.opened("warm");
+        for _ in 0..3 {
+            let asked = Instant::now();
+            echoes(&mut pair.connect(server), &pattern(3, 10_000));
+            assert!(asked.elapsed() < Duration::from_millis(700), "{what}: {:?}", asked.elapsed());
+        }
+        assert!(pair.opened("warm") >= before + 3, "{}", pair.status(End::Terminal));
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
+    for settings in [CLEAR, TLS] {
+        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        stalls_alone(&pair.start_both(""));
+    }
+}
+
+#[test]
+fn many_clients_that_stop_reading_cost_the_others_nothing() {
+    const STALLED: usize = 60;
+    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    // Towards clients and servers, the host bounds what a socket takes.
+    for site in [pair.client(), pair.server()] {
+        let buffers = ["ipv4/tcp_rmem", "ipv4/tcp_wmem"].map(|key| (key, "4096 131072 524288"));
+        for namespace in [&site.host, &site.gateway] {
+            kernel::network::set_sysctls(namespace, &buffers).unwrap();
+        }
+    }
+    pair.sections = "[tcp]\nsend_buffer = \"256KiB\"\nreceive_buffer = \"256KiB\"";
+    let pair = pair.start_both("");
+    let (report, sent) = mpsc::channel();
+    // Answers with more than there is room for, until it is cut off.
+    let talks = pair.serve(Family::V4, 7, move |mut stream| {
+        let report = report.clone();
+        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        let talk = move || {
+            let mut bytes = 0;
+            while let Ok(count) = stream.write(&[7; 65_536]) {
+                bytes += count;
+            }
+            report.send((bytes, stream)).unwrap();
+        };
+        std::thread::Builder::new().stack_size(256 << 10).spawn(talk).unwrap();
+    });
+    let stalled: Vec<_> = (0..STALLED).map(|_| pair.connect(talks)).collect();
+    let held: Vec<(usize, TcpStream)> = (0..STALLED).map(|_| sent.recv_timeout(PATIENCE).unwrap()).collect();
+    let most = held.iter().map(|(bytes, _)| *bytes).max().unwrap();
+    println!("at most {most} bytes for a stalled reader");
+    assert!(most < 8_000_000, "the servers are held back: {most}");
+    for child in pair.running.iter().flatten() {
+        let memory = kernel::process::resident_memory(child.id()).unwrap();
+        assert!(memory < 64_000_000, "{memory}");
+    }
+    let echo = pair.serve(Family::V4, 8, echo_all);
+    let asked = Instant::now();
+    let mut client = pair.connect(echo);
+    (0..100).for_each(|seed| echoes(&mut client, &pattern(seed, 100_000)));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    // Longer than an outage may be: who stalls is there.
+    std::thread::sleep(Duration::from_secs(5));
+    // What a stalled client reads after all is right.
+    for mut client in stalled.into_iter().take(10) {
+        let mut bytes = vec![0; 1_000_000];
+        client.read_exact(&mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 7));
+    }
+}
+
+#[test]
+fn two_thousand_connections_are_open_at_once_and_each_has_its_own_bytes() {
+    const MANY: usize = 2_000;
+    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    if kernel::process::raise_open_files().unwrap() < 3 * MANY as u64 {
+        eprintln!("SKIPPED: this process may not open {} files", 3 * MANY);
+        return;
+    }
+    let pair = pair.start_both("");
+    let (report, accepted) = mpsc::channel();
+    let server = pair.serve(Family::V4, 7, move |stream| report.send(stream).unwrap());
+    let connect =
+        || (0..MANY).map(|_| TcpStream::connect_timeout(&server, PATIENCE).map(patient)).collect::<Result<_, _>>();
+    let mut clients: Vec<TcpStream> = pair.client().host.run(connect).unwrap().unwrap();
+    let mut servers = HashMap::new();
+    for _ in 0..MANY {
+        let stream = accepted.recv_timeout(PATIENCE).unwrap();
+        servers.insert(stream.peer_addr().unwrap(), stream);
+    }
+    assert_eq!(servers.len(), MANY, "each client has an address of its own at the server");
+    let mut servers: Vec<TcpStream> =
+        clients.iter().map(|client| servers.remove(&client.local_addr().unwrap()).unwrap()).collect();
+    for round in 0..2 {
+        let word = |index: usize| pattern(round + index as u32, 2_000);
+        let reads = |index: usize, end: &mut TcpStream| {
+            let mut read = vec![0; 2_000];
+            end.read_exact(&mut read).unwrap();
+            assert_eq!(read, word(index));
+        };
+        clients.iter_mut().enumerate().for_each(|(index, end)| end.write_all(&word(index)).unwrap());
+        for (index, end) in servers.iter_mut().enumerate() {
+            reads(index, end);
+            end.write_all(&word(index)).unwrap();
+        }
+        clients.iter_mut().enumerate().for_each(|(index, end)| reads(index, end));
+        let open = pair.status(End::Terminal)["streams"].as_array().map(Vec::len);
+        assert_eq!(open, Some(MANY));
+    }
+    for child in pair.running.iter().flatten() {
+        let memory = kernel::process::resident_memory(child.id()).unwrap();
+        assert!(memory < 100_000_000, "{memory}");
+    }
+    drop((clients, servers));
+    pair.wait_for(|pair| {
+        [End::Hub, End::Terminal].iter().all(|end| pair.status(*end)["streams"] == serde_json::json!([]))
+    });
+    assert_eq!(pair.count(End::Terminal, "accepted"), MANY as u64);
+}
+
+/// Reads until something ends the connection.
+fn read_to_the_end(stream: &mut TcpStream) -> std::io::Result<usize> {
+    let (mut buffer, mut bytes) = (vec![0; 65_536], 0);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) => bytes += count,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Servers that talk and that listen until they are cut off, and how that was; the one that listens says when it has begun.
+fn busy_servers(pair: &Pair, begun: mpsc::Sender<()>) -> ([SocketAddr; 2], mpsc::Receiver<ErrorKind>) {
+    let (report, ends) = mpsc::channel();
+    let other = report.clone();
+    let talks = pair.serve(Family::V4, 7, move |mut stream| {
+        let error = std::iter::repeat_with(|| stream.write_all(&[7; 65_536])).find_map(Result::err).unwrap();
+        report.send(error.kind()).unwrap();
+    });
+    let listens = pair.serve(Family::V4, 8, move |mut stream| {
+        stream.read_exact(&mut [0; 1_000_000]).unwrap();
+        begun.send(()).unwrap();
+        let end = read_to_the_end(&mut stream).map_or_else(|error| error.kind(), |_| ErrorKind::UnexpectedEof);
+        other.send(end).unwrap();
+    });
+    ([talks, listens], ends)
+}
+
+/// One client that reads and one that writes, both in mid-stream, lose the hub's gateway by `cut`: nobody takes that for an end
+/// in order.
+fn ends_in_resets(pair: &mut Pair, cut: impl FnOnce(&mut Pair)) {
+    let (begun, has_begun) = mpsc::channel();
+    let ([talks, listens], ends) = busy_servers(pair, begun.clone());
+    let (mut reader, mut writer) = (pair.connect(talks), pair.connect(listens));
+    let reading = std::thread::spawn(move || {
+        reader.read_exact(&mut [0; 1_000_000]).unwrap();
+        begun.send(()).unwrap();
+        read_to_the_end(&mut reader)
+    });
+    let writing = std::thread::spawn(move || {
+        std::iter::repeat_with(|| writer.write_all(&[7; 65_536])).find_map(Result::err).unwrap().kind()
+    });
+    (0..2).for_each(|_| has_begun.recv_timeout(PATIENCE).unwrap());
+    cut(pair);
+    let is_reset = |kind| matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    let read = reading.join().unwrap().map_err(|error| error.kind());
+    assert_eq!(read, Err(ErrorKind::ConnectionReset), "no clean end of what was cut off");
+    assert!(is_reset(writing.join().unwrap()));
+    for _ in 0..2 {
+        let end = ends.recv_timeout(PATIENCE).unwrap();
+        assert!(is_reset(end), "the servers learn it, too: {end}");
+    }
+}
+
+#[test]
+fn a_far_gateway_that_dies_in_mid_stream_resets_what_it_carried_and_is_called_again() {
+    for settings in [CLEAR, TLS] {
+        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let mut pair = pair.start_both("");
+        ends_in_resets(&mut pair, |pair| pair.kill(End::Hub));
+        pair.wait_until(End::Terminal, false);
+        pair.start(End::Hub, "");
+        pair.wait_until(End::Terminal, true);
+        pair.wait_until(End::Hub, true);
+        let before = pair.count(End::Terminal, "accepted");
+        echoes(&mut pair.connect(pair.serve(Family::V4, 9, echo_all)), &pattern(5, 100_000));
+        assert_eq!(pair.count(End::Terminal, "accepted"), before + 1);
+    }
+}
+
+#[test]
+fn an_outage_beyond_the_limit_resets_what_was_in_mid_stream() {
+    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let mut pair = pair.start_both("");
+    let cut = Instant::now();
+    ends_in_resets(&mut pair, |pair| {
+        let rule = "iifname sat tcp dport 4500 drop; iifname sat tcp sport 4500 drop";
+        for end in [End::Hub, End::Terminal] {
+            pair.nft(
+                end,
+                &format!("add table inet cut {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}"),
+            );
+        }
+    });
+    // The limit is 3 s. A socket that sends looks when it would send again; for one that only receives, probes count.
+    assert!(cut.elapsed() < Duration::from_secs(12), "{:?}", cut.elapsed());
+    pair.wait_until(End::Terminal, false);
+    let server = pair.serve(Family::V4, 9, echo_all);
+    echoes(&mut pair.connect(server), b"end to end");
+    for end in [End::Hub, End::Terminal] {
+        pair.nft(end, "delete table inet cut");
+    }
+    pair.wait_until(End::Terminal, true);
+    pair.wait_until(End::Hub, true);
+    let mut again = pair.connect(server);
+    echoes(&mut again, b"accelerated");
+    pair.kill(End::Hub);
+    assert_reset(&mut again);
+}
