@@ -5,13 +5,14 @@
 //! ```text
 //!  sender                                receiver
 //!     │ ◄──────────────────────── request │   only where the receiver connected
-//!     │ header, data, SHA-256, FIN ─────► │
+//!     │ header, data, digest, FIN ──────► │
 //!     │ ◄───────── report (verified), FIN │
 //! ```
 //!
 //! The sender waits for nothing before the header (but for the request), so that a proxy which answers the handshake
 //! locally moves the data half a round trip after connect().
 
+mod checksum;
 mod content;
 mod endpoint;
 mod receiver;
@@ -19,12 +20,12 @@ mod sender;
 mod trace;
 mod wire;
 
+pub use checksum::Checksum;
 pub use content::Content;
 pub use endpoint::{SocketOptions, accept, connect, has_congestion_control, listen};
 pub use receiver::{Received, receive, request};
 pub use sender::{Sent, await_request, send};
 pub use trace::{Sample, Trace};
-pub use wire::Checksum;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The end that wants the data.
 
-use super::wire::{self, DIGEST_LENGTH, HEADER_REST_LENGTH, Header, Kind, PREFIX_LENGTH, Report};
+use super::checksum::Digest;
+use super::wire::{self, HEADER_REST_LENGTH, Header, Kind, PREFIX_LENGTH, Report};
 use super::{Checksum, Trace, TransferError, broken};
-use ring::digest;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -45,11 +45,14 @@ pub fn receive(
     progress: &mut dyn FnMut(Bytes, Bytes),
 ) -> Result<Received, TransferError> {
     let header = read_header(stream)?;
-    if require == Checksum::Sha256 && header.checksum != require {
-        return Err(TransferError::Protocol("sends no SHA-256 to verify the data with"));
+    if header.checksum < require {
+        return Err(TransferError::Protocol(match require {
+            Checksum::Sha256 => "sends no SHA-256 to verify the data with",
+            Checksum::Xxh3 | Checksum::LengthOnly => "sends no digest to verify the data with",
+        }));
     }
     let mut trace = Trace::new(start);
-    let mut digest = digest::Context::new(&digest::SHA256);
+    let mut digest = Digest::new(header.checksum);
     let mut buffer = vec![0; CHUNK];
     let mut received = Bytes::ZERO;
     while received < header.size {
@@ -57,18 +60,13 @@ pub fn receive(
         let read = read_some(stream, &mut buffer[..wanted], "in the middle of the data", received, header.size)?;
         received += Bytes::from(read);
         trace.record(Instant::now(), received);
-        if header.checksum == Checksum::Sha256 {
-            digest.update(&buffer[..read]);
-        }
+        digest.update(&buffer[..read]);
         sink.write_all(&buffer[..read]).map_err(|source| TransferError::File { path: "output".into(), source })?;
         progress(received, header.size);
     }
     let last_byte = Instant::now();
     trace.end(last_byte, received);
-    let verified = match header.checksum {
-        Checksum::Sha256 => read_digest(stream, header.size)? == digest.finish().as_ref(),
-        Checksum::LengthOnly => true,
-    } && ends_here(stream, header.size)?;
+    let verified = read_digest(stream, &header)? == digest.finish() && ends_here(stream, header.size)?;
     report(stream, Report { verified, bytes: received, time: last_byte.duration_since(start).into() })?;
     Ok(Received { bytes: received, verified, last_byte, trace })
 }
@@ -85,11 +83,11 @@ fn read_header(stream: &mut TcpStream) -> Result<Header, TransferError> {
     Header::read_rest(&rest)
 }
 
-fn read_digest(stream: &mut TcpStream, size: Bytes) -> Result<[u8; DIGEST_LENGTH], TransferError> {
-    let mut digest = [0; DIGEST_LENGTH];
+fn read_digest(stream: &mut TcpStream, header: &Header) -> Result<Vec<u8>, TransferError> {
+    let mut digest = vec![0; header.checksum.length()];
     let mut filled = 0;
-    while filled < DIGEST_LENGTH {
-        filled += read_some(stream, &mut digest[filled..], "before the checksum", size, size)?;
+    while filled < digest.len() {
+        filled += read_some(stream, &mut digest[filled..], "before the checksum", header.size, header.size)?;
     }
     Ok(digest)
 }
@@ -155,10 +153,40 @@ mod tests {
 
     #[test]
     fn a_sender_cannot_choose_to_go_unverified() {
-        use Checksum::{LengthOnly, Sha256};
-        assert!(matches!(transfer(LengthOnly, Sha256), Err(TransferError::Protocol(_))));
-        for (offer, require) in [(Sha256, Sha256), (Sha256, LengthOnly), (LengthOnly, LengthOnly)] {
+        use Checksum::{LengthOnly, Sha256, Xxh3};
+        for (offer, require) in [(LengthOnly, Sha256), (Xxh3, Sha256), (LengthOnly, Xxh3)] {
+            assert!(matches!(transfer(offer, require), Err(TransferError::Protocol(_))));
+        }
+        let enough = [(Sha256, Sha256), (Sha256, Xxh3), (Sha256, LengthOnly), (Xxh3, Xxh3), (LengthOnly, LengthOnly)];
+        for (offer, require) in enough {
             assert!(transfer(offer, require).unwrap().verified);
+        }
+    }
+
+    /// The receiver's verdict on `data` with the digest of `announced`.
+    fn verdict(announced: &[u8], data: &[u8], checksum: Checksum) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = Vec::new();
+        Header { checksum, size: Bytes::from(data.len()) }.write(&mut bytes);
+        bytes.extend_from_slice(data);
+        let mut digest = Digest::new(checksum);
+        digest.update(announced);
+        bytes.extend(digest.finish());
+        sender.write_all(&bytes).unwrap();
+        sender.shutdown(std::net::Shutdown::Write).unwrap();
+        receive(&mut stream, Instant::now(), checksum, &mut io::sink(), &mut |_, _| {}).unwrap().verified
+    }
+
+    #[test]
+    fn one_wrong_byte_does_not_verify() {
+        let right = [7; 1000];
+        let mut wrong = right;
+        wrong[500] ^= 1;
+        for checksum in [Checksum::Sha256, Checksum::Xxh3] {
+            assert!(verdict(&right, &right, checksum));
+            assert!(!verdict(&right, &wrong, checksum));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The end that has the data.
 
+use super::checksum::Digest;
 use super::wire::{self, Header, Kind, PREFIX_LENGTH, REPORT_LENGTH, Report};
 use super::{Checksum, Content, TransferError, broken};
-use ring::digest;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use units::{Bytes, Duration};
@@ -68,7 +68,7 @@ fn write_all(
     progress: &mut dyn FnMut(Bytes),
 ) -> Result<(), TransferError> {
     let size = content.size();
-    let mut digest = digest::Context::new(&digest::SHA256);
+    let mut digest = Digest::new(checksum);
     let mut buffer = Vec::with_capacity(CHUNK + 64);
     // Header and first data leave together: a small first segment would cost its own packet.
     Header { checksum, size }.write(&mut buffer);
@@ -82,18 +82,15 @@ fn write_all(
         if read < wanted {
             return Err(TransferError::ContentEnded { read: sent, announced: size });
         }
-        if checksum == Checksum::Sha256 {
-            digest.update(&buffer[start..]);
-        }
-        let last = sent == size;
-        if last && checksum == Checksum::Sha256 {
-            buffer.extend_from_slice(digest.clone().finish().as_ref());
+        digest.update(&buffer[start..]);
+        if sent == size {
+            buffer.extend(digest.finish());
+            stream.write_all(&buffer).map_err(broken(stream, "while sending", sent))?;
+            progress(sent);
+            return Ok(());
         }
         stream.write_all(&buffer).map_err(broken(stream, "while sending", sent))?;
         progress(sent);
-        if last {
-            return Ok(());
-        }
         buffer.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! What the two ends of a transfer say to each other besides the data. Numbers are big-endian.
 
-use super::TransferError;
+use super::{Checksum, TransferError};
 use units::{Bytes, Duration};
 
 /// First bytes in either direction, with the version of what follows.
@@ -12,20 +12,8 @@ const DATA: u8 = b'S';
 pub const PREFIX_LENGTH: usize = MAGIC.len() + 1;
 /// Length of the rest of a sender's header: the checksum's kind and the number of bytes of data.
 pub const HEADER_REST_LENGTH: usize = 1 + 8;
-/// Length of a SHA-256 digest.
-pub const DIGEST_LENGTH: usize = 32;
 /// Length of a receiver's report: verified or not, bytes of data, nanoseconds.
 pub const REPORT_LENGTH: usize = 1 + 8 + 8;
-
-/// How the receiver verifies the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Checksum {
-    /// By SHA-256.
-    #[default]
-    Sha256,
-    /// By its length only: where the processor must not be the limit.
-    LengthOnly,
-}
 
 /// What a connection begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +64,9 @@ impl Header {
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&prefix(DATA));
         to.push(match self.checksum {
-            Checksum::Sha256 => 1,
             Checksum::LengthOnly => 0,
+            Checksum::Sha256 => 1,
+            Checksum::Xxh3 => 2,
         });
         to.extend_from_slice(&self.size.as_u64().to_be_bytes());
     }
@@ -85,8 +74,9 @@ impl Header {
     pub fn read_rest(bytes: &[u8; HEADER_REST_LENGTH]) -> Result<Self, TransferError> {
         let [checksum, size @ ..] = *bytes;
         let checksum = match checksum {
-            1 => Checksum::Sha256,
             0 => Checksum::LengthOnly,
+            1 => Checksum::Sha256,
+            2 => Checksum::Xxh3,
             _ => return Err(TransferError::Protocol("announces a checksum of an unknown kind")),
         };
         Ok(Self { checksum, size: Bytes::new(u64::from_be_bytes(size)) })
@@ -113,12 +103,14 @@ mod tests {
 
     #[test]
     fn a_header_round_trips() {
-        let header = Header { checksum: Checksum::Sha256, size: Bytes::new(u64::MAX - 1) };
-        let mut bytes = Vec::new();
-        header.write(&mut bytes);
-        let (prefix, rest) = bytes.split_first_chunk().unwrap();
-        assert_eq!(read_prefix(prefix).unwrap(), Kind::Data);
-        assert_eq!(Header::read_rest(rest.try_into().unwrap()).unwrap(), header);
+        for checksum in [Checksum::Sha256, Checksum::Xxh3, Checksum::LengthOnly] {
+            let header = Header { checksum, size: Bytes::new(u64::MAX - 1) };
+            let mut bytes = Vec::new();
+            header.write(&mut bytes);
+            let (prefix, rest) = bytes.split_first_chunk().unwrap();
+            assert_eq!(read_prefix(prefix).unwrap(), Kind::Data);
+            assert_eq!(Header::read_rest(rest.try_into().unwrap()).unwrap(), header);
+        }
     }
 
     #[test]

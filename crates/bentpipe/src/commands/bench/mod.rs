@@ -146,7 +146,7 @@ impl Args {
             workload: Workload {
                 direction: Direction::Down,
                 size: Bytes::new(1_000_000),
-                checksum: Checksum::Sha256,
+                checksum: Checksum::Xxh3,
                 family: family(self.ipv6),
                 congestion_control: None,
                 send_buffer: None,
