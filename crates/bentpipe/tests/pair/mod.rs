@@ -419,7 +419,7 @@ pub fn stalls_alone(pair: &Pair) {
     assert!(last < LENGTH * 9 / 10, "back-pressure reaches the writer: {last}");
     let asked = Instant::now();
     echoes(&mut pair.connect(other), b"not held up");
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     for child in pair.running.iter().flatten() {
         let memory = kernel::process::resident_memory(child.id()).unwrap();
         assert!(memory < 128_000_000, "{memory}");
