@@ -39,8 +39,12 @@ vegas = { "flow.file.tcp" = "vegas" }
 "#;
 
 fn lab(folder: &Path, options: &[&str]) -> Output {
-    let file = folder.join("chain.toml");
-    std::fs::write(&file, SCENARIO).unwrap();
+    lab_of(SCENARIO, folder, options)
+}
+
+fn lab_of(scenario: &str, folder: &Path, options: &[&str]) -> Output {
+    let file = folder.join("scenario.toml");
+    std::fs::write(&file, scenario).unwrap();
     Command::new(env!("CARGO_BIN_EXE_bentpipe"))
         .arg("lab")
         .arg(file)
@@ -100,6 +104,160 @@ fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
         (vec!["--variants", "cubic", "--set", "flow.file.tcp=tahoe"], "recovery tahoe"),
     ] {
         let output = lab(folder.path(), &options);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
+        assert!(text.contains(culprit), "{options:?}: {text}");
+    }
+}
+
+const CARRIER: &str = r#"
+version = 1
+nodes = ["office", "one", "two", "hub", "server"]
+[[carrier]]
+name = "return"
+rate = "4Mbit/s"
+[[link]]
+name = "lan"
+between = ["office", "one"]
+[[link]]
+name = "one"
+between = ["one", "hub"]
+delay = "40ms"
+forward = { dama = { carrier = "return", rbdc = "4Mbit/s" }, queue = "500packets" }
+reverse = { rate = "20Mbit/s", queue = "500packets" }
+[[link]]
+name = "two"
+between = ["two", "hub"]
+delay = "40ms"
+forward = { dama = { carrier = "return", cra = "1Mbit/s" }, queue = "500packets" }
+reverse = { rate = "20Mbit/s", queue = "500packets" }
+[[link]]
+name = "far"
+between = ["hub", "server"]
+[[flow]]
+name = "requested"
+from = "office"
+to = "server"
+tcp = "cubic"
+bulk = { size = "500kB" }
+[[flow]]
+name = "constant"
+from = "two"
+to = "server"
+tcp = "cubic"
+bulk = { size = "150kB" }
+[record]
+capacity = true
+[variants]
+plain = {}
+across = { "flow.constant.to" = "office" }
+delayed = { "link.two.delay" = "50ms" }
+longer = { "link.lan.delay" = "5ms" }
+"#;
+
+#[test]
+fn terminals_share_a_carrier_for_real_and_show_what_they_had_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_of(CARRIER, folder.path(), &["--variants", "plain", "--json"]);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = &document["runs"][0];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let terminals = run["carriers"][0]["terminals"].as_array().unwrap();
+    let links: Vec<_> = terminals.iter().map(|terminal| terminal["link"].as_str().unwrap()).collect();
+    assert_eq!(links, ["one", "two"]);
+    assert!(number(&terminals[0]["rbdc_bytes"]) >= 500_000 && number(&terminals[0]["cra_bytes"]) == 0);
+    assert!(number(&terminals[1]["rbdc_bytes"]) == 0 && number(&terminals[1]["cra_bytes"]) >= 150_000);
+    let rows = run["capacity"].as_array().unwrap();
+    assert!(rows.iter().all(|row| number(&row["used_bps"]) <= number(&row["allocated_bps"])), "{rows:?}");
+    let two: Vec<_> = rows.iter().filter(|row| row["link"] == "two").collect();
+    // The constant rate is there in each superframe of 100 ms, whole slots of it.
+    assert!(two.len() >= 10 && two.iter().all(|row| number(&row["cra_bps"]) > 980_000), "{two:?}");
+    // The requested one comes with the queue.
+    assert!(rows.iter().any(|row| row["link"] == "one" && number(&row["rbdc_bps"]) > 2_000_000), "{rows:?}");
+    for flow in run["flows"].as_array().unwrap() {
+        assert_eq!(flow["complete"], true);
+    }
+    // 150 kB with its headers through 1 Mbit/s, however much the other terminal asks for.
+    let time = run["flows"][1]["end_s"].as_f64().unwrap();
+    assert!((1.2..6.0).contains(&time), "{time}");
+}
+
+#[test]
+fn carriers_that_cannot_run_for_real_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (variant, culprit) in [
+        ("across", "flow `constant`: it goes from terminal to terminal"),
+        ("delayed", "links `one` and `two` have different delays"),
+        ("longer", "links lan, one, two have a rate"),
+    ] {
+        let output = lab_of(CARRIER, folder.path(), &["--variants", variant]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variant}: {text}");
+        assert!(text.contains(culprit), "{variant}: {text}");
+    }
+}
+
+const SPLIT: &str = r#"
+version = 1
+nodes = ["client", "near", "far", "server"]
+[[link]]
+name = "left"
+between = ["client", "near"]
+[[link]]
+name = "sat"
+between = ["near", "far"]
+rate = "20Mbit/s"
+delay = "50ms"
+queue = "1000packets"
+[[link]]
+name = "right"
+between = ["far", "server"]
+[[flow]]
+name = "file"
+from = "client"
+to = "server"
+bulk = { size = "300kB" }
+[[gateway]]
+name = "pep"
+nodes = ["near", "far"]
+protocol = "tcp"
+tcp = "cubic"
+[variants]
+split = {}
+whole = { "gateway.pep.nodes" = ["client", "server"] }
+satpep = { "gateway.pep" = { name = "pep", nodes = ["near", "far"], protocol = "satpep" } }
+"#;
+
+#[test]
+fn gateways_split_connections_over_the_kernels_tcp() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_of(SPLIT, folder.path(), &["--variants", "split,whole", "--json"]);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [split, whole] = [0, 1].map(|run: usize| &document["runs"][run]["flows"][0]);
+    assert_eq!((&split["complete"], &whole["complete"]), (&true.into(), &true.into()));
+    // The round trip of the handshake, of 100 ms, is saved.
+    let [split, whole] = [split, whole].map(|flow| flow["end_s"].as_f64().unwrap());
+    assert!(split > 0.1 && split < whole - 0.05, "{split} {whole}");
+}
+
+#[test]
+fn gateways_that_cannot_run_for_real_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (options, culprit) in [
+        (["--variants", "satpep", "--set", "flow.file.tcp=cubic"], "gateway `pep`: only gateways that speak TCP"),
+        (["--variants", "split", "--set", "gateway.pep.tcp=tahoe"], "gateway `pep`: recovery tahoe"),
+    ] {
+        let output = lab_of(SPLIT, folder.path(), &options);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
         assert!(text.contains(culprit), "{options:?}: {text}");

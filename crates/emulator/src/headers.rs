@@ -86,11 +86,21 @@ pub(crate) fn transport(frame: &[u8], layer: NetworkLayer) -> Option<(u8, usize)
 
 /// The address that an IP packet comes from.
 pub(crate) fn source(frame: &[u8]) -> Option<IpAddr> {
+    address(frame, 12, 8)
+}
+
+/// The address that an IP packet goes to.
+pub(crate) fn destination(frame: &[u8]) -> Option<IpAddr> {
+    address(frame, 16, 24)
+}
+
+/// The address at an offset of the IP header: one of its two for IPv4, the other for IPv6.
+fn address(frame: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
     let layer = network_layer(frame)?;
     let ip = frame.get(layer.offset..)?;
     match layer.protocol {
-        IPV4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(ip.get(12..16)?).ok()?).into()),
-        IPV6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(ip.get(8..24)?).ok()?).into()),
+        IPV4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(ip.get(v4..v4 + 4)?).ok()?).into()),
+        IPV6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(ip.get(v6..v6 + 16)?).ok()?).into()),
         _ => None,
     }
 }

@@ -17,6 +17,8 @@ pub enum WayConfig {
     Link(Box<LinkConfig>),
     /// Terminals share a carrier.
     Carrier(SharedCarrier),
+    /// Each terminal has a link of its own, for packets that go to its networks.
+    Apart(Vec<Terminal>),
 }
 
 /// A carrier that terminals share on demand, each with a queue of its own.
@@ -30,15 +32,15 @@ pub struct SharedCarrier {
     pub from_controller: Duration,
 }
 
-/// A terminal of a carrier.
+/// A terminal of a carrier, or with a link of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terminal {
     /// What it is called.
     pub name: String,
-    /// Whose packets are its own: those from addresses in these networks. Of several that contain an address, the longest
-    /// counts.
+    /// Whose packets are its own: those from (on a carrier) or to (over its own link) addresses in these networks. Of several
+    /// that contain an address, the longest counts.
     pub networks: Vec<IpNet>,
-    /// Its queue, its losses and its delay, and its part of the carrier ([`LinkConfig::dama`]).
+    /// Its queue, its losses and its delay, and its part of the carrier ([`LinkConfig::dama`]) or its rate.
     pub link: LinkConfig,
 }
 
@@ -68,7 +70,7 @@ pub enum WayError {
     /// A link is a terminal of a carrier that is not there.
     #[error("dama: the carrier and its other terminals are missing")]
     NoCarrier,
-    /// A carrier without terminals.
+    /// A carrier, or links, of no terminals.
     #[error("a carrier needs at least one terminal")]
     NoTerminal,
     /// A terminal does not say what it has of the carrier.
@@ -82,21 +84,25 @@ pub enum WayError {
     Ambiguous(IpNet),
 }
 
-/// A packet came from an address that belongs to no terminal.
+/// A packet came from, or goes to, an address that belongs to no terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stranger;
 
 /// One direction at work.
 pub(crate) struct Way {
     links: Vec<Link<Frame>>,
-    shared: Option<Shared>,
+    /// Whose packets go by which link, unless all go by one.
+    apart: Option<Apart>,
+    carrier: Option<Carrier>,
 }
 
-struct Shared {
-    carrier: Carrier,
+/// Tells terminals apart.
+struct Apart {
     names: Vec<String>,
     /// The networks of all terminals, the longest prefixes first.
     networks: Vec<(IpNet, usize)>,
+    /// The address of a packet that counts.
+    address: fn(&[u8]) -> Option<IpAddr>,
 }
 
 impl Way {
@@ -107,57 +113,54 @@ impl Way {
         match config {
             WayConfig::Link(link) if link.dama.is_some() => Err(WayError::NoCarrier),
             WayConfig::Link(link) => {
-                Ok(Self { links: vec![Link::starting_at(start, LinkConfig::clone(link))?], shared: None })
+                let links = vec![Link::starting_at(start, LinkConfig::clone(link))?];
+                Ok(Self { links, apart: None, carrier: None })
             }
             WayConfig::Carrier(shared) => Self::shared(start, shared),
+            WayConfig::Apart(terminals) if terminals.iter().any(|terminal| terminal.link.dama.is_some()) => {
+                Err(WayError::NoCarrier)
+            }
+            WayConfig::Apart(terminals) => {
+                let apart = Apart::new(terminals, headers::destination)?;
+                Ok(Self { links: links(start, terminals)?, apart: Some(apart), carrier: None })
+            }
         }
     }
 
     fn shared(start: Instant, config: &SharedCarrier) -> Result<Self, WayError> {
-        if config.terminals.is_empty() {
-            return Err(WayError::NoTerminal);
-        }
-        let (mut links, mut members, mut networks) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, Terminal { name, networks: own, link }) in config.terminals.iter().enumerate() {
+        let apart = Apart::new(&config.terminals, headers::source)?;
+        let mut members = Vec::new();
+        for Terminal { name, link, .. } in &config.terminals {
             let dama = link.dama.clone().ok_or_else(|| WayError::NoShare(name.clone()))?;
-            if own.is_empty() {
-                return Err(WayError::NoNetwork(name.clone()));
-            }
-            networks.extend(own.iter().map(|network| (network.trunc(), number)));
             members.push(Member { config: dama, to_controller: link.delay, from_controller: config.from_controller });
-            links.push(Link::starting_at(start, link.clone())?);
         }
-        networks.sort_by_key(|(network, _)| (Reverse(network.prefix_len()), *network));
-        if let Some(pair) = networks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(WayError::Ambiguous(pair[0].0));
-        }
-        let names = config.terminals.iter().map(|terminal| terminal.name.clone()).collect();
+        let links = links(start, &config.terminals)?;
         let carrier = Carrier::new(start, config.config.clone(), members)?;
-        Ok(Self { links, shared: Some(Shared { carrier, names, networks }) })
+        Ok(Self { links, apart: Some(apart), carrier: Some(carrier) })
     }
 
     /// From now on, [`Way::take_samples`] has some.
     pub(crate) fn record_capacity(&mut self) {
-        if let Some(shared) = &mut self.shared {
-            shared.carrier.record();
+        if let Some(carrier) = &mut self.carrier {
+            carrier.record();
         }
     }
 
     /// Moves the samples of superframes that are over to `all`, which is bounded: what does not fit is forgotten.
     pub(crate) fn take_samples(&mut self, all: &mut Vec<Sample>) {
-        if let Some(shared) = &mut self.shared {
-            all.extend(shared.carrier.take_samples());
+        if let Some(carrier) = &mut self.carrier {
+            all.extend(carrier.take_samples());
             all.truncate(Self::MAX_SAMPLES);
         }
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, frame: Frame) -> Result<(), (Stranger, Frame)> {
         self.wake(now);
-        let Some(shared) = &self.shared else {
+        let Some(apart) = &self.apart else {
             self.links[0].enqueue(now, frame);
             return Ok(());
         };
-        let terminal = headers::source(&frame.bytes).and_then(|source| shared.terminal_of(source));
+        let terminal = (apart.address)(&frame.bytes).and_then(|address| apart.terminal_of(address));
         let Some(terminal) = terminal else { return Err((Stranger, frame)) };
         self.links[terminal].enqueue(now, frame);
         Ok(())
@@ -171,7 +174,7 @@ impl Way {
 
     /// When there will be something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let carrier = self.shared.as_ref().map(|shared| shared.carrier.next_timeout());
+        let carrier = self.carrier.as_ref().map(Carrier::next_timeout);
         self.links.iter().filter_map(Link::next_timeout).chain(carrier).min()
     }
 
@@ -182,8 +185,8 @@ impl Way {
 
     /// The carrier does what is due by `now`.
     fn wake(&mut self, now: Instant) {
-        if let Some(shared) = &mut self.shared {
-            shared.carrier.handle_timeout(now, &mut Queues(&mut self.links));
+        if let Some(carrier) = &mut self.carrier {
+            carrier.handle_timeout(now, &mut Queues(&mut self.links));
         }
     }
 
@@ -193,28 +196,49 @@ impl Way {
         sum
     }
 
-    /// The link's rate at `now`, and until when it holds; `None` if it has none, or terminals share a carrier.
+    /// The link's rate at `now`, and until when it holds; `None` if it has none, or it depends on the terminal.
     pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
-        if self.shared.is_some() { None } else { self.links[0].rate(now) }
+        if self.apart.is_some() { None } else { self.links[0].rate(now) }
     }
 
-    /// What each terminal was given and used; none where all share a link.
+    /// What each terminal was given and used; none where there is no carrier.
     pub(crate) fn terminals(&self) -> Vec<TerminalReport> {
-        let report = |shared: &Shared| {
-            let terminal = |(number, name): (usize, &String)| TerminalReport {
-                name: name.clone(),
-                allocated: shared.carrier.allocated(number),
-                totals: *shared.carrier.totals(number),
-            };
-            shared.names.iter().enumerate().map(terminal).collect()
+        let (Some(apart), Some(carrier)) = (&self.apart, &self.carrier) else { return Vec::new() };
+        let terminal = |(number, name): (usize, &String)| TerminalReport {
+            name: name.clone(),
+            allocated: carrier.allocated(number),
+            totals: *carrier.totals(number),
         };
-        self.shared.as_ref().map_or_else(Vec::new, report)
+        apart.names.iter().enumerate().map(terminal).collect()
     }
 }
 
-impl Shared {
-    fn terminal_of(&self, source: IpAddr) -> Option<usize> {
-        self.networks.iter().find(|(network, _)| network.contains(&source)).map(|(_, terminal)| *terminal)
+fn links(start: Instant, terminals: &[Terminal]) -> Result<Vec<Link<Frame>>, WayError> {
+    terminals.iter().map(|terminal| Ok(Link::starting_at(start, terminal.link.clone())?)).collect()
+}
+
+impl Apart {
+    fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, WayError> {
+        if terminals.is_empty() {
+            return Err(WayError::NoTerminal);
+        }
+        let (mut names, mut networks) = (Vec::new(), Vec::new());
+        for (number, Terminal { name, networks: own, .. }) in terminals.iter().enumerate() {
+            if own.is_empty() {
+                return Err(WayError::NoNetwork(name.clone()));
+            }
+            names.push(name.clone());
+            networks.extend(own.iter().map(|network| (network.trunc(), number)));
+        }
+        networks.sort_by_key(|(network, _)| (Reverse(network.prefix_len()), *network));
+        if let Some(pair) = networks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(WayError::Ambiguous(pair[0].0));
+        }
+        Ok(Self { names, networks, address })
+    }
+
+    fn terminal_of(&self, address: IpAddr) -> Option<usize> {
+        self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, terminal)| *terminal)
     }
 }
 
@@ -258,10 +282,30 @@ mod tests {
     #[test]
     fn the_longest_network_says_whose_a_packet_is() {
         let way = Way::new(Instant::ZERO, &WayConfig::Carrier(carrier())).expect("a carrier");
-        let terminal = |address: &str| way.shared.as_ref()?.terminal_of(address.parse().expect("an address"));
+        let terminal = |address: &str| way.apart.as_ref()?.terminal_of(address.parse().expect("an address"));
         assert_eq!(terminal("198.18.1.1"), Some(0));
         assert_eq!(terminal("198.18.2.1"), Some(1));
         assert_eq!(terminal("198.19.0.1"), None);
+    }
+
+    #[test]
+    fn links_of_terminals_take_what_goes_to_them() {
+        let mut terminals = carrier().terminals;
+        terminals.iter_mut().for_each(|terminal| terminal.link.dama = None);
+        terminals[1].link.delay = Duration::from_millis(7);
+        let mut way = Way::new(Instant::ZERO, &WayConfig::Apart(terminals)).expect("links");
+        let mut packet = [0; 14 + 20];
+        packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+        packet[30..34].copy_from_slice(&[198, 18, 2, 1]);
+        let frame = |bytes: &[u8]| {
+            let layer = headers::network_layer(bytes).expect("long enough");
+            Frame::new(kernel::packet::OffloadHeader::default(), bytes.to_vec(), layer)
+        };
+        assert!(way.enqueue(Instant::ZERO, frame(&packet)).is_ok());
+        assert_eq!(way.next_departure(), Some(Instant::ZERO + Duration::from_millis(7)));
+        packet[30] = 10;
+        assert!(way.enqueue(Instant::ZERO, frame(&packet)).is_err(), "to nobody");
+        assert!(Way::new(Instant::ZERO, &WayConfig::Apart(carrier().terminals)).is_err(), "there is no carrier");
     }
 
     #[test]

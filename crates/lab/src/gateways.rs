@@ -44,6 +44,8 @@ pub struct GatewayOptions {
     pub show_logs: bool,
     /// Where they know the link's rates from.
     pub knowledge: Knowledge,
+    /// With the leg `tcp`, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
+    pub congestion_control: Option<String>,
 }
 
 /// Where gateways know the link's rates from.
@@ -149,8 +151,12 @@ impl Gateways {
         if let Some(late) = self.wait_for(patience, Gateway::is_up)? {
             return Err(Error::failed(format!("gateway {late}: no session after {patience}{}", self.tails())));
         }
-        if leg == SatelliteLeg::Satpep {
-            self.wait_for(rtt * 10, Gateway::knows_mtu)?;
+        match leg {
+            SatelliteLeg::Satpep => {
+                self.wait_for(rtt * 10, Gateway::knows_mtu)?;
+            }
+            // The connections that are kept open ahead of need take their handshake.
+            SatelliteLeg::Tcp => thread::sleep((rtt * 2).into()),
         }
         Ok(())
     }
@@ -278,6 +284,8 @@ fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, optio
         (SatelliteLeg::Tcp, false) => "leg = \"tcp\"\nmode = \"encrypted\"",
         (SatelliteLeg::Tcp, true) => "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
     };
+    let control = options.congestion_control.as_ref().filter(|_| options.leg == SatelliteLeg::Tcp);
+    let control = control.map_or(String::new(), |name| format!("\n[tcp]\ncongestion_control = \"{name}\"\n"));
     format!(
         r#"[gateway]
 private_key = "{}"
@@ -292,7 +300,7 @@ receive_rate = "{}bit/s"
 
 [intercept]
 interfaces = ["{LAN_INTERFACE}"]
-"#,
+{control}"#,
         key.to_base64(),
         sends.as_bps(),
         receives.as_bps(),

@@ -39,7 +39,9 @@ impl Teller {
         let tell = move || {
             let mut told = None;
             while !flag.load(Ordering::Relaxed) {
-                let rates = monitor.rates();
+                // Of a carrier, what its first terminal has: gateways over a carrier have one.
+                let [up, down] = monitor.rates();
+                let rates = [up.or_else(|| monitor.allocated(0)).filter(|rate| *rate > Rate::ZERO), down];
                 if told.is_none_or(|(before, at): (_, Instant)| before != rates || at.elapsed() >= REPEAT) {
                     told = Some((rates, Instant::now()));
                     // A gateway that has ended is noticed by who measures.

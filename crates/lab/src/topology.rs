@@ -12,7 +12,8 @@
 //! emulator that is transparent on the link layer; where there is no satellite, the two gateways are wired together.
 
 use crate::Error;
-use emulator::{Config, Emulator, Monitor, Report};
+use emulator::{Config, Emulator, Monitor, Report, WayConfig};
+use ipnet::IpNet;
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use link::LinkConfig;
@@ -45,6 +46,13 @@ pub struct Satellite {
     pub forward: LinkConfig,
     /// From the terminals to the hub.
     pub return_link: LinkConfig,
+}
+
+impl Satellite {
+    /// To the hub, and back.
+    fn ways(self) -> [WayConfig; 2] {
+        [self.return_link.into(), self.forward.into()]
+    }
 }
 
 /// What connections take from a host's route; the kernel's own where nothing is given.
@@ -224,6 +232,17 @@ fn address(family: Family, network: u8, host: u8) -> IpAddr {
     }
 }
 
+/// The addresses of terminal number `terminal`, from 0: of the network behind its gateway, and of its gateway towards the
+/// satellite.
+pub(crate) fn terminal_networks(terminal: usize) -> Vec<IpNet> {
+    // There are no more than fit.
+    let site = u8::try_from(terminal + 1).unwrap_or(u8::MAX - 1);
+    let networks = [(Family::V4, 24), (Family::V6, 64)].map(|(family, prefix)| {
+        [IpNet::new_assert(address(family, site + 1, 0), prefix), IpNet::from(address(family, 0, site + 1))]
+    });
+    networks.into_iter().flatten().collect()
+}
+
 impl Topology {
     /// The most terminals that one network may have.
     pub const MAX_TERMINALS: usize = 200;
@@ -234,7 +253,7 @@ impl Topology {
     /// # Errors
     /// If the numbers make no network, the machine lacks something, or the links make no link.
     pub fn new(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
-        Self::with_families(terminals, satellite, true)
+        Self::with_families(terminals, satellite.map(Satellite::ways), true)
     }
 
     /// As [`Topology::new`], without IPv6: then only the packets of flows cross the satellite, and drop lists count those.
@@ -242,10 +261,19 @@ impl Topology {
     /// # Errors
     /// As [`Topology::new`].
     pub fn without_ipv6(terminals: usize, satellite: Option<Satellite>) -> Result<Self, Error> {
-        Self::with_families(terminals, satellite, false)
+        Self::with_families(terminals, satellite.map(Satellite::ways), false)
     }
 
-    fn with_families(terminals: usize, satellite: Option<Satellite>, has_ipv6: bool) -> Result<Self, Error> {
+    /// A hub with `terminals` terminals across a satellite whose ways to the hub and back are these, as where terminals share a
+    /// carrier; their networks are [`terminal_networks`].
+    ///
+    /// # Errors
+    /// As [`Topology::new`].
+    pub(crate) fn over_ways(terminals: usize, ways: [WayConfig; 2], has_ipv6: bool) -> Result<Self, Error> {
+        Self::with_families(terminals, Some(ways), has_ipv6)
+    }
+
+    fn with_families(terminals: usize, satellite: Option<[WayConfig; 2]>, has_ipv6: bool) -> Result<Self, Error> {
         if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && satellite.is_none()) {
             return Err(Error::Input(format!("a hub has 1 to {} terminals, not {terminals}", Self::MAX_TERMINALS)));
         }
@@ -315,7 +343,7 @@ const HUB_PORT: &str = "hub";
 const TERMINALS_PORT: &str = "terminals";
 
 /// Wires the sites to a satellite and starts its emulator.
-fn start_satellite(satellite: Satellite, hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
+fn start_satellite([up, down]: [WayConfig; 2], hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
     let space = Namespace::new()?;
     set_sysctls(&space, SILENT_SYSCTLS)?;
     IpBatch::new(&space).add_veth(HUB_PORT, &hub.gateway, SATELLITE_INTERFACE).run()?;
@@ -323,7 +351,8 @@ fn start_satellite(satellite: Satellite, hub: &Site, terminals: &[Site]) -> Resu
     IpBatch::new(&space).add(format!("link set {HUB_PORT} up")).add(format!("link set {TERMINALS_PORT} up")).run()?;
     let open = |name: &str| emulator::open(name).map_err(|error| Error::failed(format!("interface {name}: {error}")));
     let (near, far) = space.run(|| Ok::<_, Error>((open(TERMINALS_PORT)?, open(HUB_PORT)?)))??;
-    let emulator = Emulator::new(Config::new(satellite.return_link, satellite.forward), near, far)?;
+    let mut emulator = Emulator::new(Config::new(up, down), near, far)?;
+    emulator.record_capacity();
     let (stop, monitor) = (Arc::new(AtomicBool::new(false)), emulator.monitor());
     let flag = Arc::clone(&stop);
     let thread = std::thread::Builder::new()

@@ -285,6 +285,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         show_logs,
         knowledge: Knowledge::Configured,
         leg: SatelliteLeg::Satpep,
+        congestion_control: None,
     }
 }
 

@@ -16,12 +16,15 @@ Runs a scenario file for real: the kernel's TCP over an emulated link, with the 
 drop lists and random losses; the scenario's variants and seeds run one after the other, in real time.
 
 What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
-(`bulk`), or uploads without an end until `stop.time`, over TCP across that link, with `sack` or `rack` recovery. Initial windows and segment sizes
-are set on the route, buffers at the socket. Needs root, or user namespaces for everybody.";
+(`bulk`), or uploads without an end until `stop.time`, over TCP across that link, with `sack` or `rack` recovery. Several
+links may meet at one node if they share a carrier there (`dama`): with `record.capacity` the JSON document has what each
+terminal asked for, was given and used. Gateways at the two ends of the only link, with `protocol = \"tcp\"`, run, too.
+Initial windows and segment sizes are set on the route, buffers at the socket. Needs root, or user namespaces for everybody.";
 
 const EXAMPLES: &str = "\
 Examples:
   bentpipe lab scenarios/geo-bulk.toml --variants cubic,bbr
+  bentpipe lab scenarios/papers/kim/lab.toml --variants split-hybla,cross-layer
   bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json";
 
 /// Run a scenario file for real: the kernel's TCP over the emulated link

@@ -1,0 +1,154 @@
+//! A flow of a scenario, as the kernel's TCP runs it.
+
+use super::Emulated;
+use crate::controls::Controls;
+use crate::transfer::Checksum;
+use crate::{Direction, Error, Family, RouteSettings, Workload};
+use sim::{Application, FlowConfig, Network, Traffic, Transfer};
+use tcp::Config;
+use units::{Bytes, Duration};
+
+/// The kernel's own initial window, in segments (RFC 6928).
+const KERNEL_INITIAL_WINDOW: f64 = 10.0;
+/// Payload of a full segment on an Ethernet, with timestamps.
+const ETHERNET_MSS: u32 = 1448;
+/// Headers around a segment, IPv4 and TCP, and what timestamps add.
+const HEADERS: u32 = 40;
+const TIMESTAMPS: u32 = 12;
+/// What a packet of up to 1500 bytes takes of the receive buffer when it comes over the emulated link, in bytes: 2048 and
+/// the kernel's own 256 (Linux 6.18).
+const PACKET_MEMORY: u64 = 2304;
+/// Buffers of so many windows have room for small segments, whose bookkeeping takes more memory than their data.
+const WINDOWS_OF_SMALL_SEGMENTS: u64 = 4;
+/// Buffers above this are nobody's: the scenario leaves them to the kernel.
+const LARGEST_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
+
+/// The hub, or a terminal by its number.
+pub(super) type Place = Option<usize>;
+
+#[derive(Debug)]
+pub(super) struct RealFlow {
+    pub(super) name: String,
+    pub(super) start: Duration,
+    /// Where the client is.
+    pub(super) client: Place,
+    /// Where the server is: flows go between a terminal and the hub.
+    pub(super) server: Place,
+    pub(super) workload: Workload,
+    /// It sends until it is cut off, whatever the workload's size.
+    pub(super) is_endless: bool,
+    /// Of the end that sends.
+    pub(super) route: RouteSettings,
+    /// The largest window of the end that receives, where its route is to set it.
+    pub(super) window: Option<u32>,
+    /// Whether segments carry timestamps.
+    pub(super) timestamps: bool,
+    /// Whether the sender's windows are wanted.
+    pub(super) is_recorded: bool,
+}
+
+impl RealFlow {
+    /// Where the data leave.
+    pub(super) fn sender(&self) -> Place {
+        if self.workload.direction == Direction::Up { self.client } else { self.server }
+    }
+
+    /// Where they arrive.
+    pub(super) fn receiver(&self) -> Place {
+        if self.workload.direction == Direction::Up { self.server } else { self.client }
+    }
+
+    pub(super) fn new(
+        network: &Network,
+        emulated: &Emulated,
+        flow: &FlowConfig,
+        controls: &mut Controls,
+    ) -> Result<Self, Error> {
+        let refused = |problem: &str| Error::Input(format!("flow `{}`: {problem}", flow.name));
+        let Traffic::Tcp { client: client_tcp, server: server_tcp, application } = &flow.traffic else {
+            return Err(refused("only TCP flows run for real"));
+        };
+        let Application::Bulk { size, transfer } = application else {
+            return Err(refused("only files (`bulk`) run for real"));
+        };
+        if size.is_none() && *transfer != Transfer::Upload {
+            return Err(refused("without an end only an upload runs for real"));
+        }
+        if !flow.start.spread.is_zero() {
+            return Err(refused("its start is random: give it a time"));
+        }
+        let path = network.path(flow.from, flow.to).unwrap_or_default();
+        let crossed = |terminal: usize| {
+            let to_hub = emulated.to_hub(terminal);
+            path.iter().find_map(|way| match *way {
+                way if way == to_hub => Some((Some(terminal), None)),
+                way if way == to_hub.reverse() => Some((None, Some(terminal))),
+                _ => None,
+            })
+        };
+        let crossings: Vec<_> = (0..emulated.terminals()).filter_map(crossed).collect();
+        let (client, server) = match crossings[..] {
+            [places] => places,
+            [] => return Err(refused("it does not cross the emulated link")),
+            _ => return Err(refused("it goes from terminal to terminal: for real, one end is beyond the hub")),
+        };
+        let (direction, sender, receiver) = match transfer {
+            Transfer::Upload => (Direction::Up, client_tcp, server_tcp),
+            Transfer::Download { .. } => (Direction::Down, server_tcp, client_tcp),
+        };
+        let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
+        let buffer = given(receiver.receive_buffer.size);
+        let has_small_segments = sender.mss < ETHERNET_MSS / 2;
+        let timestamps = sender.options.timestamps && receiver.options.timestamps;
+        Ok(Self {
+            name: flow.name.clone(),
+            start: flow.start.at.since(units::Instant::ZERO),
+            client,
+            server,
+            workload: Workload {
+                direction,
+                size: size.unwrap_or(Bytes::ZERO),
+                checksum: Checksum::Sha256,
+                family: Family::V4,
+                congestion_control: Some(kernel_control(sender, controls).map_err(|problem| refused(&problem))?),
+                send_buffer: given(sender.send_buffer),
+                // The kernel doubles the option, and offers of that the share that packets have of their memory. For small
+                // segments there is more than that, and the route sets the window.
+                receive_buffer: buffer.map(|_| {
+                    let small = Bytes::new(window * WINDOWS_OF_SMALL_SEGMENTS);
+                    let plain = Bytes::new(window * PACKET_MEMORY / u64::from(sender.mss) / 2);
+                    if has_small_segments { small } else { plain }
+                }),
+                timeout: Duration::from_secs(60),
+                seed: 1,
+            },
+            is_endless: size.is_none(),
+            route: RouteSettings {
+                initial_window: (sender.initial_window != KERNEL_INITIAL_WINDOW)
+                    .then_some(sender.initial_window as u32),
+                mtu: (sender.mss != ETHERNET_MSS)
+                    .then_some(sender.mss + HEADERS + if timestamps { TIMESTAMPS } else { 0 }),
+                window: None,
+            },
+            window: buffer.filter(|_| has_small_segments).map(|_| window as u32),
+            timestamps,
+            is_recorded: flow.record,
+        })
+    }
+}
+
+/// A buffer that the scenario sets.
+fn given(buffer: Bytes) -> Option<Bytes> {
+    (buffer <= LARGEST_BUFFER).then_some(buffer)
+}
+
+/// The kernel's name of an endpoint's congestion control.
+pub(super) fn kernel_control(config: &Config, controls: &mut Controls) -> Result<String, String> {
+    if !matches!(config.recovery.name, "sack" | "rack") {
+        return Err(format!(
+            "recovery {}: the kernel recovers by SACK and time (`sack` or `rack`)",
+            config.recovery.name
+        ));
+    }
+    controls.name(config)
+}

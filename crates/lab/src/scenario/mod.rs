@@ -1,0 +1,177 @@
+//! Scenarios for real: the kernel's TCP over the emulated link, where the simulator has its own over the same link.
+//!
+//! What maps is a chain: hosts that are joined by one link with a rate, a delay or losses, and by others that are but wires;
+//! or several such links to one hub, whose terminals share a carrier on demand. Flows are TCP, of one file each across a link,
+//! or uploads without an end until a given time, whose control the kernel has or takes. Gateways at the two ends of the only
+//! link may split them, over the kernel's TCP. Initial windows, segment sizes and the windows of small segments become settings of the route, buffers those of sockets,
+//! timestamps those of hosts.
+
+mod emulated;
+mod flow;
+mod measured;
+mod pair;
+
+pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
+
+use crate::controls::Controls;
+use crate::{Ends, Error, RouteSettings, Topology, bulk, flows};
+use emulated::Emulated;
+use flow::{Place, RealFlow};
+use pair::Pair;
+use sim::Network;
+use sim::scenario::Scenario;
+use units::Duration;
+
+/// A scenario as it is run for real.
+#[derive(Debug)]
+pub struct RealScenario {
+    network: std::sync::Arc<Network>,
+    emulated: Emulated,
+    pair: Option<Pair>,
+    flows: Vec<RealFlow>,
+    /// When flows without an end are cut off.
+    end: Option<Duration>,
+    /// Whether windows are to be looked at.
+    wants_windows: bool,
+    /// Whether the superframes of carriers are wanted.
+    wants_capacity: bool,
+    /// Holds what was loaded into the kernel for the flows.
+    _controls: Controls,
+}
+
+/// How often windows are looked at.
+const WINDOW_INTERVAL: Duration = Duration::from_millis(10);
+
+impl RealScenario {
+    /// What of `scenario` is to be run.
+    ///
+    /// # Errors
+    /// Names what has no counterpart in the kernel or on an emulated link, and says what has.
+    pub fn new(scenario: &Scenario) -> Result<Self, Error> {
+        let network = std::sync::Arc::clone(&scenario.network);
+        let emulated = Emulated::of(&network)?;
+        let mut controls = Controls::default();
+        let pair = Pair::of(scenario, &emulated, &mut controls)?;
+        let flows = scenario
+            .flows
+            .iter()
+            .map(|flow| RealFlow::new(&network, &emulated, flow, &mut controls))
+            .collect::<Result<Vec<_>, _>>()?;
+        let record = &scenario.settings.record;
+        let wants_windows = record.window_changes || record.flow_interval.is_some();
+        for flow in &flows {
+            let shares_route = |other: &&RealFlow| other.sender() == flow.sender();
+            if let Some(other) = flows.iter().filter(shares_route).find(|other| other.route != flow.route) {
+                return Err(Error::Input(format!(
+                    "flows `{}` and `{}` leave the same host with different initial windows or segments: for real, these are the \
+                     route's, and the same for both",
+                    flow.name, other.name
+                )));
+            }
+            let shares_host = |other: &&RealFlow| other.receiver() == flow.receiver() && other.window != flow.window;
+            if let Some(other) = flows.iter().find(|other| shares_host(other) || other.timestamps != flow.timestamps) {
+                return Err(Error::Input(format!(
+                    "flows `{}` and `{}` have different windows for small segments, or timestamps: for real, these are the host's, \
+                     and the same for both",
+                    flow.name, other.name
+                )));
+            }
+        }
+        let end = end(&flows, scenario.settings.stop.at)?;
+        let wants_capacity = record.capacity;
+        Ok(Self { network, emulated, pair, flows, end, wants_windows, wants_capacity, _controls: controls })
+    }
+
+    /// Runs it with one seed, in namespaces that are gone afterwards.
+    ///
+    /// # Errors
+    /// If the machine lacks something or a flow fails.
+    pub fn run(&self, variant: Option<String>, seed: u64) -> Result<MeasuredRun, Error> {
+        let [up, down] = self.emulated.ways(&self.network, seed);
+        // Gateways listen for both Internet Protocols.
+        let topology = Topology::over_ways(self.emulated.terminals(), [up, down], self.pair.is_some())?;
+        let site = |place: Place| place.map_or(&topology.hub, |terminal| &topology.terminals[terminal]);
+        for place in (0..self.emulated.terminals()).map(Some).chain([None]) {
+            let route = self.route(place);
+            if route != RouteSettings::default() {
+                site(place).set_route(route)?;
+            }
+        }
+        if self.flows.iter().any(|flow| !flow.timestamps) {
+            topology.set_host_sysctls(&[("ipv4/tcp_timestamps", "0")])?;
+        }
+        let plans: Vec<_> = self
+            .flows
+            .iter()
+            .map(|flow| {
+                let ends = Ends { client: site(flow.client), server: site(flow.server) };
+                let windows = (self.wants_windows && flow.is_recorded).then_some(WINDOW_INTERVAL);
+                flows::Plan { ends, workload: &flow.workload, start: flow.start, windows }
+            })
+            .collect();
+        let gateways = self.pair.as_ref().map(|pair| pair.start(&topology)).transpose()?;
+        // The emulator reads the one, flows the other.
+        let clocks = (kernel::clock::now(), std::time::Instant::now());
+        let ended = match self.end {
+            Some(end) => bulk::run(&plans, end)?,
+            None => flows::run_plans(&plans)?,
+        };
+        drop(gateways);
+        let monitor = topology.satellite_monitor();
+        let report = topology.stop()?.ok_or_else(|| Error::failed("there was no emulated link"))?;
+        let start = ended.iter().map(|flow| flow.start).min().ok_or_else(|| Error::failed("there was no flow"))?;
+        let measured = self.flows.iter().zip(&ended).map(|(flow, ended)| MeasuredFlow::new(&flow.name, ended, start));
+        let samples = monitor.filter(|_| self.wants_capacity).map(|monitor| monitor.take_samples()).unwrap_or_default();
+        let start_on_clock = clocks.0 + start.duration_since(clocks.1).into();
+        Ok(MeasuredRun {
+            variant,
+            seed,
+            flows: measured.collect(),
+            links: MeasuredLink::both(&self.network, &self.emulated, [&report.up, &report.down]),
+            carriers: measured::carriers(&self.network, &self.emulated, &report.up.terminals),
+            capacity: measured::capacity(&self.network, &self.emulated, &samples[0], start_on_clock),
+            events: None,
+            data_packets: None,
+        })
+    }
+}
+
+impl RealScenario {
+    /// What the flows want of the route of the host at `place`: those that send from there their initial window and segments,
+    /// those that receive there their window.
+    fn route(&self, place: Place) -> RouteSettings {
+        let sending = self.flows.iter().find(|flow| flow.sender() == place);
+        let receiving = self.flows.iter().find(|flow| flow.receiver() == place);
+        let settings = sending.map(|flow| flow.route).unwrap_or_default();
+        RouteSettings { window: receiving.and_then(|flow| flow.window), ..settings }
+    }
+}
+
+/// Runs scenarios at the same time, each over a link of its own.
+///
+/// # Errors
+/// As [`RealScenario::new`] and [`RealScenario::run`].
+pub fn run_side_by_side(scenarios: &[&Scenario], seed: u64) -> Result<Vec<MeasuredRun>, Error> {
+    std::thread::scope(|scope| {
+        let run = |scenario: &&Scenario| {
+            let real = RealScenario::new(scenario)?;
+            let variant = scenario.variant.clone();
+            flows::spawn(scope, move || real.run(variant, seed))
+        };
+        let runs = scenarios.iter().map(run).collect::<Result<Vec<_>, _>>()?;
+        runs.into_iter().map(flows::join).collect()
+    })
+}
+
+/// When flows without an end are to be cut off; `None` if all have an end.
+fn end(flows: &[RealFlow], stop: Option<units::Instant>) -> Result<Option<Duration>, Error> {
+    match flows.iter().filter(|flow| flow.is_endless).count() {
+        0 => Ok(None),
+        count if count < flows.len() => {
+            Err(Error::Input("flows with and without an end: for real, all have one or none has".to_owned()))
+        }
+        _ => stop
+            .map(|stop| Some(stop.since(units::Instant::ZERO)))
+            .ok_or_else(|| Error::Input("flows without an end need a time at which to stop (`stop.time`)".to_owned())),
+    }
+}
