@@ -76,6 +76,23 @@ pub fn judge(key: &str, what: &str, cases: &[Case], margin: f64) -> Found {
     Found::new(key).verdict(verdict).note(note)
 }
 
+/// The claim `key` that no value is below its bound by more than the relative `margin` (with its whole confidence interval, where
+/// it has one): it holds if none is, it does not if all are, and else depends on the case. The note names those that are.
+pub fn judge_never_below(key: &str, what: &str, cases: &[Case], margin: f64) -> Found {
+    let below: Vec<_> = cases.iter().filter(|case| case.place(margin) == Place::Below).collect();
+    let verdict = match below.len() {
+        0 => Verdict::Holds,
+        count if count == cases.len() => Verdict::DoesNotHold,
+        _ => Verdict::DependsOn,
+    };
+    let mut note = format!("{what}: {}", range(cases.iter().map(|case| case.value.mean)));
+    if !below.is_empty() {
+        let names: Vec<_> = below.iter().map(|case| format!("{} ({})", case.name, number(case.value.mean))).collect();
+        note.push_str(&format!("; below: {}", names.join(", ")));
+    }
+    Found::new(key).verdict(verdict).note(note)
+}
+
 /// `least to most` of values.
 fn range(values: impl Iterator<Item = f64> + Clone) -> String {
     let least = values.clone().fold(f64::INFINITY, f64::min);
@@ -96,6 +113,15 @@ mod tests {
     fn case(name: &str, low: f64, high: f64) -> Case {
         let value = Estimate { mean: (low + high) / 2.0, interval: Some((low, high)), runs: 10 };
         Case::above(name, value, 1.0)
+    }
+
+    #[test]
+    fn what_is_level_is_not_below() {
+        let verdict = |cases: &[Case]| judge_never_below("k", "what", cases, 0.01).verdict;
+        let alone = |mean| Case::above("alone", Estimate { mean, interval: None, runs: 1 }, 1.0);
+        assert_eq!(verdict(&[case("level", 0.98, 0.995), alone(0.991), alone(1.2)]), Some(Verdict::Holds));
+        assert_eq!(verdict(&[alone(0.989), alone(1.2)]), Some(Verdict::DependsOn));
+        assert_eq!(verdict(&[case("less", 0.9, 0.98)]), Some(Verdict::DoesNotHold));
     }
 
     #[test]

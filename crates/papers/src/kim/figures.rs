@@ -2,7 +2,7 @@
 
 use super::{models, real};
 use crate::curves::curve;
-use crate::evidence::{Case, judge, ratio};
+use crate::evidence::{Case, judge, judge_never_below, ratio};
 use crate::sweep::sweep;
 use crate::{Context, Error, Estimate, Found, Reproduction, Variants};
 use results::Run;
@@ -29,6 +29,8 @@ const ERROR_RATES: [(&str, f64); 8] = [
     ("1e-5", 1e-5),
 ];
 const SESSIONS: [u32; 6] = [1, 2, 3, 5, 7, 10];
+/// The proposed window is nowhere to be below these.
+const OTHERS: [&str; 3] = [WHOLE[1], WHOLE[2], SPLIT];
 /// What is not above by more than this is no more than level.
 const MARGIN: f64 = 0.01;
 /// What the link carries of payload: 1460 of 1500 bytes of 8 Mbit/s.
@@ -99,16 +101,49 @@ impl Grid {
         self.throughputs.iter().filter_map(|all| at.map(|at| all[at])).collect()
     }
 
+    /// The kernel's, each of one run; `None` where it was not measured.
+    fn measured_of(&self, variant: &str) -> Vec<Option<Estimate>> {
+        let at = VARIANTS.iter().position(|name| *name == variant);
+        let estimate = |mean| Estimate { mean, interval: None, runs: 1 };
+        self.measured.iter().map(|all| at.and_then(|at| all[at]).map(estimate)).collect()
+    }
+
     /// `better` over each of `others` at each point.
     fn over(&self, better: &str, others: &[&str]) -> Vec<Case> {
+        let some = |variant: &str| self.of(variant).into_iter().map(Some).collect::<Vec<_>>();
+        self.cases(&some(better), others, some)
+    }
+
+    /// The same of what was measured.
+    fn measured_over(&self, better: &str, others: &[&str]) -> Vec<Case> {
+        self.cases(&self.measured_of(better), others, |variant| self.measured_of(variant))
+    }
+
+    fn cases(
+        &self,
+        better: &[Option<Estimate>],
+        others: &[&str],
+        of: impl Fn(&str) -> Vec<Option<Estimate>>,
+    ) -> Vec<Case> {
         let cases = |other: &&str| {
-            let pairs = self.of(better).into_iter().zip(self.of(other)).zip(&self.points);
-            let cases = pairs.map(|((better, lesser), point)| {
-                Case::above(format!("over {other} at {}", point.name), ratio(&better, &lesser), 1.0)
+            let pairs = better.iter().zip(of(other)).zip(&self.points);
+            let cases = pairs.filter_map(|((better, lesser), point)| {
+                let value = ratio(better.as_ref()?, &lesser?);
+                Some(Case::above(format!("over {other} at {}", point.name), value, 1.0))
             });
             cases.collect::<Vec<_>>()
         };
         others.iter().flat_map(cases).collect()
+    }
+
+    /// Whether the proposed window is nowhere below the others, in simulation and, where it was measured, for real.
+    fn never_below(&self) -> Vec<Found> {
+        let what = "throughput of cross-layer over that of cubic, hybla and split-hybla";
+        let measured = self.measured_over(PROPOSED, &OTHERS);
+        let of_kernel =
+            (!measured.is_empty()).then(|| judge_never_below("never below, kernel", what, &measured, MARGIN));
+        let simulated = judge_never_below("never below", what, &self.over(PROPOSED, &OTHERS), MARGIN);
+        [Some(simulated), of_kernel].into_iter().flatten().collect()
     }
 }
 
@@ -159,6 +194,7 @@ pub fn against_errors(context: &Context<'_>) -> Result<Reproduction, Error> {
     let grid = Grid::run(context, points.collect())?.measured(context)?;
     let mut found = grid.found();
     found.push(best(&grid));
+    found.extend(grid.never_below());
     let gains: Vec<_> = grid.over(PROPOSED, &[SPLIT]).into_iter().map(|case| case.value).collect();
     let names = grid.points.windows(2).map(|points| format!("{} to {}", points[0].name, points[1].name));
     let rises = gains.windows(2).zip(names).map(|(gains, name)| Case::above(name, ratio(&gains[1], &gains[0]), 1.0));
@@ -203,6 +239,7 @@ pub fn against_sessions(
     let grid = Grid::run(context, SESSIONS.iter().map(point).collect())?.measured(context)?;
     let mut found = grid.found();
     found.push(best(&grid));
+    found.extend(grid.never_below());
     if error_rate > 0.0 {
         found.extend(under_errors(&grid));
     }

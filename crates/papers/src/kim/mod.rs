@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn figure_5_is_found_whole() {
         let rows = rows(&Kim, "figure-5", 1);
-        assert!(rows.iter().all(|row| row.verdict.is_some()), "{rows:?}");
+        // Nothing was measured.
+        assert!(rows.iter().all(|row| row.verdict.is_some() != row.entry.key.ends_with("kernel")), "{rows:?}");
         assert!(mean(&rows, "cross-layer, sessions=1") > 10.0 * mean(&rows, "reno, sessions=1"));
     }
 }
