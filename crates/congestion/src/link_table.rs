@@ -71,6 +71,16 @@ impl LinkTable {
         if pin.exists() {
             return MapHandle::from_pinned_path(&pin).map(Self::new).map_err(unreadable);
         }
+        let not_loaded = || {
+            Error::Missing(format!(
+                "{} is not loaded, or this process may not see it (root of this machine may)",
+                control.name
+            ))
+        };
+        // A table alone says nothing: gateways hold the same control under names of their own.
+        if !kernel::sysctl::congestion_controls()?.iter().any(|name| name == control.name) {
+            return Err(not_loaded());
+        }
         let held = || {
             let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
             (found.next(), found.next())
@@ -90,10 +100,7 @@ impl LinkTable {
                 "several processes hold a {}, and none is pinned: which is meant cannot be told",
                 control.name
             ))),
-            (None, _) => Err(Error::Missing(format!(
-                "{} is not loaded, or this process may not see it (root of this machine may)",
-                control.name
-            ))),
+            (None, _) => Err(not_loaded()),
         }
     }
 

@@ -78,3 +78,14 @@ fn the_table_of_links_takes_words_and_forgets_them() {
     let error = links.set(64, word(1)).expect_err("full").to_string();
     assert!(error.contains("no more than 64"), "{error}");
 }
+
+#[test]
+fn the_table_of_a_control_under_another_name_is_not_taken_for_its_own() {
+    let control = Control::by_name("bp_cross").expect("it exists");
+    if !is_possible() || is_available(control.name) {
+        return;
+    }
+    let _held = load(control);
+    let error = LinkTable::find(control).expect_err("nobody has loaded it").to_string();
+    assert!(error.contains("bp_cross is not loaded"), "{error}");
+}
