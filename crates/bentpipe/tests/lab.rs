@@ -263,3 +263,24 @@ fn gateways_that_cannot_run_for_real_are_refused() {
         assert!(text.contains(culprit), "{options:?}: {text}");
     }
 }
+
+#[test]
+fn sessions_that_begin_together_share_the_proposed_window_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = include_str!("../../../scenarios/papers/kim/lab.toml");
+    let sets = ["stop.time=4s", "link.satellite.loss=0", "flow.session.count=10"].map(|set| ["--set", set]);
+    let options = [&["--variants", "cross-layer", "--json"][..], &sets.concat()].concat();
+    let output = lab_of(scenario, folder.path(), &options);
+    // Loading the control needs privileges on the host.
+    if output.status.code() == Some(3) {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = &document["runs"][0];
+    // With a window for one each, 2000 packets would find the queue full.
+    let full = run["links"][0]["dropped"]["queue_full"]["packets"].as_u64().unwrap();
+    assert!(full < 200, "{full}");
+    assert_eq!(run["flows"].as_array().unwrap().len(), 10);
+}

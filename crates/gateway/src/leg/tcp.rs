@@ -351,6 +351,9 @@ impl Leg for TcpLeg {
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
             cross.say(now, self.capacity, u32::try_from(sessions).unwrap_or(u32::MAX));
+            if let Some(share) = cross.take_reduced_share() {
+                self.hops.iter().for_each(|(_, hop)| hop.slow_to(share));
+            }
         }
     }
 
@@ -367,6 +370,9 @@ impl Leg for TcpLeg {
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
         if self.peers[peer].streams >= self.max_streams {
             return None;
+        }
+        if let Some(cross) = &mut self.cross {
+            cross.say_one_more(now, self.capacity);
         }
         let is_direct = self.peers[peer].is_direct();
         let at = if is_direct { self.open_direct(now, peer, open)? } else { self.open_hop(now, peer, open)? };

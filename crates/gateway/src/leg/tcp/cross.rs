@@ -27,6 +27,10 @@ pub(super) struct CrossLayer {
     configured: Rate,
     said: Option<(Rate, u32)>,
     said_at: Instant,
+    /// Connections with data to send, as they were counted last.
+    counted: u32,
+    /// There are more of them, and those that were there have not been slowed down.
+    has_grown: bool,
 }
 
 /// Who holds the control in the kernel.
@@ -51,7 +55,7 @@ impl CrossLayer {
             )),
             failed => failed,
         })?;
-        Ok(Self { source, marks, configured, said: None, said_at: Instant::ZERO })
+        Ok(Self { source, marks, configured, said: None, said_at: Instant::ZERO, counted: 0, has_grown: false })
     }
 
     /// The control's name for `TCP_CONGESTION`.
@@ -71,11 +75,25 @@ impl CrossLayer {
 
     /// Says that the link carries `capacity`; who has data to send is as it was.
     pub(super) fn say_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.say(now, capacity, self.said.map_or(0, |(_, sessions)| sessions));
+        self.say(now, capacity, self.counted);
+    }
+
+    /// Says that one more connection is about to have data to send, before its first bytes leave with the window of fewer.
+    pub(super) fn say_one_more(&mut self, now: Instant, capacity: Rate) {
+        self.say(now, capacity, self.counted.saturating_add(1));
+    }
+
+    /// Where connections have become more, each one's share, in bytes of payload a second: without an acknowledgement the control
+    /// does not look at its table, and those that began alone would send what one may for a whole round trip.
+    pub(super) fn take_reduced_share(&mut self) -> Option<u64> {
+        let (capacity, sessions) = self.said.filter(|_| std::mem::take(&mut self.has_grown))?;
+        Some((capacity.as_bps() as f64 / 8.0 / (1.0 + HEADER_SHARE) / f64::from(sessions)) as u64)
     }
 
     /// Says that the link carries `capacity` and that so many connections have data to send.
     pub(super) fn say(&mut self, now: Instant, capacity: Rate, sessions: u32) {
+        self.has_grown |= sessions > self.counted.max(1);
+        self.counted = sessions;
         // To the control, none means that it counts for itself.
         let sessions = sessions.max(1);
         if self.said == Some((capacity, sessions)) && now.since(self.said_at) < REFRESH {
