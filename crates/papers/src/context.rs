@@ -48,7 +48,7 @@ impl<'a> Context<'a> {
         let title = format!("{} {}, {} runs", self.study, self.item, replicas.len());
         let mut runs = Vec::with_capacity(replicas.len());
         self.options.pool.run(&title, replicas, &Recording::Samples, |run| -> Result<(), Error> {
-            if let Stopped::EventLimit | Stopped::MemoryLimit = run.report.stopped {
+            if let Stopped::EventLimit | Stopped::MemoryLimit | Stopped::StandingStill = run.report.stopped {
                 let name = run.label.file_stem();
                 return Err(Error::failed(format!("{title}: run {name} stopped at a limit of its scenario")));
             }

@@ -239,14 +239,16 @@ pub struct Stop {
 pub struct Limits {
     /// Events: arrivals of packets and timers.
     pub events: u64,
+    /// Events at one and the same instant.
+    pub events_at_once: u64,
     /// Memory for packets, connections and records, as estimated every few thousand events.
     pub memory: Bytes,
 }
 
 impl Default for Limits {
-    /// 10^10 events (some minutes) and 2 GB.
+    /// 10^10 events (some minutes), of which 2 * 10^7 at once (many gigabytes over a link with neither rate nor delay), and 2 GB.
     fn default() -> Self {
-        Self { events: 10_000_000_000, memory: Bytes::new(2_000_000_000) }
+        Self { events: 10_000_000_000, events_at_once: 20_000_000, memory: Bytes::new(2_000_000_000) }
     }
 }
 

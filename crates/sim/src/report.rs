@@ -41,6 +41,8 @@ pub enum Stopped {
     EventLimit,
     /// At the limit of memory.
     MemoryLimit,
+    /// Its time stood still: a flow without end takes a way with neither rate nor delay, and nothing else holds it up.
+    StandingStill,
     /// The caller stopped stepping.
     Unfinished,
 }

@@ -26,6 +26,8 @@ pub struct Simulation {
     /// Flows that have an end and have not come to it.
     unfinished: usize,
     events: u64,
+    /// The latest instant that was seen, and how many events had been handled by then.
+    latest: (Instant, u64),
     stopped: Option<Stopped>,
     /// Events after this wait until what is due before them is done: a sample to be taken, or the end.
     pause_at: Instant,
@@ -147,6 +149,7 @@ impl Simulation {
             pair_timers,
             gateways,
             events: 0,
+            latest: (Instant::ZERO, 0),
             stopped: None,
             pause_at: Instant::ZERO,
         };
@@ -167,7 +170,7 @@ impl Simulation {
     pub fn run_for(&mut self, events: u64) -> Option<Stopped> {
         let last = self.events.saturating_add(events).min(self.settings.limits.events);
         while self.stopped.is_none() && self.events < last {
-            self.stopped = self.check_memory();
+            self.stopped = self.check_memory().or_else(|| self.check_time());
             let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last);
             while self.stopped.is_none() && self.events < pause {
                 self.stopped = self.step();
@@ -313,6 +316,13 @@ impl Simulation {
 
     fn check_memory(&self) -> Option<Stopped> {
         (self.memory() > self.settings.limits.memory).then_some(Stopped::MemoryLimit)
+    }
+
+    fn check_time(&mut self) -> Option<Stopped> {
+        if self.latest.0 < self.wire.now {
+            self.latest = (self.wire.now, self.events);
+        }
+        (self.events - self.latest.1 > self.settings.limits.events_at_once).then_some(Stopped::StandingStill)
     }
 
     /// What packets, flows and records occupy, roughly.

@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Network, NodeId, Protocol, Record, Report, Settings, Simulation, Start,
-    Stop, Stopped, Traffic, Transfer, Transport,
+    Application, FlowConfig, GatewayConfig, Limits, Network, NodeId, Protocol, Record, Report, Settings, Simulation,
+    Start, Stop, Stopped, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -400,4 +400,37 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let run = |seed| Hop { bps: 6_000_000, loss: 1e-2, seed }.run(satpep(), Transfer::Upload, 5, 300_000);
     assert_eq!(run(1), run(1));
     assert_ne!(times(&run(1)), times(&run(2)));
+}
+
+#[test]
+fn a_time_that_stands_still_is_told() {
+    // A link of neither rate nor delay into a gateway that takes all it gets: a sender without end never ends its instant.
+    let mut network = Network::new();
+    let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
+    let wire =
+        LinkConfig { rate: None, queue: QueueLimit::Unlimited, ..LinkConfig::new(Rate::from_bps(1), Duration::ZERO) };
+    let satellite = LinkConfig::new(Rate::from_bps(1_000_000), RTT / 2);
+    network.add_link("left", nodes[0], nodes[1], wire.clone(), wire.clone()).expect("valid");
+    network.add_link("satellite", nodes[1], nodes[2], satellite.clone(), satellite).expect("valid");
+    network.add_link("right", nodes[2], nodes[3], wire.clone(), wire).expect("valid");
+    let host = Arc::new(tcp::Config::new(tcp::Profile::Linux));
+    let flow = FlowConfig {
+        name: "endless".to_owned(),
+        from: nodes[0],
+        to: nodes[3],
+        start: Start::default(),
+        stop: None,
+        traffic: Traffic::Tcp {
+            client: host.clone(),
+            server: host.clone(),
+            application: Application::Bulk { size: None, transfer: Transfer::Upload },
+        },
+        record: false,
+    };
+    let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Protocol::Tcp(host));
+    let limits = Limits { events_at_once: 1_000_000, ..Limits::default() };
+    let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(1)), when_complete: false };
+    let settings = Settings { limits, stop, ..Settings::default() };
+    let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
+    assert_eq!(simulation.run(), Stopped::StandingStill);
 }

@@ -498,6 +498,7 @@ impl Resolver<'_> {
             limits: Limits {
                 events: stop.max_events.unwrap_or(limits.events),
                 memory: stop.max_memory.map_or(limits.memory, |size| size.0),
+                ..limits
             },
             record: record?,
         })

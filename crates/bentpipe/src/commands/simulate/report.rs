@@ -29,6 +29,9 @@ pub fn limit(stopped: Stopped) -> Option<&'static str> {
     match stopped {
         Stopped::EventLimit => Some("its limit of events (stop.max_events)"),
         Stopped::MemoryLimit => Some("its limit of memory (stop.max_memory)"),
+        Stopped::StandingStill => {
+            Some("one instant without end (a flow's way has neither rate nor delay: give one, or bound `send_buffer`)")
+        }
         Stopped::Time | Stopped::Complete | Stopped::Idle | Stopped::Unfinished => None,
     }
 }
