@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
 
 use serde_json::Value;
-use std::path::Path;
 use std::process::{Command, Output};
 
 const SCENARIO: &str = r#"
@@ -38,12 +37,9 @@ small = { "flow.file.tcp" = "small", "link.sat.forward.loss" = 0 }
 vegas = { "flow.file.tcp" = "vegas" }
 "#;
 
-fn lab(folder: &Path, options: &[&str]) -> Output {
-    lab_of(SCENARIO, folder, options)
-}
-
-fn lab_of(scenario: &str, folder: &Path, options: &[&str]) -> Output {
-    let file = folder.join("scenario.toml");
+fn lab(scenario: &str, options: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
     std::fs::write(&file, scenario).unwrap();
     Command::new(env!("CARGO_BIN_EXE_bentpipe"))
         .arg("lab")
@@ -54,16 +50,29 @@ fn lab_of(scenario: &str, folder: &Path, options: &[&str]) -> Output {
         .unwrap()
 }
 
+/// What `bentpipe lab` found of `variants`; `None` where the machine does not allow namespaces.
+fn measured(scenario: &str, variants: &str) -> Option<Value> {
+    let output = lab(scenario, &["--variants", variants, "--json"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {text}");
+        return None;
+    }
+    assert!(output.status.success(), "{text}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// The scenario is wrong input, and the message names the `culprit`.
+fn refused(scenario: &str, options: &[&str], culprit: &str) {
+    let output = lab(scenario, options);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
+    assert!(text.contains(culprit), "{options:?}: {text}");
+}
+
 #[test]
 fn a_chain_runs_for_real_with_its_drop_list() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = lab(folder.path(), &["--variants", "cubic", "--json"]);
-    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
-        return;
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(document) = measured(SCENARIO, "cubic") else { return };
     let run = &document["runs"][0];
     let flow = &run["flows"][0];
     assert_eq!((&flow["name"], &flow["complete"], &flow["bytes"]), (&"file".into(), &true.into(), &300_000.into()));
@@ -78,14 +87,7 @@ fn a_chain_runs_for_real_with_its_drop_list() {
 
 #[test]
 fn windows_segments_and_buffers_are_the_scenarios() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = lab(folder.path(), &["--variants", "small", "--json"]);
-    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
-        return;
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(document) = measured(SCENARIO, "small") else { return };
     let (flow, link) = (&document["runs"][0]["flows"][0], &document["runs"][0]["links"][0]);
     // Ten windows of 28 kB at most, each a round trip of 40 ms, and slow start before them.
     let time = flow["end_s"].as_f64().unwrap() - flow["start_s"].as_f64().unwrap();
@@ -95,7 +97,6 @@ fn windows_segments_and_buffers_are_the_scenarios() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
-    let folder = tempfile::tempdir().unwrap();
     for (options, culprit) in [
         (vec![], "variant vegas: flow `file`"),
         (vec!["--variants", "moon"], "no variant moon"),
@@ -103,10 +104,7 @@ fn what_has_no_counterpart_is_refused_by_name_before_anything_runs() {
         (vec!["--variants", "cubic", "--set", "flow.file.start=soon"], "soon"),
         (vec!["--variants", "cubic", "--set", "flow.file.tcp=tahoe"], "recovery tahoe"),
     ] {
-        let output = lab(folder.path(), &options);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
-        assert!(text.contains(culprit), "{options:?}: {text}");
+        refused(SCENARIO, &options, culprit);
     }
 }
 
@@ -157,14 +155,7 @@ longer = { "link.lan.delay" = "5ms" }
 
 #[test]
 fn terminals_share_a_carrier_for_real_and_show_what_they_had_of_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = lab_of(CARRIER, folder.path(), &["--variants", "plain", "--json"]);
-    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
-        return;
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(document) = measured(CARRIER, "plain") else { return };
     let run = &document["runs"][0];
     let number = |value: &Value| value.as_u64().unwrap();
     let terminals = run["carriers"][0]["terminals"].as_array().unwrap();
@@ -189,16 +180,12 @@ fn terminals_share_a_carrier_for_real_and_show_what_they_had_of_it() {
 
 #[test]
 fn carriers_that_cannot_run_for_real_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
     for (variant, culprit) in [
         ("across", "flow `constant`: it goes from terminal to terminal"),
         ("delayed", "links `one` and `two` have different delays"),
         ("longer", "links lan, one, two have a rate"),
     ] {
-        let output = lab_of(CARRIER, folder.path(), &["--variants", variant]);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{variant}: {text}");
-        assert!(text.contains(culprit), "{variant}: {text}");
+        refused(CARRIER, &["--variants", variant], culprit);
     }
 }
 
@@ -235,14 +222,7 @@ satpep = { "gateway.pep" = { name = "pep", nodes = ["near", "far"], protocol = "
 
 #[test]
 fn gateways_split_connections_over_the_kernels_tcp() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = lab_of(SPLIT, folder.path(), &["--variants", "split,whole", "--json"]);
-    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
-        return;
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(document) = measured(SPLIT, "split,whole") else { return };
     let [split, whole] = [0, 1].map(|run: usize| &document["runs"][run]["flows"][0]);
     assert_eq!((&split["complete"], &whole["complete"]), (&true.into(), &true.into()));
     // The round trip of the handshake, of 100 ms, is saved.
@@ -252,25 +232,20 @@ fn gateways_split_connections_over_the_kernels_tcp() {
 
 #[test]
 fn gateways_that_cannot_run_for_real_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
     for (options, culprit) in [
         (["--variants", "satpep", "--set", "flow.file.tcp=cubic"], "gateway `pep`: only gateways that speak TCP"),
         (["--variants", "split", "--set", "gateway.pep.tcp=tahoe"], "gateway `pep`: recovery tahoe"),
     ] {
-        let output = lab_of(SPLIT, folder.path(), &options);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
-        assert!(text.contains(culprit), "{options:?}: {text}");
+        refused(SPLIT, &options, culprit);
     }
 }
 
 #[test]
 fn sessions_that_begin_together_share_the_proposed_window_at_once() {
-    let folder = tempfile::tempdir().unwrap();
     let scenario = include_str!("../../../scenarios/papers/kim/lab.toml");
     let sets = ["stop.time=4s", "link.satellite.loss=0", "flow.session.count=10"].map(|set| ["--set", set]);
     let options = [&["--variants", "cross-layer", "--json"][..], &sets.concat()].concat();
-    let output = lab_of(scenario, folder.path(), &options);
+    let output = lab(scenario, &options);
     // Loading the control needs privileges on the host.
     if output.status.code() == Some(3) {
         eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
