@@ -329,7 +329,7 @@ impl<P: Packet> Link<P> {
     /// Sends the next packet whose slots have begun by now, if any waits and has all its slots.
     fn send_granted(&mut self) -> bool {
         let Self { queue: Queue::Granted(queue), way, now, .. } = self else { return false };
-        let mut discard = |overflow: Overflow, packet| way.discard(*now, overflow.into(), packet);
+        let mut discard = |at, overflow: Overflow, packet| way.discard(at, overflow.into(), packet);
         let Some((sent_at, packet)) = queue.send(*now, &mut discard) else {
             queue.advance(*now);
             return false;

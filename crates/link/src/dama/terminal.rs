@@ -122,13 +122,18 @@ impl<P: Packet> Granted<P> {
         if self.left > 0 { Some(self.left_start) } else { first() }
     }
 
-    /// The next packet that is sent in slots of which the first begins by `now`, and when its last slot ends.
-    pub(crate) fn send(&mut self, now: Instant, discard: &mut impl FnMut(Overflow, P)) -> Option<(Instant, P)> {
+    /// The next packet that is sent in slots of which the first begins by `now`, and when its last slot ends. What is given
+    /// up as its turn comes goes to `discard`, with the time.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        discard: &mut impl FnMut(Instant, Overflow, P),
+    ) -> Option<(Instant, P)> {
         let begins = self.next_slot().filter(|begins| *begins <= now && !self.is_idle())?;
         let (packet, unsent) = match self.serving.take() {
             Some(serving) => serving,
             None => {
-                let (_, packet) = self.queue.pop(begins, discard)?;
+                let (_, packet) = self.queue.pop(begins, &mut |overflow, packet| discard(begins, overflow, packet))?;
                 let unsent = (packet.size() + self.overhead).as_u64();
                 (packet, unsent)
             }
