@@ -139,7 +139,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let Some([satellite, gateway, _hub]) = network() else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let (config, link, log) = (file("gateway.toml"), file("link.toml"), file("capacity.csv"));
+    let [config, link, log, arrivals] = ["gateway.toml", "link.toml", "capacity.csv", "arrivals.csv"].map(file);
     std::fs::write(&config, settings(directory.path(), "")).unwrap();
     // Rain takes half of the carrier, and with it what nobody has asked for.
     let carrier = "[carrier.return]\nrate = \"4Mbit/s\"\nslot = \"50B\"\nfca = true\n\
@@ -152,6 +152,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let mut running = Running(vec![start(&gateway, &["gateway", "--config", &config])]);
     wait(directory.path(), 10, "configured");
     let emulator = ["emulate", "--between", "near", "far", "--link", &link, "--capacity-log", &log];
+    let emulator = [&emulator[..], &["--arrival-log", &arrivals]].concat();
     running.0.push(start(&satellite, &emulator));
     wait(directory.path(), 4, "dlep");
     wait(directory.path(), 2, "dlep");
@@ -160,6 +161,10 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     let pid = running.0[1].id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert!(running.0[1].wait().unwrap().success());
+    let arrivals = std::fs::read_to_string(&arrivals).unwrap();
+    let headers: Vec<_> = arrivals.lines().take(3).collect();
+    assert!(headers[0].starts_with("# up {\"carrier\":{\"rate\":\"4Mbit/s\""), "{arrivals}");
+    assert_eq!(headers[2], "direction,number,arrived_ns,bytes,flow,fate,at_ns,terminal");
     let log = std::fs::read_to_string(&log).unwrap();
     let mut lines = log.lines();
     let columns: Vec<_> = lines.next().unwrap().split(',').collect();

@@ -1,11 +1,11 @@
 //! One direction: from the receiving interface through the link to the sending interface.
 
 use crate::arrival_log::{Fate, Record};
-use crate::frame::{Frame, Pool};
+use crate::frame::{Arrival, Frame, Pool};
 use crate::headers;
 use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
 use crate::segment::{Unsupported, segment};
-use crate::way::{Stranger, Way, WayConfig, WayError};
+use crate::way::{Apart, Way, WayConfig, WayError};
 use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
@@ -19,7 +19,9 @@ const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
 const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
-    way: Way,
+    way: Way<Frame>,
+    /// Who is told apart in the log though all share a link.
+    apart: Option<Apart>,
     memory_limit: Bytes,
     /// Frames that leave with the next call, and when each should have left (exempt frames: never mind).
     outgoing: Vec<Frame>,
@@ -54,6 +56,7 @@ impl Direction {
     pub(crate) fn new(start: Instant, config: &WayConfig, memory_limit: Bytes) -> Result<Self, WayError> {
         Ok(Self {
             way: Way::new(start, config)?,
+            apart: None,
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
             due: Vec::with_capacity(BATCH),
@@ -89,7 +92,16 @@ impl Direction {
 
     fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
         self.now = self.now.max(now);
-        frame.arrival = (self.arrivals, self.now);
+        let Some(link) = self.way.link_of(&frame.bytes) else {
+            self.facts.unsupported += 1;
+            pool.give(frame.bytes);
+            return;
+        };
+        let terminal = match &self.apart {
+            Some(apart) => apart.terminal_of(&frame.bytes),
+            None => self.way.is_apart().then_some(link),
+        };
+        frame.arrival = Arrival { number: self.arrivals, at: self.now, terminal };
         self.arrivals += 1;
         if self.way.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
@@ -97,15 +109,14 @@ impl Direction {
             pool.give(frame.bytes);
             return;
         }
-        if let Err((Stranger, frame)) = self.way.enqueue(self.now, frame) {
-            self.facts.unsupported += 1;
-            pool.give(frame.bytes);
-        }
+        self.way.enqueue(self.now, link, frame);
     }
 
-    /// From now on, what becomes of packets is kept for [`Direction::records`].
-    pub(crate) fn keep_records(&mut self) {
+    /// From now on, what becomes of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
+    /// whose each is.
+    pub(crate) fn keep_records(&mut self, apart: Option<Apart>) {
         self.records.get_or_insert_default();
+        self.apart = apart.filter(|_| !self.way.is_apart());
     }
 
     /// What became of packets, for the log to take.
@@ -115,20 +126,18 @@ impl Direction {
 
     /// Records the packets that are still on their way; after that the direction is at its end.
     pub(crate) fn record_in_transit(&mut self) {
-        while let Some(now) = self.way.next_departure() {
-            while let Some(outcome) = self.way.poll(now) {
-                let at = outcome.at();
-                let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
-                self.record(&packet, Fate::InTransit, at);
-            }
+        while let Some(outcome) = self.way.drain(self.now) {
+            let at = outcome.at();
+            let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
+            self.record(&packet, Fate::InTransit, at);
         }
     }
 
     fn record(&mut self, frame: &Frame, fate: Fate, at: Instant) {
         if let Some(records) = &mut self.records {
-            let (number, arrived) = frame.arrival;
+            let Arrival { number, at: arrived, terminal } = frame.arrival;
             let (arrived, at) = (arrived.since(self.start), at.since(self.start));
-            records.push(Record { number, arrived, size: frame.size(), flow: frame.flow_hash(), fate, at });
+            records.push(Record { number, arrived, size: frame.size(), flow: frame.flow_hash(), fate, at, terminal });
         }
     }
 
@@ -161,7 +170,7 @@ impl Direction {
             self.record(packet, fate, at);
             match outcome {
                 Outcome::Departure { packet, at } => {
-                    self.facts.transit.saturating_record(at.since(packet.arrival.1).as_nanos() / 1000);
+                    self.facts.transit.saturating_record(at.since(packet.arrival.at).as_nanos() / 1000);
                     self.outgoing.push(packet);
                     self.due.push(Some(at));
                     if self.outgoing.len() >= BATCH {

@@ -4,7 +4,8 @@ use crate::Report;
 use crate::arrival_log::LogWriter;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
-use crate::way::{WayConfig, WayError};
+use crate::headers;
+use crate::way::{Apart, WayConfig, WayError, terminals};
 use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
@@ -57,9 +58,6 @@ pub enum Error {
         /// What the kernel said.
         error: io::Error,
     },
-    /// A log of arrivals was asked for where terminals share a carrier: it has no way to say whose each packet is.
-    #[error("arrival log: it cannot be kept where terminals share a carrier")]
-    LogOfCarrier,
     /// The log of arrivals is not complete.
     #[error("arrival log: {0}")]
     Log(io::Error),
@@ -136,14 +134,19 @@ impl Emulator {
         })
     }
 
-    /// Writes to `out` what becomes of every packet, as [`crate::ArrivalLog`] reads it.
+    /// Writes to `out` what becomes of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
+    /// are told apart in one direction, whose each packet is follows in the other from the address that it comes from or
+    /// goes to.
     ///
     /// # Errors
-    /// If no thread can be started for it, or terminals share a carrier.
+    /// If no thread can be started for it.
     pub fn log_arrivals(&mut self, out: impl Write + Send + 'static) -> Result<(), Error> {
-        let [WayConfig::Link(up), WayConfig::Link(down)] = &self.ways else { return Err(Error::LogOfCarrier) };
-        self.log = Some(LogWriter::start(out, &[up, down].map(|link| link.as_ref().clone())).map_err(Error::Log)?);
-        self.directions.iter_mut().for_each(Direction::keep_records);
+        self.log = Some(LogWriter::start(out, &self.ways).map_err(Error::Log)?);
+        let addresses = [headers::source, headers::destination];
+        for ((direction, terminals), address) in self.directions.iter_mut().zip(terminals(&self.ways)).zip(addresses) {
+            // Settings that were refused are not here.
+            direction.keep_records(Apart::new(terminals, address).ok());
+        }
         Ok(())
     }
 

@@ -10,15 +10,25 @@ pub(crate) struct Frame {
     pub(crate) offload: OffloadHeader,
     pub(crate) bytes: Vec<u8>,
     pub(crate) packet_size: Bytes,
-    /// Its number among the packets that came from its direction, and when it came.
-    pub(crate) arrival: (u64, Instant),
+    pub(crate) arrival: Arrival,
+}
+
+/// How a packet came.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrival {
+    /// Its number among the packets that came from its direction.
+    pub(crate) number: u64,
+    /// When it came.
+    pub(crate) at: Instant,
+    /// Whose it is, where terminals are told apart.
+    pub(crate) terminal: Option<usize>,
 }
 
 impl Frame {
     /// A frame whose network-layer packet has the size that its headers state.
     pub(crate) fn new(offload: OffloadHeader, bytes: Vec<u8>, layer: headers::NetworkLayer) -> Self {
         let packet_size = headers::packet_size(&bytes, layer);
-        Self { offload, bytes, packet_size, arrival: (0, Instant::ZERO) }
+        Self { offload, bytes, packet_size, arrival: Arrival::default() }
     }
 }
 

@@ -8,8 +8,8 @@
 //! - **Address resolution is exempt**: ARP and IPv6 neighbour discovery (RFC 4861) cross at once, so that one lost
 //!   request does not cost a transfer a second.
 //! - **Time is measured.** The report says how much later than the model packets were really sent.
-//! - **A run can be repeated**: the log of arrivals, replayed through the links in virtual time, gives every packet the
-//!   same fate ([`ArrivalLog`]).
+//! - **A run can be repeated**: the log of arrivals, replayed through the links and carriers in virtual time, gives
+//!   every packet the same fate ([`ArrivalLog`]).
 //! - **Terminals may share a carrier on demand** ([`SharedCarrier`], [`link::dama`]): each has a queue of its own, told
 //!   apart by where packets come from, and what each is given follows what it asks for.
 //! - **Memory is bounded**, whatever the queue limit allows; every packet is accounted for by outcome and reason.
@@ -22,11 +22,13 @@ mod direction;
 mod emulator;
 mod frame;
 mod headers;
+mod replay;
 mod report;
 mod segment;
 mod way;
 
-pub use arrival_log::{ArrivalLog, Difference, Fate, LogError, Record};
+pub use arrival_log::{Fate, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
+pub use replay::{ArrivalLog, Difference, LogError};
 pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport, Transit};
 pub use way::{SharedCarrier, Terminal, WayConfig, WayError};

@@ -1,17 +1,18 @@
 //! What packets of one direction go through: a link, or a carrier that the terminals behind the interface share.
 
-use crate::frame::Frame;
 use crate::headers;
 use crate::report::TerminalReport;
 use ipnet::IpNet;
 use link::dama::{Backlog, Burst, Carrier, CarrierConfig, Member, Sample, Terminals};
-use link::{ConfigError, Counters, Link, LinkConfig, Outcome};
+use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::net::IpAddr;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// What one direction does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum WayConfig {
     /// All packets share a link.
     Link(Box<LinkConfig>),
@@ -22,9 +23,11 @@ pub enum WayConfig {
 }
 
 /// A carrier that terminals share on demand, each with a queue of its own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SharedCarrier {
     /// The carrier.
+    #[serde(rename = "carrier")]
     pub config: CarrierConfig,
     /// Its terminals.
     pub terminals: Vec<Terminal>,
@@ -33,9 +36,10 @@ pub struct SharedCarrier {
 }
 
 /// A terminal of a carrier, or with a link of its own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Terminal {
-    /// What it is called.
+    /// What it is called: not as another is, and so that tables can hold it.
     pub name: String,
     /// Whose packets are its own: those from (on a carrier) or to (over its own link) addresses in these networks. Of several
     /// that contain an address, the longest counts.
@@ -50,7 +54,33 @@ impl WayConfig {
     /// # Errors
     /// Names the first value that is wrong.
     pub fn validate(&self) -> Result<(), WayError> {
-        Way::new(Instant::ZERO, self).map(drop)
+        Way::<Unmoved>::new(Instant::ZERO, self).map(drop)
+    }
+
+    /// Its terminals; none where all packets share a link.
+    pub fn terminals(&self) -> &[Terminal] {
+        match self {
+            Self::Link(_) => &[],
+            Self::Carrier(SharedCarrier { terminals, .. }) | Self::Apart(terminals) => terminals,
+        }
+    }
+}
+
+/// Whose packets go each way: where all share a link, the terminals of the other way.
+pub(crate) fn terminals([up, down]: &[WayConfig; 2]) -> [&[Terminal]; 2] {
+    [(up, down), (down, up)].map(|(own, other)| match own.terminals() {
+        [] => other.terminals(),
+        own => own,
+    })
+}
+
+/// A packet that nobody sends.
+#[derive(Clone)]
+struct Unmoved;
+
+impl Packet for Unmoved {
+    fn size(&self) -> Bytes {
+        Bytes::ZERO
     }
 }
 
@@ -79,25 +109,24 @@ pub enum WayError {
     /// No packet would be a terminal's.
     #[error("terminal {0}: networks: give at least one")]
     NoNetwork(String),
+    /// A terminal's name is another's, or would be several values in a table.
+    #[error("terminal {0:?}: names must differ, and have no commas, quotation marks and control characters")]
+    Name(String),
     /// Packets from there would be two terminals'.
     #[error("networks: {0} belongs to two terminals")]
     Ambiguous(IpNet),
 }
 
-/// A packet came from, or goes to, an address that belongs to no terminal.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stranger;
-
 /// One direction at work.
-pub(crate) struct Way {
-    links: Vec<Link<Frame>>,
+pub(crate) struct Way<P> {
+    links: Vec<Link<P>>,
     /// Whose packets go by which link, unless all go by one.
     apart: Option<Apart>,
     carrier: Option<Carrier>,
 }
 
 /// Tells terminals apart.
-struct Apart {
+pub(crate) struct Apart {
     names: Vec<String>,
     /// The networks of all terminals, the longest prefixes first.
     networks: Vec<(IpNet, usize)>,
@@ -105,9 +134,11 @@ struct Apart {
     address: fn(&[u8]) -> Option<IpAddr>,
 }
 
-impl Way {
+impl<P: Packet> Way<P> {
     /// Samples that are kept until somebody takes them: an hour of ten terminals.
     const MAX_SAMPLES: usize = 1 << 19;
+    /// How long a carrier goes on for what is still in it.
+    const LONGEST_DRAIN: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(start: Instant, config: &WayConfig) -> Result<Self, WayError> {
         match config {
@@ -154,20 +185,24 @@ impl Way {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, now: Instant, frame: Frame) -> Result<(), (Stranger, Frame)> {
+    /// By which link `frame` goes; by none if its address belongs to no terminal.
+    pub(crate) fn link_of(&self, frame: &[u8]) -> Option<usize> {
+        self.apart.as_ref().map_or(Some(0), |apart| apart.terminal_of(frame))
+    }
+
+    /// Whether each terminal has a link of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart.is_some()
+    }
+
+    /// Gives the packet to the link with this number: where terminals are told apart, that of the terminal.
+    pub(crate) fn enqueue(&mut self, now: Instant, link: usize, packet: P) {
         self.wake(now);
-        let Some(apart) = &self.apart else {
-            self.links[0].enqueue(now, frame);
-            return Ok(());
-        };
-        let terminal = (apart.address)(&frame.bytes).and_then(|address| apart.terminal_of(address));
-        let Some(terminal) = terminal else { return Err((Stranger, frame)) };
-        self.links[terminal].enqueue(now, frame);
-        Ok(())
+        self.links[link].enqueue(now, packet);
     }
 
     /// What has left or was lost by `now`.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outcome<Frame>> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outcome<P>> {
         self.wake(now);
         self.links.iter_mut().find_map(|link| link.poll(now))
     }
@@ -178,9 +213,27 @@ impl Way {
         self.links.iter().filter_map(Link::next_timeout).chain(carrier).min()
     }
 
-    /// When the last of what is in it would leave, or [`None`] if it is empty; a carrier gives nothing after its end.
-    pub(crate) fn next_departure(&self) -> Option<Instant> {
-        self.links.iter().filter_map(Link::next_timeout).min()
+    /// What would come next if nothing more were enqueued after `end`; `None` once it is empty. What a carrier has given no
+    /// slots a minute after the end leaves then.
+    pub(crate) fn drain(&mut self, end: Instant) -> Option<Outcome<P>> {
+        let latest = end + Self::LONGEST_DRAIN;
+        while self.counters().in_transit().packets > 0 {
+            let next = self.next_timeout()?;
+            if next > latest && self.carrier.take().is_some() {
+                self.links.iter_mut().for_each(|link| link.assign(latest, Self::all_at(latest)));
+                continue;
+            }
+            if let Some(outcome) = self.poll(next) {
+                return Some(outcome);
+            }
+        }
+        None
+    }
+
+    /// Slots for everything at once.
+    fn all_at(start: Instant) -> Burst {
+        let (slot, count) = (Bytes::new(1 << 16), 1 << 32);
+        Burst { superframe: u64::MAX, start, length: Duration::ZERO, slots: 1, first: 0, count, slot }
     }
 
     /// The carrier does what is due by `now`.
@@ -213,12 +266,13 @@ impl Way {
     }
 }
 
-fn links(start: Instant, terminals: &[Terminal]) -> Result<Vec<Link<Frame>>, WayError> {
+fn links<P: Packet>(start: Instant, terminals: &[Terminal]) -> Result<Vec<Link<P>>, WayError> {
     terminals.iter().map(|terminal| Ok(Link::starting_at(start, terminal.link.clone())?)).collect()
 }
 
 impl Apart {
-    fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, WayError> {
+    /// By the `address` of a packet.
+    pub(crate) fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, WayError> {
         if terminals.is_empty() {
             return Err(WayError::NoTerminal);
         }
@@ -226,6 +280,9 @@ impl Apart {
         for (number, Terminal { name, networks: own, .. }) in terminals.iter().enumerate() {
             if own.is_empty() {
                 return Err(WayError::NoNetwork(name.clone()));
+            }
+            if names.contains(name) || name.contains(|c: char| c == ',' || c == '"' || c.is_control()) {
+                return Err(WayError::Name(name.clone()));
             }
             names.push(name.clone());
             networks.extend(own.iter().map(|network| (network.trunc(), number)));
@@ -237,15 +294,20 @@ impl Apart {
         Ok(Self { names, networks, address })
     }
 
-    fn terminal_of(&self, address: IpAddr) -> Option<usize> {
+    /// Whose `frame` is; nobody's if its address is in no network.
+    pub(crate) fn terminal_of(&self, frame: &[u8]) -> Option<usize> {
+        self.owner((self.address)(frame)?)
+    }
+
+    fn owner(&self, address: IpAddr) -> Option<usize> {
         self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, terminal)| *terminal)
     }
 }
 
 /// The queues of a carrier's terminals.
-struct Queues<'a>(&'a mut [Link<Frame>]);
+struct Queues<'a, P>(&'a mut [Link<P>]);
 
-impl Terminals for Queues<'_> {
+impl<P: Packet> Terminals for Queues<'_, P> {
     fn backlog(&mut self, terminal: usize, now: Instant) -> Backlog {
         self.0[terminal].backlog(now)
     }
@@ -263,6 +325,8 @@ impl Terminals for Queues<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Frame;
+    use kernel::packet::OffloadHeader;
     use link::dama::TerminalConfig;
 
     fn carrier() -> SharedCarrier {
@@ -281,8 +345,8 @@ mod tests {
 
     #[test]
     fn the_longest_network_says_whose_a_packet_is() {
-        let way = Way::new(Instant::ZERO, &WayConfig::Carrier(carrier())).expect("a carrier");
-        let terminal = |address: &str| way.apart.as_ref()?.terminal_of(address.parse().expect("an address"));
+        let way = Way::<Frame>::new(Instant::ZERO, &WayConfig::Carrier(carrier())).expect("a carrier");
+        let terminal = |address: &str| way.apart.as_ref()?.owner(address.parse().expect("an address"));
         assert_eq!(terminal("198.18.1.1"), Some(0));
         assert_eq!(terminal("198.18.2.1"), Some(1));
         assert_eq!(terminal("198.19.0.1"), None);
@@ -299,19 +363,43 @@ mod tests {
         packet[30..34].copy_from_slice(&[198, 18, 2, 1]);
         let frame = |bytes: &[u8]| {
             let layer = headers::network_layer(bytes).expect("long enough");
-            Frame::new(kernel::packet::OffloadHeader::default(), bytes.to_vec(), layer)
+            Frame::new(OffloadHeader::default(), bytes.to_vec(), layer)
         };
-        assert!(way.enqueue(Instant::ZERO, frame(&packet)).is_ok());
-        assert_eq!(way.next_departure(), Some(Instant::ZERO + Duration::from_millis(7)));
+        assert_eq!(way.link_of(&packet), Some(1));
+        way.enqueue(Instant::ZERO, 1, frame(&packet));
+        assert_eq!(way.next_timeout(), Some(Instant::ZERO + Duration::from_millis(7)));
         packet[30] = 10;
-        assert!(way.enqueue(Instant::ZERO, frame(&packet)).is_err(), "to nobody");
-        assert!(Way::new(Instant::ZERO, &WayConfig::Apart(carrier().terminals)).is_err(), "there is no carrier");
+        assert_eq!(way.link_of(&packet), None, "to nobody");
+        assert!(WayConfig::Apart(carrier().terminals).validate().is_err(), "there is no carrier");
+    }
+
+    /// Packets that come faster than the carrier takes them, and some of a terminal that is given nothing.
+    #[test]
+    fn what_is_left_in_a_carrier_comes_out_at_its_end() {
+        let mut config = carrier();
+        config.terminals[1].link.dama = Some(TerminalConfig::new("return"));
+        let mut way = Way::new(Instant::ZERO, &WayConfig::Carrier(config)).expect("a carrier");
+        let bytes = vec![0; 14 + 20];
+        let layer = headers::network_layer(&bytes).expect("long enough");
+        let frame = Frame::new(OffloadHeader::default(), bytes, layer);
+        for number in 0..100 {
+            way.enqueue(Instant::ZERO, number % 2, frame.clone());
+        }
+        let end = Instant::ZERO + Duration::from_millis(100);
+        assert!(way.poll(end).is_none());
+        let left: Vec<_> = std::iter::from_fn(|| way.drain(end)).map(|outcome| outcome.at()).collect();
+        assert_eq!(left.len(), 100);
+        let minute = end + Duration::from_secs(60);
+        assert_eq!(left.iter().filter(|at| **at < minute).count(), 50, "{left:?}");
+        assert!(left.iter().all(|at| *at <= minute + Duration::from_millis(40)), "{left:?}");
     }
 
     #[test]
     fn a_carrier_that_makes_no_sense_is_refused_by_name() {
         type Change = fn(&mut SharedCarrier);
-        let changes: [(Change, &str); 6] = [
+        let changes: [(Change, &str); 8] = [
+            (|carrier| carrier.terminals[1].name = "one".into(), "terminal \"one\": names must differ"),
+            (|carrier| carrier.terminals[1].name = "one,two".into(), "commas"),
             (|carrier| carrier.terminals.clear(), "at least one terminal"),
             (|carrier| carrier.terminals[1].networks.clear(), "two: networks"),
             (|carrier| carrier.terminals[1].networks = carrier.terminals[0].networks.clone(), "198.18.1.0/24 belongs"),
@@ -322,7 +410,7 @@ mod tests {
         for (change, hint) in changes {
             let mut carrier = carrier();
             change(&mut carrier);
-            let error = Way::new(Instant::ZERO, &WayConfig::Carrier(carrier)).err().expect("refused").to_string();
+            let error = WayConfig::Carrier(carrier).validate().expect_err("refused").to_string();
             assert!(error.contains(hint), "{error} for {hint}");
         }
     }

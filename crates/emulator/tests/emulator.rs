@@ -4,7 +4,7 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, Fate, SharedCarrier, Terminal, TerminalReport, WayConfig};
+use emulator::{ArrivalLog, Config, Fate, Record, Report, SharedCarrier, Terminal, TerminalReport, WayConfig};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
@@ -146,6 +146,22 @@ fn fates(config: LinkConfig, count: u32) -> Vec<u32> {
     departures.collect()
 }
 
+/// What an emulation reports, and its log of arrivals, whose replay is the same.
+fn logged(name: &str, config: Config, traffic: impl FnOnce(&Hosts)) -> Option<(Report, ArrivalLog)> {
+    let path = std::env::temp_dir().join(format!("bentpipe-arrivals-{}-{name}", std::process::id()));
+    let hosts = Hosts::start_with_log(config, std::fs::File::create(&path).expect("a file"));
+    let report = hosts.map(|hosts| {
+        traffic(&hosts);
+        hosts.finish()
+    });
+    let text = std::fs::read_to_string(&path).expect("the log");
+    std::fs::remove_file(&path).expect("removed");
+    let report = report?;
+    let log = ArrivalLog::parse(&text).expect("a log");
+    assert_eq!(log.replay().expect("links"), []);
+    Some((report, log))
+}
+
 #[test]
 fn a_log_of_arrivals_replayed_gives_every_packet_the_same_fate() {
     let faulty = LinkConfig {
@@ -163,16 +179,11 @@ fn a_log_of_arrivals_replayed_gives_every_packet_the_same_fate() {
         }),
         ..LinkConfig::new(Rate::from_bps(30_000_000), Duration::from_millis(3))
     };
-    let path = std::env::temp_dir().join(format!("bentpipe-arrivals-{}", std::process::id()));
-    let log = std::fs::File::create(&path).expect("a file");
-    let Some(hosts) = Hosts::start_with_log(Config::new(faulty, fading), log) else { return };
-    transfer(&hosts, RIGHT_IPV4, &payload(1_000_000));
-    transfer_back(&hosts, &payload(1_000_000));
-    let report = hosts.finish();
-    let text = std::fs::read_to_string(&path).expect("the log");
-    std::fs::remove_file(&path).expect("removed");
-    let log = ArrivalLog::parse(&text).expect("a log");
-    assert_eq!(log.replay().expect("links"), []);
+    let traffic = |hosts: &Hosts| {
+        transfer(hosts, RIGHT_IPV4, &payload(1_000_000));
+        transfer_back(hosts, &payload(1_000_000));
+    };
+    let Some((report, log)) = logged("links", Config::new(faulty, fading), traffic) else { return };
     let fates =
         |direction: usize, fate| log.packets[direction].iter().filter(|packet| packet.fate == fate).count() as u64;
     for (direction, report) in [&report.up, &report.down].into_iter().enumerate() {
@@ -301,4 +312,47 @@ fn terminals_share_a_carrier_by_what_they_have_and_ask_for() {
         down.is_empty() && up.iter().any(|sample| sample.terminal == 0) && up.iter().any(|sample| sample.terminal == 1)
     );
     assert!(up.iter().all(|sample| sample.used.as_u64() <= sample.allocated.total()), "{up:?}");
+}
+
+#[test]
+fn the_log_of_a_carrier_says_whose_each_packet_is_and_replayed_gives_it_the_same_fate() {
+    let mut carrier = shared_carrier();
+    carrier.config.request_loss = probability(0.1);
+    carrier.terminals[0].link.discipline =
+        Discipline::FqCodel(FqCodel { interval: Duration::from_millis(20), ..FqCodel::default() });
+    carrier.terminals[1].link.loss = LossModel::Bernoulli(probability(0.02));
+    let span = StdDuration::from_secs(1);
+    let traffic = |hosts: &Hosts| {
+        let addresses = ["198.18.0.3", "198.18.0.9"].map(|address| format!("addr add {address}/24 dev eth0"));
+        IpBatch::new(&hosts.left).add_all(addresses).run().expect("addresses");
+        let server = hosts.right.run(|| UdpSocket::bind((RIGHT_IPV4, 9))).expect("a namespace").expect("bind");
+        std::thread::scope(|scope| {
+            scope.spawn(|| offer(&hosts.left, "198.18.0.1", 2_000_000, span));
+            scope.spawn(|| offer(&hosts.left, "198.18.0.3", 6_000_000, span));
+            offer(&hosts.left, "198.18.0.9", 80_000, span);
+        });
+        for (port, address) in [(9, "198.18.0.1"), (10, "198.18.0.3"), (10, "198.18.0.3"), (11, "198.18.0.9")] {
+            server.send_to(&[0; 100], (address, port)).expect("send");
+        }
+    };
+    let config = Config::new(WayConfig::Carrier(carrier), delay(40));
+    let Some((report, log)) = logged("carrier", config, traffic) else { return };
+    let [up, down] = &log.packets;
+    let count = |of: &dyn Fn(&Record) -> bool| up.iter().filter(|packet| of(packet)).count() as u64;
+    assert_eq!(count(&|packet| packet.terminal.is_none()), 0, "what is nobody's is not taken");
+    assert!(report.up.dropped.unsupported >= 8, "{report:?}");
+    for (fate, reported) in [
+        (Fate::Delivered, report.up.delivered.packets),
+        (Fate::QueueFull, report.up.dropped.queue_full.packets),
+        (Fate::QueueDelay, report.up.dropped.queue_delay.packets),
+        (Fate::Loss, report.up.dropped.loss.packets),
+        (Fate::InTransit, report.up.in_transit_packets),
+    ] {
+        assert!(reported > 0 && count(&|packet| packet.fate == fate) == reported, "{fate:?}: {report:?}");
+    }
+    assert!(count(&|packet| packet.terminal == Some(0) && packet.fate == Fate::QueueDelay) > 0);
+    assert!(count(&|packet| packet.terminal == Some(1) && packet.fate == Fate::QueueFull) > 0);
+    // One link goes down, and each packet is the terminal's to which it goes.
+    let down: Vec<_> = down.iter().filter(|packet| packet.size.as_u64() == 128).map(|packet| packet.terminal).collect();
+    assert_eq!(down, [Some(0), Some(1), Some(1), None]);
 }

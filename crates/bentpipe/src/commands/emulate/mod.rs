@@ -84,7 +84,8 @@ pub struct Args {
     /// Seed of the random processes: equal seeds, equal fates [default: that of the link file, or 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write what became of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`
+    /// Write what became of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`, and whose it is where
+    /// terminals share a carrier
     #[arg(long, value_name = "FILE")]
     arrival_log: Option<PathBuf>,
     /// Write what each terminal of a carrier asked for, was given and used in each superframe to a file (CSV)

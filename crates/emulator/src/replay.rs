@@ -1,0 +1,267 @@
+//! Reading the log of arrivals, and its replay through the same links in virtual time.
+
+use crate::arrival_log::{DIRECTIONS, Fate, Record, columns, has_terminals};
+use crate::way::{Way, WayConfig, WayError};
+use link::Outcome;
+use serde_json::Value;
+use units::{Bytes, Duration, Instant};
+
+/// A log that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrivalLog {
+    /// What goes up and down.
+    pub ways: [WayConfig; 2],
+    /// The packets up and down, in the order in which they came.
+    pub packets: [Vec<Record>; 2],
+}
+
+/// A log that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct LogError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A packet that met another fate, or another time, in the replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// `up` or `down`.
+    pub direction: &'static str,
+    /// The packet's number.
+    pub number: u64,
+    /// Fates and times in the log.
+    pub logged: Vec<(Fate, Duration)>,
+    /// Fates and times in the replay.
+    pub replayed: Vec<(Fate, Duration)>,
+}
+
+impl ArrivalLog {
+    /// Reads a log.
+    ///
+    /// # Errors
+    /// Names the first line that is wrong.
+    pub fn parse(text: &str) -> Result<Self, LogError> {
+        let mut ways = [None, None];
+        let mut lines = text.lines().zip(1..).peekable();
+        while let Some((header, line)) = lines.next_if(|(line, _)| line.starts_with("# ")) {
+            let error = |problem: String| LogError { line, problem };
+            let (direction, json) = header[2..].split_once(' ').unwrap_or((&header[2..], ""));
+            let direction = direction_of(direction).map_err(error)?;
+            ways[direction] = Some(way(json).map_err(|problem| error(problem.to_string()))?);
+        }
+        let [Some(up), Some(down)] = ways else {
+            return Err(LogError { line: 1, problem: "it does not begin with both links".to_owned() });
+        };
+        let ways = [up, down];
+        let (columns, names) = columns(&ways);
+        let mut packets = [Vec::new(), Vec::new()];
+        for (row, line) in lines.filter(|(row, _)| *row != columns) {
+            let (direction, record) = record(row, &ways, &names).map_err(|problem| LogError { line, problem })?;
+            packets[direction].push(record);
+        }
+        packets.iter_mut().for_each(|packets| packets.sort_by_key(|record: &Record| record.number));
+        Ok(Self { ways, packets })
+    }
+
+    /// Sends every packet through its link in virtual time, and compares fates and times.
+    ///
+    /// # Errors
+    /// If the log's links are none.
+    pub fn replay(&self) -> Result<Vec<Difference>, WayError> {
+        let mut differences = Vec::new();
+        for (direction, (config, logged)) in DIRECTIONS.into_iter().zip(self.ways.iter().zip(&self.packets)) {
+            let replayed = replay(config, logged)?;
+            let (mut logged, mut replayed) = (logged.as_slice(), replayed.as_slice());
+            while let Some(number) = logged.first().or(replayed.first()).map(|record| record.number) {
+                let in_log = fates(take_number(&mut logged, number));
+                let in_replay = fates(take_number(&mut replayed, number));
+                let has_ended = in_log.iter().all(|(fate, _)| !matches!(fate, Fate::InTransit | Fate::MemoryLimit));
+                if has_ended && in_log != in_replay {
+                    differences.push(Difference { direction, number, logged: in_log, replayed: in_replay });
+                }
+            }
+        }
+        Ok(differences)
+    }
+}
+
+/// What becomes of the packets of a log on this way, by number.
+fn replay(config: &WayConfig, logged: &[Record]) -> Result<Vec<Record>, WayError> {
+    let mut way = Way::new(Instant::ZERO, config)?;
+    let mut replayed = Vec::new();
+    let mut keep = |outcome: Outcome<Record>| {
+        let (fate, at) = (Fate::of(&outcome), outcome.at().since(Instant::ZERO));
+        let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
+        replayed.push(Record { fate, at, ..packet });
+    };
+    let mut now = Instant::ZERO;
+    let mut latest = None;
+    for record in logged.iter().filter(|record| record.fate != Fate::MemoryLimit) {
+        // A copy has a record of its own, but came only once.
+        if latest.replace(record.number) != Some(record.number) {
+            now = Instant::ZERO + record.arrived;
+            while let Some(outcome) = way.poll(now) {
+                keep(outcome);
+            }
+            let link = record.terminal.filter(|_| way.is_apart()).unwrap_or(0);
+            way.enqueue(now, link, *record);
+        }
+    }
+    while let Some(outcome) = way.drain(now) {
+        keep(outcome);
+    }
+    replayed.sort_by_key(|record| record.number);
+    Ok(replayed)
+}
+
+/// What a comment line says of a direction.
+fn way(json: &str) -> serde_json::Result<WayConfig> {
+    let value: Value = serde_json::from_str(json)?;
+    Ok(match value {
+        Value::Array(_) => WayConfig::Apart(serde_json::from_value(value)?),
+        Value::Object(ref carrier) if carrier.contains_key("carrier") => {
+            WayConfig::Carrier(serde_json::from_value(value)?)
+        }
+        _ => WayConfig::Link(serde_json::from_value(value)?),
+    })
+}
+
+/// Takes the records of one number from the front.
+fn take_number<'a>(records: &mut &'a [Record], number: u64) -> &'a [Record] {
+    let count = records.iter().take_while(|record| record.number == number).count();
+    let (taken, rest) = records.split_at(count);
+    *records = rest;
+    taken
+}
+
+fn fates(records: &[Record]) -> Vec<(Fate, Duration)> {
+    let mut fates: Vec<_> = records.iter().map(|record| (record.fate, record.at)).collect();
+    fates.sort_unstable();
+    fates
+}
+
+fn direction_of(name: &str) -> Result<usize, String> {
+    DIRECTIONS.iter().position(|known| *known == name).ok_or_else(|| format!("`{name}` is neither up nor down"))
+}
+
+fn record(row: &str, ways: &[WayConfig; 2], names: &[Vec<String>; 2]) -> Result<(usize, Record), String> {
+    let (row, terminal) = match has_terminals(names) {
+        true => row.rsplit_once(',').unwrap_or((row, "")),
+        false => (row, ""),
+    };
+    let fields: Vec<_> = row.split(',').collect();
+    let [direction, number, arrived, size, flow, fate, at] = fields[..] else {
+        return Err(format!("it does not have the columns {}", columns(ways).0));
+    };
+    let parse = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
+    let direction = direction_of(direction)?;
+    let known = Fate::ALL.iter().find(|(_, name)| *name == fate);
+    let owner = names[direction].iter().position(|name| name == terminal);
+    if owner.is_none() && (!terminal.is_empty() || !ways[direction].terminals().is_empty()) {
+        return Err(format!("`{terminal}` is no terminal"));
+    }
+    let record = Record {
+        number: parse(number)?,
+        arrived: Duration::from_nanos(parse(arrived)?),
+        size: Bytes::new(parse(size)?),
+        flow: parse(flow)?,
+        fate: known.ok_or_else(|| format!("`{fate}` is no fate"))?.0,
+        at: Duration::from_nanos(parse(at)?),
+        terminal: owner,
+    };
+    Ok((direction, record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SharedCarrier, Terminal};
+    use link::LinkConfig;
+    use link::dama::{CarrierConfig, TerminalConfig};
+    use units::Rate;
+
+    const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,fate,at_ns";
+
+    fn log(lines: &str) -> String {
+        let link = LinkConfig::new(Rate::from_bps(12_000_000), Duration::from_millis(10));
+        let json = serde_json::to_string(&link).expect("JSON");
+        format!("# up {json}\n# down {json}\n{COLUMNS}\n{lines}")
+    }
+
+    #[test]
+    fn a_replay_finds_what_differs() {
+        let lines = "up,1,0,1500,0,delivered,12000000\nup,0,0,1500,0,delivered,11000000\ndown,0,5,1500,0,loss,11000005\n\
+                     down,1,9,1500,0,memory_limit,9\ndown,2,2000000,1500,0,in_transit,13000000\n";
+        let log = ArrivalLog::parse(&log(lines)).expect("a log");
+        let ms = Duration::from_millis;
+        assert_eq!(
+            log.replay().expect("links"),
+            [Difference {
+                direction: "down",
+                number: 0,
+                logged: vec![(Fate::Loss, ms(11) + Duration::from_nanos(5))],
+                replayed: vec![(Fate::Delivered, ms(11) + Duration::from_nanos(5))],
+            }]
+        );
+    }
+
+    /// A carrier of 800 kbit/s that is one terminal's, and down a link that terminals share.
+    fn shared(lines: &str) -> String {
+        let rate = Rate::from_bps(800_000);
+        let dama = Some(TerminalConfig { cra: rate, ..TerminalConfig::new("return") });
+        let ms = Duration::from_millis;
+        let terminal = |(name, network): (&str, &str), dama| Terminal {
+            name: name.to_owned(),
+            networks: vec![network.parse().expect("a network")],
+            link: LinkConfig { rate: None, dama, ..LinkConfig::new(rate, ms(10)) },
+        };
+        let idle = terminal(("b", "198.18.2.0/24"), Some(TerminalConfig::new("return")));
+        let carrier = SharedCarrier {
+            config: CarrierConfig { superframe: ms(100), slot: Bytes::new(1000), ..CarrierConfig::new(rate) },
+            terminals: vec![terminal(("a", "198.18.1.0/24"), dama), idle],
+            from_controller: ms(10),
+        };
+        let up = serde_json::to_string(&WayConfig::Carrier(carrier)).expect("JSON");
+        let down = serde_json::to_string(&LinkConfig::new(rate, ms(10))).expect("JSON");
+        format!("# up {up}\n# down {down}\n{COLUMNS},terminal\n{lines}")
+    }
+
+    #[test]
+    fn a_replay_has_the_carrier_and_its_terminals() {
+        // A slot is 10 ms: two of them have begun.
+        let text = shared(
+            "up,0,15000000,1000,0,delivered,40000000,a\ndown,0,5,1000,0,delivered,20000005,b\n\
+                           down,1,6,1000,0,delivered,30000005,\nup,1,16000000,1000,0,in_transit,99,b\n",
+        );
+        let log = ArrivalLog::parse(&text).expect("a log");
+        assert!(matches!(&log.ways, [WayConfig::Carrier(carrier), WayConfig::Link(_)] if carrier.terminals.len() == 2));
+        let whose = |direction: usize| log.packets[direction].iter().map(|packet| packet.terminal).collect::<Vec<_>>();
+        assert_eq!((whose(0), whose(1)), (vec![Some(0), Some(1)], vec![Some(1), None]));
+        assert_eq!(log.replay().expect("ways"), []);
+        let later = ArrivalLog::parse(&text.replace("40000000", "40000001")).expect("a log");
+        assert_eq!(later.replay().expect("ways").len(), 1);
+    }
+
+    #[test]
+    fn a_broken_log_is_refused_by_line() {
+        for (text, line, hint) in [
+            (log("up,0,0,1500,0,delivered"), 4, "columns"),
+            (log("up,0,0,1500,0,vanished,1"), 4, "vanished"),
+            (log("over,0,0,1500,0,loss,1"), 4, "over"),
+            (log("up,0,x,1500,0,loss,1"), 4, "`x`"),
+            (COLUMNS.to_owned(), 1, "both links"),
+            ("# up {}".to_owned(), 1, "delay"),
+            ("# up [{\"name\": 1}]".to_owned(), 1, "string"),
+            ("# up {\"carrier\": {}}".to_owned(), 1, "rate"),
+            (shared("up,0,0,1500,0,loss,1"), 4, "at_ns,terminal"),
+            (shared("up,0,0,1500,0,loss,1,c"), 4, "`c` is no terminal"),
+            (shared("up,0,0,1500,0,loss,1,"), 4, "`` is no terminal"),
+        ] {
+            let error = ArrivalLog::parse(&text).expect_err(hint).to_string();
+            assert!(error.starts_with(&format!("line {line}: ")) && error.contains(hint), "{error}");
+        }
+    }
+}
