@@ -96,7 +96,8 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"4s\", \"3Mbit/s\"]] }\n";
+    let up = "[up]\nrate = \"6Mbit/s\"\ndelay = \"50ms\"\nrate_steps = { steps = [[\"4s\", \"3Mbit/s\"]] }\n\
+              delay_steps = { steps = [[\"5s\", \"150ms\"]] }\n";
     std::fs::write(&link, format!("{up}[down]\nrate = \"8Mbit/s\"\ndelay = \"50ms\"\n")).unwrap();
 
     let mut running = Running(vec![start(&gateway, &["gateway", "--config", config.to_str().unwrap()])]);
@@ -120,6 +121,12 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     assert_eq!(shown.contains(" divides 6Mbit/s between 1 with data"), is_loadable, "{shown}");
     wait(directory.path(), 3, "dlep");
     assert_handed_on(3);
+    // Where the way is longer, all destinations are.
+    let deadline = Instant::now() + PATIENCE;
+    while wait(directory.path(), 3, "dlep")["told"]["rtt_s"] != 0.3 {
+        assert!(Instant::now() < deadline, "the latency was not told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 
     // A modem that stands still sends no heartbeats.
     let signal = |name: &str| {

@@ -16,5 +16,5 @@ mod drive;
 mod modem;
 mod router;
 
-pub use modem::{Modem, ModemSettings};
+pub use modem::{Modem, ModemSettings, Telling};
 pub use router::{News, RouterSettings, route};

@@ -23,6 +23,16 @@ pub struct ModemSettings {
     pub session: Settings,
 }
 
+/// What routers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Telling {
+    /// What holds for the session, whatever the destination: all rates and the latency at least, and every other metric that
+    /// the destination ever has.
+    pub session: Metrics,
+    /// What the link to the destination carries; `None` while it is down.
+    pub link: Option<Metrics>,
+}
+
 /// Sessions at a time.
 const SESSIONS: usize = 4;
 /// How long to leave a socket alone that fails.
@@ -52,20 +62,20 @@ impl Modem {
         Ok(Self { settings, listeners })
     }
 
-    /// Tells every router that comes what `link` says: its metrics, or that it is down. Runs until the sender of `link` is
-    /// gone. Call it on a thread of the namespace that the sockets were opened in.
+    /// Tells every router that comes what is in `telling`. Runs until its sender is gone. Call it on a thread of the namespace
+    /// that the sockets were opened in.
     ///
     /// # Errors
     /// If the sockets cannot be watched.
-    pub async fn run(self, supported: Metrics, link: watch::Receiver<Option<Metrics>>) -> io::Result<()> {
+    pub async fn run(self, telling: watch::Receiver<Telling>) -> io::Result<()> {
         let settings = Arc::new(self.settings);
         let places = Arc::new(Semaphore::new(SESSIONS));
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let listener = TcpListener::from_std(listener)?;
             let is_ipv6 = listener.local_addr()?.is_ipv6();
-            let (settings, places, link) = (Arc::clone(&settings), Arc::clone(&places), link.clone());
-            tasks.spawn(accept(listener, Arc::clone(&settings), places, supported, link));
+            let (settings, places) = (Arc::clone(&settings), Arc::clone(&places));
+            tasks.spawn(accept(listener, Arc::clone(&settings), places, telling.clone()));
             match Discovery::bind(is_ipv6, &settings.interface, settings.port, true) {
                 Ok(discovery) => {
                     tasks.spawn(answer(discovery, settings));
@@ -73,7 +83,7 @@ impl Modem {
                 Err(error) => tracing::warn!(%error, is_ipv6, "DLEP: routers cannot discover this modem"),
             }
         }
-        let mut end = link;
+        let mut end = telling;
         while end.changed().await.is_ok() {}
         tasks.abort_all();
         // Sessions end in order.
@@ -87,16 +97,15 @@ async fn accept(
     listener: TcpListener,
     settings: Arc<ModemSettings>,
     places: Arc<Semaphore>,
-    supported: Metrics,
-    link: watch::Receiver<Option<Metrics>>,
+    telling: watch::Receiver<Telling>,
 ) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, router)) => {
-                let (settings, link) = (Arc::clone(&settings), link.clone());
+                let (settings, telling) = (Arc::clone(&settings), telling.clone());
                 tokio::spawn(async move {
-                    serve(stream, router, &settings, supported, link).await;
+                    serve(stream, router, &settings, telling).await;
                     drop(place);
                 });
             }
@@ -108,20 +117,16 @@ async fn accept(
     }
 }
 
-async fn serve(
-    stream: TcpStream,
-    router: SocketAddr,
-    settings: &ModemSettings,
-    supported: Metrics,
-    mut link: watch::Receiver<Option<Metrics>>,
-) {
+async fn serve(stream: TcpStream, router: SocketAddr, settings: &ModemSettings, mut telling: watch::Receiver<Telling>) {
     if let Err(error) = gtsm::enforce(&stream).and_then(|()| stream.set_nodelay(true)) {
         tracing::debug!(%error, %router, "DLEP: connection");
         return;
     }
-    let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), supported);
-    drive(&mut modem, stream, &mut link, |modem, metrics| {
-        modem.set_destination(settings.destination, metrics);
+    let session = telling.borrow().session;
+    let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), session);
+    drive(&mut modem, stream, &mut telling, |modem, Telling { session, link }| {
+        modem.set_session(session);
+        modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {
             match event {
                 ModemEvent::Up(peer) => tracing::info!(%router, name = peer.name, "DLEP: session"),

@@ -43,5 +43,5 @@ pub use status::Status;
 
 /// TCP and UDP port of DLEP, unless configured otherwise.
 pub const PORT: u16 = 854;
-/// TTL or hop limit of every packet of DLEP; one that has another has come through a router, and is refused (§3.1, RFC 5082).
+/// TTL or hop limit of every packet of DLEP; one that has another has come through a router, and is refused (GTSM, RFC 5082).
 pub const TTL: u8 = 255;

@@ -87,4 +87,23 @@ impl Metrics {
             mtu: self.mtu.or(earlier.mtu),
         }
     }
+
+    /// Of these, what is not as in `told`; without metrics that were never told.
+    #[must_use]
+    pub(crate) fn news(self, told: Self) -> Self {
+        fn news<T: PartialEq>(now: Option<T>, told: Option<T>) -> Option<T> {
+            now.filter(|now| told.is_some_and(|told| told != *now))
+        }
+        Self {
+            max_receive: news(self.max_receive, told.max_receive),
+            max_transmit: news(self.max_transmit, told.max_transmit),
+            receive: news(self.receive, told.receive),
+            transmit: news(self.transmit, told.transmit),
+            latency: news(self.latency, told.latency),
+            resources: news(self.resources, told.resources),
+            quality_receive: news(self.quality_receive, told.quality_receive),
+            quality_transmit: news(self.quality_transmit, told.quality_transmit),
+            mtu: news(self.mtu, told.mtu),
+        }
+    }
 }

@@ -9,8 +9,11 @@ use units::Instant;
 #[derive(Debug)]
 pub struct Modem {
     session: Session,
-    /// What holds for destinations that say nothing else; which metrics it has is what the modem can tell.
+    /// What holds for the session; which metrics it has is what the modem can tell.
     metrics: Metrics,
+    /// What the router has been told of that.
+    told: Metrics,
+    updates: Updates,
     destinations: BTreeMap<Mac, Destination>,
     peer: Option<PeerInfo>,
 }
@@ -46,13 +49,31 @@ enum State {
     Declined,
 }
 
+/// What becomes of Session Updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Updates {
+    /// The router takes them.
+    Taken,
+    /// One waits for its response.
+    Pending,
+    /// The router has refused one: it is told no more of them.
+    Refused,
+}
+
 participant!(Modem);
 
 impl Modem {
     /// A session over a connection that a router has made at `now`. `metrics` must have all rates and the latency, and every
     /// other metric that any destination will have (§12.6).
     pub fn new(now: Instant, settings: Settings, metrics: Metrics) -> Self {
-        Self { session: Session::new(now, settings), metrics, destinations: BTreeMap::new(), peer: None }
+        Self {
+            session: Session::new(now, settings),
+            metrics,
+            told: metrics,
+            updates: Updates::Taken,
+            destinations: BTreeMap::new(),
+            peer: None,
+        }
     }
 
     /// What the driver should know.
@@ -60,6 +81,51 @@ impl Modem {
     pub fn poll_event(&mut self) -> Option<ModemEvent> {
         let up = self.peer.take().map(ModemEvent::Up);
         up.or_else(|| self.session.take_end().map(ModemEvent::Ended))
+    }
+
+    /// What holds for the session is now as `metrics` say, among those that it began with. A router takes what has changed for
+    /// all destinations (Session Update, §12.7), so say with [`Modem::set_destination`] after it what each has: only whose is
+    /// not what the session has is then told by itself. A router that refuses it is told of each destination from then on.
+    pub fn set_session(&mut self, metrics: Metrics) {
+        self.metrics = metrics;
+        self.update();
+    }
+
+    /// Tells the router what has changed for the session: one request at a time (§8).
+    fn update(&mut self) {
+        if !self.session.is_in_session() || self.updates != Updates::Taken {
+            return;
+        }
+        let news = self.metrics.news(self.told);
+        if news == Metrics::default() {
+            return;
+        }
+        self.updates = Updates::Pending;
+        self.told = news.or(self.told);
+        self.destinations.values_mut().for_each(|destination| destination.told = news.or(destination.told));
+        self.session.send(&Message::new(MessageKind::SessionUpdate, news.items()));
+    }
+
+    /// The router's answer to a Session Update.
+    fn on_updated(&mut self, status: Status, message: &Message) -> Result<(), Fault> {
+        if self.updates != Updates::Pending {
+            return Err(Fault::unexpected(message));
+        }
+        if status == Status::SUCCESS {
+            self.updates = Updates::Taken;
+            self.update();
+        } else {
+            // Whatever it believes of them now, each is told by itself. If it cannot go on, it ends the session.
+            self.updates = Updates::Refused;
+            self.destinations.values_mut().for_each(|destination| destination.told = Metrics::default());
+        }
+        self.advance_all();
+        Ok(())
+    }
+
+    fn advance_all(&mut self) {
+        let macs: Vec<Mac> = self.destinations.keys().copied().collect();
+        macs.into_iter().for_each(|mac| self.advance(mac));
     }
 
     /// Destination `mac` is up and its link as `metrics` say, or it is down.
@@ -107,6 +173,7 @@ impl Modem {
                 let items = vec![Item::Status(Status::SUCCESS, String::new())];
                 self.session.send(&Message::new(MessageKind::SessionUpdateResponse, items));
             }
+            (MessageKind::SessionUpdateResponse, _) => self.on_updated(status, message)?,
             (MessageKind::DestinationUpResponse, Some(mac)) => {
                 let next = if status == Status::SUCCESS { State::Up } else { State::Declined };
                 self.on_response(mac, State::ComingUp, next, message)?;
@@ -146,9 +213,9 @@ impl Modem {
         let mut items = vec![Item::Status(Status::SUCCESS, String::new())];
         items.extend(self.session.introduction());
         items.extend(self.metrics.items());
+        self.told = self.metrics;
         self.session.send(&Message::new(MessageKind::SessionInitializationResponse, items));
-        let macs: Vec<Mac> = self.destinations.keys().copied().collect();
-        macs.into_iter().for_each(|mac| self.advance(mac));
+        self.advance_all();
         Ok(())
     }
 

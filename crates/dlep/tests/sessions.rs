@@ -105,6 +105,76 @@ fn what_an_update_leaves_out_stays_and_what_the_session_says_holds_for_all() {
     assert_eq!(said(&mut router).kind, MessageKind::SessionUpdateResponse);
 }
 
+/// What the modem says next.
+fn told(modem: &mut Modem) -> Message {
+    let bytes = modem.poll_transmit().unwrap();
+    Message::parse(u16::from_be_bytes([bytes[0], bytes[1]]), &bytes[4..]).unwrap()
+}
+
+#[test]
+fn what_changes_for_the_session_is_told_once_and_holds_for_all_but_what_has_its_own() {
+    let (mut modem, mut router) = in_session(None);
+    modem.set_destination(MAC, Some(metrics(6_000_000)));
+    modem.set_destination(OTHER, Some(metrics(5_000_000)));
+    exchange(at(10), &mut modem, &mut router);
+    let later = |of: Metrics, ms| Metrics { latency: Some(Duration::from_millis(ms)), ..of };
+    // A metric that the session did not begin with is none of it.
+    modem.set_session(Metrics { mtu: Some(1500), ..later(metrics(0), 300) });
+    modem.set_destination(MAC, Some(later(metrics(6_000_000), 300)));
+    modem.set_destination(OTHER, Some(metrics(5_000_000)));
+    let update = told(&mut modem);
+    assert_eq!((update.kind, &update.items[..]), (MessageKind::SessionUpdate, &[Item::Latency(300_000)][..]));
+    let own = told(&mut modem);
+    assert_eq!((own.kind, own.mac()), (MessageKind::DestinationUpdate, Some(OTHER)));
+    assert_eq!(modem.poll_transmit(), None, "the other is as the session is");
+    router.handle_bytes(at(20), &[update.encode(), own.encode()].concat());
+    let latencies = |router: &Router| {
+        router.destinations().map(|(_, metrics)| metrics.latency.unwrap().as_nanos() / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!(latencies(&router), [300, 275]);
+    // One request at a time: what changes meanwhile is told once it is answered, and then as it is.
+    for ms in [310, 320] {
+        modem.set_session(later(metrics(0), ms));
+    }
+    assert_eq!(modem.poll_transmit(), None);
+    modem.handle_bytes(at(30), &said(&mut router).encode());
+    assert_eq!(told(&mut modem).items, [Item::Latency(320_000)]);
+    exchange(at(40), &mut modem, &mut router);
+    assert_eq!(latencies(&router), [300, 275], "each has been told its own since");
+    assert!(modem.is_in_session() && router.is_in_session());
+}
+
+#[test]
+fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
+    let answer = |status| Message::new(MessageKind::SessionUpdateResponse, vec![Item::Status(status, String::new())]);
+    let updated = |status| {
+        let (mut modem, mut router) = in_session(None);
+        let quicker = Metrics { latency: Some(Duration::from_millis(20)), ..metrics(6_000_000) };
+        modem.set_destination(MAC, Some(quicker));
+        exchange(at(10), &mut modem, &mut router);
+        modem.set_session(Metrics { latency: quicker.latency, ..metrics(0) });
+        assert_eq!(told(&mut modem).items, [Item::Latency(20_000)]);
+        assert_eq!(modem.poll_transmit(), None, "the destination is so already");
+        modem.handle_bytes(at(20), &answer(status).encode());
+        modem
+    };
+    assert_eq!(updated(Status::SUCCESS).poll_transmit(), None);
+    for status in [Status::REQUEST_DENIED, Status::INVALID_DATA] {
+        let mut refused = updated(status);
+        let again = told(&mut refused);
+        assert_eq!((again.kind, again.items.contains(&Item::Latency(20_000))), (MessageKind::DestinationUpdate, true));
+        refused.set_session(metrics(0));
+        refused.set_destination(MAC, Some(metrics(6_000_000)));
+        let by_itself = told(&mut refused);
+        assert_eq!((by_itself.kind, by_itself.mac()), (MessageKind::DestinationUpdate, Some(MAC)));
+        assert!(refused.poll_transmit().is_none() && refused.is_in_session());
+    }
+    // An answer to nothing.
+    let mut idle = updated(Status::SUCCESS);
+    idle.handle_bytes(at(30), &answer(Status::SUCCESS).encode());
+    assert_eq!(told(&mut idle).status(), Some(Status::UNEXPECTED_MESSAGE));
+}
+
 #[test]
 fn a_router_declines_what_it_has_no_interest_in() {
     let (mut modem, mut router) = in_session(Some(MAC));

@@ -11,7 +11,7 @@ use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
 use link::dama::Sample;
 use link::{Counters, Outcome, Packet, Tally};
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// The longest lateness that is told apart from longer ones.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
@@ -216,6 +216,11 @@ impl Direction {
     /// The link's rate at `now`, and until when it holds; `None` if it has none.
     pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
         self.way.rate(now)
+    }
+
+    /// How long each link's way is at `now`.
+    pub(crate) fn delays(&self, now: Instant) -> Vec<Duration> {
+        self.way.delays(now)
     }
 
     /// Everything counted so far.

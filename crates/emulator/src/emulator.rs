@@ -311,6 +311,11 @@ impl Monitor {
         self.lock().rates
     }
 
+    /// How long the ways of the links up and down are: one each, or one for each terminal where they are told apart.
+    pub fn delays(&self) -> [Vec<Duration>; 2] {
+        self.lock().delays.clone()
+    }
+
     /// What the latest plan gives terminal number `terminal` of the carrier that goes up; `None` if there is none.
     pub fn allocated(&self, terminal: usize) -> Option<Rate> {
         self.lock().directions[0].terminals.get(terminal).map(|terminal| terminal.allocated)
@@ -340,12 +345,14 @@ struct Snapshot {
     cpu: Duration,
     directions: [Facts; 2],
     rates: [Option<Rate>; 2],
+    delays: [Vec<Duration>; 2],
 }
 
 impl Snapshot {
     fn take(directions: &[Direction; 2], has_priority: bool, wall: Duration, cpu: Duration) -> Self {
         let now = clock::now();
         let rates = directions.each_ref().map(|direction| direction.rate(now).map(|(rate, _)| rate));
-        Self { has_priority, wall, cpu, directions: [directions[0].facts(), directions[1].facts()], rates }
+        let delays = directions.each_ref().map(|direction| direction.delays(now));
+        Self { has_priority, wall, cpu, directions: directions.each_ref().map(Direction::facts), rates, delays }
     }
 }

@@ -254,6 +254,11 @@ impl<P: Packet> Way<P> {
         if self.apart.is_some() { None } else { self.links[0].rate(now) }
     }
 
+    /// How long each link's way is for what is sent at `now`: one, or as many as there are terminals.
+    pub(crate) fn delays(&self, now: Instant) -> Vec<Duration> {
+        self.links.iter().map(|link| link.delay(now)).collect()
+    }
+
     /// What each terminal was given and used; none where there is no carrier.
     pub(crate) fn terminals(&self) -> Vec<TerminalReport> {
         let (Some(apart), Some(carrier)) = (&self.apart, &self.carrier) else { return Vec::new() };

@@ -154,6 +154,11 @@ impl<P: Packet> Link<P> {
         self.transmitter.rate(now)
     }
 
+    /// How long what is sent at `now` is on its way, as a modem would tell it.
+    pub fn delay(&self, now: Instant) -> Duration {
+        self.propagation.delay(now.since(self.start))
+    }
+
     /// Gives the link a packet. Changes [`Link::next_timeout`].
     #[inline]
     pub fn enqueue(&mut self, now: Instant, packet: P) {

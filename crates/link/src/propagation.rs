@@ -52,6 +52,14 @@ impl Propagation {
         matches!(self.delay, Delay::Constant(_))
     }
 
+    /// How long the way is for what is sent `elapsed` after the start.
+    pub(crate) fn delay(&self, elapsed: Duration) -> Duration {
+        match &self.delay {
+            Delay::Constant(delay) => *delay,
+            Delay::Varying { nanos, .. } => Duration::from_nanos(nanos.at(elapsed.as_nanos()).value),
+        }
+    }
+
     /// When a packet arrives whose last bit is sent at `sent_at`, and whether it overtakes those that were sent before.
     #[inline]
     pub(crate) fn arrival(&mut self, sent_at: Instant) -> (Instant, bool) {

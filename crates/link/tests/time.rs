@@ -54,6 +54,16 @@ fn across_a_fall(keep_order: bool) -> Vec<(u64, Instant)> {
 }
 
 #[test]
+fn a_modem_knows_how_long_the_way_is_now() {
+    let steps = Steps::new(vec![(ms(1_000), ms(30))]);
+    let start = at_ms(500);
+    let config = LinkConfig { delay_steps: Some(steps), delay: ms(20), ..fast() };
+    let link = Link::<Numbered>::starting_at(start, config).expect("a link");
+    assert_eq!([0, 1_499, 1_500].map(|at| link.delay(at_ms(at))), [ms(20), ms(20), ms(30)]);
+    assert_eq!(Link::<Numbered>::new(fast()).expect("a link").delay(at_ms(9)), fast().delay);
+}
+
+#[test]
 fn a_delay_that_falls_keeps_order_or_not_as_configured() {
     assert_eq!(
         across_a_fall(true),

@@ -2,7 +2,7 @@
 
 use crate::output::Failure;
 use dlep::{Mac, Metrics, Settings};
-use dlep_io::{Modem, ModemSettings};
+use dlep_io::{Modem, ModemSettings, Telling};
 use emulator::Monitor;
 use kernel::Namespace;
 use std::io;
@@ -45,8 +45,6 @@ pub(super) struct Site {
     pub(super) end: End,
     /// The highest rates up and down; `None` where there is none.
     pub(super) highest: [Option<Rate>; 2],
-    /// How long what this modem transmits takes.
-    pub(super) delay: Duration,
 }
 
 /// Modems that tell; dropped, they end their sessions in order.
@@ -138,16 +136,15 @@ impl Modems {
 fn tell(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (link, told) = watch::channel(site.metrics(site.rates(monitor)));
-        let supported = site.metrics(site.highest).unwrap_or_default();
+        let (telling, told) = watch::channel(site.telling(monitor));
         let follow = async {
             while tokio::time::timeout(PERIOD, stopped.changed()).await.is_err() {
-                let now = site.metrics(site.rates(monitor));
-                link.send_if_modified(|before| std::mem::replace(before, now) != now);
+                let now = site.telling(monitor);
+                telling.send_if_modified(|before| std::mem::replace(before, now) != now);
             }
-            drop(link);
+            drop(telling);
         };
-        tokio::join!(modem.run(supported, told), follow).0
+        tokio::join!(modem.run(told), follow).0
     })
 }
 
@@ -164,24 +161,42 @@ impl Site {
         }
     }
 
-    /// What the modem tells of a link with these rates up and down: in an outage that it is down.
-    fn metrics(&self, rates: [Option<Rate>; 2]) -> Option<Metrics> {
+    /// How long what this modem transmits takes now; all its destinations are behind the same satellite.
+    fn delay(&self, monitor: &Monitor) -> Duration {
+        let [up, down] = monitor.delays();
+        let (delays, number) = match self.end {
+            End::Near => (up, 0),
+            End::Terminal(number) => (up, number),
+            End::Far => (down, 0),
+        };
+        delays.get(number).copied().unwrap_or_default()
+    }
+
+    /// What the modem tells now: for the session the highest rates, and that the link is down in an outage.
+    fn telling(&self, monitor: &Monitor) -> Telling {
+        let delay = self.delay(monitor);
+        let [session, link] = [self.highest, self.rates(monitor)].map(|rates| self.metrics(rates, delay));
+        Telling { session, link: Some(link).filter(|link| link.transmit > Some(Rate::ZERO)) }
+    }
+
+    /// A link with these rates up and down, and this delay.
+    fn metrics(&self, rates: [Option<Rate>; 2], delay: Duration) -> Metrics {
         let own = |rates: [Option<Rate>; 2]| {
             if self.end == End::Far { [rates[1], rates[0]] } else { rates }.map(|rate| rate.unwrap_or(Self::UNLIMITED))
         };
         let ([transmit, receive], [max_transmit, max_receive]) = (own(rates), own(self.highest));
-        (transmit > Rate::ZERO).then_some(Metrics {
+        Metrics {
             max_receive: Some(max_receive),
             max_transmit: Some(max_transmit),
             receive: Some(receive),
             transmit: Some(transmit),
-            latency: Some(self.delay),
+            latency: Some(delay),
             // It never runs out of power or memory, and what is lost on the way is the link's affair.
             resources: Some(100),
             quality_receive: Some(100),
             quality_transmit: Some(100),
             mtu: Some(1500),
-        })
+        }
     }
 }
 
@@ -190,15 +205,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_modem_transmits_its_own_way_and_an_outage_takes_its_link_down() {
+    fn each_modem_transmits_its_own_way() {
         let rates = [2, 8].map(|mbit| Some(Rate::from_bps(mbit * 1_000_000)));
-        let of = |end, rates| {
-            Site { end, highest: [None, Some(Rate::from_bps(9))], delay: Duration::from_millis(275) }.metrics(rates)
+        let of = |end| {
+            let site = Site { end, highest: [None, Some(Rate::from_bps(9))] };
+            site.metrics(rates, Duration::from_millis(275))
         };
-        let [terminal, hub] = [End::Near, End::Far].map(|end| of(end, rates).unwrap());
+        let [terminal, hub] = [End::Near, End::Far].map(of);
         assert_eq!((terminal.transmit, terminal.receive), (rates[0], rates[1]));
         assert_eq!((hub.transmit, hub.receive), (rates[1], rates[0]));
         assert_eq!((terminal.max_transmit, terminal.max_receive), (Some(Site::UNLIMITED), Some(Rate::from_bps(9))));
-        assert_eq!(of(End::Near, [Some(Rate::ZERO), rates[1]]), None);
+        assert_eq!(terminal.latency, Some(Duration::from_millis(275)));
     }
 }

@@ -233,8 +233,8 @@ fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
         modems.add(option, port.namespace.as_deref(), &port.interface, site)
     };
     let down = highest_rate(&links.down);
-    let (up, delay) = match &links.up {
-        Up::Link(link) => (highest_rate(link), link.delay),
+    let up = match &links.up {
+        Up::Link(link) => highest_rate(link),
         Up::Carrier { carrier, terminal } => {
             if args.dlep.is_some() {
                 let problem = "terminals share a carrier: write dlep = \"IF\" with the terminal in the link file";
@@ -242,20 +242,20 @@ fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
             }
             for (number, terminal) in terminal.iter().enumerate() {
                 let most = terminal.up.dama.as_ref().map(|dama| dama.most(carrier));
-                let site = Site { end: End::Terminal(number), highest: [most, down], delay: terminal.up.delay };
+                let site = Site { end: End::Terminal(number), highest: [most, down] };
                 if let Some(port) = &terminal.dlep {
                     add(&format!("terminal {}: dlep", terminal.name), port, site)?;
                 }
             }
-            (Some(carrier.rate), terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.delay))
+            Some(carrier.rate)
         }
     };
     let highest = [up, down];
     if let Some(port) = &args.dlep {
-        add("--dlep", port, Site { end: End::Near, highest, delay })?;
+        add("--dlep", port, Site { end: End::Near, highest })?;
     }
     if let Some(port) = &args.dlep_hub {
-        add("--dlep-hub", port, Site { end: End::Far, highest, delay: links.down.delay })?;
+        add("--dlep-hub", port, Site { end: End::Far, highest })?;
     }
     Ok(modems)
 }
