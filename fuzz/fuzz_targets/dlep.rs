@@ -10,7 +10,7 @@ fn settings() -> Settings {
     Settings { heartbeat: Duration::from_secs(1), name: "fuzz".into() }
 }
 
-// The first byte chooses the role and whether it is in session; each further piece of the stream begins with its length and
+// The first byte chooses the role, whether it is in session, and whether the modem has news of that; each further piece of the stream begins with its length and
 // with how long it takes to come.
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let _ = Signal::parse(input);
@@ -31,6 +31,9 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             router.handle_bytes(now, &bytes);
         }
         modem.set_destination(MAC, Some(metrics));
+    }
+    if choice & 4 != 0 {
+        modem.set_session(Metrics { latency: Some(Duration::from_millis(20)), ..metrics });
     }
     while let [length, wait, rest @ ..] = stream {
         let (piece, rest) = rest.split_at(rest.len().min(usize::from(*length)));
