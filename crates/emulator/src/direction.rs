@@ -1,11 +1,12 @@
 //! One direction: from the receiving interface through the link to the sending interface.
 
+use crate::apart::Apart;
 use crate::arrival_log::{Fate, Record};
 use crate::frame::{Arrival, Frame, Pool};
 use crate::headers;
 use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
 use crate::segment::{Unsupported, segment};
-use crate::way::{Apart, Way, WayConfig, WayError};
+use crate::way::{Way, WayConfig, WayError};
 use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};

@@ -1,11 +1,12 @@
 //! The loop that moves packets when their time has come.
 
 use crate::Report;
+use crate::apart::Apart;
 use crate::arrival_log::LogWriter;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
 use crate::headers;
-use crate::way::{Apart, WayConfig, WayError, terminals};
+use crate::way::{WayConfig, WayError, terminals};
 use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};

@@ -17,6 +17,7 @@
 //! VLAN tags that the network card has taken off a frame do not come back.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads the clock and moves packets")]
 
+mod apart;
 mod arrival_log;
 mod direction;
 mod emulator;

@@ -1,13 +1,12 @@
 //! What packets of one direction go through: a link, or a carrier that the terminals behind the interface share.
 
+use crate::apart::Apart;
 use crate::headers;
 use crate::report::TerminalReport;
 use ipnet::IpNet;
 use link::dama::{Backlog, Burst, Carrier, CarrierConfig, Member, Sample, Terminals};
 use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::net::IpAddr;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// What one direction does.
@@ -123,15 +122,6 @@ pub(crate) struct Way<P> {
     /// Whose packets go by which link, unless all go by one.
     apart: Option<Apart>,
     carrier: Option<Carrier>,
-}
-
-/// Tells terminals apart.
-pub(crate) struct Apart {
-    names: Vec<String>,
-    /// The networks of all terminals, the longest prefixes first.
-    networks: Vec<(IpNet, usize)>,
-    /// The address of a packet that counts.
-    address: fn(&[u8]) -> Option<IpAddr>,
 }
 
 impl<P: Packet> Way<P> {
@@ -267,46 +257,12 @@ impl<P: Packet> Way<P> {
             allocated: carrier.allocated(number),
             totals: *carrier.totals(number),
         };
-        apart.names.iter().enumerate().map(terminal).collect()
+        apart.names().iter().enumerate().map(terminal).collect()
     }
 }
 
 fn links<P: Packet>(start: Instant, terminals: &[Terminal]) -> Result<Vec<Link<P>>, WayError> {
     terminals.iter().map(|terminal| Ok(Link::starting_at(start, terminal.link.clone())?)).collect()
-}
-
-impl Apart {
-    /// By the `address` of a packet.
-    pub(crate) fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, WayError> {
-        if terminals.is_empty() {
-            return Err(WayError::NoTerminal);
-        }
-        let (mut names, mut networks) = (Vec::new(), Vec::new());
-        for (number, Terminal { name, networks: own, .. }) in terminals.iter().enumerate() {
-            if own.is_empty() {
-                return Err(WayError::NoNetwork(name.clone()));
-            }
-            if names.contains(name) || name.contains(|c: char| c == ',' || c == '"' || c.is_control()) {
-                return Err(WayError::Name(name.clone()));
-            }
-            names.push(name.clone());
-            networks.extend(own.iter().map(|network| (network.trunc(), number)));
-        }
-        networks.sort_by_key(|(network, _)| (Reverse(network.prefix_len()), *network));
-        if let Some(pair) = networks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(WayError::Ambiguous(pair[0].0));
-        }
-        Ok(Self { names, networks, address })
-    }
-
-    /// Whose `frame` is; nobody's if its address is in no network.
-    pub(crate) fn terminal_of(&self, frame: &[u8]) -> Option<usize> {
-        self.owner((self.address)(frame)?)
-    }
-
-    fn owner(&self, address: IpAddr) -> Option<usize> {
-        self.networks.iter().find(|(network, _)| network.contains(&address)).map(|(_, terminal)| *terminal)
-    }
 }
 
 /// The queues of a carrier's terminals.
@@ -346,15 +302,6 @@ mod tests {
             terminals: vec![terminal("one", "198.18.1.7/24"), terminal("two", "198.18.0.0/16")],
             from_controller: Duration::from_millis(40),
         }
-    }
-
-    #[test]
-    fn the_longest_network_says_whose_a_packet_is() {
-        let way = Way::<Frame>::new(Instant::ZERO, &WayConfig::Carrier(carrier())).expect("a carrier");
-        let terminal = |address: &str| way.apart.as_ref()?.owner(address.parse().expect("an address"));
-        assert_eq!(terminal("198.18.1.1"), Some(0));
-        assert_eq!(terminal("198.18.2.1"), Some(1));
-        assert_eq!(terminal("198.19.0.1"), None);
     }
 
     #[test]
