@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use dlep::Metrics;
-use dlep_io::{Modem, ModemSettings};
+use dlep_io::{Modem, ModemSettings, Telling};
 use gateway::config;
 use gateway::told::{Feed, Source, Told};
 use kernel::network::IpBatch;
@@ -60,15 +60,15 @@ fn the_modem_is_believed_as_long_as_it_is_there_and_credible() {
         session: dlep::Settings { heartbeat: units::Duration::from_millis(500), name: "modem".into() },
     };
     let start_modem = |first: Metrics| {
-        let (link, told) = watch::channel(Some(first));
+        let (telling, told) = watch::channel(Telling { session: first, link: Some(first) });
         let modem = modem_host.run(|| Modem::open(modem_settings.clone())).unwrap().unwrap();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(modem.run(first, told)).unwrap();
+            runtime.block_on(modem.run(told)).unwrap();
         };
-        (link, modem_host.spawn("modem", run).unwrap())
+        (telling, modem_host.spawn("modem", run).unwrap())
     };
-    let (link, thread) = start_modem(metrics(4_000_000, 300));
+    let (telling, thread) = start_modem(metrics(4_000_000, 300));
 
     let feed = gateway_host.run(|| Feed::start(&settings(), || {})).unwrap().unwrap();
     let told = feed.told();
@@ -78,25 +78,41 @@ fn the_modem_is_believed_as_long_as_it_is_there_and_credible() {
     assert_eq!((modem.name.as_deref(), modem.link_is_up, modem.sessions), (Some("modem"), true, 1));
 
     // Lies: nothing at all, more than the link can be, a round trip of hours.
-    for lie in [metrics(0, 300), metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)] {
-        link.send_replace(Some(lie));
+    let session = metrics(4_000_000, 300);
+    let of_link = |link: Option<Metrics>| {
+        telling.send_replace(Telling { session, link });
+    };
+    let lies = [metrics(0, 300), metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)];
+    for lie in lies {
+        of_link(Some(lie));
         wait(&told, 6_000_000, Source::Configured);
-        link.send_replace(Some(metrics(5_000_000, 300)));
+        of_link(Some(metrics(5_000_000, 300)));
         wait(&told, 5_000_000, Source::Dlep);
     }
     assert_eq!(feed.counts()[1].refused, 3);
-    link.send_replace(None);
+    of_link(None);
     wait(&told, 6_000_000, Source::Configured);
     assert!(feed.modem().unwrap().address.is_some() && !feed.modem().unwrap().link_is_up);
-    link.send_replace(Some(metrics(2_000_000, 300)));
+    of_link(Some(metrics(2_000_000, 300)));
     wait(&told, 2_000_000, Source::Dlep);
+    // And the same of all destinations together, in Session Updates.
+    let of_all = |all: Metrics| {
+        telling.send_replace(Telling { session: all, link: Some(all) });
+    };
+    for lie in lies {
+        of_all(metrics(3_000_000, 200));
+        assert_eq!(wait(&told, 3_000_000, Source::Dlep).rtt, units::Duration::from_millis(400));
+        of_all(lie);
+        wait(&told, 6_000_000, Source::Configured);
+    }
+    assert!(feed.counts()[1].refused >= 6, "{:?}", feed.counts());
 
     // It stops in order, comes back, and is cut off.
-    drop(link);
+    drop(telling);
     wait(&told, 6_000_000, Source::Configured);
     thread.join().unwrap();
     assert_eq!(feed.modem().unwrap().last_end.as_deref(), Some("ended by the peer: shutting down"));
-    let (_link, _thread) = start_modem(metrics(3_000_000, 300));
+    let (_telling, _thread) = start_modem(metrics(3_000_000, 300));
     wait(&told, 3_000_000, Source::Dlep);
     IpBatch::new(&modem_host).add("link set eth0 down").run().unwrap();
     let cut = Instant::now();
