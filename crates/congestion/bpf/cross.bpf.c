@@ -12,6 +12,9 @@
 #define WINDOWS_BUFFERED 4
 /* Connections count as sessions while they have sent in this period or the one before: 2^30 ns, about a second. */
 #define PERIOD_SHIFT 30
+/* Segments leave by so many sixteenths faster than the window lasts, so that they catch up with what a loss held up. Where the
+ * capacity is halved the queue grows to as much of a round trip, for one. */
+#define HURRY 1
 /* How often a counter is tried that other processors change at the same time. */
 #define ATTEMPTS 8
 
@@ -47,6 +50,7 @@ struct {
 struct cross {
 	__u64 period; /* in which the connection was counted last */
 	__u32 mark; /* where */
+	__u32 rank; /* how many had been counted before it then */
 	__u8 is_counted; /* in that period */
 	__u8 was_counted; /* in the one before it, too */
 	__u8 is_open; /* the connection is established; the state is zeros before */
@@ -54,8 +58,9 @@ struct cross {
 
 ASSERT_FITS(struct cross);
 
-/* Adds `change` to a period's count, which starts from zero where the slot still has that of an earlier one. */
-INLINE bool count(struct activity *activity, __u64 period, __s32 change)
+/* Adds `change` to a period's count, which starts from zero where the slot still has that of an earlier one; `before` is what
+ * it was. */
+INLINE bool count(struct activity *activity, __u64 period, __s32 change, __u32 *before)
 {
 	__u64 *slot = &activity->periods[period & 1];
 
@@ -67,6 +72,7 @@ INLINE bool count(struct activity *activity, __u64 period, __s32 change)
 
 		if (change < 0 && (!is_current || !(__u32)old))
 			return 1;
+		*before = now;
 		if (__sync_val_compare_and_swap(slot, old, now + change) == old)
 			return 1;
 	}
@@ -84,7 +90,7 @@ INLINE __u32 counted(const struct activity *activity, __u64 period)
 NOINLINE void leave(struct cross *cross, __u64 period)
 {
 	struct activity *activity;
-	__u32 mark = cross->mark;
+	__u32 mark = cross->mark, before;
 
 	if (!cross->is_counted)
 		return;
@@ -93,9 +99,9 @@ NOINLINE void leave(struct cross *cross, __u64 period)
 	if (!activity)
 		return;
 	/* Counts of periods that have gone by do not matter, and are not changed. */
-	count(activity, cross->period, -1);
+	count(activity, cross->period, -1, &before);
 	if (cross->was_counted && cross->period == period)
-		count(activity, period - 1, -1);
+		count(activity, period - 1, -1, &before);
 }
 
 /* N, with this connection, which is counted if it sends. */
@@ -113,7 +119,7 @@ INLINE __u32 active_sessions(struct cross *cross, __u32 mark, __u64 period, bool
 	}
 	if (!activity)
 		return 1;
-	if (sends && (!cross->is_counted || cross->period != period) && count(activity, period, 1)) {
+	if (sends && (!cross->is_counted || cross->period != period) && count(activity, period, 1, &cross->rank)) {
 		cross->was_counted = cross->is_counted && cross->period == period - 1;
 		cross->is_counted = 1;
 		cross->period = period;
@@ -122,6 +128,14 @@ INLINE __u32 active_sessions(struct cross *cross, __u32 mark, __u64 period, bool
 	now = counted(activity, period);
 	before = counted(activity, period - 1);
 	return max_u32(max_u32(now, before) + !cross->is_counted, 1);
+}
+
+/* Whole segments of `all` for the session of this rank among `n`: what is left of dividing goes to as many of them, so that all
+ * together have `all`. */
+INLINE __u64 part(__u64 all, __u32 rank, __u32 n)
+{
+	rank %= n;
+	return all * (rank + 1) / n - all * rank / n;
 }
 
 /* Sets window and pacing from the link. */
@@ -133,7 +147,7 @@ NOINLINE void follow_link(struct tcp_sock *tp, bool sends)
 	__u32 rtt = tp->rtt_min.s[0].v;
 	__u32 nobody = 0, n;
 	struct link *link;
-	__u64 share, window;
+	__u64 rate, window;
 
 	link = bpf_map_lookup_elem(&bp_cross_links, &mark);
 	if (!link) {
@@ -147,19 +161,18 @@ NOINLINE void follow_link(struct tcp_sock *tp, bool sends)
 	n = active_sessions(cross, mark, now >> PERIOD_SHIFT, sends);
 	if (link->sessions)
 		n = link->sessions;
-	share = (link->valid_until && now > link->valid_until ? link->fallback : link->rate) / n;
 	if (rtt == ~0U)
 		rtt = tp->srtt_us >> 3;
 	if (!rtt)
 		return;
-	window = segments_in(share, rtt, tp->mss_cache);
+	rate = link->valid_until && now > link->valid_until ? link->fallback : link->rate;
+	window = part(segments_in(rate, rtt, tp->mss_cache), cross->rank, n);
 	if (window > tp->snd_cwnd_clamp)
 		window = tp->snd_cwnd_clamp;
-	tp->snd_cwnd = max_u32(window, LEAST);
-	/* A larger window fills over one round trip. Without any share, two segments in a round trip leave as they come. */
-	if (share * rtt / USEC_PER_SEC < LEAST * tp->mss_cache)
-		share = LEAST * tp->mss_cache * USEC_PER_SEC / rtt;
-	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = share;
+	window = max_u32(window, LEAST);
+	tp->snd_cwnd = window;
+	/* A larger window fills over one round trip. */
+	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = window * tp->mss_cache * USEC_PER_SEC / rtt * (16 + HURRY) / 16;
 }
 
 SEC("struct_ops")
@@ -170,6 +183,7 @@ void cross_init(__u64 *ctx)
 
 	cross->period = 0;
 	cross->mark = 0;
+	cross->rank = 0;
 	cross->is_counted = 0;
 	cross->was_counted = 0;
 	cross->is_open = 1;

@@ -48,9 +48,9 @@ impl Controls {
         if let Some(links) = held.links() {
             let capacity = capacity.ok_or("the cross-layer window needs the link's `capacity`")?;
             let word = LinkWord {
-                capacity: capacity.rate,
+                capacity: capacity.allocation.rate,
                 header_share: config.tuning.header_share,
-                sessions: Some(capacity.connections),
+                sessions: Some(capacity.allocation.connections),
                 expiry: None,
             };
             links.set(0, word).map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ use sim::{
 };
 use std::cell::RefCell;
 use std::sync::Arc;
-use tcp::{AckPolicy, Capacity, Config, Profile};
+use tcp::{AckPolicy, Allocation, Capacity, Config, Profile};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// Payload of a full segment.
@@ -108,7 +108,7 @@ impl Case {
         let linux = Config::new(Profile::Linux);
         // The window of `bp_cross` goes by the shortest round trip, which is the link's for the kernel and the path's here.
         let rate = Rate::from_bps(self.rate * self.rtt().as_nanos() / path.as_nanos());
-        let capacity = Capacity { rate, rtt: path, connections: 1 };
+        let capacity = Capacity { allocation: Allocation::new(rate, 1), rtt: path };
         let mut config = Config {
             control: tcp::ControlKind::by_name(self.control().twin).expect("a twin"),
             acks: AckPolicy { every: 1, ..linux.acks },

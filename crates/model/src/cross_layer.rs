@@ -14,6 +14,16 @@ pub fn segments(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes
     (bytes / payload.as_u64().max(1) as f64).floor().max(LEAST)
 }
 
+/// [`segments`] for one of the sessions: what is left of dividing whole segments, which the equation's rounding wastes, goes to
+/// as many of them. Those of all ranks, from 0 to `sessions`, are together what one session alone would have.
+pub fn segments_of(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes, sessions: u32, rank: u32) -> f64 {
+    let all = (share(capacity, header_share, 1) * rtt.as_secs_f64() / payload.as_u64().max(1) as f64).floor();
+    let sessions = sessions.max(1);
+    let up_to = |rank: u32| (all * f64::from(rank) / f64::from(sessions)).floor();
+    let rank = rank % sessions;
+    (up_to(rank + 1) - up_to(rank)).max(LEAST)
+}
+
 /// Payload bytes per second of each session: `R / (8 (1 + K) N)`.
 pub fn share(capacity: Rate, header_share: f64, sessions: u32) -> f64 {
     capacity.as_bps() as f64 / (8.0 * (1.0 + header_share) * f64::from(sessions.max(1)))
@@ -50,6 +60,20 @@ mod tests {
             assert_eq!(of(8, sessions), expected);
         }
         assert_eq!((of(4, 1), of(0, 1)), (163.0, 2.0));
+    }
+
+    #[test]
+    fn what_rounding_leaves_is_shared_out() {
+        let rate = Rate::from_bps(8_000_000);
+        let rtt = Duration::from_millis(500);
+        for sessions in 1..=100 {
+            let of = |rank| segments_of(rate, rtt, 52.0 / 1448.0, Bytes::new(1448), sessions, rank);
+            let parts: Vec<_> = (0..sessions).map(of).collect();
+            let least = segments(rate, rtt, 52.0 / 1448.0, Bytes::new(1448), sessions);
+            assert_eq!(parts.iter().sum::<f64>(), 333.0);
+            assert!(parts.iter().all(|part| (least..=least + 1.0).contains(part)), "{parts:?}");
+            assert_eq!(of(0), least);
+        }
     }
 
     #[test]

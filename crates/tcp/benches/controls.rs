@@ -1,7 +1,7 @@
 //! What an acknowledgement costs each congestion control: `cargo bench -p tcp --bench controls`.
 
 use tcp::control::{Ack, CONTROLS, Sent, Start};
-use tcp::{Capacity, Config, LossState, Profile, RateSample, Window};
+use tcp::{Allocation, Capacity, Config, LossState, Profile, RateSample, Window};
 use units::{Duration, Instant, Rate};
 
 const MSS: u64 = 1448;
@@ -78,8 +78,8 @@ fn cost(new: impl Fn() -> Box<dyn tcp::control::Control>) -> f64 {
 }
 
 fn main() {
-    let capacity =
-        Some(Capacity { rate: Rate::from_bps(100_000_000), rtt: Duration::from_millis(230), connections: 1 });
+    let allocation = Allocation::new(Rate::from_bps(100_000_000), 1);
+    let capacity = Some(Capacity { allocation, rtt: Duration::from_millis(230) });
     println!("{:14} {:>8} {:>8}  ns for each acknowledgement and two segments", "control", "rfc", "linux");
     for kind in CONTROLS {
         let cost_in = |profile| {

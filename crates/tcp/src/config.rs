@@ -118,12 +118,28 @@ pub struct ReceiveBuffer {
 /// What a layer below knows of the link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// The capacity that the connections share.
-    pub rate: Rate,
+    /// What the connections may use.
+    pub allocation: Allocation,
     /// The round-trip time of propagation.
     pub rtt: Duration,
-    /// How many connections share it.
+}
+
+/// What connections may use of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    /// The capacity that they share.
+    pub rate: Rate,
+    /// How many they are.
     pub connections: u32,
+    /// Which of them this one is, from 0: what is left of dividing whole segments goes to some of them.
+    pub rank: u32,
+}
+
+impl Allocation {
+    /// All of `rate` for the first of so many connections.
+    pub fn new(rate: Rate, connections: u32) -> Self {
+        Self { rate, connections, rank: 0 }
+    }
 }
 
 /// What an earlier connection learnt of a path.

@@ -1,6 +1,6 @@
 //! A connection: handshake, transfer both ways, close.
 
-use crate::config::{Config, Profile};
+use crate::config::{Allocation, Config, Profile};
 use crate::control::{LossState, Window};
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
@@ -502,8 +502,8 @@ impl Connection {
     }
 
     /// What the network layer says of the link's capacity, for controls that follow it.
-    pub fn set_capacity(&mut self, now: Instant, capacity: units::Rate, connections: u32) {
-        self.sender.set_capacity(now, capacity, connections);
+    pub fn set_capacity(&mut self, now: Instant, allocation: Allocation) {
+        self.sender.set_capacity(now, allocation);
     }
 
     /// The congestion window and slow-start threshold: what changes most often of [`Connection::metrics`].

@@ -32,8 +32,8 @@ mod sending;
 mod validate;
 
 pub use config::{
-    AckPolicy, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit, Tuning,
-    initial_window_rfc3390, initial_window_rfc6928,
+    AckPolicy, Allocation, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit,
+    Tuning, initial_window_rfc3390, initial_window_rfc6928,
 };
 pub use connection::{Connection, Event, Failure, Metrics};
 pub use control::{ControlKind, LossState, RateSample, Window};

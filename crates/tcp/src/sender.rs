@@ -1,7 +1,7 @@
 //! The sending half of a connection: from the application's bytes to segments, through the window, the pacer and the
 //! timers.
 
-use crate::config::{Config, Profile};
+use crate::config::{Allocation, Config, Profile};
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::deferral::{Deferral, Room};
 use crate::outstanding::Outstanding;
@@ -10,7 +10,7 @@ use crate::rtt::Sampling;
 use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
 use std::sync::Arc;
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant};
 
 /// Data on their way out.
 #[derive(Debug)]
@@ -178,8 +178,8 @@ impl Sender {
     }
 
     /// What the network layer says of the link's capacity.
-    pub(crate) fn set_capacity(&mut self, now: Instant, capacity: Rate, connections: u32) {
-        self.out.control.on_cross_layer(now, capacity, connections, &mut self.out.window);
+    pub(crate) fn set_capacity(&mut self, now: Instant, allocation: Allocation) {
+        self.out.control.on_cross_layer(now, allocation, &mut self.out.window);
         self.limit_window();
         self.is_settled = false;
     }

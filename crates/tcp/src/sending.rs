@@ -1,13 +1,13 @@
 //! The two kinds of sending halves: the usual one, and those of ns-2.
 
-use crate::config::Config;
+use crate::config::{Allocation, Config};
 use crate::connection::Metrics;
 use crate::control::Window;
 use crate::ns2;
 use crate::segment::Segment;
 use crate::sender::{Outgoing, Sender};
 use std::sync::Arc;
-use units::{Duration, Instant, Rate};
+use units::{Duration, Instant};
 
 /// The sending half of a connection.
 #[derive(Debug)]
@@ -145,9 +145,9 @@ impl Sending {
     }
 
     /// What the network layer says of the link's capacity.
-    pub(crate) fn set_capacity(&mut self, now: Instant, capacity: Rate, connections: u32) {
+    pub(crate) fn set_capacity(&mut self, now: Instant, allocation: Allocation) {
         if let Sending::Usual(sender) = self {
-            sender.set_capacity(now, capacity, connections);
+            sender.set_capacity(now, allocation);
         }
     }
 

@@ -141,10 +141,10 @@ impl Config {
         check(self.acks.every >= 1, "acks.every", "1 or more", 0.0);
         check(self.max_expiries >= 1, "max_expiries", "1 or more", 0.0);
         if let Some(capacity) = capacity {
-            let rate = capacity.rate.as_bps() as f64;
+            let rate = capacity.allocation.rate.as_bps() as f64;
             check(rate > 0.0, "capacity.rate", "above 0 bit/s", rate);
             check(!capacity.rtt.is_zero(), "capacity.rtt", "above 0 s", 0.0);
-            check(capacity.connections >= 1, "capacity.connections", "1 or more", 0.0);
+            check(capacity.allocation.connections >= 1, "capacity.connections", "1 or more", 0.0);
         }
         if let Some(resume) = resume {
             let saved = resume.cwnd.as_u64() as f64;
@@ -183,7 +183,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Capacity, Profile, SavedPath};
+    use crate::config::{Allocation, Capacity, Profile, SavedPath};
     use crate::control::{CONTROLS, ControlKind};
     use crate::recovery::{RECOVERIES, RecoveryKind};
     use units::{Bytes, Duration, Rate};
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn pairs_that_mean_nothing_are_refused_by_name() {
-        let capacity = Capacity { rate: Rate::from_bps(1), rtt: Duration::from_millis(1), connections: 1 };
+        let capacity = Capacity { allocation: Allocation::new(Rate::from_bps(1), 1), rtt: Duration::from_millis(1) };
         let refused = |config: Config| config.validate().map_err(|error| error.faults);
         for recovery in RECOVERIES {
             for control in CONTROLS {

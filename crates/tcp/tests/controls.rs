@@ -4,7 +4,7 @@ mod path;
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use path::Path;
-use tcp::{Capacity, Config, ControlKind, Profile, SavedPath, SlowStartExit};
+use tcp::{Allocation, Capacity, Config, ControlKind, Profile, SavedPath, SlowStartExit};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
 const RATE: Rate = Rate::from_bps(10_000_000);
@@ -13,7 +13,7 @@ const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 fn config(profile: Profile, control: &str) -> Config {
     let control = ControlKind::by_name(control).expect("known");
-    let capacity = Some(Capacity { rate: RATE, rtt: Duration::from_millis(550), connections: 1 });
+    let capacity = Some(Capacity { allocation: Allocation::new(RATE, 1), rtt: Duration::from_millis(550) });
     Config { control, capacity, ..Config::new(profile) }
 }
 
@@ -189,12 +189,12 @@ fn a_cross_layer_window_neither_queues_nor_heeds_losses() {
 #[test]
 fn two_connections_of_a_cross_layer_window_get_half_each() {
     let mut config = config(Profile::Linux, "cross-layer");
-    config.capacity = config.capacity.map(|capacity| Capacity { connections: 2, ..capacity });
+    config.capacity = config.capacity.map(|capacity| Capacity { allocation: Allocation::new(RATE, 2), ..capacity });
     let mut path = path(config, 550, random(0.0), 1.0);
     run(&mut path, 10.0);
     let share = run(&mut path, 60.0) / PAYLOAD;
     assert!((0.45..=0.5).contains(&share), "{share}");
-    path.client.set_capacity(path.now, Rate::from_bps(5_000_000), 2);
+    path.client.set_capacity(path.now, Allocation::new(Rate::from_bps(5_000_000), 2));
     run(&mut path, 63.0);
     let share = run(&mut path, 100.0) / PAYLOAD;
     assert!((0.22..=0.25).contains(&share), "{share}");

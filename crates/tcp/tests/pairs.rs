@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tcp::control::CONTROLS;
 use tcp::recovery::RECOVERIES;
-use tcp::{Capacity, Config, Profile, SavedPath};
+use tcp::{Allocation, Capacity, Config, Profile, SavedPath};
 use units::{Bytes, Duration, Probability, Rate};
 
 const RATE: Rate = Rate::from_bps(5_000_000);
@@ -40,7 +40,7 @@ prop_compose! {
 fn configs(case: &Case) -> impl Iterator<Item = (String, Config)> {
     let rtt = Duration::from_millis(case.rtt);
     let resume = case.resumes.then_some(SavedPath { cwnd: Bytes::new(300_000), rtt });
-    let capacity = Some(Capacity { rate: RATE, rtt, connections: 1 });
+    let capacity = Some(Capacity { allocation: Allocation::new(RATE, 1), rtt });
     let seed = case.seed;
     RECOVERIES.iter().flat_map(move |recovery| {
         CONTROLS.iter().flat_map(move |control| {

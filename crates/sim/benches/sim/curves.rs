@@ -5,7 +5,7 @@ use crate::{Case, RUN_CELL, process, run};
 use link::{GilbertElliott, LinkConfig, LossModel, QueueLimit};
 use sim::{Network, Record};
 use tcp::control::ControlKind;
-use tcp::{Capacity, Config, Profile};
+use tcp::{Allocation, Capacity, Config, Profile};
 use units::{Duration, Probability, Rate};
 
 const LOSSES: [&str; 4] = ["none", "1e-3", "1e-2", "bursts"];
@@ -57,7 +57,7 @@ fn case(flows: u64, window: u64, loss: &str) -> Case {
     network.add_link("c", nodes[2], nodes[3], access.clone(), access).expect("new");
     let config = Config {
         control: ControlKind::by_name("cross-layer").expect("its name"),
-        capacity: Some(Capacity { rate, rtt: RTT, connections: flows as u32 }),
+        capacity: Some(Capacity { allocation: Allocation::new(rate, flows as u32), rtt: RTT }),
         max_expiries: u32::MAX,
         ..Config::new(Profile::Rfc)
     };

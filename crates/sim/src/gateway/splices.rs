@@ -100,11 +100,14 @@ impl Splices {
             let all = self.splits.iter().zip(&self.splices);
             let open = all.filter(|(split, splices)| splices[side].has_open(hop(split))).count() as u32;
             let Some(rate) = told.news(wire, open) else { continue };
+            let mut rank = 0;
             for (split, splices) in self.splits.iter().zip(&mut self.splices) {
+                let is_open = splices[side].has_open(hop(split));
                 if let Some(leg) = &mut splices[side].legs[hop(split)] {
-                    leg.tcp.set_capacity(wire.now, rate, open);
+                    leg.tcp.set_capacity(wire.now, tcp::Allocation { rate, connections: open, rank });
                     leg.transmit(wire);
                 }
+                rank += u32::from(is_open);
             }
         }
     }

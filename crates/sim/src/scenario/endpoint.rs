@@ -2,7 +2,7 @@
 
 use super::format::{self, AckPolicy, ProfileName, SlowStartExit};
 use super::text::{Window, WindowSize};
-use tcp::{Config, ControlKind, MinRto, Profile, RecoveryKind, SavedPath};
+use tcp::{Allocation, Config, ControlKind, MinRto, Profile, RecoveryKind, SavedPath};
 use units::Bytes;
 
 /// A TCP variant by name: a recovery and a control.
@@ -210,9 +210,8 @@ impl format::Tcp {
         }
         config.resume = self.resume.as_ref().map(|path| SavedPath { cwnd: path.window.0, rtt: path.rtt.0 });
         config.capacity = self.capacity.as_ref().map(|capacity| tcp::Capacity {
-            rate: capacity.rate.0,
+            allocation: Allocation::new(capacity.rate.0, capacity.connections.unwrap_or(1)),
             rtt: capacity.rtt.0,
-            connections: capacity.connections.unwrap_or(1),
         });
     }
 

@@ -1,7 +1,7 @@
 //! Careful Resume: a new connection tries half the window of an earlier one over the same path (RFC 9959).
 
 use super::{Ack, Control, Loss, LossState, Sent, Start, Window};
-use crate::config::{Config, SavedPath};
+use crate::config::{Allocation, Config, SavedPath};
 use units::{Duration, Instant, Rate};
 
 /// Another control, whose start is helped.
@@ -189,8 +189,8 @@ impl Control for CarefulResume {
         self.control.on_idle(now, idle);
     }
 
-    fn on_cross_layer(&mut self, now: Instant, capacity: Rate, connections: u32, window: &mut Window) {
-        self.control.on_cross_layer(now, capacity, connections, window);
+    fn on_cross_layer(&mut self, now: Instant, allocation: Allocation, window: &mut Window) {
+        self.control.on_cross_layer(now, allocation, window);
     }
 
     /// The jump is spread over a round trip.

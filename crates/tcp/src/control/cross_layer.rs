@@ -2,9 +2,13 @@
 //! the connections (Kim et al., with a PEP that asks the terminal's DAMA agent).
 
 use super::{Ack, Control, ControlKind, Loss, Start, Window};
-use crate::config::{Capacity, Config};
+use crate::config::{Allocation, Capacity, Config};
 use model::cross_layer::LEAST;
 use units::{Bytes, Duration, Instant, Rate};
+
+/// Pacing, in windows in a round trip. More lets segments catch up with what a loss held up; where the capacity is halved the queue
+/// grows to as much of a round trip, for one.
+const PACE: f64 = 17.0 / 16.0;
 
 /// A window computed from the capacity.
 pub(crate) const KIND: ControlKind = ControlKind {
@@ -14,8 +18,8 @@ pub(crate) const KIND: ControlKind = ControlKind {
 };
 
 /// The window of [`model::cross_layer`], for the smallest round-trip time: a smoothed one would grow with the queue that the
-/// window makes, without bound. A larger window fills over one round trip, because segments leave at the share's rate; a
-/// smaller one holds at once for new data. A loss changes nothing.
+/// window makes, without bound. A larger window fills over one round trip, because segments leave little faster than the window
+/// lasts, which also sends what a loss held up; a smaller one holds at once for new data. A loss changes nothing.
 #[derive(Debug)]
 pub(crate) struct CrossLayer {
     header_share: f64,
@@ -29,15 +33,10 @@ impl CrossLayer {
         Self { header_share: config.tuning.header_share, capacity: config.capacity, mss: config.mss }
     }
 
-    /// Payload bytes per second of this connection.
-    fn share(&self) -> Option<f64> {
-        let capacity = self.capacity?;
-        Some(model::cross_layer::share(capacity.rate, self.header_share, capacity.connections))
-    }
-
     fn segments(&self) -> f64 {
-        self.capacity.map_or(LEAST, |Capacity { rate, rtt, connections }| {
-            model::cross_layer::segments(rate, rtt, self.header_share, Bytes::new(self.mss.into()), connections)
+        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, rank }, rtt }| {
+            let payload = Bytes::new(self.mss.into());
+            model::cross_layer::segments_of(rate, rtt, self.header_share, payload, connections, rank)
         })
     }
 
@@ -68,14 +67,16 @@ impl Control for CrossLayer {
         window.cwnd = LEAST;
     }
 
-    fn on_cross_layer(&mut self, _now: Instant, capacity: Rate, connections: u32, window: &mut Window) {
+    fn on_cross_layer(&mut self, _now: Instant, allocation: Allocation, window: &mut Window) {
         let rtt = self.capacity.map_or(Duration::ZERO, |capacity| capacity.rtt);
-        self.capacity = Some(Capacity { rate: capacity, rtt, connections });
+        self.capacity = Some(Capacity { allocation, rtt });
         window.cwnd = self.segments();
     }
 
     fn pacing_rate(&self, _window: &Window) -> Option<Rate> {
-        self.share().filter(|share| *share > 0.0).map(|share| Rate::from_bps((share * 8.0) as u64))
+        let rtt = self.capacity?.rtt;
+        let window = self.segments() * f64::from(self.mss) * 8.0;
+        (!rtt.is_zero()).then(|| Rate::from_bps((window / rtt.as_secs_f64() * PACE) as u64))
     }
 
     fn governs_window(&self) -> bool {
@@ -93,8 +94,12 @@ mod tests {
     use crate::config::Profile;
     use crate::control::testing::ack;
 
+    fn allocation(bps: u64, connections: u32) -> Allocation {
+        Allocation::new(Rate::from_bps(bps), connections)
+    }
+
     fn control(connections: u32) -> CrossLayer {
-        let capacity = Capacity { rate: Rate::from_bps(8_000_000), rtt: Duration::from_millis(500), connections };
+        let capacity = Capacity { allocation: allocation(8_000_000, connections), rtt: Duration::from_millis(500) };
         CrossLayer::new(&Config { mss: 1460, capacity: Some(capacity), ..Config::new(Profile::Rfc) })
     }
 
@@ -116,12 +121,20 @@ mod tests {
     fn half_the_capacity_halves_the_window_at_once_and_none_leaves_two_segments() {
         let mut control = control(1);
         let mut window = Window { cwnd: 326.0, ssthresh: f64::INFINITY };
-        control.on_cross_layer(Instant::ZERO, Rate::from_bps(4_000_000), 1, &mut window);
+        control.on_cross_layer(Instant::ZERO, allocation(4_000_000, 1), &mut window);
         assert_eq!((window.cwnd, window_of(&mut control)), (163.0, 163.0));
-        control.on_cross_layer(Instant::ZERO, Rate::ZERO, 1, &mut window);
+        control.on_cross_layer(Instant::ZERO, allocation(0, 1), &mut window);
         assert_eq!((window.cwnd, window_of(&mut control)), (2.0, 2.0));
-        control.on_cross_layer(Instant::ZERO, Rate::from_bps(8_000_000), 0, &mut window);
+        control.on_cross_layer(Instant::ZERO, allocation(8_000_000, 0), &mut window);
         assert_eq!(window_of(&mut control), 326.0);
+    }
+
+    #[test]
+    fn pacing_leaves_room_for_the_window() {
+        let control = control(1);
+        let rate = control.pacing_rate(&Window { cwnd: 326.0, ssthresh: f64::INFINITY }).expect("a rate");
+        let needed = 326.0 * 1460.0 * 8.0 / 0.5;
+        assert!((1.06..1.07).contains(&(rate.as_bps() as f64 / needed)), "{rate}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Hybla {
             rho: 1.0,
             slow_start_gain: 1.0,
             min_srtt: Duration::MAX,
-            path: config.capacity.map(|path| path.rate.bytes_in(path.rtt).as_u64() as f64),
+            path: config.capacity.map(|path| path.allocation.rate.bytes_in(path.rtt).as_u64() as f64),
             train: None,
         }
     }

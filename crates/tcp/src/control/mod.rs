@@ -24,7 +24,7 @@ mod vegas;
 mod westwood;
 mod westwood_plus;
 
-use crate::config::Config;
+use crate::config::{Allocation, Config};
 use std::fmt::Debug;
 use units::{Duration, Instant, Rate};
 
@@ -77,9 +77,9 @@ pub trait Control: Debug + Send {
         let _ = (now, idle);
     }
 
-    /// What the network layer says: the capacity of the bottleneck and how many connections share it.
-    fn on_cross_layer(&mut self, now: Instant, capacity: Rate, connections: u32, window: &mut Window) {
-        let _ = (now, capacity, connections, window);
+    /// What the network layer says: what of the bottleneck this connection shares with others.
+    fn on_cross_layer(&mut self, now: Instant, allocation: Allocation, window: &mut Window) {
+        let _ = (now, allocation, window);
     }
 
     /// The rate at which payload may leave; `None`: as fast as the window opens.

@@ -93,9 +93,8 @@ proptest! {
             for name in ["newreno", "sack", "rack"] {
                 let recovery = RecoveryKind::by_name(name).expect("known");
                 let capacity = tcp::Capacity {
-                    rate: Rate::from_bps(6_000_000),
+                    allocation: tcp::Allocation::new(Rate::from_bps(6_000_000), 1),
                     rtt: Duration::from_millis(100),
-                    connections: 1,
                 };
                 let capacity = Some(capacity);
                 let config = Config { recovery, control, capacity, ..Config::new(Profile::Linux) };
