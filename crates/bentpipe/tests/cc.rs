@@ -102,6 +102,7 @@ fn wrong_arguments_are_refused_before_anything_is_loaded() {
         (&["load", "bp_cross"], "--rate"),
         (&["load", "bp_hybla", "--rate", "1Mbit/s"], "bp_cross"),
         (&["load", "bp_cross", "--rate", "1Mbit/s", "--header-share=-1"], "0 to 10"),
+        (&["link", "--rate", "1Mbit/s", "--queue", "2s"], "at most 1s"),
         (&["load", "bp_cross", "--rate", "1Mbit/s", "--sessions", "0"], "sessions"),
         (&["load", "bp_cross", "--rate", "1Mbit/s", "--valid", "3s"], "--fallback"),
         (&["link"], "--rate"),

@@ -145,6 +145,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         knowledge: lab::Knowledge::Configured,
         leg: lab::SatelliteLeg::Satpep,
         congestion_control: None,
+        queue: None,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));
     let gateways = Gateways::start(program, &topology, [rate, rate], RTT, &options).unwrap();

@@ -3,7 +3,8 @@
  * bp_cross: the window that the link layer dictates. RTT * R / (8 (1 + K) S N) segments, at least two: R is the
  * terminal's allocation in bit/s, K the bytes of headers for each byte of payload S of a segment, N the sessions that
  * have data to send (Kim et al.). Corruption does not reduce it; a timeout does, to two segments, until the next
- * acknowledgement. The round-trip time is the smallest: a smoothed one would grow with the queue that the window makes.
+ * acknowledgement. The round-trip time is the smallest, and what user space lets wait at the link: a smoothed one would grow
+ * with the queue that the window makes.
  */
 #include "kernel.h"
 
@@ -12,9 +13,6 @@
 #define WINDOWS_BUFFERED 4
 /* Connections count as sessions while they have sent in this period or the one before: 2^30 ns, about a second. */
 #define PERIOD_SHIFT 30
-/* Segments leave by so many sixteenths faster than the window lasts, so that they catch up with what a loss held up. Where the
- * capacity is halved the queue grows to as much of a round trip, for one. */
-#define HURRY 1
 /* How often a counter is tried that other processors change at the same time. */
 #define ATTEMPTS 8
 
@@ -24,7 +22,7 @@ struct link {
 	__u64 fallback; /* the same, once the word is too old */
 	__u64 valid_until; /* CLOCK_MONOTONIC in ns; 0: for ever */
 	__u32 sessions; /* N; 0: as many as are counted here */
-	__u32 reserved;
+	__u32 queue; /* what may wait at the link, in us: part of the round-trip time of which the window is made */
 };
 
 /* Sessions of even and odd periods: the period's number in the upper half, their count in the lower one. */
@@ -166,13 +164,13 @@ NOINLINE void follow_link(struct tcp_sock *tp, bool sends)
 	if (!rtt)
 		return;
 	rate = link->valid_until && now > link->valid_until ? link->fallback : link->rate;
-	window = part(segments_in(rate, rtt, tp->mss_cache), cross->rank, n);
+	window = part(segments_in(rate, (__u64)rtt + link->queue, tp->mss_cache), cross->rank, n);
 	if (window > tp->snd_cwnd_clamp)
 		window = tp->snd_cwnd_clamp;
 	window = max_u32(window, LEAST);
 	tp->snd_cwnd = window;
 	/* A larger window fills over one round trip. */
-	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = window * tp->mss_cache * USEC_PER_SEC / rtt * (16 + HURRY) / 16;
+	tp->inet_conn.icsk_inet.sk.sk_pacing_rate = window * tp->mss_cache * USEC_PER_SEC / rtt;
 }
 
 SEC("struct_ops")
@@ -239,6 +237,15 @@ __u32 cross_undo(__u64 *ctx)
 	return SOCKET(ctx)->snd_cwnd;
 }
 
+/* Segments leave one by one at such rates. In pairs, as the kernel has them leave, the last segment of an odd window would wait
+ * for another to become free, in each session. */
+SEC("struct_ops")
+__u32 cross_burst(__u64 *ctx)
+{
+	(void)ctx;
+	return 1;
+}
+
 /* Windows of data that the send buffer grows to: a loss is repaired a round trip later and acknowledged after another, and
  * the window stays full meanwhile. */
 SEC("struct_ops")
@@ -257,6 +264,7 @@ struct tcp_congestion_ops bp_cross = {
 	.set_state = (void *)cross_state,
 	.ssthresh = (void *)cross_ssthresh,
 	.undo_cwnd = (void *)cross_undo,
+	.min_tso_segs = (void *)cross_burst,
 	.sndbuf_expand = (void *)cross_buffer,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "bp_cross",

@@ -107,6 +107,7 @@ struct tcp_congestion_ops {
 	MEMBER(void, pkts_acked)(struct sock *, const struct ack_sample *);
 	MEMBER(void, cong_control)(struct sock *);
 	MEMBER(__u32, undo_cwnd)(struct sock *);
+	MEMBER(__u32, min_tso_segs)(struct sock *);
 	MEMBER(__u32, sndbuf_expand)(struct sock *);
 	char name[16];
 	__u32 flags;

@@ -28,25 +28,31 @@ pub struct LinkWord {
     pub header_share: f64,
     /// Sessions that share it; `None`: as many as have sent within a second or two.
     pub sessions: Option<u32>,
+    /// What may wait at the link: it is added to the smallest round-trip time. With nothing, the window is that of the equation,
+    /// and the link idles whenever segments come closer together or later than they left.
+    pub queue: Duration,
     /// How long the word holds, and the capacity afterwards; `None`: until the next.
     pub expiry: Option<(Duration, Rate)>,
 }
 
 impl LinkWord {
-    /// Numbers of eight bytes in a word.
-    const NUMBERS: usize = 4;
+    /// Bytes of a word.
+    const SIZE: usize = 32;
 
     /// As the program reads it (`struct link`), at `now` of the monotonic clock.
-    fn to_bytes(self, now: Duration) -> [u8; Self::NUMBERS * 8] {
+    fn to_bytes(self, now: Duration) -> [u8; Self::SIZE] {
         let payload = |capacity| model::cross_layer::share(capacity, self.header_share, 1) as u64;
         let (until, fallback) = match self.expiry {
             Some((time, capacity)) => ((now + time).as_nanos(), payload(capacity)),
             None => (0, 0),
         };
-        let numbers: [u64; Self::NUMBERS] =
-            [payload(self.capacity), fallback, until, u64::from(self.sessions.unwrap_or(0))];
-        let mut bytes = [0; Self::NUMBERS * 8];
-        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+        let queue = u32::try_from(self.queue.as_nanos() / 1000).unwrap_or(u32::MAX);
+        let mut bytes = [0; Self::SIZE];
+        let (long, short) = bytes.split_at_mut(24);
+        for (place, number) in long.chunks_exact_mut(8).zip([payload(self.capacity), fallback, until]) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        for (place, number) in short.chunks_exact_mut(4).zip([self.sessions.unwrap_or(0), queue]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
@@ -138,17 +144,20 @@ fn unreadable(error: libbpf_rs::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn numbers(word: LinkWord) -> [u64; 4] {
+    fn numbers(word: LinkWord) -> ([u64; 3], [u32; 2]) {
         let bytes = word.to_bytes(Duration::from_secs(5));
-        std::array::from_fn(|k| u64::from_ne_bytes(bytes[k * 8..][..8].try_into().expect("eight bytes")))
+        let long = |k| u64::from_ne_bytes(bytes[k * 8..][..8].try_into().expect("eight bytes"));
+        let short = |k| u32::from_ne_bytes(bytes[24 + k * 4..][..4].try_into().expect("four bytes"));
+        (std::array::from_fn(long), std::array::from_fn(short))
     }
 
     #[test]
     fn the_program_is_told_payload_bytes_per_second_and_when_they_are_stale() {
         let capacity = Rate::from_bps(8_000_000);
-        let word = LinkWord { capacity, header_share: 0.0505, sessions: None, expiry: None };
-        assert_eq!(numbers(word), [951_927, 0, 0, 0]);
+        let word = LinkWord { capacity, header_share: 0.0505, sessions: None, queue: Duration::ZERO, expiry: None };
+        assert_eq!(numbers(word), ([951_927, 0, 0], [0, 0]));
         let expiry = Some((Duration::from_secs(2), Rate::from_bps(84_040)));
-        assert_eq!(numbers(LinkWord { sessions: Some(3), expiry, ..word }), [951_927, 10_000, 7_000_000_000, 3]);
+        let word = LinkWord { sessions: Some(3), queue: Duration::from_millis(20), expiry, ..word };
+        assert_eq!(numbers(word), ([951_927, 10_000, 7_000_000_000], [3, 20_000]));
     }
 }

@@ -5,7 +5,7 @@
 use congestion::{CONTROLS, Control, Held, LinkTable, LinkWord, requirements};
 use kernel::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
-use units::Rate;
+use units::{Duration, Rate};
 
 fn is_possible() -> bool {
     match requirements::check() {
@@ -30,7 +30,13 @@ fn is_available(name: &str) -> bool {
 }
 
 fn word(mbit: u64) -> LinkWord {
-    LinkWord { capacity: Rate::from_bps(mbit * 1_000_000), header_share: 0.05, sessions: None, expiry: None }
+    LinkWord {
+        capacity: Rate::from_bps(mbit * 1_000_000),
+        header_share: 0.05,
+        sessions: None,
+        queue: Duration::ZERO,
+        expiry: None,
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
 pub use class::Class;
+pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
 
 /// Everything that a gateway is told, checked.

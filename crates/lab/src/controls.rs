@@ -51,6 +51,7 @@ impl Controls {
                 capacity: capacity.allocation.rate,
                 header_share: config.tuning.header_share,
                 sessions: Some(capacity.allocation.connections),
+                queue: capacity.queue,
                 expiry: None,
             };
             links.set(0, word).map_err(|error| error.to_string())?;

@@ -46,6 +46,8 @@ pub struct GatewayOptions {
     pub knowledge: Knowledge,
     /// With the leg `tcp`, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
+    /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
+    pub queue: Option<Duration>,
 }
 
 /// Where gateways know the link's rates from.
@@ -285,7 +287,8 @@ fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, optio
         (SatelliteLeg::Tcp, true) => "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
     };
     let control = options.congestion_control.as_ref().filter(|_| options.leg == SatelliteLeg::Tcp);
-    let control = control.map_or(String::new(), |name| format!("\n[tcp]\ncongestion_control = \"{name}\"\n"));
+    let queue = options.queue.map_or(String::new(), |queue| format!("queue = \"{}ns\"\n", queue.as_nanos()));
+    let control = control.map_or(String::new(), |name| format!("\n[tcp]\ncongestion_control = \"{name}\"\n{queue}"));
     format!(
         r#"[gateway]
 private_key = "{}"

@@ -78,7 +78,16 @@ impl Case {
         if let Some(links) = held.links() {
             let capacity = Rate::from_bps(self.rate);
             links
-                .set(0, LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, expiry: None })
+                .set(
+                    0,
+                    LinkWord {
+                        capacity,
+                        header_share: HEADER_SHARE,
+                        sessions: None,
+                        queue: Duration::ZERO,
+                        expiry: None,
+                    },
+                )
                 .expect("there is room");
         }
         let topology = network(self.satellite(self.rtt()));
@@ -108,7 +117,7 @@ impl Case {
         let linux = Config::new(Profile::Linux);
         // The window of `bp_cross` goes by the shortest round trip, which is the link's for the kernel and the path's here.
         let rate = Rate::from_bps(self.rate * self.rtt().as_nanos() / path.as_nanos());
-        let capacity = Capacity { allocation: Allocation::new(rate, 1), rtt: path };
+        let capacity = Capacity::new(Allocation::new(rate, 1), path);
         let mut config = Config {
             control: tcp::ControlKind::by_name(self.control().twin).expect("a twin"),
             acks: AckPolicy { every: 1, ..linux.acks },

@@ -28,7 +28,7 @@ fn window(rate: Rate, sessions: u32) -> f64 {
 }
 
 fn word(capacity: Rate) -> LinkWord {
-    LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, expiry: None }
+    LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, queue: Duration::ZERO, expiry: None }
 }
 
 /// The control under a name of its own, told the link's rate; `None` where it cannot be loaded.

@@ -79,7 +79,7 @@ fn cost(new: impl Fn() -> Box<dyn tcp::control::Control>) -> f64 {
 
 fn main() {
     let allocation = Allocation::new(Rate::from_bps(100_000_000), 1);
-    let capacity = Some(Capacity { allocation, rtt: Duration::from_millis(230) });
+    let capacity = Some(Capacity::new(allocation, Duration::from_millis(230)));
     println!("{:14} {:>8} {:>8}  ns for each acknowledgement and two segments", "control", "rfc", "linux");
     for kind in CONTROLS {
         let cost_in = |profile| {

@@ -122,6 +122,15 @@ pub struct Capacity {
     pub allocation: Allocation,
     /// The round-trip time of propagation.
     pub rtt: Duration,
+    /// What may wait at the link, beyond what is under way.
+    pub queue: Duration,
+}
+
+impl Capacity {
+    /// Of `allocation` over a link of this round-trip time, on which nothing need wait.
+    pub fn new(allocation: Allocation, rtt: Duration) -> Self {
+        Self { allocation, rtt, queue: Duration::ZERO }
+    }
 }
 
 /// What connections may use of a link.

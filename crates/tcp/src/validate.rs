@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn pairs_that_mean_nothing_are_refused_by_name() {
-        let capacity = Capacity { allocation: Allocation::new(Rate::from_bps(1), 1), rtt: Duration::from_millis(1) };
+        let capacity = Capacity::new(Allocation::new(Rate::from_bps(1), 1), Duration::from_millis(1));
         let refused = |config: Config| config.validate().map_err(|error| error.faults);
         for recovery in RECOVERIES {
             for control in CONTROLS {

@@ -13,7 +13,7 @@ const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 fn config(profile: Profile, control: &str) -> Config {
     let control = ControlKind::by_name(control).expect("known");
-    let capacity = Some(Capacity { allocation: Allocation::new(RATE, 1), rtt: Duration::from_millis(550) });
+    let capacity = Some(Capacity::new(Allocation::new(RATE, 1), Duration::from_millis(550)));
     Config { control, capacity, ..Config::new(profile) }
 }
 

@@ -40,7 +40,7 @@ prop_compose! {
 fn configs(case: &Case) -> impl Iterator<Item = (String, Config)> {
     let rtt = Duration::from_millis(case.rtt);
     let resume = case.resumes.then_some(SavedPath { cwnd: Bytes::new(300_000), rtt });
-    let capacity = Some(Capacity { allocation: Allocation::new(RATE, 1), rtt });
+    let capacity = Some(Capacity::new(Allocation::new(RATE, 1), rtt));
     let seed = case.seed;
     RECOVERIES.iter().flat_map(move |recovery| {
         CONTROLS.iter().flat_map(move |control| {

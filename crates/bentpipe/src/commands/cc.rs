@@ -97,6 +97,10 @@ struct LinkOptions {
     /// Bytes of headers for each byte of payload
     #[arg(long, value_name = "K", default_value_t = 0.0505, value_parser = header_share, help_heading = "Link (bp_cross)")]
     header_share: f64,
+    /// What may wait at the link, added to the round-trip time: nothing is the equation's window, 20ms keeps a link busy whose
+    /// packets bunch
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = queue, help_heading = "Link (bp_cross)")]
+    queue: Duration,
     /// The link of the sockets with this mark (SO_MARK); that of mark 0 is for all whose mark no link has
     #[arg(long, default_value_t = 0, help_heading = "Link (bp_cross)")]
     mark: u32,
@@ -115,6 +119,11 @@ fn control(name: &str) -> Result<&'static Control, String> {
     })
 }
 
+fn queue(text: &str) -> Result<Duration, String> {
+    let queue: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if queue <= Duration::from_secs(1) { Ok(queue) } else { Err("at most 1s".to_owned()) }
+}
+
 fn header_share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| "a number, as 0.0505".to_owned())?;
     if (0.0..=10.0).contains(&share) { Ok(share) } else { Err("from 0 to 10".to_owned()) }
@@ -126,6 +135,7 @@ impl LinkOptions {
             capacity: self.rate?,
             header_share: self.header_share,
             sessions: self.sessions,
+            queue: self.queue,
             expiry: self.valid.zip(self.fallback),
         })
     }

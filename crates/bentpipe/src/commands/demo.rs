@@ -286,6 +286,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         knowledge: Knowledge::Configured,
         leg: SatelliteLeg::Satpep,
         congestion_control: None,
+        queue: None,
     }
 }
 

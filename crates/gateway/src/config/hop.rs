@@ -14,12 +14,20 @@ pub struct Hop {
     pub fast_open: bool,
     /// Connections to each peer that are kept open ahead of need.
     pub warm: usize,
+    /// What may wait at the link under the cross-layer control.
+    pub queue: Duration,
     /// A connection's send buffer.
     pub send_buffer: Bytes,
     /// A connection's receive buffer.
     pub receive_buffer: Bytes,
 }
 
+/// The congestion control that goes by what the link carries.
+pub(crate) const CROSS_LAYER: &str = "bp_cross";
+/// What may wait at the link, unless told: as long as segments bunch in time slots and routers.
+const QUEUE: Duration = Duration::from_millis(20);
+/// At most so much.
+const MOST_QUEUE: Duration = Duration::from_secs(1);
 /// The smallest buffer that is chosen without being told: it holds the kernel's initial window many times.
 const LEAST: Bytes = Bytes::new(256 << 10);
 /// The largest one.
@@ -58,17 +66,21 @@ pub(super) fn read(document: &mut Document<'_>, is_chosen: bool, link: Option<&L
     let congestion_control = section.text("congestion_control", name, valid_control);
     let fast_open = section.flag("fast_open");
     let warm = section.integer("warm", 0..=1024);
+    let queue = section.checked("queue", "a time of at most 1s, such as \"20ms\"", |queue| *queue <= MOST_QUEUE);
     let send_buffer = section.checked("send_buffer", size, in_range);
     let receive_buffer = section.checked("receive_buffer", size, in_range);
     section.end(document);
     if !is_chosen && line > 0 {
         document.fault(line, "[tcp] has no effect without [gateway] leg = \"tcp\"".into());
+    } else if is_chosen && queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
+        document.fault(line, format!("[tcp] queue has no effect without congestion_control = \"{CROSS_LAYER}\""));
     }
     let link = link.filter(|_| is_chosen)?;
     Some(Hop {
         congestion_control,
         fast_open: fast_open.unwrap_or(true),
         warm: warm.unwrap_or(8) as usize,
+        queue: queue.unwrap_or(QUEUE),
         send_buffer: send_buffer.unwrap_or_else(|| three_bdp(link.rate, link.rtt)),
         receive_buffer: receive_buffer.unwrap_or_else(|| three_bdp(link.receive_rate, link.rtt)),
     })
@@ -130,6 +142,16 @@ mod tests {
             ("leg = \"tcp\"", "far_gateway = false\n", "9: [[peer]] public_key is given, and far_gateway = false"),
             ("", "[tcp]\nwarm = 1\n", "10: [tcp] has no effect without"),
             ("leg = \"tcp\"", "[tcp]\nwarm = 1025\n", "11: [tcp] warm = 1025: expected an integer from 0 to 1024"),
+            (
+                "leg = \"tcp\"",
+                "[tcp]\nqueue = \"10ms\"\n",
+                "10: [tcp] queue has no effect without congestion_control = \"bp_cross\"",
+            ),
+            (
+                "leg = \"tcp\"",
+                "[tcp]\ncongestion_control = \"bp_cross\"\nqueue = \"2s\"\n",
+                "12: [tcp] queue = \"2s\": expected a time of at most 1s",
+            ),
             (
                 "leg = \"tcp\"",
                 "[tcp]\nsend_buffer = \"1kB\"\n",

@@ -114,10 +114,10 @@ impl TcpLeg {
     ) -> Result<Self, StartError> {
         // The kernel may have the control only from here on.
         let cross = match hop.congestion_control.as_deref() {
-            Some(cross::NAME) => {
+            Some(config::CROSS_LAYER) => {
                 let marks = [settings.rules.crossing(), settings.rules.made()];
                 let number = random_number()? as u32;
-                Some(CrossLayer::new(marks, settings.link.rate, number)?)
+                Some(CrossLayer::new(marks, settings.link.rate, hop.queue, number)?)
             }
             _ => None,
         };

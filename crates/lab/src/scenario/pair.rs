@@ -14,6 +14,8 @@ use units::{Duration, Rate};
 #[derive(Debug)]
 pub(super) struct Pair {
     congestion_control: String,
+    /// What may wait at the link, for the cross-layer one.
+    queue: Option<Duration>,
     /// What it knows of the link: its rates to the hub and back, and the round-trip time.
     rates: [Rate; 2],
     rtt: Duration,
@@ -57,11 +59,12 @@ impl Pair {
             return Err(refused("it has to know the rates of the emulated link: give the link some"));
         };
         let delays = ways.map(|way| network.directions()[way.index()].config.delay);
-        let congestion_control = match config.control.name {
-            "cross-layer" => CROSS_LAYER.to_owned(),
-            _ => kernel_control(config, controls).map_err(|problem| refused(&problem))?,
+        let (congestion_control, queue) = match config.control.name {
+            "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.queue)),
+            _ => (kernel_control(config, controls).map_err(|problem| refused(&problem))?, None),
         };
-        Ok(Some(Self { congestion_control, rates: [up, down], rtt: delays[0] + delays[1], told: gateway.told }))
+        let (rtt, told) = (delays[0] + delays[1], gateway.told);
+        Ok(Some(Self { congestion_control, queue, rates: [up, down], rtt, told }))
     }
 
     /// Starts the program that is running, which is to be bentpipe, as the gateways.
@@ -81,6 +84,7 @@ impl Pair {
             show_logs: false,
             knowledge: if self.told { Knowledge::Told } else { Knowledge::Configured },
             congestion_control: Some(self.congestion_control.clone()),
+            queue: self.queue,
         };
         Gateways::start(&program, topology, self.rates, self.rtt, &options)
     }

@@ -57,7 +57,7 @@ fn case(flows: u64, window: u64, loss: &str) -> Case {
     network.add_link("c", nodes[2], nodes[3], access.clone(), access).expect("new");
     let config = Config {
         control: ControlKind::by_name("cross-layer").expect("its name"),
-        capacity: Some(Capacity { allocation: Allocation::new(rate, flows as u32), rtt: RTT }),
+        capacity: Some(Capacity::new(Allocation::new(rate, flows as u32), RTT)),
         max_expiries: u32::MAX,
         ..Config::new(Profile::Rfc)
     };

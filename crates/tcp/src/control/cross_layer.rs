@@ -6,10 +6,6 @@ use crate::config::{Allocation, Capacity, Config};
 use model::cross_layer::LEAST;
 use units::{Bytes, Duration, Instant, Rate};
 
-/// Pacing, in windows in a round trip. More lets segments catch up with what a loss held up; where the capacity is halved the queue
-/// grows to as much of a round trip, for one.
-const PACE: f64 = 17.0 / 16.0;
-
 /// A window computed from the capacity.
 pub(crate) const KIND: ControlKind = ControlKind {
     name: "cross-layer",
@@ -18,8 +14,7 @@ pub(crate) const KIND: ControlKind = ControlKind {
 };
 
 /// The window of [`model::cross_layer`], for the smallest round-trip time: a smoothed one would grow with the queue that the
-/// window makes, without bound. A larger window fills over one round trip, because segments leave little faster than the window
-/// lasts, which also sends what a loss held up; a smaller one holds at once for new data. A loss changes nothing.
+/// window makes, without bound. A larger window fills over one round trip, because a window leaves in one; a smaller one holds at once for new data. A loss changes nothing.
 #[derive(Debug)]
 pub(crate) struct CrossLayer {
     header_share: f64,
@@ -34,9 +29,9 @@ impl CrossLayer {
     }
 
     fn segments(&self) -> f64 {
-        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, rank }, rtt }| {
+        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, rank }, rtt, queue }| {
             let payload = Bytes::new(self.mss.into());
-            model::cross_layer::segments_of(rate, rtt, self.header_share, payload, connections, rank)
+            model::cross_layer::segments_of(rate, rtt + queue, self.header_share, payload, connections, rank)
         })
     }
 
@@ -68,15 +63,15 @@ impl Control for CrossLayer {
     }
 
     fn on_cross_layer(&mut self, _now: Instant, allocation: Allocation, window: &mut Window) {
-        let rtt = self.capacity.map_or(Duration::ZERO, |capacity| capacity.rtt);
-        self.capacity = Some(Capacity { allocation, rtt });
+        let before = self.capacity.unwrap_or(Capacity::new(allocation, Duration::ZERO));
+        self.capacity = Some(Capacity { allocation, ..before });
         window.cwnd = self.segments();
     }
 
     fn pacing_rate(&self, _window: &Window) -> Option<Rate> {
         let rtt = self.capacity?.rtt;
         let window = self.segments() * f64::from(self.mss) * 8.0;
-        (!rtt.is_zero()).then(|| Rate::from_bps((window / rtt.as_secs_f64() * PACE) as u64))
+        (!rtt.is_zero()).then(|| Rate::from_bps((window / rtt.as_secs_f64()) as u64))
     }
 
     fn governs_window(&self) -> bool {
@@ -99,7 +94,7 @@ mod tests {
     }
 
     fn control(connections: u32) -> CrossLayer {
-        let capacity = Capacity { allocation: allocation(8_000_000, connections), rtt: Duration::from_millis(500) };
+        let capacity = Capacity::new(allocation(8_000_000, connections), Duration::from_millis(500));
         CrossLayer::new(&Config { mss: 1460, capacity: Some(capacity), ..Config::new(Profile::Rfc) })
     }
 
@@ -118,6 +113,17 @@ mod tests {
     }
 
     #[test]
+    fn what_may_wait_is_part_of_the_round_trip_of_the_window_and_not_of_the_pacing() {
+        let allocation = allocation(8_000_000, 1);
+        let rtt = Duration::from_millis(500);
+        let capacity = Capacity { queue: Duration::from_millis(20), ..Capacity::new(allocation, rtt) };
+        let mut control = CrossLayer::new(&Config { mss: 1460, capacity: Some(capacity), ..Config::new(Profile::Rfc) });
+        assert_eq!(window_of(&mut control), 339.0);
+        let rate = control.pacing_rate(&Window { cwnd: 339.0, ssthresh: f64::INFINITY }).expect("a rate");
+        assert_eq!(rate.as_bps(), 339 * 1460 * 8 * 2);
+    }
+
+    #[test]
     fn half_the_capacity_halves_the_window_at_once_and_none_leaves_two_segments() {
         let mut control = control(1);
         let mut window = Window { cwnd: 326.0, ssthresh: f64::INFINITY };
@@ -130,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn pacing_leaves_room_for_the_window() {
+    fn a_window_leaves_in_a_round_trip() {
         let control = control(1);
         let rate = control.pacing_rate(&Window { cwnd: 326.0, ssthresh: f64::INFINITY }).expect("a rate");
         let needed = 326.0 * 1460.0 * 8.0 / 0.5;
-        assert!((1.06..1.07).contains(&(rate.as_bps() as f64 / needed)), "{rate}");
+        assert!((0.99..=1.0).contains(&(rate.as_bps() as f64 / needed)), "{rate}");
     }
 
     #[test]

@@ -92,11 +92,8 @@ proptest! {
         for control in tcp::control::CONTROLS {
             for name in ["newreno", "sack", "rack"] {
                 let recovery = RecoveryKind::by_name(name).expect("known");
-                let capacity = tcp::Capacity {
-                    allocation: tcp::Allocation::new(Rate::from_bps(6_000_000), 1),
-                    rtt: Duration::from_millis(100),
-                };
-                let capacity = Some(capacity);
+                let allocation = tcp::Allocation::new(Rate::from_bps(6_000_000), 1);
+                let capacity = Some(tcp::Capacity::new(allocation, Duration::from_millis(100)));
                 let config = Config { recovery, control, capacity, ..Config::new(Profile::Linux) };
                 let (forward, backward) = links(&network);
                 let mut path = Path::new(config, forward, backward);

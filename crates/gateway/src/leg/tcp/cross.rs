@@ -4,13 +4,12 @@
 //! The control gives each connection its share of the allocation (J. Kim et al., "Cross-layer TCP over DVB-RCS"; see
 //! `congestion`). It knows connections by the mark of their socket.
 
+use crate::config::CROSS_LAYER as NAME;
 use crate::snapshot;
 use congestion::{Control, Held, LinkTable, LinkWord};
 use kernel::Error;
 use units::{Duration, Instant, Rate};
 
-/// The control's name, as settings have it.
-pub(super) const NAME: &str = "bp_cross";
 /// Headers of IPv4 and TCP with timestamps, for each byte of a full packet's payload.
 const HEADER_SHARE: f64 = 52.0 / 1448.0;
 /// How long what the table says holds: a gateway that is killed leaves the configured capacity behind.
@@ -25,6 +24,8 @@ pub(super) struct CrossLayer {
     /// The marks of our sockets.
     marks: [u32; 2],
     configured: Rate,
+    /// What may wait at the link.
+    queue: Duration,
     said: Option<(Rate, u32)>,
     said_at: Instant,
     /// Connections with data to send, as they were counted last.
@@ -48,14 +49,14 @@ impl CrossLayer {
     ///
     /// # Errors
     /// If the kernel or the process lacks something.
-    pub(super) fn new(marks: [u32; 2], configured: Rate, number: u32) -> Result<Self, Error> {
+    pub(super) fn new(marks: [u32; 2], configured: Rate, queue: Duration, number: u32) -> Result<Self, Error> {
         let source = Source::new(number).map_err(|error| match error {
             Error::Missing(what) => Error::Missing(format!(
                 "[tcp] congestion_control \"{NAME}\": {what}; another congestion control, and leg = \"satpep\", do without"
             )),
             failed => failed,
         })?;
-        Ok(Self { source, marks, configured, said: None, said_at: Instant::ZERO, counted: 0, has_grown: false })
+        Ok(Self { source, marks, configured, queue, said: None, said_at: Instant::ZERO, counted: 0, has_grown: false })
     }
 
     /// The control's name for `TCP_CONGESTION`.
@@ -104,7 +105,8 @@ impl CrossLayer {
             Source::Pinned(table) => Some(table),
         };
         let expiry = Some((EXPIRY, self.configured));
-        let word = LinkWord { capacity, header_share: HEADER_SHARE, sessions: Some(sessions), expiry };
+        let word =
+            LinkWord { capacity, header_share: HEADER_SHARE, sessions: Some(sessions), queue: self.queue, expiry };
         for mark in self.marks {
             if let Some(Err(error)) = table.map(|table| table.set(mark, word)) {
                 tracing::warn!(%error, "the cross-layer control could not be told of the link");
