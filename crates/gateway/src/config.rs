@@ -39,6 +39,8 @@ pub struct Settings {
     pub accept: Accept,
     /// How long to try to reach a server.
     pub connect_timeout: Duration,
+    /// What the kernel keeps of each connection with a host, in each direction.
+    pub host_buffer: Bytes,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
     pub tcp_timeout: Duration,
     /// The satellite link.
@@ -206,6 +208,9 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     let accept = gateway.choice("accept", &accepts);
     let connect_timeout =
         gateway.checked("connect_timeout", "a duration from 1s to 1h, such as \"20s\"", within(1, HOUR));
+    let host_buffer = gateway.checked("host_buffer", "a size from 64KiB to 1GiB, such as \"2MiB\"", |size: &Bytes| {
+        (64 << 10..=1 << 30).contains(&size.as_u64())
+    });
     let tcp_timeout =
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     gateway.end(document);
@@ -276,6 +281,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         mode,
         cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
         accept: accept.unwrap_or(Accept::Immediate),
+        host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
         tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(180)),
         link,
@@ -289,6 +295,12 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
         name,
     })
+}
+
+/// What the link carries in 100 ms, farther than most hosts are: more of what it cannot take yet would only wait here.
+fn default_host_buffer(rates: [Rate; 2]) -> Bytes {
+    let [up, down] = rates;
+    up.max(down).bytes_in(Duration::from_millis(100)).clamp(Bytes::new(1 << 20), Bytes::new(16 << 20))
 }
 
 fn unspecified_address() -> IpAddr {
@@ -567,6 +579,8 @@ mod tests {
             ("[gateway]", "connect_timeout = \"999ms\""),
             ("[gateway]", "connect_timeout = \"2h\""),
             ("[gateway]", "tcp_timeout = \"0s\""),
+            ("[gateway]", "host_buffer = \"4kB\""),
+            ("[gateway]", "host_buffer = \"2GiB\""),
             ("[link]", "outage_limit = \"1s\""),
             ("[link]", "pool = \"65GiB\""),
             ("[link]", "pool = \"1kB\""),

@@ -442,8 +442,14 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let listen =
-        |address: SocketAddr| transparent::listen(address).map_err(while_doing(format!("listening at {address}")));
+    let buffer = settings.host_buffer.as_usize();
+    let bounded = |address| {
+        let socket = transparent::listen(address)?;
+        // Accepted sockets inherit it.
+        transparent::set_buffers(&socket, buffer, buffer)?;
+        Ok(socket)
+    };
+    let listen = |address: SocketAddr| bounded(address).map_err(while_doing(format!("listening at {address}")));
     let mut listeners = vec![listen((Ipv4Addr::LOCALHOST, port).into())?];
     if settings.rules.ipv6 {
         listeners.push(listen((Ipv6Addr::LOCALHOST, port).into())?);

@@ -64,21 +64,13 @@ pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
     Ok(Some(Accepted { socket, client, called, traffic_class }))
 }
 
-/// Begins a connection to `destination`; the socket becomes writable when it is made or has failed ([`Socket::take_error`]
-/// tells which). With `source`, the server sees that address, and that port where it is free (else another one); its
-/// answers must be routed through this host. `mark` is set on its packets.
+/// Begins a connection to `destination`, with a socket that `prepare` has set up, too; the socket becomes writable when the
+/// connection is made or has failed ([`Socket::take_error`] tells which). With `source`, the server sees that address, and that
+/// port where it is free (else another one); its answers must be routed through this host. `mark` is set on its packets.
 ///
 /// # Errors
-/// Those of `connect(2)` that are known at once, an address that may not be used among them.
-pub fn connect(source: Option<SocketAddr>, destination: SocketAddr, mark: u32) -> io::Result<Socket> {
-    connect_prepared(source, destination, mark, |_| Ok(()))
-}
-
-/// As [`connect`], with a socket that `prepare` has set up, too.
-///
-/// # Errors
-/// As [`connect`], and those of `prepare`.
-pub fn connect_prepared(
+/// Those of `connect(2)` that are known at once, an address that may not be used among them, and those of `prepare`.
+pub fn connect(
     source: Option<SocketAddr>,
     destination: SocketAddr,
     mark: u32,
