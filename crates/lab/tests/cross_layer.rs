@@ -59,8 +59,9 @@ struct Share {
     /// At the round-trip time that the sessions see, which is longer on a host that is late.
     at_measured_rtt: f64,
     jain: f64,
-    /// Segments of all windows together, most of the time.
-    windows: u32,
+    /// Whether the windows together are, most of the time, that of one session: what rounding leaves each is shared out. The
+    /// smallest round-trip time is between the link's and what the sessions see.
+    is_whole: bool,
 }
 
 /// The median over time, from `begin` to `end`, of the sum of what the windows are.
@@ -104,7 +105,14 @@ fn share_of_the_equation(error_rate: f64, sessions: u32, time: Duration) -> Opti
         "BER {error_rate:e}, {sessions} sessions: {of_the_equation:.4} of the equation, Jain {jain:.4}, mean RTT {rtt:.4} s, \
          windows of {windows} segments"
     );
-    Some(Share { of_the_equation, at_measured_rtt: of_the_equation * rtt / RTT.as_secs_f64(), jain, windows })
+    let late = rtt / RTT.as_secs_f64();
+    let whole = window(RATE, 1)..=(window(RATE, 1) + 1.0) * late;
+    Some(Share {
+        of_the_equation,
+        at_measured_rtt: of_the_equation * late,
+        jain,
+        is_whole: whole.contains(&f64::from(windows)),
+    })
 }
 
 /// All at once, each over a link of its own; `None` where controls cannot be loaded.
@@ -126,9 +134,8 @@ fn the_window_carries_what_the_equation_allows_and_is_shared() {
         // In so short a time one retransmission that is lost again counts for more.
         let good = found.iter().all(|share| share.at_measured_rtt >= 0.94 && share.jain >= 0.98);
         good.then_some(()).ok_or_else(|| "less than 0.94 of the equation, or unfair".to_owned())?;
-        // What rounding leaves each session is shared out. The host adds little to the smallest round trip.
-        let whole = |share: &Share| (0.0..3.0).contains(&(f64::from(share.windows) - window(RATE, 1)));
-        found.iter().all(whole).then_some(()).ok_or_else(|| "windows together are not the equation's of one".to_owned())
+        let is_whole = found.iter().all(|share| share.is_whole);
+        is_whole.then_some(()).ok_or_else(|| "windows together are not the equation's of one".to_owned())
     });
 }
 
