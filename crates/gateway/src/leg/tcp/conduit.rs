@@ -1,5 +1,6 @@
 //! From one socket to another through a pipe, without copying.
 
+use super::hop::Buffers;
 use crate::leg::Tcp;
 use kernel::pipe::Pipe;
 use std::io;
@@ -13,9 +14,6 @@ const SMALL: usize = 64 << 10;
 /// How many of each size are kept while they hold nothing.
 const IDLE_PIPES: usize = 64;
 
-/// Bytes that TLS takes at once: a few of its records.
-const SCRATCH: usize = 64 << 10;
-
 /// The pipes of all connections.
 #[derive(Debug)]
 pub(super) struct Pipes {
@@ -23,8 +21,8 @@ pub(super) struct Pipes {
     idle: [Vec<Pipe>; 2],
     /// Large ones, in use or not.
     large: usize,
-    /// Where bytes are that TLS has to touch.
-    pub(super) scratch: Vec<u8>,
+    /// Instead of pipes, for bytes that TLS has to touch.
+    pub(super) buffers: Buffers,
 }
 
 /// A pipe in use.
@@ -36,7 +34,7 @@ struct Lent {
 
 impl Pipes {
     pub(super) fn new() -> Self {
-        Self { idle: [Vec::new(), Vec::new()], large: 0, scratch: vec![0; SCRATCH] }
+        Self { idle: [Vec::new(), Vec::new()], large: 0, buffers: Buffers::new() }
     }
 
     fn take(&mut self) -> io::Result<Lent> {

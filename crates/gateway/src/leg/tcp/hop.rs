@@ -1,5 +1,9 @@
 //! One TCP connection across the satellite.
 
+mod protected;
+
+pub(super) use protected::Buffers;
+
 use super::conduit::{Conduit, Moved, Pipes};
 use super::tls::Tls;
 use crate::leg::{Progress, Tcp};
@@ -242,7 +246,7 @@ impl Hop {
             Err(error) => return (gathered, self.fail(&error)),
         }
         if self.tls.is_some() {
-            let (count, progress) = self.encrypt(pipes, client);
+            let (count, progress) = self.encrypt(&mut pipes.buffers, client);
             return (gathered + count, progress);
         }
         let (count, moved) = self.to_hop.relay(pipes, client, &mut self.tcp);
@@ -262,7 +266,7 @@ impl Hop {
             return (0, Progress::StreamFailed(reason));
         }
         if self.tls.is_some() {
-            return self.decrypt(pipes, client);
+            return self.decrypt(&mut pipes.buffers, client);
         }
         let (count, moved) = self.to_tcp.relay(pipes, &mut self.tcp, client);
         let progress = match moved {
@@ -276,64 +280,6 @@ impl Hop {
             Moved::DestinationFailed(_) => Progress::TcpFailed,
         };
         (count, progress)
-    }
-
-    /// One read from `client`, encrypted and sent.
-    fn encrypt(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
-        let (Some(tls), Some(mut socket)) = (&mut self.tls, client.socket.as_ref().filter(|_| client.readable)) else {
-            return (0, Progress::Blocked);
-        };
-        let count = match socket.read(&mut pipes.scratch) {
-            Ok(0) => return (0, Progress::Ended),
-            Ok(count) => count,
-            Err(error) => return (0, client.read_failed(&error)),
-        };
-        match tls.write(&pipes.scratch[..count]).and_then(|()| self.flush()) {
-            Ok(true) => (count as u64, Progress::More),
-            Ok(false) => (count as u64, Progress::Blocked),
-            Err(error) => (count as u64, self.fail(&error)),
-        }
-    }
-
-    /// What has been decrypted, written to `client`.
-    fn decrypt(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
-        if !client.writable {
-            return (0, Progress::Blocked);
-        }
-        if self.decrypted.is_empty() {
-            match self.read_all(&mut pipes.scratch) {
-                Ok(0) => {
-                    self.has_ended = true;
-                    return (0, Progress::Ended);
-                }
-                Ok(count) => self.decrypted.extend_from_slice(&pipes.scratch[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (0, Progress::Blocked),
-                Err(error) => return (0, self.fail(&error)),
-            }
-        }
-        let Some(mut socket) = client.socket.as_ref() else { return (0, Progress::Blocked) };
-        match socket.write(&self.decrypted) {
-            Ok(count) => {
-                self.decrypted.drain(..count);
-                (count as u64, Progress::More)
-            }
-            Err(error) => (0, client.write_failed(&error)),
-        }
-    }
-
-    /// Reads as much as there is and `buffer` holds; the end and errors are told once nothing comes before them.
-    fn read_all(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.read(&mut buffer[filled..]) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if filled == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(filled)
     }
 
     /// Ends the direction away from here, behind what is pending.

@@ -19,7 +19,7 @@ use rustls::{
     ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
 };
 use socket2::Socket;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 /// What both sides speak inside TLS.
@@ -142,6 +142,55 @@ impl Tls {
             // At the end of TCP, the next turn tells what kind of end that is.
             self.connection.read_tls(&mut socket)?;
             self.process(socket)?;
+        }
+    }
+
+    /// Reads from `socket` into `arrived` once, and more often only if that does not complete a record. What is decrypted
+    /// is appended to `decrypted`; returns how many bytes that is, 0 at the end that the other side has told.
+    ///
+    /// # Errors
+    /// As [`Tls::read`], once no byte comes before them.
+    pub(super) fn read_records(
+        &mut self,
+        mut socket: &Socket,
+        arrived: &mut [u8],
+        decrypted: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let before = decrypted.len();
+        loop {
+            let rest = self.take_decrypted(decrypted);
+            match (decrypted.len() - before, rest) {
+                (0, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                (0, other) => return other.map(|()| 0),
+                (count, _) => return Ok(count),
+            }
+            // Fails again if it has failed behind what was returned last.
+            self.process(socket)?;
+            let count = socket.read(arrived)?;
+            let mut arrived = &arrived[..count];
+            // At the end of TCP, the next turn tells what kind of end that is.
+            while self.connection.read_tls(&mut arrived)? > 0 {
+                let result = self.process(socket);
+                let _ = self.take_decrypted(decrypted);
+                if result.is_err() || arrived.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Appends all that waits to `decrypted`; then there is the end, or an error that says what comes next.
+    fn take_decrypted(&mut self, decrypted: &mut Vec<u8>) -> io::Result<()> {
+        let mut reader = self.connection.reader();
+        loop {
+            let count = match reader.fill_buf()? {
+                [] => return Ok(()),
+                chunk => {
+                    decrypted.extend_from_slice(chunk);
+                    chunk.len()
+                }
+            };
+            reader.consume(count);
         }
     }
 
