@@ -50,3 +50,19 @@ fn an_unknown_experiment_is_named_with_exit_code_2() {
     assert_eq!(output.status.code(), Some(2));
     assert!(told.contains("everything") && told.lines().count() == 1, "{told}");
 }
+
+#[test]
+fn a_pepsal_that_cannot_be_run_is_refused_before_anything_is_measured() {
+    let plain = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for (file, ipv6, says) in [
+        ("/nowhere/pepsal", None, "No such file"),
+        (plain, None, "not an executable file"),
+        ("/bin/sh", Some("-6"), "--ipv6"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        let output = command.args(["bench", "relay", "--pepsal", file]).args(ipv6).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("--pepsal") && told.contains(says) && told.lines().count() == 1, "{told}");
+    }
+}

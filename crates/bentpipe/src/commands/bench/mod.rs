@@ -18,6 +18,7 @@ use lab::{Direction, Experiment, LinkParameters, Workload};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::{self, Display};
+use std::path::PathBuf;
 use units::{Bytes, Duration, Probability, Rate};
 
 const EXAMPLES: &str = "\
@@ -26,6 +27,7 @@ Examples:
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
   bentpipe bench relay                      the same for each satellite leg: the kernel's TCP in clear and in TLS, and satpep
+  bentpipe bench relay --pepsal ./pepsal    and beside them PEPsal, wherever you have built it (IPv4)
   bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
   bentpipe bench connections --json         5,000 open connections, and the memory of an idle one
 
@@ -66,6 +68,9 @@ pub struct Args {
     /// throughput: authenticate only, as if encryption were forbidden
     #[arg(long)]
     clear: bool,
+    /// relay: beside the legs, measure this PEPsal program in the gateways' place
+    #[arg(long, value_name = "FILE", value_parser = relay::program, conflicts_with = "ipv6")]
+    pepsal: Option<PathBuf>,
     /// Show the gateways' logs on stderr
     #[arg(long)]
     gateway_logs: bool,

@@ -3,7 +3,7 @@
 use super::{Args, Findings, json, median, table};
 use crate::output::Failure;
 use lab::transfer::Checksum;
-use lab::{Ends, GatewayOptions, Gateways, Topology, Workload, flows};
+use lab::{Ends, Flow, GatewayOptions, Gateways, Topology, Workload, flows};
 use serde::Serialize;
 use std::time::Instant;
 use units::{Bytes, Duration, Rate};
@@ -53,26 +53,37 @@ pub fn measure(args: &Args, options: &GatewayOptions, connections: usize) -> Res
     // Hashing the data would take from the gateways the processors that they are measured on.
     let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };
     let ends = vec![Ends { client: &topology.terminals[0], server: &topology.hub }; connections];
-    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    measure_proxies(args, || gateways.cpu_time(), || flows::run(&ends, &workload))
+}
+
+/// What proxies, which have used so much processor time, carry when these flows run through them.
+pub fn measure_proxies(
+    args: &Args,
+    cpu_time: impl Fn() -> Result<Duration, lab::Error>,
+    flows: impl Fn() -> Result<Vec<Flow>, lab::Error>,
+) -> Result<Measured, Failure> {
+    let (mut rates, mut costs, mut carried) = (Vec::new(), Vec::new(), (0, Bytes::ZERO));
     for _ in 0..args.repeats {
-        let (start, cpu) = (Instant::now(), gateways.cpu_time()?);
-        let flows = flows::run(&ends, &workload)?;
-        let cpu = gateways.cpu_time()? - cpu;
+        let (start, cpu) = (Instant::now(), cpu_time()?);
+        let flows = flows()?;
+        let cpu = cpu_time()? - cpu;
         let first = flows.iter().map(|flow| flow.start).min().unwrap_or(start);
         let last = flows.iter().map(|flow| flow.end).max().unwrap_or(start);
         let bytes = flows.iter().fold(Bytes::ZERO, |sum, flow| sum + flow.bytes);
+        carried = (flows.len(), bytes);
         rates.push(Rate::from_transfer(bytes, last.duration_since(first).into()).as_bps() as f64);
         costs.push(cpu.as_secs_f64() / (bytes.as_u64() as f64 / 1e9));
         tracing::info!(
-            connections,
+            connections = flows.len(),
             gbps = rates.last().map(|rate| rate / 1e9),
             cpu_s_per_gb = costs.last(),
             "measured"
         );
     }
+    let (connections, bytes) = carried;
     Ok(Measured {
         connections,
-        bytes: TOTAL.as_u64(),
+        bytes: bytes.as_u64(),
         throughput_bps: median(&rates) as u64,
         cpu_s_per_gb: median(&costs),
     })
