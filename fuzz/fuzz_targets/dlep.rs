@@ -10,8 +10,8 @@ fn settings() -> Settings {
     Settings { heartbeat: Duration::from_secs(1), name: "fuzz".into() }
 }
 
-// The first byte chooses the role, whether it is in session, and whether the modem has news of that; each further piece of the stream begins with its length and
-// with how long it takes to come.
+// The first byte chooses the role, whether it is in session, and whether the modem has news of that; each further piece of the
+// stream begins with its length and with how long it takes to come.
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let _ = Signal::parse(input);
     let Some((choice, mut stream)) = input.split_first() else { return };
@@ -33,7 +33,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         modem.set_destination(MAC, Some(metrics));
     }
     if choice & 4 != 0 {
-        modem.set_session(Metrics { latency: Some(Duration::from_millis(20)), ..metrics });
+        modem.set_session(now, Metrics { latency: Some(Duration::from_millis(20)), ..metrics });
     }
     while let [length, wait, rest @ ..] = stream {
         let (piece, rest) = rest.split_at(rest.len().min(usize::from(*length)));

@@ -85,14 +85,22 @@ fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
 
 #[test]
 fn many_clients_that_stop_reading_cost_the_others_nothing() {
+    for settings in [
+        "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"256KiB\"",
+        "leg = \"tcp\"\nmode = \"encrypted\"\nhost_buffer = \"256KiB\"",
+    ] {
+        cost_nothing_who_stop_reading(settings);
+    }
+}
+
+fn cost_nothing_who_stop_reading(settings: &'static str) {
     const STALLED: usize = 60;
-    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
     // The gateways' own hosts would let a socket have 128 MB.
     for site in [pair.client(), pair.server()] {
         let buffers = ["ipv4/tcp_rmem", "ipv4/tcp_wmem"].map(|key| (key, "4096 131072 524288"));
         kernel::network::set_sysctls(&site.host, &buffers).unwrap();
     }
-    pair.settings = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"256KiB\"";
     pair.sections = "[tcp]\nsend_buffer = \"256KiB\"\nreceive_buffer = \"256KiB\"";
     let pair = pair.start_both("");
     let (report, sent) = mpsc::channel();

@@ -237,8 +237,8 @@ __u32 cross_undo(__u64 *ctx)
 	return SOCKET(ctx)->snd_cwnd;
 }
 
-/* Segments leave one by one at such rates. In pairs, as the kernel has them leave, the last segment of an odd window would wait
- * for another to become free, in each session. */
+/* At the rates of a terminal segments leave one by one (the kernel still makes more of one where a millisecond holds more). In
+ * pairs the last segment of an odd window would wait for another to become free, in each session. */
 SEC("struct_ops")
 __u32 cross_burst(__u64 *ctx)
 {

@@ -125,7 +125,7 @@ async fn serve(stream: TcpStream, router: SocketAddr, settings: &ModemSettings, 
     let session = telling.borrow().session;
     let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), session);
     drive(&mut modem, stream, &mut telling, |modem, Telling { session, link }| {
-        modem.set_session(session);
+        modem.set_session(clock::now(), session);
         modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {
             match event {

@@ -1,6 +1,6 @@
 //! The modem: tells a router of destinations and what the links to them carry.
 
-use crate::session::{Fault, Session, participant};
+use crate::session::{Fault, Requests, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
 use std::collections::BTreeMap;
 use units::Instant;
@@ -54,13 +54,29 @@ enum State {
 enum Updates {
     /// The router takes them.
     Taken,
-    /// One waits for its response.
-    Pending,
+    /// One waits for its response, until then.
+    Pending(Instant),
     /// The router has refused one: it is told no more of them.
     Refused,
+    /// It has not answered one in time: it is told no more of them, either.
+    Unanswered,
 }
 
 participant!(Modem);
+
+impl Requests for Modem {
+    fn overdue_at(&self) -> Option<Instant> {
+        match self.updates {
+            Updates::Pending(due) => Some(due),
+            Updates::Taken | Updates::Refused | Updates::Unanswered => None,
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.updates = Updates::Unanswered;
+        self.tell_each();
+    }
+}
 
 impl Modem {
     /// A session over a connection that a router has made at `now`. `metrics` must have all rates and the latency, and every
@@ -85,14 +101,15 @@ impl Modem {
 
     /// What holds for the session is now as `metrics` say, among those that it began with. A router takes what has changed for
     /// all destinations (Session Update, §12.7), so say with [`Modem::set_destination`] after it what each has: only whose is
-    /// not what the session has is then told by itself. A router that refuses it is told of each destination from then on.
-    pub fn set_session(&mut self, metrics: Metrics) {
+    /// not what the session has is then told by itself. A router that refuses it, or does not answer for two heartbeat intervals,
+    /// is told of each destination from then on.
+    pub fn set_session(&mut self, now: Instant, metrics: Metrics) {
         self.metrics = metrics;
-        self.update();
+        self.update(now);
     }
 
     /// Tells the router what has changed for the session: one request at a time (§8).
-    fn update(&mut self) {
+    fn update(&mut self, now: Instant) {
         if !self.session.is_in_session() || self.updates != Updates::Taken {
             return;
         }
@@ -100,27 +117,35 @@ impl Modem {
         if news == Metrics::default() {
             return;
         }
-        self.updates = Updates::Pending;
+        self.updates = Updates::Pending(self.session.answer_due(now));
         self.told = news.or(self.told);
         self.destinations.values_mut().for_each(|destination| destination.told = news.or(destination.told));
         self.session.send(&Message::new(MessageKind::SessionUpdate, news.items()));
     }
 
     /// The router's answer to a Session Update.
-    fn on_updated(&mut self, status: Status, message: &Message) -> Result<(), Fault> {
-        if self.updates != Updates::Pending {
-            return Err(Fault::unexpected(message));
+    fn on_updated(&mut self, now: Instant, status: Status, message: &Message) -> Result<(), Fault> {
+        match self.updates {
+            Updates::Pending(_) if status == Status::SUCCESS => {
+                self.updates = Updates::Taken;
+                self.update(now);
+                self.advance_all();
+            }
+            // If it cannot go on, it ends the session.
+            Updates::Pending(_) => {
+                self.updates = Updates::Refused;
+                self.tell_each();
+            }
+            Updates::Unanswered => self.updates = Updates::Refused,
+            Updates::Taken | Updates::Refused => return Err(Fault::unexpected(message)),
         }
-        if status == Status::SUCCESS {
-            self.updates = Updates::Taken;
-            self.update();
-        } else {
-            // Whatever it believes of them now, each is told by itself. If it cannot go on, it ends the session.
-            self.updates = Updates::Refused;
-            self.destinations.values_mut().for_each(|destination| destination.told = Metrics::default());
-        }
-        self.advance_all();
         Ok(())
+    }
+
+    /// Whatever the router believes of the destinations now, each is told by itself.
+    fn tell_each(&mut self) {
+        self.destinations.values_mut().for_each(|destination| destination.told = Metrics::default());
+        self.advance_all();
     }
 
     fn advance_all(&mut self) {
@@ -173,7 +198,7 @@ impl Modem {
                 let items = vec![Item::Status(Status::SUCCESS, String::new())];
                 self.session.send(&Message::new(MessageKind::SessionUpdateResponse, items));
             }
-            (MessageKind::SessionUpdateResponse, _) => self.on_updated(status, message)?,
+            (MessageKind::SessionUpdateResponse, _) => self.on_updated(now, status, message)?,
             (MessageKind::DestinationUpResponse, Some(mac)) => {
                 let next = if status == Status::SUCCESS { State::Up } else { State::Declined };
                 self.on_response(mac, State::ComingUp, next, message)?;

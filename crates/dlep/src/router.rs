@@ -1,6 +1,6 @@
 //! The router: is told of destinations and what the links to them carry.
 
-use crate::session::{Fault, Session, participant};
+use crate::session::{Fault, Requests, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use units::Instant;
@@ -33,6 +33,7 @@ pub enum RouterEvent {
 }
 
 participant!(Router);
+impl Requests for Router {}
 
 impl Router {
     /// Destinations beyond this number are declined.

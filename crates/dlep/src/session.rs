@@ -143,6 +143,11 @@ impl Session {
         Ok(peer)
     }
 
+    /// Until when a request that is made now may remain unanswered.
+    pub(crate) fn answer_due(&self, now: Instant) -> Instant {
+        now + Self::silence(self.peer_heartbeat.unwrap_or_default().max(self.settings.heartbeat))
+    }
+
     pub(crate) fn is_initializing(&self) -> bool {
         self.phase == Phase::Initialization
     }
@@ -270,6 +275,17 @@ impl Session {
     }
 }
 
+/// What a role does when a request of its own is not answered.
+pub(crate) trait Requests {
+    /// Until when it waits for an answer.
+    fn overdue_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// It goes on without one.
+    fn give_up(&mut self) {}
+}
+
 /// A session in either role, as its driver sees it.
 pub trait Participant {
     /// Takes bytes that the connection has brought.
@@ -306,10 +322,14 @@ macro_rules! participant {
 
             fn handle_timeout(&mut self, now: units::Instant) {
                 self.session.handle_timeout(now);
+                if crate::session::Requests::overdue_at(self).is_some_and(|due| due <= now) {
+                    crate::session::Requests::give_up(self);
+                }
             }
 
             fn next_timeout(&self) -> Option<units::Instant> {
-                self.session.next_timeout()
+                let own = self.session.next_timeout()?;
+                Some(crate::session::Requests::overdue_at(self).map_or(own, |due| due.min(own)))
             }
 
             fn poll_transmit(&mut self) -> Option<Vec<u8>> {

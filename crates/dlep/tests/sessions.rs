@@ -119,7 +119,7 @@ fn what_changes_for_the_session_is_told_once_and_holds_for_all_but_what_has_its_
     exchange(at(10), &mut modem, &mut router);
     let later = |of: Metrics, ms| Metrics { latency: Some(Duration::from_millis(ms)), ..of };
     // A metric that the session did not begin with is none of it.
-    modem.set_session(Metrics { mtu: Some(1500), ..later(metrics(0), 300) });
+    modem.set_session(at(11), Metrics { mtu: Some(1500), ..later(metrics(0), 300) });
     modem.set_destination(MAC, Some(later(metrics(6_000_000), 300)));
     modem.set_destination(OTHER, Some(metrics(5_000_000)));
     let update = told(&mut modem);
@@ -134,7 +134,7 @@ fn what_changes_for_the_session_is_told_once_and_holds_for_all_but_what_has_its_
     assert_eq!(latencies(&router), [300, 275]);
     // One request at a time: what changes meanwhile is told once it is answered, and then as it is.
     for ms in [310, 320] {
-        modem.set_session(later(metrics(0), ms));
+        modem.set_session(at(21), later(metrics(0), ms));
     }
     assert_eq!(modem.poll_transmit(), None);
     modem.handle_bytes(at(30), &said(&mut router).encode());
@@ -152,7 +152,7 @@ fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
         let quicker = Metrics { latency: Some(Duration::from_millis(20)), ..metrics(6_000_000) };
         modem.set_destination(MAC, Some(quicker));
         exchange(at(10), &mut modem, &mut router);
-        modem.set_session(Metrics { latency: quicker.latency, ..metrics(0) });
+        modem.set_session(at(11), Metrics { latency: quicker.latency, ..metrics(0) });
         assert_eq!(told(&mut modem).items, [Item::Latency(20_000)]);
         assert_eq!(modem.poll_transmit(), None, "the destination is so already");
         modem.handle_bytes(at(20), &answer(status).encode());
@@ -163,7 +163,7 @@ fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
         let mut refused = updated(status);
         let again = told(&mut refused);
         assert_eq!((again.kind, again.items.contains(&Item::Latency(20_000))), (MessageKind::DestinationUpdate, true));
-        refused.set_session(metrics(0));
+        refused.set_session(at(21), metrics(0));
         refused.set_destination(MAC, Some(metrics(6_000_000)));
         let by_itself = told(&mut refused);
         assert_eq!((by_itself.kind, by_itself.mac()), (MessageKind::DestinationUpdate, Some(MAC)));
@@ -173,6 +173,36 @@ fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
     let mut idle = updated(Status::SUCCESS);
     idle.handle_bytes(at(30), &answer(Status::SUCCESS).encode());
     assert_eq!(told(&mut idle).status(), Some(Status::UNEXPECTED_MESSAGE));
+}
+
+#[test]
+fn a_router_that_does_not_answer_a_session_update_is_told_of_each_destination_in_the_end() {
+    let (mut modem, mut router) = in_session(None);
+    let quicker = Metrics { latency: Some(Duration::from_millis(20)), ..metrics(6_000_000) };
+    modem.set_destination(MAC, Some(quicker));
+    exchange(at(10), &mut modem, &mut router);
+    modem.set_session(at(20), Metrics { latency: quicker.latency, ..metrics(0) });
+    assert_eq!(told(&mut modem).kind, MessageKind::SessionUpdate);
+    let silent = Message::new(MessageKind::Heartbeat, Vec::new()).encode();
+    let due = std::iter::from_fn(|| {
+        let now = modem.next_timeout().unwrap();
+        modem.handle_bytes(now, &silent);
+        modem.handle_timeout(now);
+        Some((now, std::iter::from_fn(|| modem.poll_transmit()).collect::<Vec<_>>()))
+    });
+    let (when, said) = due.take(10).find(|(_, said)| said.iter().any(|bytes| bytes[..2] != silent[..2])).unwrap();
+    assert!(when <= at(20) + Duration::from_secs(2), "{when:?}");
+    let news = said.iter().map(|bytes| Message::parse(u16::from_be_bytes([bytes[0], bytes[1]]), &bytes[4..]).unwrap());
+    let news = news.filter(|message| message.kind != MessageKind::Heartbeat).collect::<Vec<_>>();
+    assert!(news.len() == 1 && news[0].kind == MessageKind::DestinationUpdate, "{news:?}");
+    assert!(news[0].items.contains(&Item::Latency(20_000)));
+    // A late answer is no fault, a second one is.
+    let late =
+        Message::new(MessageKind::SessionUpdateResponse, vec![Item::Status(Status::SUCCESS, String::new())]).encode();
+    modem.handle_bytes(when, &late);
+    assert!(modem.is_in_session() && modem.poll_transmit().is_none());
+    modem.handle_bytes(when, &late);
+    assert_eq!(told(&mut modem).status(), Some(Status::UNEXPECTED_MESSAGE));
 }
 
 #[test]

@@ -110,7 +110,10 @@ fn replay(config: &WayConfig, logged: &[Record]) -> Result<Vec<Record>, WayError
             way.enqueue(now, link, *record);
         }
     }
-    while let Some(outcome) = way.drain(now) {
+    // What left later than the log's last arrival had slots until then.
+    let ended = logged.iter().filter(|record| record.fate != Fate::InTransit);
+    let end = ended.map(|record| Instant::ZERO + record.at).fold(now, Instant::max);
+    while let Some(outcome) = way.drain(end) {
         keep(outcome);
     }
     replayed.sort_by_key(|record| record.number);

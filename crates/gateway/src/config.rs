@@ -529,6 +529,20 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_example_of_the_leg_tcp_is_valid() {
+        let text = include_str!("../../../docs/gateway-config.md").split("## The leg `tcp`").nth(1).unwrap();
+        let example = text.split("```").nth(1).unwrap();
+        let (private, public) = keys();
+        let example = example
+            .replace("leg = \"tcp\"\n", &format!("leg = \"tcp\"\nprivate_key = \"{private}\"\n"))
+            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""))
+            + "\n[link]\ninterface = \"sat0\"\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n";
+        let settings = parse(&example, "example").unwrap();
+        assert_eq!(settings.peers.iter().map(|peer| &*peer.name).collect::<Vec<_>>(), ["hub", "servers"]);
+        assert_eq!(settings.hop.unwrap().congestion_control.as_deref(), Some("bp_cross"));
+    }
+
+    #[test]
     fn every_fault_is_reported_with_line_key_and_what_is_allowed() {
         let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nshare = \"far\"\nmtu = 100\nrtts = \"1s\"")
             + "weigth = 2\nroutes = [\"10.0.0.0/33\"]\nconnect_from = \"me\"\n[metricks]\n";

@@ -442,11 +442,10 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let buffer = settings.host_buffer.as_usize();
+    let most = host_backlog(settings);
     let bounded = |address| {
         let socket = transparent::listen(address)?;
-        // Accepted sockets inherit it.
-        transparent::set_buffers(&socket, buffer, buffer)?;
+        transparent::bound_backlog(&socket, most)?;
         Ok(socket)
     };
     let listen = |address: SocketAddr| bounded(address).map_err(while_doing(format!("listening at {address}")));
@@ -455,6 +454,11 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         listeners.push(listen((Ipv6Addr::LOCALHOST, port).into())?);
     }
     Ok(listeners)
+}
+
+/// What the kernel may keep of a connection with a host, each way.
+pub(crate) fn host_backlog(settings: &Settings) -> u32 {
+    settings.host_buffer.as_u64().try_into().unwrap_or(u32::MAX)
 }
 
 /// Nanoseconds since 1970: peers tell a repeated handshake from a new one by it.

@@ -47,7 +47,7 @@ pub(crate) struct Relays<L: Leg> {
     classes: Vec<Class>,
     mark: u32,
     connect_timeout: Duration,
-    host_buffer: usize,
+    host_backlog: u32,
     tcp_timeout: Duration,
     next_sweep: Instant,
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
@@ -125,7 +125,7 @@ impl<L: Leg> Relays<L> {
             classes: settings.classes.clone(),
             mark: settings.rules.made(),
             connect_timeout: settings.connect_timeout,
-            host_buffer: settings.host_buffer.as_usize(),
+            host_backlog: crate::daemon::host_backlog(settings),
             tcp_timeout: settings.tcp_timeout,
             next_sweep: Instant::ZERO,
             held_syns: None,
@@ -415,7 +415,7 @@ impl<L: Leg> Relays<L> {
         let Some(open) = connection.open else { return };
         let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
         self.set_deadline(key, Some(now + self.connect_timeout));
-        let bounded = |socket: &Socket| transparent::set_buffers(socket, self.host_buffer, self.host_buffer);
+        let bounded = |socket: &Socket| transparent::bound_backlog(socket, self.host_backlog);
         match transparent::connect(source, open.destination, self.mark, bounded) {
             Ok(socket) => self.attach(now, key, socket),
             Err(error) => self.on_connect_failed(now, key, &error),

@@ -168,6 +168,21 @@ pub fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(
     Ok(())
 }
 
+/// Bounds what the kernel keeps for `socket` of what has arrived and is not read yet, and of what is written and has not been
+/// sent, to about so many bytes each; with what it keeps them in, it may be twice as much. What has arrived is left to
+/// `net.ipv4.tcp_rmem` if the process may not go beyond the host's limits (`CAP_NET_ADMIN` on the host): these are so low that
+/// they would make long paths slow. Sockets that are accepted inherit it.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn bound_backlog(socket: &Socket, bytes: u32) -> io::Result<()> {
+    let receive = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    match set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive) {
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
+        _ => crate::tcp::set_unsent_limit(socket, bytes),
+    }
+}
+
 /// The option that has the kernel tell the traffic class of what arrives.
 fn received_class(is_ipv6: bool) -> (libc::c_int, libc::c_int) {
     if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) } else { (libc::IPPROTO_IP, libc::IP_RECVTOS) }

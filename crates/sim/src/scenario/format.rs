@@ -878,7 +878,7 @@ pub(super) struct Capacity {
     pub(super) rate: PositiveRate,
     /// The round-trip time of propagation.
     pub(super) rtt: Interval,
-    /// What may wait at the link, beyond what is under way. By default nothing.
+    /// What may wait at the link, beyond what is under way, at most 1s. By default nothing.
     pub(super) queue: Option<Interval>,
     /// How many connections share it.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]

@@ -13,8 +13,8 @@ pub(crate) const KIND: ControlKind = ControlKind {
     new: |config| Box::new(CrossLayer::new(config)),
 };
 
-/// The window of [`model::cross_layer`], for the smallest round-trip time: a smoothed one would grow with the queue that the
-/// window makes, without bound. A larger window fills over one round trip, because a window leaves in one; a smaller one holds at once for new data. A loss changes nothing.
+/// The window of [`model::cross_layer`], for the smallest round-trip time that was measured and what may wait at the link. A window
+/// leaves in a round trip, so that a larger one fills over one; a smaller one holds at once for new data. A loss changes nothing.
 #[derive(Debug)]
 pub(crate) struct CrossLayer {
     header_share: f64,

@@ -48,7 +48,7 @@ impl Hop {
         let Some(mut socket) = client.socket.as_ref().filter(|_| client.writable) else {
             return (0, Progress::Blocked);
         };
-        if self.decrypted.is_empty() {
+        let result = if self.decrypted.is_empty() {
             match self.read_records(buffers) {
                 Ok(0) => {
                     self.has_ended = true;
@@ -59,13 +59,18 @@ impl Hop {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return (0, Progress::More),
                 Err(error) => return (0, self.fail(&error)),
             }
+            let result = socket.write(&buffers.decrypted);
+            self.decrypted = buffers.decrypted[written(&result)..].to_vec();
+            result
         } else {
-            buffers.decrypted.clear();
-            buffers.decrypted.append(&mut self.decrypted);
-        }
-        let result = socket.write(&buffers.decrypted);
-        let rest = &buffers.decrypted[*result.as_ref().unwrap_or(&0)..];
-        self.decrypted = rest.to_vec();
+            let result = socket.write(&self.decrypted);
+            self.decrypted.drain(..written(&result));
+            if self.decrypted.is_empty() {
+                // A connection that does not stall keeps no memory for it.
+                self.decrypted = Vec::new();
+            }
+            result
+        };
         match result {
             Ok(count) => (count as u64, Progress::More),
             Err(error) => (0, client.write_failed(&error)),
@@ -85,6 +90,10 @@ impl Hop {
         }
         result
     }
+}
+
+fn written(result: &io::Result<usize>) -> usize {
+    *result.as_ref().unwrap_or(&0)
 }
 
 #[cfg(test)]
@@ -123,6 +132,9 @@ mod tests {
         Configs::new(&settings).expect("configurations")
     }
 
+    /// More than anything here takes.
+    const MOST_TURNS: usize = 1_000;
+
     /// Two ends of a connection whose handshake is over, with data of this length that wait at the first one's client.
     struct Ends {
         near: Hop,
@@ -146,12 +158,15 @@ mod tests {
             let (client, server) = (tcp(client), tcp(server));
             let mut ends =
                 Self { near, far, client, server, at_client, at_server, buffers: Buffers::new(), received: Vec::new() };
-            while !(ends.near.is_ready() && ends.far.is_ready()) {
+            for _ in 0..MOST_TURNS {
+                if ends.near.is_ready() && ends.far.is_ready() {
+                    return ends;
+                }
                 ends.wake();
                 ends.near.flush().expect("the calling side's handshake");
                 ends.far.flush().expect("the called side's handshake");
             }
-            ends
+            panic!("the handshake does not end");
         }
 
         /// Every socket may be ready.
@@ -178,12 +193,16 @@ mod tests {
         /// Sends `data`, as the sockets take them, until the server has them.
         fn send(&mut self, mut data: &[u8]) {
             let all = self.received.len() + data.len();
-            while self.received.len() < all {
+            for _ in 0..MOST_TURNS {
+                if self.received.len() == all {
+                    return;
+                }
                 if let Ok(count) = self.at_client.write(data) {
                     data = &data[count..];
                 }
                 self.turn();
             }
+            panic!("{} of {all} bytes have come", self.received.len());
         }
 
         /// What follows when nothing more is sent.
