@@ -122,8 +122,12 @@ impl Hop {
             return Ok(());
         }
         let result = tls.advance(socket);
-        if let Err(error) = &result {
-            let _ = self.tcp.read_failed(error);
+        match &result {
+            // It may have read more than the handshake, of which the socket says no more.
+            Ok(()) => self.tcp.readable = true,
+            Err(error) => {
+                let _ = self.tcp.read_failed(error);
+            }
         }
         result
     }

@@ -228,6 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_with_the_end_of_the_handshake_waits_for_no_further_word_of_the_socket() {
+        let [one, other] = pair();
+        let hop = |socket| Hop::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let (mut near, mut far) = (hop(one), hop(other));
+        near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the calling side")));
+        far.tls = Some(Box::new(configs(2, 1).accept().expect("the called side")));
+        near.say(b"opening").expect("the hello goes");
+        assert!(!far.flush().expect("the answer goes"));
+        near.flush().expect("the end of the handshake goes, and what is behind it");
+        // The event was that the socket takes bytes.
+        far.tcp.readable = false;
+        far.flush().expect("the handshake ends");
+        let mut said = [0; 10];
+        assert_eq!(far.read(&mut said).expect("what came with it"), 7);
+        assert_eq!(&said[..7], b"opening");
+    }
+
+    #[test]
     fn an_end_that_the_other_side_has_not_told_is_a_failure() {
         let mut ends = Ends::new();
         ends.send(&data(100));
