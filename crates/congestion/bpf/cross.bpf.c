@@ -11,6 +11,8 @@
 /* Windows are never smaller: it takes two segments to be acknowledged at once. */
 #define LEAST 2
 #define WINDOWS_BUFFERED 4
+/* Windows of so many segments are large. */
+#define SMALL 100
 /* Connections count as sessions while they have sent in this period or the one before: 2^30 ns, about a second. */
 #define PERIOD_SHIFT 30
 /* How often a counter is tried that other processors change at the same time. */
@@ -237,13 +239,13 @@ __u32 cross_undo(__u64 *ctx)
 	return SOCKET(ctx)->snd_cwnd;
 }
 
-/* At the rates of a terminal segments leave one by one (the kernel still makes more of one where a millisecond holds more). In
- * pairs the last segment of an odd window would wait for another to become free, in each session. */
+/* Segments of small windows leave one by one: in pairs, as the kernel has them leave at such rates, the last of an odd window
+ * would wait for another to become free, in each session. Of large windows that is little, and pacing of pairs bears twice as
+ * late a timer. */
 SEC("struct_ops")
 __u32 cross_burst(__u64 *ctx)
 {
-	(void)ctx;
-	return 1;
+	return SOCKET(ctx)->snd_cwnd < SMALL ? 1 : 2;
 }
 
 /* Windows of data that the send buffer grows to: a loss is repaired a round trip later and acknowledged after another, and

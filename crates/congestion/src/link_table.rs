@@ -61,7 +61,7 @@ impl LinkWord {
 
 impl LinkTable {
     /// How often, and after what time each, it is looked again whether the tables of several processes are still there.
-    const PATIENCE: usize = 20;
+    const PATIENCE: usize = 100;
     const MOMENT: Duration = Duration::from_millis(50);
 
     pub(crate) fn new(map: MapHandle) -> Self {
@@ -91,7 +91,7 @@ impl LinkTable {
             let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
             (found.next(), found.next())
         };
-        // That of a process that has just ended is there for a moment more.
+        // That of a process that has just ended is there for a moment more, for seconds on a busy host.
         let mut found = held();
         for _ in 0..Self::PATIENCE {
             if found.1.is_none() {
