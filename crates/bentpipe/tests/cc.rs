@@ -2,6 +2,8 @@
 //! and pass.
 #![allow(clippy::disallowed_methods, reason = "a test: runs programs in real time")]
 
+use socket2::{Domain, Socket, Type};
+use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,6 +77,13 @@ fn what_a_process_holds_goes_with_it_when_it_is_killed() {
     if !is_possible("bp_cross") {
         return;
     }
+    // Connections go on under what held them; it is nobody's then, and does not stand in the way of the next.
+    let connections = [(); 2].map(|()| hold_and_kill());
+    drop(connections);
+}
+
+/// Loads the cross-layer control for as long as a process runs, tells it of links, and has a connection outlive that process.
+fn hold_and_kill() -> Socket {
     let hold = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
         .args(["cc", "load", "bp_cross", "--rate", "8Mbit/s", "--run"])
         .stdout(Stdio::null())
@@ -91,8 +100,13 @@ fn what_a_process_holds_goes_with_it_when_it_is_killed() {
         let told = bentpipe(arguments);
         assert_eq!(told.status.code(), Some(code), "{arguments:?}: {}", text(&told.stderr));
     }
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_tcp_congestion(b"bp_cross").expect("it is there");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    socket.connect(&listener.local_addr().expect("an address").into()).expect("a connection");
     hold.0.kill().expect("it runs");
     wait_for("it goes", || !is_available("bp_cross"));
+    socket
 }
 
 #[test]

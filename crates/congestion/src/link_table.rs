@@ -3,7 +3,7 @@
 use crate::Control;
 use crate::filesystem::Pins;
 use kernel::Error;
-use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use std::thread;
@@ -61,7 +61,7 @@ impl LinkWord {
 
 impl LinkTable {
     /// How often, and after what time each, it is looked again whether the tables of several processes are still there.
-    const PATIENCE: usize = 100;
+    const PATIENCE: usize = 20;
     const MOMENT: Duration = Duration::from_millis(50);
 
     pub(crate) fn new(map: MapHandle) -> Self {
@@ -87,27 +87,37 @@ impl LinkTable {
         if !kernel::sysctl::congestion_controls()?.iter().any(|name| name == control.name) {
             return Err(not_loaded());
         }
-        let held = || {
-            let mut found = MapInfoIter::default().filter(|map| map.name.to_str() == Some(NAME));
-            (found.next(), found.next())
-        };
-        // That of a process that has just ended is there for a moment more, for seconds on a busy host.
-        let mut found = held();
+        // That of a process that has just ended is there for a moment more.
+        let mut found = Self::held(control);
         for _ in 0..Self::PATIENCE {
-            if found.1.is_none() {
+            if found.len() <= 1 {
                 break;
             }
             thread::sleep(Self::MOMENT.into());
-            found = held();
+            found = Self::held(control);
         }
-        match found {
-            (Some(map), None) => MapHandle::from_map_id(map.id).map(Self::new).map_err(unreadable),
-            (Some(_), Some(_)) => Err(Error::Missing(format!(
+        match found[..] {
+            [table] => MapHandle::from_map_id(table).map(Self::new).map_err(unreadable),
+            [] => Err(not_loaded()),
+            _ => Err(Error::Missing(format!(
                 "several processes hold a {}, and none is pinned: which is meant cannot be told",
                 control.name
             ))),
-            (None, _) => Err(not_loaded()),
         }
+    }
+
+    /// The tables of the controls that processes hold. Connections keep the control that they run under, and its table, after
+    /// whoever held it has ended: that one is nobody's.
+    fn held(control: &Control) -> Vec<u32> {
+        let named = |name| MapInfoIter::default().filter(move |map| map.name.to_str() == Some(name)).map(|map| map.id);
+        let (tables, controls): (Vec<_>, Vec<_>) = (named(NAME).collect(), named(control.name).collect());
+        let registered = LinkInfoIter::default().filter_map(|link| match link.info {
+            LinkTypeInfo::StructOps(of) => Some(of.map_id),
+            _ => None,
+        });
+        let held = registered.filter(|id| controls.contains(id));
+        // A control is made right behind its tables, and numbers rise.
+        held.filter_map(|id| tables.iter().copied().filter(|table| *table < id).max()).collect()
     }
 
     /// Says what holds of the link with this mark from now on.
