@@ -180,6 +180,46 @@ fn the_transport_s_pace_follows_the_allocation() {
     follow_the_allocation(&told);
 }
 
+/// One file after the other, a little more than the carrier takes. Slots are short, so that little waits for them.
+const GENERATIONS: [&str; 8] = [
+    "carrier.return.superframe=10ms",
+    "link.one.forward={ dama = { carrier = \"return\", cra = \"8Mbit/s\", every = \"10ms\" }, queue = \"unlimited\" }",
+    "link.two.forward.dama.every=10ms",
+    "flow.file.count=210",
+    "flow.file.start={ every = \"950ms\" }",
+    "flow.file.bulk={ size = \"1MB\" }",
+    "stop.time=200s",
+    "tcp.cross.receive_buffer_max=4MiB",
+];
+
+/// What waits for the carrier in the last 50 s, as the mean of the least in each second, in bytes; and what it has carried in all.
+fn standing_queue(changes: [&str; 2]) -> (u64, u64) {
+    let text = format!("{CARRIER}{TOLD}");
+    let changes: Vec<_> = GENERATIONS.into_iter().chain(changes).map(str::to_owned).collect();
+    let loaded = scenario::load(&text, "generations.toml", &changes, &|_| Err("no files".into())).expect("sound");
+    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    simulation.run();
+    let mut least = [u64::MAX; 50];
+    for row in simulation.take_capacity_samples().iter().filter(|row| row.direction.index() == 2) {
+        let second = (row.sample.at.as_secs_f64() as usize).checked_sub(150);
+        if let Some(least) = second.and_then(|second| least.get_mut(second)) {
+            *least = row.sample.queued.as_u64().min(*least);
+        }
+    }
+    (least.iter().sum::<u64>() / 50, simulation.report().links[2].counters.delivered.bytes)
+}
+
+#[test]
+fn what_may_wait_at_the_link_does_not_add_up_from_connection_to_connection() {
+    for delay in ["link.one.delay=50ms", "link.one.delay=250ms"] {
+        let (without, carried_without) = standing_queue([delay, "tcp.cross.capacity.queue=1us"]);
+        let (with, carried) = standing_queue([delay, "tcp.cross.capacity.queue=20ms"]);
+        println!("{delay}: {without} {with} B wait, {carried_without} {carried} B carried");
+        assert!(with <= without + 20_000 && with < 50_000, "20 ms of 8 Mbit/s: {with} {without}");
+        assert!(carried > carried_without);
+    }
+}
+
 #[test]
 fn a_pair_is_told_nothing_where_no_carrier_is() {
     let text = format!("{CARRIER}{TOLD}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
