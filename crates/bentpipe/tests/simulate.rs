@@ -196,3 +196,37 @@ fn the_schema_is_printed_and_a_check_runs_nothing() {
     let checked = json(&simulate(folder.path(), &["test.toml", "--check", "--seeds", "7", "--json"]));
     assert_eq!(checked["runs"], 14);
 }
+
+/// Each run takes a fraction of a millisecond: none of them looks at the interrupt by itself.
+#[test]
+fn a_signal_ends_many_short_runs() {
+    let short = SCENARIO.replace("200kB", "1kB").replace("requests = 3", "requests = 1");
+    let short = short.split("[record]").next().unwrap();
+    for signal in ["INT", "TERM"] {
+        let folder = folder(short);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        command.args(["simulate", "test.toml", "--seeds", "1000000", "--out", "out"]).current_dir(folder.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        // Runs are being made once some have been written.
+        let written = || fs::metadata(folder.path().join("out/flows.csv")).map_or(0, |file| file.len());
+        while written() < 10_000 {
+            assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
+        let signalled = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if signalled.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("SIG{signal} was ignored");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        assert!(said.contains("interrupted: ") && said.contains(" of 1000000 runs were finished"), "{said}");
+    }
+}
