@@ -66,6 +66,8 @@ pub(super) struct Hop {
     to_hop: Conduit,
     to_tcp: Conduit,
     is_finished: bool,
+    /// Whether TCP has been told the end of what is sent.
+    is_shut_down: bool,
     /// Whether the other side has been told the end of what is sent, in TLS.
     has_told_end: bool,
     has_ended: bool,
@@ -93,6 +95,7 @@ impl Hop {
             to_hop: Conduit::default(),
             to_tcp: Conduit::default(),
             is_finished: false,
+            is_shut_down: false,
             has_told_end: false,
             has_ended: false,
         }
@@ -294,8 +297,12 @@ impl Hop {
         }
     }
 
-    fn shut_down_if_finished(&self) {
-        if let Some(socket) = self.tcp.socket.as_ref().filter(|_| self.is_finished) {
+    /// Once only: each time wakes whoever watches the socket, who would come here again.
+    fn shut_down_if_finished(&mut self) {
+        if !self.is_finished || std::mem::replace(&mut self.is_shut_down, true) {
+            return;
+        }
+        if let Some(socket) = &self.tcp.socket {
             // If TCP has failed meanwhile, its next event says so.
             let _ = socket.shutdown(std::net::Shutdown::Write);
         }
