@@ -2,22 +2,23 @@
 //!
 //! | bytes | session | opening |
 //! | --- | --- | --- |
-//! | 1 | version, 1 | version, 1 |
+//! | 1 | version, 2 | version, 2 |
 //! | 1 | 1 | 2 |
 //! | | 32: the caller's public key | 8: the session, 8: a number used once in it |
 //! | | 32: the caller's nonce | 16: tag |
 //! | | | 15 or 39: [`crate::preamble`] |
 //!
 //! One connection in each direction is the *session*: the called gateway answers with a [`Challenge`], the caller
-//! proves with a tag of its own that it holds its private key, and from then on each single byte is a probe that is sent
-//! back. Every other connection begins with an opening, whose tag is made with the session's key, and carries the data of
-//! one relayed connection.
+//! proves with a tag of its own that it holds its private key, and from then on both say [`words`]. Every other connection
+//! begins with an opening, whose tag is made with the session's key, and carries the data of one relayed connection.
 //!
 //! The opening may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
 //! each opening's number is taken once only ([`once::Window`]), whatever else it says; and a session's hello, which
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
 
+pub mod notices;
 pub mod once;
+pub mod words;
 
 use crate::preamble::{self, MAX_LENGTH, Open, PreambleError};
 use ring::hmac;
@@ -25,7 +26,7 @@ use satpep::{PrivateKey, PublicKey};
 use subtle::ConstantTimeEq as _;
 
 /// The version written and understood.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 const SESSION: u8 = 1;
 const OPENING: u8 = 2;
 
@@ -401,8 +402,8 @@ mod tests {
 
     #[test]
     fn what_is_no_greeting_is_refused_at_the_first_wrong_byte() {
-        assert_eq!(parse(&[2]), Err(GreetingError::Version(2)));
-        assert_eq!(parse(&[1, 3]), Err(GreetingError::Kind(3)));
+        assert_eq!(parse(&[1]), Err(GreetingError::Version(1)));
+        assert_eq!(parse(&[2, 3]), Err(GreetingError::Kind(3)));
         let mut bytes = session().0.open(1, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         bytes[SEALED] = 9;
         assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Version(9))));
