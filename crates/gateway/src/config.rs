@@ -91,6 +91,8 @@ pub struct Link {
     pub mtu: u16,
     /// Receive memory for each peer; the transport's default if not set.
     pub pool: Option<Bytes>,
+    /// The longest time without traffic after which a peer that this gateway calls is asked for a sign of life.
+    pub keepalive: Duration,
     /// How long connections survive an outage.
     pub outage_limit: Option<Duration>,
     /// Connections with each peer; the transport's default if not set.
@@ -177,6 +179,9 @@ pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
         _ => Err(ConfigError::Faults(document.into_faults())),
     }
 }
+
+/// Less than the two minutes for which NATs keep a mapping that follow RFC 4787.
+const KEEPALIVE: Duration = Duration::from_secs(100);
 
 /// Seconds.
 const HOUR: u64 = 3600;
@@ -327,6 +332,9 @@ fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, usize)
         pool: section.checked("pool", "a size from 64KiB to 64GiB, such as \"4MB\"", |pool: &Bytes| {
             (64 << 10..=64 << 30).contains(&pool.as_u64())
         }),
+        keepalive: section
+            .checked("keepalive", "a duration from 1s to 1h, such as \"100s\"", within(1, HOUR))
+            .unwrap_or(KEEPALIVE),
         outage_limit: section.checked(
             "outage_limit",
             "a duration from 2s to 24h, such as \"60s\"",
@@ -512,6 +520,9 @@ mod tests {
         assert_eq!(settings.peers[0].allow_sources, settings.peers[0].routes);
         assert_eq!(settings.rules.table, "bentpipe");
         assert!(settings.peers[0].connect_as_client);
+        assert_eq!(settings.link.keepalive, Duration::from_secs(100));
+        let often = minimal().replace("[link]", "[link]\nkeepalive = \"5s\"");
+        assert_eq!(parse(&often, "gateway.toml").unwrap().link.keepalive, Duration::from_secs(5));
     }
 
     #[test]
@@ -596,6 +607,8 @@ mod tests {
             ("[gateway]", "host_buffer = \"4kB\""),
             ("[gateway]", "host_buffer = \"2GiB\""),
             ("[link]", "outage_limit = \"1s\""),
+            ("[link]", "keepalive = \"500ms\""),
+            ("[link]", "keepalive = \"2h\""),
             ("[link]", "pool = \"65GiB\""),
             ("[link]", "pool = \"1kB\""),
             ("[link]", "mtu = 65535"),

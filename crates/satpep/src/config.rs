@@ -4,6 +4,10 @@ use crate::{Cipher, Mode, PrivateKey, PublicKey};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
 
+/// Datagrams that carry nothing but acknowledgements take at most this share of the link: more would not help what they
+/// acknowledge, and on a thin return link they would be in each other's way.
+pub(crate) const ACK_SHARE: f64 = 0.125;
+
 /// An endpoint's settings. The defaults suit a GEO hop; each field says what it is for.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
@@ -27,7 +31,8 @@ pub struct EndpointConfig {
     pub max_streams: u32,
     /// The largest IP packet that the path may carry. Default 1500; smaller paths are found by probing.
     pub mtu: u16,
-    /// Time without news from a peer after which it is asked for some. Default 2 s.
+    /// The longest time without news from a peer that this side calls, after which it is asked for some. It is less where
+    /// NATs on the path forget sooner. Default 100 s.
     pub keepalive: Duration,
     /// Time without news after which the streams of a peer are given up. Default 10 min: a pass out of sight, a
     /// rain fade.
@@ -71,7 +76,7 @@ impl EndpointConfig {
             pool: None,
             max_streams: 16_384,
             mtu: 1500,
-            keepalive: Duration::from_secs(2),
+            keepalive: Duration::from_secs(100),
             outage_limit: Duration::from_secs(600),
             reordering: Duration::ZERO,
             repair: true,
@@ -94,6 +99,25 @@ impl EndpointConfig {
     /// Memory for data written and not yet acknowledged, per session.
     pub(crate) fn send_pool(&self) -> u64 {
         (4 * self.capacity.bytes_in(self.rtt).as_u64()).max(32 << 20)
+    }
+
+    /// How far apart the peer's acknowledgements may leave where its link is thin, which they take a share of.
+    pub(crate) fn ack_spacing(&self) -> Duration {
+        /// IP bytes of an acknowledgement that names a few gaps.
+        const ACK: Bytes = Bytes::new(100);
+        self.receive_capacity.mul_f64(ACK_SHARE).time_to_send(ACK)
+    }
+
+    /// The longest time without news after which a peer is asked: within the time after which it is given up, a few times.
+    pub(crate) fn longest_keepalive(&self) -> Duration {
+        self.keepalive.min(self.outage_limit / 4)
+    }
+
+    /// IP bytes that a peer is sent although its answer is overdue: an eighth of what is under way at full rate, but a few
+    /// packets at least and at most.
+    pub(crate) fn stall_allowance(&self) -> u64 {
+        let mtu = u64::from(self.mtu);
+        (self.capacity.bytes_in(self.rtt).as_u64() / 8).clamp(2 * mtu, 16 * mtu)
     }
 
     /// Bytes that a flow sends in its turn: a packet on slow links; on fast ones what leaves in a quarter of a

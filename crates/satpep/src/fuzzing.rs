@@ -19,7 +19,7 @@ pub fn session(mut input: &[u8]) {
     let hello =
         Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 };
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &hello, false, now);
+    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &hello, (false, true), now);
     let own = session.open().expect("the first stream");
     session.write(own, &[7; 3000]);
     let mut buffer = [0; 1400];

@@ -22,6 +22,7 @@
 //! | `stream` | the two halves of a stream and their pages of memory |
 //! | `payload` | bytes stored, or elided for the simulator |
 //! | `ledger` | datagrams under way and their fate |
+//! | `reordering` | how late a datagram may be without counting as lost |
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | what the link carries, and what of it is ours |
@@ -47,6 +48,7 @@ mod pacer;
 mod payload;
 mod random;
 mod received;
+mod reordering;
 mod repair;
 mod rtt;
 mod scheduler;

@@ -115,6 +115,37 @@ fn a_terminal_out_of_reach_harms_no_other() {
 }
 
 #[test]
+fn a_dead_terminals_share_goes_to_the_other_and_comes_back_at_once() {
+    let hop = Hop { rate: Rate::from_bps(10_000_000), ..Hop::geo(1e-3, 47) };
+    let (rtt, whole) = (hop.rtt, limit(&hop));
+    let mut world = World::new(hop, 2);
+    world.connect();
+    let shares = goodputs(&mut world, seconds(5));
+    assert!(shares.iter().all(|share| (0.45..0.52).contains(&(share / whole))), "before: {shares:?}");
+    let bytes = |world: &World, terminal: usize| -> u64 {
+        world.gateways[terminal].received.values().map(|received| received.bytes).sum()
+    };
+    let share = |world: &mut World, terminal: usize, time: Duration| {
+        let before = bytes(world, terminal);
+        world.run_for(time);
+        (bytes(world, terminal) - before) as f64 / time.as_secs_f64() / whole
+    };
+    world.unreachable.push(2);
+    // What the hub sends from two round trips on arrives half a round trip later.
+    world.run_for(rtt * 5 / 2);
+    let during = share(&mut world, 1, seconds(10));
+    assert!(during >= 0.97, "{during} of the link while the other terminal is dead");
+    let silent = world.gateways[0].stats(world.now, 1).sent_packets;
+    world.run_for(seconds(10));
+    assert!(world.gateways[0].stats(world.now, 1).sent_packets - silent < 50, "probes");
+    world.unreachable.clear();
+    world.run_for(rtt * 3);
+    let after = share(&mut world, 2, seconds(5));
+    assert!((0.45..0.55).contains(&after), "{after} of the link after its return");
+    assert!(share(&mut world, 1, seconds(5)) >= 0.45);
+}
+
+#[test]
 fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
     let mut world = World::new(Hop::geo(0.0, 43), 2);
     world.connect();

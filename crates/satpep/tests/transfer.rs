@@ -2,7 +2,7 @@
 
 mod world;
 
-use units::Duration;
+use units::{Duration, Rate};
 use world::{Hop, World};
 
 /// Sends `bytes` up and returns the seconds until the last byte, the loss having been whatever `hop` says.
@@ -81,4 +81,16 @@ fn what_is_lost_of_requests_beside_bulk_is_restored_at_once() {
     assert!(without < 0.99 && nothing == 0.0, "{without} without repair");
     let (with, spent) = requests_in_time(true, 0.02);
     assert!(with > 0.995 && spent > 0.0 && spent <= 0.04, "{with} for {spent}");
+}
+
+#[test]
+fn no_lost_credit_makes_a_sender_wait_for_a_timer() {
+    let rate = Rate::from_bps(2_000_000);
+    let mut times: Vec<f64> = (0..200)
+        .map(|seed| transfer(Hop { rate, return_rate: rate, ..Hop::geo(2e-2, 1000 + seed) }, 300_000))
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let (median, slowest) = (times[100], times[199]);
+    println!("median {median:.3} s, slowest {slowest:.3} s, {:?}", &times[190..]);
+    assert!(slowest < median + 1.3 * 0.55, "median {median}, slowest {slowest}");
 }

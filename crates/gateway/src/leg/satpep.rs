@@ -19,6 +19,8 @@ const RECEIVE_BATCHES: usize = 4;
 const SEND_BATCHES: usize = 64;
 /// How often the transport's timers are served while the system takes no datagrams.
 const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
+/// How long peers' answers to the news that this gateway stops are waited for, at most.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -205,20 +207,23 @@ impl Leg for Satpep {
         }
     }
 
+    /// Sends what there is to say until half of the time is over, then that this gateway stops, until all peers have answered
+    /// or could have.
     fn leave(&mut self, end: Instant) {
         let mut now = clock::now();
         let half_time = now + end.since(now) / 2;
-        let mut closing = false;
-        while now < end {
-            self.handle_timeout(now);
+        let mut closing = None;
+        while closing.is_none_or(|until| now < until && !self.endpoint.has_closed()) {
+            self.take_in(now);
             self.writable = true;
             self.send_out(now);
-            if !closing && now > half_time {
-                closing = true;
+            if closing.is_none() && now >= half_time {
                 self.endpoint.close(now);
+                closing = Some(now + self.endpoint.close_timeout().clamp(end.since(half_time), LONGEST_FAREWELL));
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
             now = clock::now();
+            self.readable = true;
         }
     }
 
@@ -404,6 +409,7 @@ fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>)
     config.mtu = link.mtu;
     (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
     config.pool = link.pool;
+    config.keepalive = link.keepalive;
     config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
     config.repair = link.repair.unwrap_or(config.repair);

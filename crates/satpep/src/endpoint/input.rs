@@ -116,6 +116,9 @@ impl<P: Payload> Endpoint<P> {
             }
         };
         if let Some(reason) = ended {
+            if reason == ResetReason::Shutdown && !self.closing {
+                self.answer_close(now, id);
+            }
             self.give_up(now, id, reason);
         }
     }
@@ -203,7 +206,8 @@ impl<P: Payload> Endpoint<P> {
             }
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
-            let session = Session::new(&self.config, id, self.sessions, hello, even, now);
+            let calls = self.peers[id.index()].config.address.is_some();
+            let session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
             let peer = &mut self.peers[id.index()];
             peer.session = Some(session);
             peer.keys.current = None;

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::capacity::Capacity;
 use crate::class::Class;
-use crate::config::{ConfigError, EndpointConfig, PeerConfig};
+use crate::config::{ACK_SHARE, ConfigError, EndpointConfig, PeerConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
 use crate::pacer::Pacer;
@@ -173,10 +173,6 @@ impl Endpoint<Elided> {
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// Datagrams that carry nothing but acknowledgements take at most this share of the link: more would not help what they
-    /// acknowledge, and on a thin return link they would be in each other's way.
-    const ACK_SHARE: f64 = 0.125;
-
     fn start(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         let mut random = SecureRandom::new(seed);
         let identity = Identity::new(config.private_key.clone(), config.mode);
@@ -254,7 +250,7 @@ impl<P: Payload> Endpoint<P> {
 
     fn set_pace(&mut self, now: Instant) {
         self.pacer.set_rate(now, self.capacity.pace());
-        self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(Self::ACK_SHARE));
+        self.ack_pacer.set_rate(now, self.pacer.rate().mul_f64(ACK_SHARE));
         let surplus = self.capacity.take_surplus();
         if surplus > Bytes::ZERO {
             self.pacer.make_up(now, surplus);
@@ -361,6 +357,17 @@ impl<P: Payload> Endpoint<P> {
                 self.refresh(now, PeerId(index as u32));
             }
         }
+    }
+
+    /// Whether all peers know that this gateway stops, after [`close`](Self::close).
+    pub fn has_closed(&self) -> bool {
+        self.closing && self.peers.iter().all(|peer| peer.session.is_none())
+    }
+
+    /// How long it takes until all peers that can answer [`close`](Self::close) have done so.
+    pub fn close_timeout(&self) -> Duration {
+        let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
+        sessions.filter(|session| !session.is_silent()).map(Session::answer_timeout).max().unwrap_or(Duration::ZERO)
     }
 
     /// How a peer stands.

@@ -7,7 +7,7 @@ use crate::event::PeerId;
 use crate::payload::Payload;
 use crate::scheduler::{Express, Flow, Flows};
 use crate::seal::Sealing;
-use crate::session::{Filled, Urgency};
+use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
 use std::net::SocketAddr;
@@ -85,6 +85,18 @@ impl<P: Payload> Endpoint<P> {
             }
         }
         None
+    }
+
+    /// The peer said that it stops: it need not say so again.
+    pub(super) fn answer_close(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        if let (true, Some(to), Some(session)) = (peer.can_seal(), peer.address, peer.session.as_mut()) {
+            let mut datagram = vec![0; DATA_OVERHEAD + Session::<P>::CLOSE_LENGTH];
+            let space = &mut datagram[DATA_HEADER..DATA_HEADER + Session::<P>::CLOSE_LENGTH];
+            let filled = session.fill_close(now, space, ip_overhead(&to) + DATA_OVERHEAD);
+            seal(peer, filled, &mut datagram);
+            self.outbox.push_back((to, datagram));
+        }
     }
 
     fn transmit_urgent(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {

@@ -74,6 +74,8 @@ pub(super) struct KeyPair<K> {
 impl<K> KeyPair<K> {
     /// Keys are renewed after this time, as WireGuard does.
     const REKEY_AFTER: Duration = Duration::from_secs(120);
+    /// Keys that only keepalives and their answers were sealed with are kept so long.
+    const REKEY_UNUSED_AFTER: Duration = Duration::from_secs(900);
     /// Keys are renewed after this many datagrams: half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1).
     const REKEY_AFTER_DATAGRAMS: u64 = 1 << 22;
     /// Keys are not used for more datagrams than this, renewed or not.
@@ -124,11 +126,13 @@ impl<P: Payload> Peer<P> {
         let wanted = match (&self.keys.current, &self.session) {
             (Some(keys), Some(session)) if !session.is_silent() => {
                 let sealed = session.ledger.next_number().saturating_sub(keys.first_number);
+                let is_used = session.last_traffic() >= keys.since;
+                let life = if is_used { KeyPair::<P::Key>::REKEY_AFTER } else { KeyPair::<P::Key>::REKEY_UNUSED_AFTER };
                 match keys.ours {
                     true if sealed >= KeyPair::<P::Key>::REKEY_AFTER_DATAGRAMS => Instant::ZERO,
-                    true => keys.since + KeyPair::<P::Key>::REKEY_AFTER,
+                    true => keys.since + life,
                     // The peer renews them; if it does not, we do.
-                    false => keys.since + KeyPair::<P::Key>::REKEY_AFTER * 3 / 2,
+                    false => keys.since + life * 3 / 2,
                 }
             }
             // A peer that was never called waits for a call; one that fell silent may have restarted.

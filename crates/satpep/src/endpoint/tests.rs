@@ -23,7 +23,8 @@ impl Pair {
         let rate = Rate::from_bps(100_000_000);
         let key = |index: usize| PrivateKey::from_random([index as u8 + 1; 32]);
         let ends = [0, 1].map(|index| {
-            let config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(20));
+            let mut config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(20));
+            config.keepalive = Duration::from_secs(2);
             let mut end = Endpoint::new(config, now, 1 << 60, [index as u8; 32]);
             let call = (index == 1).then(|| address(0));
             end.add_peer(now, PeerConfig::new(key(1 - index).public_key(), call)).expect("peer");

@@ -2,9 +2,19 @@
 //!
 //! The receiver grants memory only, never a rate: the session's pool bounds all streams together, and a limit for each
 //! stream keeps one stalled reader from taking the pool. Credit is never retracted, and data sent again uses none.
+//!
+//! A sender at its limit stands still, so the news of a larger one waits for no timer to be repeated: until it is known to
+//! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
+//! two BDP, covers what is under way until the news of its first data can have come, and as much again for the repeats.
 
+use super::Session;
 use crate::config::EndpointConfig;
 use crate::handshake::Hello;
+use crate::ledger::{SentFrame, SentFrames, StreamKey};
+use crate::payload::Payload;
+use crate::stream::Told;
+use crate::wire::frame::Writer;
+use std::collections::VecDeque;
 
 pub(crate) struct Credit {
     /// Receive memory of the session.
@@ -15,6 +25,9 @@ pub(crate) struct Credit {
     /// The bytes in all that the peer was told it may send.
     limit: u64,
     pub(crate) limit_due: bool,
+    told: Told,
+    /// Streams of whose limits the news may not have arrived.
+    repeats: VecDeque<StreamKey>,
     /// What each side may send on a new stream.
     pub(crate) own_stream_credit: u64,
     pub(crate) peer_stream_credit: u64,
@@ -48,6 +61,8 @@ impl Credit {
             consumed: 0,
             limit: config.receive_pool(),
             limit_due: false,
+            told: Told::default(),
+            repeats: VecDeque::new(),
             own_stream_credit: config.stream_credit(),
             peer_stream_credit: hello.stream_credit,
             peer_limit: hello.session_credit,
@@ -150,6 +165,99 @@ impl Credit {
         let sharers = self.active.max(self.active_before).max(1);
         let window = (free / 4 * 3).min(free / (1 + sharers) * 3 / 2);
         window.max(Self::MIN_WINDOW)
+    }
+}
+
+impl<P: Payload> Session<P> {
+    /// Limits that one acknowledgement repeats.
+    const REPEATS: usize = 2;
+
+    /// Raises what the peer may send on a stream, if that is worth telling.
+    pub(super) fn extend_stream(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
+            return;
+        };
+        let window = self.credit.stream_window(stream.receive.held());
+        let limit = stream.receive.read() + window;
+        let step = limit.saturating_sub(stream.receive.limit);
+        if !stream.receive.is_sized() && step >= window / 8 {
+            stream.receive.limit = limit;
+            stream.credit_due = true;
+            self.queue_control(key);
+        }
+    }
+
+    /// The session's limit goes into the next datagram.
+    pub(super) fn on_session_credit_told(&mut self) {
+        self.credit.limit_due = false;
+        self.credit.told.on_told(self.credit.limit, self.ledger.next_number());
+    }
+
+    /// A stream's limit goes into the next datagram.
+    pub(super) fn on_stream_credit_told(&mut self, key: StreamKey) {
+        let number = self.ledger.next_number();
+        let Some(stream) = self.stream_mut(key) else { return };
+        stream.told.on_told(stream.receive.limit, number);
+        if stream.told.is_unconfirmed && !std::mem::replace(&mut stream.told.repeats, true) {
+            self.credit.repeats.push_back(key);
+        }
+    }
+
+    /// Repeats limits of which the news may not have arrived.
+    pub(super) fn repeat_credits(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.credit.told.is_unconfirmed && writer.session_credit(self.credit.limit) {
+            self.on_session_credit_told();
+            frames.push(SentFrame::SessionCredit);
+        }
+        // Those that are done leave the queue when it is their turn.
+        for _ in 0..self.credit.repeats.len().min(4 * Self::REPEATS) {
+            if frames.len() >= Self::REPEATS {
+                return;
+            }
+            let Some(key) = self.credit.repeats.pop_front() else { return };
+            let Some(stream) = self.stream_mut(key) else { continue };
+            let wanted = stream.told.is_unconfirmed && !stream.receive.is_sized() && !stream.is_aborted();
+            let limit = stream.receive.limit;
+            stream.told.repeats = wanted;
+            if wanted {
+                self.credit.repeats.push_back(key);
+                if !writer.stream_credit(key.number, limit) {
+                    return;
+                }
+                self.on_stream_credit_told(key);
+                frames.push(SentFrame::StreamCredit(key));
+            }
+        }
+    }
+
+    /// Datagram `number`, which told a limit, has arrived.
+    pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: u64) {
+        match *frame {
+            SentFrame::SessionCredit => self.credit.told.on_arrived(number),
+            SentFrame::StreamCredit(key) => {
+                if let Some(stream) = self.stream_mut(key) {
+                    stream.told.on_arrived(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram that told a limit was lost: it is told again at once, if no other one has arrived.
+    pub(super) fn on_credit_lost(&mut self, frame: &SentFrame) {
+        match *frame {
+            SentFrame::SessionCredit => self.credit.limit_due |= self.credit.told.is_unconfirmed,
+            SentFrame::StreamCredit(key) => {
+                if let Some(stream) = self.stream_mut(key)
+                    && stream.told.is_unconfirmed
+                    && !stream.receive.is_sized()
+                {
+                    stream.credit_due = true;
+                    self.queue_control(key);
+                }
+            }
+            _ => {}
+        }
     }
 }
 

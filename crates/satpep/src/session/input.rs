@@ -7,7 +7,7 @@ use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
 use crate::repair::{BlockShape, RepairSymbol, Symbol};
 use crate::stream::{Sent, Stream};
-use crate::wire::frame::{AckFrame, Frame, Reader, RestoredFrame};
+use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RestoredFrame};
 use units::{Duration, Instant};
 
 impl<P: Payload> Session<P> {
@@ -60,12 +60,18 @@ impl<P: Payload> Session<P> {
                 }
             }
             Frame::Close => self.closed = true,
-            Frame::Path(frame) => self.path_news = Some(frame),
+            Frame::Path(frame) => {
+                if let PathFrame::Challenge(_) = frame {
+                    self.keepalive.on_challenged();
+                }
+                self.path_news = Some(frame);
+            }
             Frame::Repair { back, shape, index, symbol, elided } => {
                 let symbol = Symbol { bytes: symbol.to_vec(), elided };
                 self.on_repair(number.checked_sub(back).ok_or(Violation::Malformed)?, shape, index, symbol)?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
+                self.last_traffic = now;
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, elided, fin)?;
                 }
@@ -164,7 +170,14 @@ impl<P: Payload> Session<P> {
             let dropped = stream.receive.discard(&mut self.pool);
             self.credit.on_consumed(dropped);
             self.close_if_done(key);
-        } else if stream.receive.take_news() {
+            return Ok(());
+        }
+        // A reader whose next byte is still missing is not to blame for what is held.
+        let (waits, has_news) = (stream.receive.readable() == 0 && moved > 0, stream.receive.take_news());
+        if waits {
+            self.extend_stream(key);
+        }
+        if has_news {
             let id = self.id(key);
             self.events.push_back(Event::Readable(id));
             self.close_if_done(key);
@@ -255,8 +268,8 @@ impl<P: Payload> Session<P> {
                             self.mtu.on_probe_lost(now, size)
                         }
                     }
-                    SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame),
-                    _ if datagram.delivered => self.on_frame_delivered(frame),
+                    SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame, datagram.number),
+                    _ if datagram.delivered => self.on_frame_delivered(frame, datagram.number),
                     _ => self.on_frame_lost(frame),
                 }
             }
@@ -267,7 +280,7 @@ impl<P: Payload> Session<P> {
         self.wake_waiting_writers();
     }
 
-    fn on_frame_delivered(&mut self, frame: &SentFrame) {
+    fn on_frame_delivered(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin, .. } => {
                 let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
@@ -286,7 +299,8 @@ impl<P: Payload> Session<P> {
                 }
                 self.close_if_done(key);
             }
-            SentFrame::StreamCredit(_) | SentFrame::SessionCredit | SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+            SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_arrived(frame, number),
+            SentFrame::MtuProbe(_) | SentFrame::Ping => {}
         }
     }
 
@@ -297,12 +311,6 @@ impl<P: Payload> Session<P> {
                 stream.send.on_lost(offset..offset + u64::from(length), fin, repeat);
                 self.activate(key);
             }
-            SentFrame::StreamCredit(key) => {
-                if let Some(stream) = self.stream_mut(key) {
-                    stream.credit_due = true;
-                }
-                self.queue_control(key);
-            }
             SentFrame::Reset(key) => {
                 if let Some((_, sent)) = self.stream_mut(key).and_then(|stream| stream.abort.ours.as_mut())
                     && *sent == Sent::InFlight
@@ -311,7 +319,7 @@ impl<P: Payload> Session<P> {
                 }
                 self.queue_control(key);
             }
-            SentFrame::SessionCredit => self.credit.limit_due = true,
+            SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_lost(frame),
             SentFrame::MtuProbe(_) | SentFrame::Ping => {}
         }
     }

@@ -12,12 +12,16 @@
 //! | `repairs.rs` | when recovery symbols are made and sent |
 //! | `classes.rs` | which stream of which class sends next |
 //! | `streams.rs` | what the driver does with streams |
+//! | `liveness.rs` | whether the peer is there |
+//! | `farewell.rs` | leaving in good order |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
 mod bulk_repair;
 mod classes;
 mod credit;
+mod farewell;
 mod input;
+mod liveness;
 mod output;
 mod repairs;
 mod streams;
@@ -58,7 +62,7 @@ pub(crate) struct Session<P: Payload> {
     /// Tells this session's stream names from those of its predecessors.
     tag: u32,
     pub(crate) peer_epoch: u64,
-    keepalive: Duration,
+    keepalive: liveness::Keepalive,
     repair: bool,
     repair_share: f64,
 
@@ -88,8 +92,19 @@ pub(crate) struct Session<P: Payload> {
     waiting_writers: VecDeque<StreamKey>,
 
     pub(crate) last_heard: Instant,
+    /// When data of a stream was last sent or received.
+    last_traffic: Instant,
     /// Since when something has been under way that asks for an answer, with nothing heard since.
     unanswered_since: Option<Instant>,
+    /// IP bytes that ask for an answer, sent since then.
+    unanswered_bytes: u64,
+    /// How many of them are sent although an answer is overdue.
+    stall_allowance: u64,
+    /// How far apart a thin return link may space answers, and the longest that one has been waited for of late.
+    ack_spacing: Duration,
+    answer_gap: Duration,
+    /// An answer is overdue: data waits.
+    is_stalled: bool,
     /// Since when the peer has not been counted on.
     silent_since: Option<Instant>,
     /// What is taken in now is the first after an outage.
@@ -99,7 +114,7 @@ pub(crate) struct Session<P: Payload> {
     probe_at: Option<Instant>,
     probes: u32,
     ping_due: bool,
-    close_due: bool,
+    farewell: farewell::Farewell,
     floor_told: u64,
     /// The latest that the peer said of a path, for the endpoint.
     path_news: Option<PathFrame>,
@@ -123,24 +138,21 @@ pub(crate) struct Session<P: Payload> {
 }
 
 impl<P: Payload> Session<P> {
-    /// Between probes in an outage.
-    const OFTENEST_PROBE: Duration = Duration::from_millis(100);
-    const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
-
-    /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers.
+    /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers,
+    /// `calls` whether we know where to call the peer.
     pub(crate) fn new(
         config: &EndpointConfig,
         peer: PeerId,
         tag: u32,
         hello: &Hello,
-        even: bool,
+        (even, calls): (bool, bool),
         now: Instant,
     ) -> Self {
         Self {
             peer,
             tag,
             peer_epoch: hello.epoch,
-            keepalive: config.keepalive,
+            keepalive: liveness::Keepalive::new(config.longest_keepalive(), calls),
             repair: config.repair,
             repair_share: config.repair_share,
             ledger: Ledger::new(config.reordering),
@@ -163,14 +175,20 @@ impl<P: Payload> Session<P> {
             credit: credit::Credit::new(config, hello),
             waiting_writers: VecDeque::new(),
             last_heard: now,
+            last_traffic: Instant::ZERO,
             unanswered_since: None,
+            unanswered_bytes: 0,
+            stall_allowance: config.stall_allowance(),
+            ack_spacing: config.ack_spacing(),
+            answer_gap: Duration::ZERO,
+            is_stalled: false,
             silent_since: None,
             is_returning: false,
             closed: false,
             probe_at: None,
             probes: 0,
             ping_due: false,
-            close_due: false,
+            farewell: farewell::Farewell::default(),
             floor_told: 0,
             path_news: None,
             round_ends: now,
@@ -188,16 +206,6 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent_since.is_some()
-    }
-
-    /// Whether nothing was heard for `limit`. To ask in vain is part of it: a clock that jumped is no outage.
-    pub(crate) fn is_lost(&self, now: Instant, limit: Duration) -> bool {
-        let asked = self.silent_since.is_some_and(|since| since + self.silence() <= now);
-        asked && self.last_heard + limit <= now
     }
 
     /// Streams that share the link now.
@@ -242,47 +250,12 @@ impl<P: Payload> Session<P> {
         (self.rtt.smoothed() / 32).max(Duration::from_millis(1)).min(Duration::from_millis(25))
     }
 
-    /// Time without an answer after which the peer counts as silent: a few round trips.
-    fn silence(&self) -> Duration {
-        (self.rtt.smoothed() * 3).max(Duration::from_secs(1))
-    }
-
-    /// Something authentic came from the peer.
-    pub(crate) fn on_heard(&mut self, now: Instant) {
-        self.last_heard = now;
-        self.unanswered_since = None;
-        self.is_returning = self.silent_since.take().is_some();
-        if self.is_returning {
-            self.events.push_back(Event::PeerUp(self.peer));
-            self.ledger.on_outage_over();
-            // The answer tells what was lost meanwhile, so that it is sent again at once.
-            self.ping();
-        }
-    }
-
-    /// Notes that the peer is not to be counted on for now.
-    fn fall_silent(&mut self, now: Instant) {
-        if self.silent_since.is_none() {
-            self.silent_since = Some(now);
-            self.events.push_back(Event::PeerSilent(self.peer));
-        }
-    }
-
     /// When something will be due that is not due at `now` already (that stands in the endpoint's queues).
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        // A ping that is not answered is repeated by the probe timer, not by the keepalive.
-        let keepalive = match self.unanswered_since {
-            None if !self.ping_due => self.last_heard + self.keepalive,
-            _ => Instant::FAR_FUTURE,
-        };
-        let silence = self.unanswered_since.filter(|_| !self.is_silent()).map(|since| since + self.silence());
         let queued_when_due = [self.received.ack_deadline(), self.repairs.next(), self.mtu.next_probe_at()];
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
-        [self.probe_at, silence, self.ledger.loss_deadline()]
-            .into_iter()
-            .flatten()
-            .chain(queued_when_due)
-            .fold(keepalive.min(self.classes.next_timeout(now)), Instant::min)
+        let others = self.next_liveness_timeout().min(self.farewell.next_timeout()).min(self.classes.next_timeout(now));
+        self.ledger.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)
     }
 
     /// Does what time asks for.
@@ -292,31 +265,8 @@ impl<P: Payload> Session<P> {
         self.ledger.on_timeout(now, &mut settled);
         self.settle(now, &mut settled);
         self.settled = settled;
-        if self.probe_at.is_some_and(|at| at <= now) {
-            self.probe_at = None;
-            if self.ledger.awaits_ack() {
-                self.probes += 1;
-                self.ping_due = true;
-            }
-        }
-        if self.unanswered_since.is_none() && self.last_heard + self.keepalive <= now {
-            self.ping_due = true;
-        }
-        if self.unanswered_since.is_some_and(|since| since + self.silence() <= now) {
-            self.fall_silent(now);
-        }
-    }
-
-    /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it, then a few times
-    /// in quick succession, lest a loss or two make the peer count as silent; in an outage, however long, so often that its
-    /// end is noticed within half a round trip.
-    fn probe_deadline(&self, now: Instant) -> Instant {
-        let timeout = self.rtt.probe_timeout(self.ack_delay());
-        now + match (self.is_silent(), self.probes) {
-            (true, _) => (self.rtt.smoothed() / 2).clamp(Self::OFTENEST_PROBE, Self::SELDOMEST_PROBE),
-            (false, 0) => timeout,
-            (false, _) => timeout / 4,
-        }
+        self.farewell.on_timeout(now);
+        self.on_liveness_timeout(now);
     }
 
     /// Ends all streams with `reason`. The session is not used afterwards.
@@ -330,11 +280,6 @@ impl<P: Payload> Session<P> {
                 Event::Reset(StreamId { peer, session, slot: slot as u32, number }, reason)
             }),
         )
-    }
-
-    /// Asks the peer for a sign of life.
-    pub(crate) fn ping(&mut self) {
-        self.ping_due = true;
     }
 
     /// What the peer said of a path since this was last asked.
@@ -355,11 +300,6 @@ impl<P: Payload> Session<P> {
         }
         // What went to the old address is missed the sooner.
         self.ping();
-    }
-
-    /// Tells the peer that this gateway stops.
-    pub(crate) fn close(&mut self) {
-        self.close_due = true;
     }
 
     /// The largest IP packet to send.

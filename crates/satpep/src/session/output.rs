@@ -36,7 +36,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something must leave now.
     pub(crate) fn has_urgent(&self) -> bool {
-        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.close_due
+        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.farewell.is_due()
     }
 
     /// Whether an acknowledgement is due.
@@ -46,7 +46,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something waits for the link's pace.
     pub(crate) fn has_paced(&self, now: Instant) -> bool {
-        !self.classes.is_empty() || self.has_probe(now)
+        !self.is_stalled() && (!self.classes.is_empty() || self.has_probe(now))
     }
 
     /// Whether a stream waits that may pass others.
@@ -86,9 +86,10 @@ impl<P: Payload> Session<P> {
         let whole = space.len() + overhead >= usize::from(self.mtu());
         let mut writer = Writer::new(space);
         let mut frames = SentFrames::new();
-        self.put_ack(now, &mut writer);
-        self.put_control(&mut writer, &mut frames);
+        self.put_ack(now, &mut writer, &mut frames);
+        self.put_control(now, &mut writer, &mut frames);
         match urgency {
+            _ if self.is_stalled() => {}
             Urgency::Now => {}
             Urgency::Paced => {
                 if !self.put_busy_repair(now, &mut writer, &mut frames, whole) {
@@ -110,7 +111,7 @@ impl<P: Payload> Session<P> {
         self.record((now, 0), &writer, overhead, SentFrames::new())
     }
 
-    fn record(
+    pub(super) fn record(
         &mut self,
         (now, position): (Instant, u64),
         writer: &Writer<'_>,
@@ -123,18 +124,17 @@ impl<P: Payload> Session<P> {
         self.ledger.record(now, position, length + overhead, frames);
         self.stats.sent_packets += 1;
         if eliciting {
-            self.unanswered_since.get_or_insert(now);
-            self.probe_at = Some(self.probe_deadline(now));
+            self.on_asking(now, length + overhead);
         }
         Filled { number, length, elided }
     }
 
     /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
-    fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>) {
+    fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
         let soon = now + self.ack_delay() / 2;
         let due = self.received.ack_deadline().is_some_and(|deadline| deadline <= soon);
         // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once.
-        if due || (self.ping_due && self.is_silent()) {
+        if due || (self.ping_due && self.is_stalled()) {
             writer.restored(self.received.restored());
             if let Some(newest) = self.received.newest() {
                 for (number, micros) in self.marks.take(now, newest) {
@@ -145,6 +145,7 @@ impl<P: Payload> Session<P> {
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
             }
+            self.repeat_credits(writer, frames);
         }
         let floor = self.ledger.floor();
         if floor >= self.floor_told + Self::FLOOR_STEP && writer.floor(floor) {
@@ -152,12 +153,12 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    fn put_control(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        if self.close_due && writer.close() {
-            self.close_due = false;
+    fn put_control(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+        if self.farewell.is_due() && writer.close() {
+            self.farewell.on_said(now, self.rtt.smoothed());
         }
         if self.credit.limit_due && writer.session_credit(self.credit.limit()) {
-            self.credit.limit_due = false;
+            self.on_session_credit_told();
             frames.push(SentFrame::SessionCredit);
         }
         while let Some(&key) = self.control.front() {
@@ -192,9 +193,12 @@ impl<P: Payload> Session<P> {
                 return false;
             }
             frames.push(SentFrame::StreamCredit(key));
+            self.on_stream_credit_told(key);
         }
-        stream.credit_due = false;
-        stream.control_queued = false;
+        if let Some(stream) = self.stream_mut(key) {
+            stream.credit_due = false;
+            stream.control_queued = false;
+        }
         true
     }
 
@@ -227,6 +231,7 @@ impl<P: Payload> Session<P> {
             }
         }
         if any {
+            self.last_traffic = now;
             self.wake_waiting_writers();
             self.plan_repair(now, fresh, ended, paused);
         }

@@ -93,7 +93,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether idle capacity can be used for repair.
     pub(crate) fn has_idle(&self, now: Instant) -> bool {
-        self.repairs.next().is_some_and(|at| at <= now)
+        !self.is_stalled() && self.repairs.next().is_some_and(|at| at <= now)
     }
 
     /// Stream data goes into the next datagram, some of it for the first time if it is `fresh`; with the last of it its

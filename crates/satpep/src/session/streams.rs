@@ -133,14 +133,7 @@ impl<P: Payload> Session<P> {
             return;
         };
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
-        let window = self.credit.stream_window(stream.receive.held());
-        let limit = stream.receive.read() + window;
-        let step = limit.saturating_sub(stream.receive.limit);
-        if !stream.receive.is_sized() && step >= window / 8 {
-            stream.receive.limit = limit;
-            stream.credit_due = true;
-            self.queue_control(key);
-        }
+        self.extend_stream(key);
         self.close_if_done(key);
     }
 

@@ -33,7 +33,7 @@ fn session() -> Session<Stored> {
         stream_credit: 1 << 16,
         max_streams: MAX_STREAMS,
     };
-    Session::new(&config, PeerId(0), 1, &hello, false, now())
+    Session::new(&config, PeerId(0), 1, &hello, (false, true), now())
 }
 
 /// Hands in one datagram of what `write` writes.

@@ -20,6 +20,8 @@ pub(crate) struct Stream<P> {
     pub(crate) control_queued: bool,
     /// A larger limit waits to be told to the peer.
     pub(crate) credit_due: bool,
+    /// What the peer knows of the limit.
+    pub(crate) told: Told,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
     /// The first datagram with data of it since it last had none to send.
@@ -27,6 +29,32 @@ pub(crate) struct Stream<P> {
     pub(crate) place: crate::scheduler::Place,
     /// Its class, by place among those of the session.
     pub(crate) class: u8,
+}
+
+/// What became of the news of a limit, which is repeated until it is known to have arrived.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Told {
+    /// The limit that was told last, and the first datagram that did so.
+    limit: u64,
+    first_in: u64,
+    /// Whether that has not been confirmed.
+    pub(crate) is_unconfirmed: bool,
+    /// It stands in the session's queue of news to repeat.
+    pub(crate) repeats: bool,
+}
+
+impl Told {
+    /// `limit` goes into datagram `number`.
+    pub(crate) fn on_told(&mut self, limit: u64, number: u64) {
+        if limit > self.limit {
+            (self.limit, self.first_in, self.is_unconfirmed) = (limit, number, true);
+        }
+    }
+
+    /// Datagram `number`, which told a limit, has arrived.
+    pub(crate) fn on_arrived(&mut self, number: u64) {
+        self.is_unconfirmed &= number < self.first_in;
+    }
 }
 
 /// Giving up both directions at once.
@@ -55,6 +83,7 @@ impl<P: Payload> Stream<P> {
             abort: Abort::default(),
             control_queued: false,
             credit_due: false,
+            told: Told::default(),
             active_round: 0,
             run_from: None,
             place: crate::scheduler::Place::default(),
