@@ -1,5 +1,6 @@
 //! The configuration file: read strictly and as a whole, every fault reported with its line (docs/gateway-config.md).
 
+mod bypass;
 mod class;
 mod dlep;
 mod document;
@@ -16,6 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
+pub use bypass::Bypass;
 pub use class::Class;
 pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
@@ -43,6 +45,8 @@ pub struct Settings {
     pub host_buffer: Bytes,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
     pub tcp_timeout: Duration,
+    /// After what idle time a host is probed.
+    pub host_keepalive: Duration,
     /// The satellite link.
     pub link: Link,
     /// Interception.
@@ -53,6 +57,8 @@ pub struct Settings {
     pub routes: Routes<usize>,
     /// Classes of connections; each belongs to the first that it fits.
     pub classes: Vec<Class>,
+    /// Connections that always go end to end.
+    pub bypass: Vec<Bypass>,
     /// Who may tell what the link carries.
     pub feed: FeedSettings,
     /// The modem that tells it.
@@ -195,7 +201,7 @@ const KNOWLEDGE: [(&str, Knowledge); 3] =
     [("configured", Knowledge::Configured), ("learnt", Knowledge::Learnt), ("told", Knowledge::Told)];
 
 const SECTIONS: &[&str] =
-    &["gateway", "link", "tcp", "intercept", "peer", "class", "feed", "dlep", "metrics", "control"];
+    &["gateway", "link", "tcp", "intercept", "bypass", "peer", "class", "feed", "dlep", "metrics", "control"];
 
 fn read(document: &mut Document<'_>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
@@ -218,6 +224,8 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
     });
     let tcp_timeout =
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
+    let host_keepalive =
+        gateway.checked("host_keepalive", "a duration from 10s to 24h, such as \"2h\"", within(10, 24 * HOUR));
     gateway.end(document);
 
     let (link, knowledge_line) = read_link(document, is_tcp);
@@ -241,6 +249,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
 
     let mut intercept = document.section("intercept");
     let interfaces = intercept.texts("interfaces", "interface names", valid_interface).unwrap_or_default();
+    let towards = intercept.texts("out_interfaces", "interface names", valid_interface);
     let port = intercept.integer("port", 1..=65_535);
     let mark = intercept.integer("mark", 1..=u64::from(u32::MAX - 16));
     let routing_table = intercept.integer("table", 1..=252_000_000);
@@ -249,6 +258,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
 
     let (peers, lines) = read_peers(document, is_tcp.then_some(mode));
     let classes = class::read(document, is_tcp);
+    let bypass = bypass::read(document);
 
     let mut metrics = document.section("metrics");
     let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
@@ -272,6 +282,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         table: table_name(&name),
         interfaces,
         satellite: link.interface.clone(),
+        towards: towards.unwrap_or_else(|| link.interface.clone().into_iter().collect()),
         port: port.unwrap_or(4501) as u16,
         mark: mark.unwrap_or(0x6270_0000) as u32,
         routing_table: routing_table.unwrap_or(25_200) as u32,
@@ -288,12 +299,14 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         accept: accept.unwrap_or(Accept::Immediate),
         host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
-        tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(180)),
+        tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(HOUR / 4)),
+        host_keepalive: host_keepalive.unwrap_or(Duration::from_secs(2 * HOUR)),
         link,
         rules,
         peers,
         routes,
         classes,
+        bypass,
         feed,
         dlep,
         metrics: metrics_listen,
@@ -604,6 +617,7 @@ mod tests {
             ("[gateway]", "connect_timeout = \"999ms\""),
             ("[gateway]", "connect_timeout = \"2h\""),
             ("[gateway]", "tcp_timeout = \"0s\""),
+            ("[gateway]", "host_keepalive = \"5s\""),
             ("[gateway]", "host_buffer = \"4kB\""),
             ("[gateway]", "host_buffer = \"2GiB\""),
             ("[link]", "outage_limit = \"1s\""),

@@ -14,15 +14,16 @@ use crate::metrics;
 use crate::outside;
 use crate::relays::Relays;
 use crate::snapshot::{Facts, Snapshot};
-use crate::steering::Steering;
+use crate::steering::{News, Steering};
 use crate::told::{Feed, Told};
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::Socket;
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, mpsc};
 use tokio::sync::watch;
@@ -38,6 +39,8 @@ const FIRST: usize = 4;
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
+/// How often the firewall's counters are read at most: each time starts a program.
+const COUNT_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -72,6 +75,9 @@ struct Daemon<L: Leg> {
     public_key: String,
     started: Instant,
     next_tick: Instant,
+    /// Connections that have gone end to end, by the reason, and when to look again at the earliest.
+    bypassed: BTreeMap<String, u64>,
+    next_count: Instant,
     services: Vec<Box<dyn std::any::Any + Send>>,
 }
 
@@ -123,8 +129,8 @@ pub(crate) fn while_doing(doing: impl Into<String>) -> impl FnOnce(io::Error) ->
 /// What other threads ask of the loop.
 enum Request {
     Snapshot(mpsc::SyncSender<Snapshot>),
-    /// The host's addresses have changed.
-    OwnAddresses(Vec<IpAddr>),
+    /// Something about the firewall or the host.
+    News(News),
     Stop,
 }
 
@@ -225,9 +231,8 @@ impl<L: Leg> Daemon<L> {
             services.push(Box::new(metrics::serve(address, handle.clone())?));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
-        let steering = Some(Steering::new(settings.rules.clone(), own, move |addresses| {
-            handle.send(Request::OwnAddresses(addresses));
-        })?);
+        let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
+        let steering = Some(Steering::new(rules, exempt, own, move |news| handle.send(Request::News(news)))?);
         let mut gateway = Self {
             poll,
             waker,
@@ -245,6 +250,8 @@ impl<L: Leg> Daemon<L> {
             public_key,
             started: now,
             next_tick: now,
+            bypassed: BTreeMap::new(),
+            next_count: now,
             services,
             settings,
         };
@@ -335,6 +342,10 @@ impl<L: Leg> Daemon<L> {
         self.relays.sweep(now);
         // A listener that ran out of descriptors tries again.
         self.accepting |= !self.listeners.is_empty();
+        for listener in &self.listeners {
+            // It goes on with the backlog that it has.
+            let _ = transparent::follow_somaxconn(listener);
+        }
         self.relays.leg.tick(now);
     }
 
@@ -403,8 +414,10 @@ impl<L: Leg> Daemon<L> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Stop => return true,
-                Request::OwnAddresses(own) => self.relays.set_own_addresses(&own),
+                Request::News(News::OwnAddresses(own)) => self.relays.set_own_addresses(&own),
+                Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
                 Request::Snapshot(answer) => {
+                    self.count_bypassed(now);
                     let facts = Facts {
                         name: &self.settings.name,
                         public_key: self.public_key.clone(),
@@ -412,6 +425,7 @@ impl<L: Leg> Daemon<L> {
                         told: *self.told.borrow(),
                         words: self.feed.counts(),
                         modem: self.feed.modem(),
+                        bypassed: &self.bypassed,
                     };
                     // The asker may have gone.
                     let _ = answer.send(Snapshot::new(now, &facts, &self.relays));
@@ -419,6 +433,15 @@ impl<L: Leg> Daemon<L> {
             }
         }
         false
+    }
+
+    /// Has the counters of the firewall read for the next who asks.
+    fn count_bypassed(&mut self, now: Instant) {
+        if let Some(steering) = self.steering.as_ref().filter(|_| self.next_count <= now && !self.listeners.is_empty())
+        {
+            self.next_count = now + COUNT_PERIOD;
+            steering.count();
+        }
     }
 
     /// Leaves in order: nothing new is intercepted, what is relayed is reset on both sides, the rules are removed.
@@ -444,7 +467,7 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
     let port = settings.rules.port;
     let most = host_backlog(settings);
     let bounded = |address| {
-        let socket = transparent::listen(address)?;
+        let socket = transparent::listen(address, settings.host_keepalive.into())?;
         transparent::bound_backlog(&socket, most)?;
         Ok(socket)
     };

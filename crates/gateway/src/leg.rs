@@ -147,6 +147,8 @@ pub(crate) struct Tcp {
     pub(crate) socket: Option<Socket>,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// The other end has sent urgent data: a read may end before what waits does.
+    pub(crate) urgent: bool,
     /// The kernel has announced the end of what TCP will offer.
     pub(crate) read_closed: bool,
     /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
@@ -155,13 +157,21 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     pub(crate) fn new() -> Self {
-        Self { socket: None, readable: false, writable: true, read_closed: false, unacknowledged_since: None }
+        Self {
+            socket: None,
+            readable: false,
+            writable: true,
+            urgent: false,
+            read_closed: false,
+            unacknowledged_since: None,
+        }
     }
 
     /// Remembers what `event` says.
     pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
         self.readable |= event.is_readable() || event.is_read_closed();
         self.writable |= event.is_writable();
+        self.urgent |= event.is_priority();
         self.read_closed |= event.is_read_closed();
     }
 
@@ -169,6 +179,7 @@ impl Tcp {
     pub(crate) fn read_failed(&mut self, error: &io::Error) -> Progress {
         let (readable, progress) = failed(error);
         self.readable &= readable;
+        self.urgent &= readable;
         progress
     }
 
@@ -247,7 +258,8 @@ impl Watch {
             Owner::Leg(number) => 2 * number + 1,
         };
         let token = Token(self.first_token + number);
-        self.registry.register(&mut SourceFd(&descriptor.as_raw_fd()), token, Interest::READABLE | Interest::WRITABLE)
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        self.registry.register(&mut SourceFd(&descriptor.as_raw_fd()), token, interest)
     }
 }
 

@@ -55,6 +55,11 @@ async fn respond(handle: Handle) -> Response {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WhyLabel {
+    why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
 }
@@ -96,6 +101,7 @@ fn encode(snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
     connections(&mut registry, snapshot);
     transport(&mut registry, snapshot);
     told(&mut registry, snapshot);
+    bypassed(&mut registry, snapshot);
     peers(&mut registry, snapshot);
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
@@ -172,6 +178,14 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
     let outside = Gauge::<i64>::default();
     outside.set(snapshot.outside_bps as i64);
     registry.register("outside_traffic_bps", "Other traffic on the satellite interface, bit/s", outside);
+}
+
+fn bypassed(registry: &mut Registry, snapshot: &Snapshot) {
+    let bypassed = Family::<WhyLabel, Counter>::default();
+    for (why, count) in &snapshot.bypassed {
+        bypassed.get_or_create(&WhyLabel { why: why.clone() }).inc_by(*count);
+    }
+    registry.register("bypassed", "Connections that went end to end, by the reason", bypassed);
 }
 
 fn told(registry: &mut Registry, snapshot: &Snapshot) {

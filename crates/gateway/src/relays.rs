@@ -9,6 +9,7 @@ mod pump;
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
 use crate::leg::{Leg, LegEvent, Owner, Tcp, Watch};
+use crate::rules::Accelerated;
 use kernel::nfqueue::Held;
 use kernel::transparent::{self, Accepted};
 use relay::connection::{Action, Event, State};
@@ -49,6 +50,7 @@ pub(crate) struct Relays<L: Leg> {
     connect_timeout: Duration,
     host_backlog: u32,
     tcp_timeout: Duration,
+    host_keepalive: std::time::Duration,
     next_sweep: Instant,
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
@@ -127,6 +129,7 @@ impl<L: Leg> Relays<L> {
             connect_timeout: settings.connect_timeout,
             host_backlog: crate::daemon::host_backlog(settings),
             tcp_timeout: settings.tcp_timeout,
+            host_keepalive: settings.host_keepalive.into(),
             next_sweep: Instant::ZERO,
             held_syns: None,
             unaccepted: HashMap::new(),
@@ -149,9 +152,10 @@ impl<L: Leg> Relays<L> {
         }
     }
 
-    /// The destinations whose peer is up.
-    pub(crate) fn intercepted(&self) -> Vec<ipnet::IpNet> {
-        self.routes.intercepted(|at| self.leg.is_up(at))
+    /// The connections whose peer is up.
+    pub(crate) fn intercepted(&self) -> Vec<Accelerated> {
+        let servers = self.routes.intercepted(|at| self.leg.is_up(at));
+        if servers.is_empty() { Vec::new() } else { vec![Accelerated { clients: Vec::new(), servers }] }
     }
 
     /// Whether some connection may be able to move bytes at once.
@@ -416,7 +420,7 @@ impl<L: Leg> Relays<L> {
         let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
         self.set_deadline(key, Some(now + self.connect_timeout));
         let bounded = |socket: &Socket| transparent::bound_backlog(socket, self.host_backlog);
-        match transparent::connect(source, open.destination, self.mark, bounded) {
+        match transparent::connect(source, open.destination, self.mark, self.host_keepalive, bounded) {
             Ok(socket) => self.attach(now, key, socket),
             Err(error) => self.on_connect_failed(now, key, &error),
         }

@@ -8,7 +8,7 @@
 //! | `deliver` | packets | route to this host whatever the destination (`ip rule`, a local default route) |
 //! | `near` | connections | intercepted: the client talks to our listener |
 //! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
-//! | `bypass` | connections | seen first while the peer was down, or not ours: end to end for ever |
+//! | `bypass` | connections | not to be intercepted when they were seen first ([`decision`]): end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
 //! | `crossing` | packets | of the leg `tcp` under the cross-layer congestion control; no rule is about it |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
@@ -16,7 +16,12 @@
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
 //! packet of an intercepted one is answered with a reset, as is a server's packet without a socket.
 
-use ipnet::IpNet;
+mod decision;
+
+pub use decision::Accelerated;
+pub(crate) use decision::reason;
+
+use crate::config::Bypass;
 use kernel::{Error, nftables, routes};
 use std::fmt::Write;
 
@@ -32,6 +37,8 @@ pub struct Rules {
     pub interfaces: Vec<String>,
     /// The satellite side, on which the MSS of bypassed connections is clamped to the path's MTU.
     pub satellite: Option<String>,
+    /// Interfaces that lead to the satellite: what the routing table sends elsewhere is not intercepted. All lead there if empty.
+    pub towards: Vec<String>,
     /// Port of the transparent listeners on 127.0.0.1 and ::1.
     pub port: u16,
     /// Base of the marks.
@@ -99,6 +106,9 @@ impl Rules {
         let Self { table, port, .. } = self;
         let (deliver, near, far) = (self.deliver(), self.near(), self.far());
         let (bypass, made) = (self.bypass(), self.made());
+        let decision = self.decision_chains();
+        // Behind the rules of others that mark packets for policy routing, where SYNs are not to be held by iptables at that place.
+        let arrival = if self.hold == Some(Hold::Iptables) { "mangle - 10" } else { "mangle + 5" };
         let lan = quoted_list(&self.interfaces);
         let (mut arrival_rules, mut near_rules) = (String::new(), String::new());
         if !self.interfaces.is_empty() {
@@ -133,20 +143,12 @@ impl Rules {
 "
             )
         });
-        let decide6 =
-            if self.ipv6 { format!("    ip6 daddr @near6 ct mark set {near:#x} return\n") } else { String::new() };
         format!(
             "table inet {table} {{}}
 delete table inet {table}
 table inet {table} {{
-  set near4 {{ type ipv4_addr; flags interval; }}
-  set near6 {{ type ipv6_addr; flags interval; }}
-  chain decide {{
-    ip daddr @near4 ct mark set {near:#x} return
-{decide6}    ct mark set {bypass:#x}
-  }}
-  chain arrival {{
-    type filter hook prerouting priority mangle - 10; policy accept;
+{decision}  chain arrival {{
+    type filter hook prerouting priority {arrival}; policy accept;
 {arrival_rules}  }}
   chain prerouting {{
     type filter hook prerouting priority mangle + 10; policy accept;
@@ -163,23 +165,6 @@ table inet {table} {{
 }}
 "
         )
-    }
-
-    /// The script that makes `prefixes` (disjoint) the destinations of new connections to intercept, all at once.
-    pub fn intercept_script(&self, prefixes: &[IpNet]) -> String {
-        let table = &self.table;
-        let mut script = format!("flush set inet {table} near4\nflush set inet {table} near6\n");
-        let list = |v6: bool| {
-            let texts: Vec<_> =
-                prefixes.iter().filter(|p| matches!(p, IpNet::V6(_)) == v6).map(ToString::to_string).collect();
-            texts.join(", ")
-        };
-        for (set, elements) in [("near4", list(false)), ("near6", list(true))] {
-            if !elements.is_empty() {
-                let _ = writeln!(script, "add element inet {table} {set} {{ {elements} }}");
-            }
-        }
-        script
     }
 
     /// The script that removes the table, whether or not it exists.
@@ -235,7 +220,7 @@ table inet {table} {{
     }
 
     /// Everything that a start runs, as an operator would type it.
-    pub fn dry_run(&self, prefixes: &[IpNet]) -> String {
+    pub fn dry_run(&self, accelerated: &[Accelerated], exempt: &[Bypass]) -> String {
         let mut text = String::new();
         for command in self.removal_commands() {
             let _ = writeln!(text, "ip {command} 2>/dev/null");
@@ -246,8 +231,10 @@ table inet {table} {{
         for (program, arguments) in self.hold_commands(false) {
             let _ = writeln!(text, "{program} {arguments}");
         }
-        let _ = write!(text, "nft -f - <<'EOF'\n{}EOF\n", self.setup_script());
-        let _ = write!(text, "# once every peer answers:\nnft -f - <<'EOF'\n{}EOF\n", self.intercept_script(prefixes));
+        let scripts = self.setup_script() + &self.exempt_script(exempt, &[]);
+        let _ = write!(text, "nft -f - <<'EOF'\n{scripts}EOF\n");
+        let script = self.intercept_script(accelerated);
+        let _ = write!(text, "# once every peer answers:\nnft -f - <<'EOF'\n{script}EOF\n");
         text
     }
 }
@@ -256,7 +243,8 @@ table inet {table} {{
 #[derive(Debug)]
 pub struct Installed {
     rules: Rules,
-    prefixes: Vec<IpNet>,
+    accelerated: Vec<Accelerated>,
+    exempt: Vec<Bypass>,
 }
 
 impl Installed {
@@ -265,7 +253,7 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let mut installed = Self { rules, prefixes: Vec::new() };
+        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new() };
         installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
@@ -303,16 +291,37 @@ impl Installed {
         }
     }
 
-    /// Intercepts new connections to `prefixes`, and to nothing else. Connections that exist stay on their way.
+    /// Intercepts the new connections that are `accelerated`, and no others. Connections that exist stay on their way.
     ///
     /// # Errors
-    /// If `nft` refuses; the destinations are then what they were.
-    pub fn intercept(&mut self, prefixes: Vec<IpNet>) -> Result<(), Error> {
-        if prefixes != self.prefixes {
-            nftables::run_script(&self.rules.intercept_script(&prefixes))?;
-            self.prefixes = prefixes;
+    /// If `nft` refuses; what is intercepted is then what it was.
+    pub fn intercept(&mut self, accelerated: Vec<Accelerated>) -> Result<(), Error> {
+        if accelerated != self.accelerated {
+            nftables::run_script(&self.rules.intercept_script(&accelerated))?;
+            self.accelerated = accelerated;
         }
         Ok(())
+    }
+
+    /// Leaves new connections alone that one of `exempt` names, and no others for that reason.
+    ///
+    /// # Errors
+    /// If `nft` refuses; what is left alone is then what it was.
+    pub fn exempt(&mut self, exempt: Vec<Bypass>) -> Result<(), Error> {
+        if exempt != self.exempt {
+            nftables::run_script(&self.rules.exempt_script(&exempt, &self.exempt))?;
+            self.exempt = exempt;
+        }
+        Ok(())
+    }
+
+    /// How many connections have gone end to end, by the reason.
+    ///
+    /// # Errors
+    /// If `nft` refuses.
+    pub fn counters(&self) -> Result<Vec<(String, u64)>, Error> {
+        let counters = nftables::counters(&self.rules.table)?;
+        Ok(counters.into_iter().map(|(name, packets)| (reason(&name), packets)).collect())
     }
 }
 
@@ -334,11 +343,12 @@ fn quoted_list(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn rules() -> Rules {
+    pub(super) fn rules() -> Rules {
         Rules {
             table: "bentpipe".into(),
             interfaces: vec!["lan0".into(), "lan1".into()],
             satellite: Some("sat0".into()),
+            towards: vec!["sat0".into()],
             port: 4501,
             mark: 0x6270_0000,
             routing_table: 25_200,
@@ -346,14 +356,6 @@ mod tests {
             ipv6: true,
             hold: None,
         }
-    }
-
-    #[test]
-    fn a_bypass_is_an_empty_list_of_destinations() {
-        assert_eq!(rules().intercept_script(&[]), "flush set inet bentpipe near4\nflush set inet bentpipe near6\n");
-        let script = rules().intercept_script(&["10.0.0.0/8".parse().unwrap(), "::/0".parse().unwrap()]);
-        assert!(script.contains("add element inet bentpipe near4 { 10.0.0.0/8 }"), "{script}");
-        assert!(script.contains("add element inet bentpipe near6 { ::/0 }"), "{script}");
     }
 
     #[test]

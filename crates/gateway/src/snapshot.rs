@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub outside_bps: u64,
     /// What has happened to connections, by outcome.
     pub connections: Counters,
+    /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
+    pub bypassed: BTreeMap<String, u64>,
     /// The satellite side.
     pub transport: Transport,
     /// The gateways on the other side.
@@ -144,6 +146,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) told: Told,
     pub(crate) words: [Counts; 2],
     pub(crate) modem: Option<ModemReport>,
+    pub(crate) bypassed: &'a BTreeMap<String, u64>,
 }
 
 impl Snapshot {
@@ -160,6 +163,7 @@ impl Snapshot {
             modem: facts.modem.clone(),
             outside_bps: relays.leg.outside_bps(),
             connections: relays.counters.clone(),
+            bypassed: facts.bypassed.clone(),
             transport: relays.leg.transport(),
             peers: relays.peers().iter().enumerate().map(peer).collect(),
             streams: relays.connections().map(|connection| Stream::new(now, connection, relays)).collect(),

@@ -1,7 +1,8 @@
 //! Changes of the firewall, and looks at the host's addresses, run on a thread of their own: starting `nft` or `ip` takes
 //! milliseconds that the relay must not lose.
 
-use crate::rules::{Installed, Rules};
+use crate::config::Bypass;
+use crate::rules::{Accelerated, Installed, Rules};
 use ipnet::IpNet;
 use kernel::{Error, routes};
 use std::net::IpAddr;
@@ -14,29 +15,45 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// How often the host's addresses are looked at, at least.
 const ADDRESSES_PERIOD: Duration = Duration::from_secs(5);
 
-/// Names the destinations to intercept; the last word counts. Dropping it removes the rules.
+/// Names the connections to intercept; the last word counts. Dropping it removes the rules.
 #[derive(Debug)]
 pub(crate) struct Steering {
     wishes: Option<mpsc::Sender<Wish>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What has changed, or been asked for.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The addresses of the host.
+    OwnAddresses(Vec<IpAddr>),
+    /// How many connections have gone end to end, by the reason.
+    Bypassed(Vec<(String, u64)>),
+}
+
+#[derive(Default)]
 struct Wish {
     /// What to intercept from now on; `None` leaves it as it is.
-    prefixes: Option<Vec<IpNet>>,
+    accelerated: Option<Vec<Accelerated>>,
+    /// What never to intercept from now on.
+    exempt: Option<Vec<Bypass>>,
+    /// Whether to read the counters.
+    count: bool,
     done: Option<mpsc::SyncSender<()>>,
 }
 
 impl Steering {
-    /// Installs `rules` in the network namespace of the calling thread; nothing is intercepted yet. `on_addresses` is told
-    /// when the addresses of the host are no longer `addresses`.
+    /// Installs `rules` in the network namespace of the calling thread; nothing is intercepted yet, and nothing that is `exempt` ever.
+    /// `on_news` is told when the addresses of the host are no longer `addresses`, and what the counters say when that was asked.
     pub(crate) fn new(
         rules: Rules,
+        exempt: Vec<Bypass>,
         addresses: Vec<IpAddr>,
-        on_addresses: impl Fn(Vec<IpAddr>) + Send + 'static,
+        on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
-        let installed = Installed::new(rules)?;
-        let follower = Follower { installed, wished: None, addresses, on_addresses: Box::new(on_addresses) };
+        let mut installed = Installed::new(rules)?;
+        installed.exempt(exempt)?;
+        let follower = Follower { installed, wished: Wish::default(), addresses, on_news: Box::new(on_news) };
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("steering".into())
@@ -45,20 +62,31 @@ impl Steering {
         Ok(Self { wishes: Some(wishes), thread: Some(thread) })
     }
 
-    /// Intercepts new connections to `prefixes`, and to nothing else, as soon as possible.
-    pub(crate) fn intercept(&self, prefixes: Vec<IpNet>) {
-        self.send(Wish { prefixes: Some(prefixes), done: None });
+    /// Intercepts the new connections that are `accelerated`, and no others, as soon as possible.
+    pub(crate) fn intercept(&self, accelerated: Vec<Accelerated>) {
+        self.send(Wish { accelerated: Some(accelerated), ..Wish::default() });
+    }
+
+    /// Leaves new connections alone that one of `exempt` names, and no others for that reason, as soon as possible.
+    #[allow(dead_code, reason = "for settings that change while the gateway runs")]
+    pub(crate) fn exempt(&self, exempt: Vec<Bypass>) {
+        self.send(Wish { exempt: Some(exempt), ..Wish::default() });
+    }
+
+    /// Reads how many connections have gone end to end.
+    pub(crate) fn count(&self) {
+        self.send(Wish { count: true, ..Wish::default() });
     }
 
     /// Looks at the host's addresses without waiting for the next period.
     pub(crate) fn look_at_addresses(&self) {
-        self.send(Wish { prefixes: None, done: None });
+        self.send(Wish::default());
     }
 
     /// Intercepts nothing any more; returns when that is so, or `nft` has refused.
     pub(crate) fn stop(&self) {
         let (done, is_done) = mpsc::sync_channel(1);
-        self.send(Wish { prefixes: Some(Vec::new()), done: Some(done) });
+        self.send(Wish { accelerated: Some(Vec::new()), done: Some(done), ..Wish::default() });
         // An error means that the thread, and with it the rules, has gone.
         let _ = is_done.recv();
     }
@@ -83,29 +111,35 @@ impl Drop for Steering {
 /// What the thread works on.
 struct Follower {
     installed: Installed,
-    /// The destinations that `nft` has yet to be told of.
-    wished: Option<Vec<IpNet>>,
+    /// What `nft` has yet to be told of.
+    wished: Wish,
     addresses: Vec<IpAddr>,
-    on_addresses: Box<dyn Fn(Vec<IpAddr>) + Send>,
+    on_news: Box<dyn Fn(News) + Send>,
 }
 
 impl Follower {
     /// Works until the sender of wishes is dropped.
     fn run(mut self, wishes: &mpsc::Receiver<Wish>) {
         loop {
-            let period = if self.wished.is_some() { RETRY_PERIOD } else { ADDRESSES_PERIOD };
+            let is_late = self.wished.accelerated.is_some() || self.wished.exempt.is_some();
+            let period = if is_late { RETRY_PERIOD } else { ADDRESSES_PERIOD };
             let mut dones = Vec::new();
             match wishes.recv_timeout(period) {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Ok(first) => {
                     for wish in std::iter::once(first).chain(wishes.try_iter()) {
-                        self.wished = wish.prefixes.or(self.wished.take());
+                        let wished = &mut self.wished;
+                        wished.accelerated = wish.accelerated.or(wished.accelerated.take());
+                        wished.exempt = wish.exempt.or(wished.exempt.take());
+                        wished.count |= wish.count;
                         dones.extend(wish.done);
                     }
                 }
             }
+            self.exempt();
             self.intercept();
+            self.count();
             for done in dones {
                 // Nobody need be waiting any more.
                 let _ = done.send(());
@@ -115,9 +149,9 @@ impl Follower {
     }
 
     fn intercept(&mut self) {
-        let Some(prefixes) = &self.wished else { return };
-        let text = prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        match self.installed.intercept(prefixes.clone()) {
+        let Some(accelerated) = &self.wished.accelerated else { return };
+        let text = shown(accelerated);
+        match self.installed.intercept(accelerated.clone()) {
             Ok(()) if text.is_empty() => tracing::info!("new connections go end to end"),
             Ok(()) => tracing::info!(destinations = text, "new connections are accelerated"),
             Err(error) => {
@@ -125,17 +159,46 @@ impl Follower {
                 return;
             }
         }
-        self.wished = None;
+        self.wished.accelerated = None;
+    }
+
+    fn exempt(&mut self) {
+        let Some(exempt) = &self.wished.exempt else { return };
+        match self.installed.exempt(exempt.clone()) {
+            Ok(()) => self.wished.exempt = None,
+            Err(error) => tracing::error!(%error, "the connections to leave alone could not be changed; trying again"),
+        }
+    }
+
+    fn count(&mut self) {
+        if !std::mem::take(&mut self.wished.count) {
+            return;
+        }
+        match self.installed.counters() {
+            Ok(counters) => (self.on_news)(News::Bypassed(counters)),
+            Err(error) => tracing::debug!(%error, "the firewall's counters could not be read"),
+        }
     }
 
     fn look_at_addresses(&mut self) {
         match routes::own_addresses() {
             Ok(addresses) if addresses == self.addresses => {}
             Ok(addresses) => {
-                (self.on_addresses)(addresses.clone());
+                (self.on_news)(News::OwnAddresses(addresses.clone()));
                 self.addresses = addresses;
             }
             Err(error) => tracing::warn!(%error, "this host's addresses could not be read; the last ones known count"),
         }
     }
+}
+
+/// The destinations of `accelerated`, as many as a line of the log bears.
+fn shown(accelerated: &[Accelerated]) -> String {
+    const MOST: usize = 16;
+    let servers: Vec<&IpNet> = accelerated.iter().flat_map(|group| &group.servers).collect();
+    let mut text = servers.iter().take(MOST).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if servers.len() > MOST {
+        text += &format!(" and {} more", servers.len() - MOST);
+    }
+    text
 }

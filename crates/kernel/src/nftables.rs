@@ -24,6 +24,37 @@ pub fn run_script(script: &str) -> Result<(), Error> {
     if output.status.success() { Ok(()) } else { Err(refused("nft -f -", &output.stderr)) }
 }
 
+/// The named counters of the table `inet NAME` in the network namespace of the calling thread: how many packets each has seen.
+///
+/// # Errors
+/// If `nft` is not installed, the process may not read rules, or there is no such table.
+pub fn counters(table: &str) -> Result<Vec<(String, u64)>, Error> {
+    let arguments = ["list", "counters", "table", "inet", table];
+    let output = Command::new("nft")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| not_started("nft", "nftables", error))?;
+    if !output.status.success() {
+        return Err(refused(&format!("nft {}", arguments.join(" ")), &output.stderr));
+    }
+    Ok(parse_counters(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// `counter NAME { packets N bytes M }`, over as many lines as `nft` likes.
+fn parse_counters(text: &str) -> Vec<(String, u64)> {
+    let mut words = text.split_whitespace();
+    let mut counters = Vec::new();
+    while words.by_ref().any(|word| word == "counter") {
+        let name = words.next();
+        let packets = words.by_ref().skip_while(|word| *word != "packets").nth(1);
+        if let (Some(name), Some(Ok(packets))) = (name, packets.map(str::parse)) {
+            counters.push((name.to_owned(), packets));
+        }
+    }
+    counters
+}
+
 /// The error for a `program` (of `package`) that could not be started.
 pub(crate) fn not_started(program: &str, package: &str, error: std::io::Error) -> Error {
     match error.kind() {
@@ -41,4 +72,16 @@ pub(crate) fn refused(command: &str, stderr: &[u8]) -> Error {
         return Error::Missing(format!("{command}: the process may not change the network (it needs CAP_NET_ADMIN)"));
     }
     Error::Failed { doing: command.to_owned(), source: std::io::Error::other(said) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_as_nft_prints_them() {
+        let text = "table inet t {\n\tcounter signed {\n\t\tpackets 3 bytes 180\n\t}\n\n\tcounter rule_a-b {\n\t\tpackets 0 bytes 0\n\t}\n}\n";
+        assert_eq!(parse_counters(text), [("signed".into(), 3), ("rule_a-b".into(), 0)]);
+        assert_eq!(parse_counters("table inet t {\n\tcounter cut {\n"), []);
+    }
 }

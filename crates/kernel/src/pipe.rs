@@ -1,13 +1,14 @@
 //! Pipes through which `splice(2)` moves bytes from one socket to another without copying them.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A pipe. What is in it has left its source and not yet reached its destination.
 #[derive(Debug)]
 pub struct Pipe {
     read: OwnedFd,
-    write: OwnedFd,
+    write: File,
     filled: usize,
     capacity: usize,
 }
@@ -25,6 +26,7 @@ impl Pipe {
         }
         // SAFETY: the kernel has just made both descriptors, and nobody else owns them.
         let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        let write = File::from(write);
         let wanted = libc::c_int::try_from(capacity).unwrap_or(libc::c_int::MAX);
         // SAFETY: the descriptor is open; a refusal leaves the pipe at its default size.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) };
@@ -46,6 +48,16 @@ impl Pipe {
     pub fn fill(&mut self, source: &impl AsFd) -> io::Result<usize> {
         debug_assert_eq!(self.filled, 0, "a full pipe and an empty source give the same error");
         let count = splice(source.as_fd(), self.write.as_fd(), self.capacity)?;
+        self.filled += count;
+        Ok(count)
+    }
+
+    /// Puts `bytes`, which were read from the source otherwise, into the pipe behind what it holds; returns how many.
+    ///
+    /// # Errors
+    /// None is expected while they fit.
+    pub fn push(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.write.write(bytes)?;
         self.filled += count;
         Ok(count)
     }

@@ -1,6 +1,10 @@
 //! For the tests of this and other crates.
 
 use crate::Namespace;
+use socket2::Socket;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 
 /// A new namespace, or `None`, said on stderr, where the machine allows none.
 ///
@@ -33,4 +37,48 @@ pub fn best_of_three(attempt: impl Fn() -> Result<(), String>) {
         }
     }
     panic!("three times: {}", last.expect_err("no run was right"));
+}
+
+/// Has `socket` sign its segments to and from `peer` with `key` (TCP-MD5, RFC 2385), and take no others.
+///
+/// # Errors
+/// If the kernel has no TCP-MD5, or the key is longer than 80 bytes.
+pub fn set_md5_key(socket: &Socket, peer: SocketAddr, key: &[u8]) -> io::Result<()> {
+    /// `struct tcp_md5sig` of linux/tcp.h.
+    #[repr(C)]
+    struct Signature {
+        address: [u8; 128],
+        flags: u8,
+        prefix_length: u8,
+        key_length: u16,
+        interface: libc::c_int,
+        key: [u8; libc::TCP_MD5SIG_MAXKEYLEN],
+    }
+    if key.len() > libc::TCP_MD5SIG_MAXKEYLEN {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut signature = Signature {
+        address: [0; 128],
+        flags: 0,
+        prefix_length: 0,
+        key_length: key.len() as u16,
+        interface: 0,
+        key: [0; libc::TCP_MD5SIG_MAXKEYLEN],
+    };
+    signature.key[..key.len()].copy_from_slice(key);
+    let peer = socket2::SockAddr::from(SocketAddr::new(peer.ip(), 0));
+    let length = peer.len() as usize;
+    // SAFETY: the address is valid for `length` bytes, which is less than 128.
+    unsafe { std::ptr::copy_nonoverlapping(peer.as_ptr().cast::<u8>(), signature.address.as_mut_ptr(), length) };
+    // SAFETY: the descriptor is open, and the option's value outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MD5SIG,
+            (&raw const signature).cast(),
+            size_of::<Signature>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -14,11 +14,11 @@ use std::time::Duration;
 const BACKLOG: i32 = 65_535;
 
 /// A non-blocking listener at `address` for connections that the firewall's `tproxy` hands to it. The local address of
-/// an accepted socket is the one that the client called.
+/// an accepted socket is the one that the client called; what is idle is probed after `keepalive`.
 ///
 /// # Errors
 /// If the process lacks `CAP_NET_ADMIN`, or the address is in use.
-pub fn listen(address: SocketAddr) -> io::Result<Socket> {
+pub fn listen(address: SocketAddr, keepalive: Duration) -> io::Result<Socket> {
     let socket = stream_socket(address)?;
     set_transparent(&socket, address)?;
     socket.set_reuse_address(true)?;
@@ -26,17 +26,28 @@ pub fn listen(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     let (level, option) = received_class(address.is_ipv6());
-    // Accepted sockets inherit it.
+    // Accepted sockets inherit all of it.
     set_int(&socket, level, option, 1)?;
+    set_up(&socket)?;
+    set_keepalive(&socket, keepalive)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
+/// Has `listener` keep as many connections that wait to be accepted as `net.core.somaxconn` allows by now: the kernel looks at
+/// that only when it is asked.
+///
+/// # Errors
+/// None is expected.
+pub fn follow_somaxconn(listener: &Socket) -> io::Result<()> {
+    listener.listen(BACKLOG)
+}
+
 /// A connection that a client has made.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Its socket: non-blocking, prepared by [`prepare`].
+    /// Its socket: non-blocking; closing it resets.
     pub socket: Socket,
     /// The client's address.
     pub client: SocketAddr,
@@ -58,7 +69,6 @@ pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
     };
     socket.set_cloexec(true)?;
     socket.set_nonblocking(true)?;
-    prepare(&socket)?;
     let (client, called) = (inet(&client)?, inet(&socket.local_addr()?)?);
     let traffic_class = traffic_class(&socket, called.is_ipv6())?;
     Ok(Some(Accepted { socket, client, called, traffic_class }))
@@ -66,7 +76,8 @@ pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
 
 /// Begins a connection to `destination`, with a socket that `prepare` has set up, too; the socket becomes writable when the
 /// connection is made or has failed ([`Socket::take_error`] tells which). With `source`, the server sees that address, and that
-/// port where it is free (else another one); its answers must be routed through this host. `mark` is set on its packets.
+/// port where it is free (else another one); its answers must be routed through this host. `mark` is set on its packets, and it is
+/// probed after it was idle for `keepalive`.
 ///
 /// # Errors
 /// Those of `connect(2)` that are known at once, an address that may not be used among them, and those of `prepare`.
@@ -74,9 +85,15 @@ pub fn connect(
     source: Option<SocketAddr>,
     destination: SocketAddr,
     mark: u32,
+    keepalive: Duration,
     prepare: impl Fn(&Socket) -> io::Result<()>,
 ) -> io::Result<Socket> {
-    let attempt = |source| attempt(source, destination, mark, &prepare);
+    let prepare = |socket: &Socket| {
+        set_up(socket)?;
+        prepare(socket)?;
+        set_keepalive(socket, keepalive)
+    };
+    let attempt = |source| attempt(source, destination, mark, prepare);
     match source {
         None => attempt(None),
         Some(source) => match attempt(Some(source)) {
@@ -93,11 +110,10 @@ fn attempt(
     source: Option<SocketAddr>,
     destination: SocketAddr,
     mark: u32,
-    prepare_more: impl Fn(&Socket) -> io::Result<()>,
+    prepare: impl Fn(&Socket) -> io::Result<()>,
 ) -> io::Result<Socket> {
     let socket = stream_socket(destination)?;
     prepare(&socket)?;
-    prepare_more(&socket)?;
     socket.set_mark(mark)?;
     if let Some(source) = source {
         set_transparent(&socket, destination)?;
@@ -113,16 +129,44 @@ fn attempt(
     }
 }
 
-/// Sets up `socket` for relaying: small writes leave at once, a peer that has vanished is noticed, and closing resets.
+/// Sets up `socket` for relaying between gateways: as those towards hosts, and a gateway that has vanished is noticed within two
+/// minutes.
 ///
 /// # Errors
 /// If the connection has already failed.
 pub fn prepare(socket: &Socket) -> io::Result<()> {
     let keepalive =
         TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)).with_retries(4);
-    socket.set_linger(Some(Duration::ZERO))?;
-    socket.set_tcp_nodelay(true)?;
+    set_up(socket)?;
     socket.set_tcp_keepalive(&keepalive)
+}
+
+/// What every relayed connection's socket has: small writes leave at once, urgent data stay in their place in the stream
+/// (RFC 6093 section 5), and closing resets.
+fn set_up(socket: &Socket) -> io::Result<()> {
+    socket.set_linger(Some(Duration::ZERO))?;
+    socket.set_out_of_band_inline(true)?;
+    socket.set_tcp_nodelay(true)
+}
+
+/// Has the kernel probe a host from which nothing has come for `idle`, and give it up after nine probes without an answer, at
+/// most 75 s apart: as patient as hosts are among themselves (RFC 9293 section 3.8.4 asks for two hours at least).
+fn set_keepalive(socket: &Socket, idle: Duration) -> io::Result<()> {
+    let interval = (idle / 4).clamp(Duration::from_secs(1), Duration::from_secs(75));
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(9))
+}
+
+/// Whether the next byte to read is one that the sender calls urgent: `splice(2)` does not move it, nor anything behind it.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn is_at_urgent_mark(socket: &Socket) -> io::Result<bool> {
+    /// From asm-generic/sockios.h.
+    const SIOCATMARK: libc::Ioctl = 0x8905;
+    let mut is_at: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and the call writes one int.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCATMARK, &raw mut is_at) };
+    if result == 0 { Ok(is_at != 0) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Makes closing `socket` end the connection in order again, for when both directions have ended so.
@@ -231,4 +275,48 @@ pub(crate) fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, 
 
 fn inet(address: &SockAddr) -> io::Result<SocketAddr> {
     address.as_socket().ok_or_else(|| io::Error::other("the address is not an internet address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    const HOURS: Duration = Duration::from_secs(7200);
+
+    /// The two ends of a connection over the loopback: one that a proxy makes, and a host's.
+    fn connection() -> (Socket, std::net::TcpStream) {
+        let host = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let socket = connect(None, host.local_addr().expect("an address"), 0, HOURS, |_| Ok(())).expect("a connection");
+        let (peer, _) = host.accept().expect("the connection");
+        socket.set_nonblocking(false).expect("blocking");
+        (socket, peer)
+    }
+
+    #[test]
+    fn hosts_are_as_patient_with_an_idle_connection_as_among_themselves() {
+        let (socket, _peer) = connection();
+        assert!(socket.keepalive().expect("keepalive"));
+        assert_eq!(socket.tcp_keepalive_time().expect("time"), HOURS);
+        assert_eq!(socket.tcp_keepalive_interval().expect("interval"), Duration::from_secs(75));
+        assert_eq!(socket.tcp_keepalive_retries().expect("retries"), 9);
+    }
+
+    #[test]
+    fn urgent_data_stay_in_their_place_and_stop_what_is_read_before() {
+        let (mut socket, peer) = connection();
+        let peer = Socket::from(peer);
+        (&peer).write_all(b"before").expect("sent");
+        peer.send_out_of_band(b"!").expect("sent");
+        (&peer).write_all(b"behind").expect("sent");
+        let mut buffer = [0; 64];
+        assert!(!is_at_urgent_mark(&socket).expect("a TCP socket"));
+        let mut seen = Vec::new();
+        while seen.len() < 13 {
+            let count = socket.read(&mut buffer).expect("read");
+            seen.extend_from_slice(&buffer[..count]);
+            assert_eq!(is_at_urgent_mark(&socket).expect("a TCP socket"), seen.len() == 6);
+        }
+        assert_eq!(seen, b"before!behind");
+    }
 }

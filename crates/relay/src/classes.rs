@@ -45,6 +45,31 @@ impl Conditions {
     }
 }
 
+impl Ports {
+    /// The same ports as ranges in order that neither overlap nor touch.
+    pub fn merged(list: &[Self]) -> Vec<Self> {
+        let mut ranges: Vec<_> = list.iter().map(|ports| ports.0.clone()).collect();
+        ranges.sort_unstable_by_key(|range| (*range.start(), *range.end()));
+        let mut merged: Vec<Self> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(Self(last)) if *range.start() <= last.end().saturating_add(1) => {
+                    *last = *last.start()..=*last.end().max(range.end());
+                }
+                _ => merged.push(Self(range)),
+            }
+        }
+        merged
+    }
+}
+
+impl std::fmt::Display for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (first, last) = (self.0.start(), self.0.end());
+        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
+    }
+}
+
 fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
@@ -100,5 +125,12 @@ mod tests {
             assert_eq!(wrong.parse::<Ports>(), Err(NotPorts), "{wrong}");
         }
         assert_eq!("7-7".parse(), "7".parse::<Ports>());
+    }
+
+    #[test]
+    fn merged_ports_are_in_order_and_apart() {
+        let ports = ["90-99", "22", "80-89", "85", "65535", "1-3", "5"].map(|text| text.parse().unwrap());
+        let merged: Vec<_> = Ports::merged(&ports).iter().map(ToString::to_string).collect();
+        assert_eq!(merged, ["1-3", "5", "22", "80-99", "65535"]);
     }
 }

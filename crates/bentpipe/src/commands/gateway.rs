@@ -4,6 +4,7 @@ use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
 use comfy_table::{Table, presets};
 use gateway::config::{self, ConfigError, Settings};
+use gateway::rules::Accelerated;
 use gateway::{Gateway, StartError};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -84,7 +85,8 @@ fn load(path: &Path) -> Result<Settings, Failure> {
 }
 
 fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
-    let script = settings.rules.dry_run(&settings.routes.intercepted(|_| true));
+    let servers = settings.routes.intercepted(|_| true);
+    let script = settings.rules.dry_run(&[Accelerated { clients: Vec::new(), servers }], &settings.bypass);
     output.result(&serde_json::json!({"script": script}), || script.clone())
 }
 

@@ -57,15 +57,7 @@ fn read_class(section: &mut Section<'_>, at: usize) -> Option<Class> {
         section.required("name", "letters, digits, - and _, at most 32, and not \"default\"", |name: &String| {
             valid_name(name) && name != "default"
         });
-    let ports = "a list of ports from 1 to 65535 and ranges of them, such as [22, \"5060-5069\"]";
-    let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
-    let dscp = "a list of code points from 0 to 63 or their names, such as [46, \"af41\", \"cs6\", \"le\"]";
-    let conditions = Conditions {
-        ports: section.list_or_numbers("ports", ports).unwrap_or_default(),
-        clients: section.list("clients", prefixes).unwrap_or_default(),
-        servers: section.list("servers", prefixes).unwrap_or_default(),
-        dscp: section.list_or_numbers("dscp", dscp).unwrap_or_default(),
-    };
+    let conditions = conditions(section);
     let priority = section.choice("priority", &Priority::NAMES).unwrap_or_default();
     let most = u64::from(satpep::Class::MAX_WEIGHT);
     let weight = section.integer("weight", 1..=most).unwrap_or(1) as u32;
@@ -74,6 +66,19 @@ fn read_class(section: &mut Section<'_>, at: usize) -> Option<Class> {
     // The class of all other connections has number 0.
     let id = (at + 1) as u8;
     name.map(|name| Class { name, conditions, settings: satpep::Class { id, priority, weight, cap } })
+}
+
+/// What connections must be like, as `section` says.
+pub(super) fn conditions(section: &mut Section<'_>) -> Conditions {
+    let ports = "a list of ports from 1 to 65535 and ranges of them, such as [22, \"5060-5069\"]";
+    let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
+    let dscp = "a list of code points from 0 to 63 or their names, such as [46, \"af41\", \"cs6\", \"le\"]";
+    Conditions {
+        ports: section.list_or_numbers("ports", ports).unwrap_or_default(),
+        clients: section.list("clients", prefixes).unwrap_or_default(),
+        servers: section.list("servers", prefixes).unwrap_or_default(),
+        dscp: section.list_or_numbers("dscp", dscp).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

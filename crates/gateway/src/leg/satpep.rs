@@ -317,8 +317,9 @@ impl Leg for Satpep {
             Ok(0) if offered == 0 => (0, Progress::Blocked),
             Ok(0) => (0, Progress::Ended),
             Ok(count) => {
-                // A short read has emptied the socket; what comes later, the end included, raises a new event.
-                tcp.readable = count == offered || tcp.read_closed;
+                // A short read has emptied the socket, unless it stopped at urgent data; what comes later, the end included,
+                // raises a new event.
+                tcp.readable = count == offered || tcp.read_closed || tcp.urgent;
                 (count as u64, if tcp.readable { Progress::More } else { Progress::Blocked })
             }
             Err(error) => (0, tcp.read_failed(&error)),

@@ -92,6 +92,8 @@ pub(crate) struct TcpLeg {
     next_sweep: Instant,
     /// Mark of sockets towards servers.
     mark: u32,
+    /// After what idle time servers are probed.
+    host_keepalive: std::time::Duration,
     counters: Counters,
 }
 
@@ -156,6 +158,7 @@ impl TcpLeg {
             longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt).silence,
             next_sweep: now,
             mark: settings.rules.made(),
+            host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
         };
         if leg.peers.iter().any(PeerLeg::is_direct) {

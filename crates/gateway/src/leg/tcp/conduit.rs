@@ -3,7 +3,9 @@
 use super::hop::Buffers;
 use crate::leg::Tcp;
 use kernel::pipe::Pipe;
-use std::io;
+use kernel::transparent;
+use socket2::Socket;
+use std::io::{self, Read};
 
 /// Bytes of the pipes that busy connections use: one system call then moves what a fast link brings within a millisecond.
 const LARGE: usize = 1 << 20;
@@ -104,7 +106,7 @@ impl Conduit {
                 Ok(lent) => lent,
                 Err(error) => return (0, Moved::SourceFailed(error)),
             };
-            match lent.pipe.fill(from) {
+            match fill(&mut lent.pipe, from, source.urgent) {
                 Ok(0) => {
                     pipes.give_back(lent);
                     return (0, Moved::Ended);
@@ -112,6 +114,7 @@ impl Conduit {
                 Ok(_) => self.pipe = Some(lent),
                 Err(error) => {
                     pipes.give_back(lent);
+                    source.urgent &= error.kind() != io::ErrorKind::WouldBlock;
                     return (0, would_block(&error, &mut source.readable).unwrap_or(Moved::SourceFailed(error)));
                 }
             }
@@ -128,6 +131,25 @@ impl Conduit {
                 (0, would_block(&error, &mut destination.writable).unwrap_or(Moved::DestinationFailed(error)))
             }
         }
+    }
+}
+
+/// Fills the empty `pipe` with what `from` offers. The kernel's splice stops at urgent data, as if there were nothing more or, at
+/// the end of the stream, as if that were reached: the urgent byte is read instead.
+fn fill(pipe: &mut Pipe, from: &Socket, is_urgent: bool) -> io::Result<usize> {
+    let result = pipe.fill(from);
+    let may_hide_more = match &result {
+        Ok(count) => *count == 0,
+        Err(error) => is_urgent && error.kind() == io::ErrorKind::WouldBlock,
+    };
+    // What is no TCP socket has no mark.
+    if !may_hide_more || !transparent::is_at_urgent_mark(from).unwrap_or(false) {
+        return result;
+    }
+    let (mut byte, mut source) = ([0], from);
+    match source.read(&mut byte)? {
+        0 => Ok(0),
+        _ => pipe.push(&byte),
     }
 }
 

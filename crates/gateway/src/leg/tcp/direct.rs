@@ -15,7 +15,7 @@ impl TcpLeg {
     pub(super) fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
         let source = self.peers[peer].settings.connect_as_client.then(|| other_port(open.source));
         let prepared = |socket: &Socket| self.sockets.prepare(socket);
-        let socket = transparent::connect(source, open.destination, self.mark, prepared)
+        let socket = transparent::connect(source, open.destination, self.mark, self.host_keepalive, prepared)
             .inspect_err(
                 |error| tracing::debug!(destination = %open.destination, %error, "no connection to the server"),
             )

@@ -1,0 +1,177 @@
+//! Which connections a pair of gateways accelerates, and which it leaves alone.
+//! Where the machine may not create network namespaces, the tests say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use kernel::Namespace;
+use kernel::network::IpBatch;
+use kernel::testing::set_md5_key;
+use lab::Family;
+use pair::{End, PATIENCE, Pair, echo_all, echoes, patient};
+use socket2::{Domain, Socket, Type};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+
+/// Runs `ip` with each of these arguments at the gateway of `end`.
+fn ip(pair: &Pair, end: End, commands: &[&str]) {
+    for command in commands {
+        let status = pair.site(end).gateway.command("ip").args(command.split(' ')).status().unwrap();
+        assert!(status.success(), "ip {command}");
+    }
+}
+
+/// A host on a second network of the terminal's, which echoes: its addresses of both families.
+fn printer(pair: &Pair) -> (Namespace, [SocketAddr; 2]) {
+    let printer = Namespace::new().unwrap();
+    kernel::network::set_sysctls(&printer, &[("ipv6/conf/all/accept_dad", "0")]).unwrap();
+    IpBatch::new(&printer)
+        .add_veth("eth0", &pair.client().gateway, "lan1")
+        .add("link set lo up")
+        .add("link set eth0 up")
+        .add("address add 198.19.2.10/24 dev eth0")
+        .add("address add 2001:db8:77::10/64 dev eth0 nodad")
+        .run()
+        .unwrap();
+    ip(
+        pair,
+        End::Terminal,
+        &["link set lan1 up", "address add 198.19.2.1/24 dev lan1", "address add 2001:db8:77::1/64 dev lan1 nodad"],
+    );
+    IpBatch::new(&printer)
+        .add("route add default via 198.19.2.1")
+        .add("route add ::/0 via 2001:db8:77::1")
+        .run()
+        .unwrap();
+    let addresses = ["198.19.2.10:9100", "[2001:db8:77::10]:9100"].map(|address| address.parse().unwrap());
+    for address in addresses {
+        let listener: TcpListener = printer.run(|| TcpListener::bind::<SocketAddr>(address)).unwrap().unwrap();
+        std::thread::spawn(move || listener.incoming().for_each(|stream| echo_all(patient(stream.unwrap()))));
+    }
+    (printer, addresses)
+}
+
+/// How many connections have gone end to end at the terminal for this reason, once it is so many.
+fn wait_for_bypassed(pair: &Pair, why: &str, count: u64) {
+    pair.wait_for(|pair| pair.status(End::Terminal)["bypassed"][why] == count);
+}
+
+#[test]
+fn a_host_on_a_second_network_is_reached_past_the_satellite() {
+    let Some(pair) = Pair::up("") else { return };
+    let (_printer, addresses) = printer(&pair);
+    for address in addresses {
+        echoes(&mut pair.connect(address), b"print");
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 0);
+    wait_for_bypassed(&pair, "elsewhere", 2);
+    for family in [Family::V4, Family::V6] {
+        echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), b"across the satellite");
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+/// A second way from the terminal to the hub.
+fn second_way(pair: &Pair) {
+    IpBatch::new(&pair.client().gateway)
+        .add_veth("wan", &pair.server().gateway, "wan")
+        .add("link set wan up")
+        .add("address add 198.19.3.1/24 dev wan")
+        .run()
+        .unwrap();
+    ip(pair, End::Hub, &["link set wan up", "address add 198.19.3.2/24 dev wan"]);
+}
+
+#[test]
+fn each_new_connection_goes_by_the_route_of_the_moment() {
+    let Some(pair) = Pair::up("") else { return };
+    second_way(&pair);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut accelerated = pair.connect(server);
+    echoes(&mut accelerated, b"by satellite");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+    ip(&pair, End::Terminal, &["route add 198.18.1.0/24 via 198.19.3.2"]);
+    let mut bypassing = pair.connect(server);
+    echoes(&mut bypassing, b"past the satellite");
+    echoes(&mut accelerated, b"still by satellite");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+    ip(&pair, End::Terminal, &["route delete 198.18.1.0/24"]);
+    echoes(&mut pair.connect(server), b"by satellite again");
+    echoes(&mut bypassing, b"still end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+}
+
+#[test]
+fn routing_by_mark_is_followed() {
+    let Some(pair) = Pair::up("") else { return };
+    second_way(&pair);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let other = pair.serve(Family::V4, 8, echo_all);
+    pair.nft(
+        End::Terminal,
+        "add table inet marking { chain pre { type filter hook prerouting priority mangle; tcp dport 8 meta mark set 77; }; }",
+    );
+    ip(&pair, End::Terminal, &["route add default via 198.19.3.2 table 77", "rule add fwmark 77 lookup 77"]);
+    echoes(&mut pair.connect(server), b"by satellite");
+    echoes(&mut pair.connect(other), b"by the other way");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+}
+
+#[test]
+fn what_a_rule_names_goes_end_to_end_and_is_counted() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.sections = "[[bypass]]\nname = \"login\"\nports = [22, \"5060-5069\"]\n\
+                     [[bypass]]\nname = \"voice\"\ndscp = [\"ef\"]\nservers = [\"198.18.0.0/15\"]\n";
+    let pair = pair.start_both("");
+    for family in [Family::V4, Family::V6] {
+        for port in [22, 5069] {
+            echoes(&mut pair.connect(pair.serve(family, port, echo_all)), b"end to end");
+        }
+        echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), b"accelerated");
+    }
+    let marked = pair.serve(Family::V4, 8, echo_all);
+    let connect = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_tos_v4(0xb8)?;
+        socket.connect_timeout(&marked.into(), PATIENCE)?;
+        Ok::<_, std::io::Error>(TcpStream::from(socket))
+    };
+    echoes(&mut patient(pair.client().host.run(connect).unwrap().unwrap()), b"end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), 2);
+    wait_for_bypassed(&pair, "rule login", 4);
+    wait_for_bypassed(&pair, "rule voice", 1);
+}
+
+#[test]
+fn a_connection_with_signed_segments_goes_end_to_end() {
+    let Some(pair) = Pair::up("") else { return };
+    for family in [Family::V4, Family::V6] {
+        let key = b"between two routers";
+        let client: IpAddr = pair.client().host_address(family);
+        let server = SocketAddr::new(pair.server().host_address(family), 179);
+        let listen = || {
+            let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).unwrap();
+            if set_md5_key(&socket, (client, 0).into(), key).is_err() {
+                eprintln!("skipped: this kernel has no TCP-MD5");
+                return None;
+            }
+            socket.bind(&server.into()).unwrap();
+            socket.listen(5).unwrap();
+            Some(socket)
+        };
+        let Some(listener) = pair.server().host.run(listen).unwrap() else { return };
+        std::thread::spawn(move || {
+            while let Ok((socket, _)) = listener.accept() {
+                echo_all(patient(socket.into()));
+            }
+        });
+        let connect = || {
+            let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).unwrap();
+            set_md5_key(&socket, server, key).unwrap();
+            socket.connect_timeout(&server.into(), PATIENCE).unwrap();
+            TcpStream::from(socket)
+        };
+        echoes(&mut patient(pair.client().host.run(connect).unwrap()), b"open");
+    }
+    assert_eq!(pair.count(End::Terminal, "accepted"), 0);
+    wait_for_bypassed(&pair, "signed", 2);
+}
