@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::peer::{KeyPair, Unconfirmed};
-use crate::event::{Event, PeerId, ResetReason};
+use crate::event::{Event, PeerId, ResetReason, Violation};
 use crate::handshake::{Hello, INIT_LENGTH, Pending, RESPONSE_LENGTH, Refusal};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
@@ -107,20 +107,23 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         session.on_heard(now);
-        let ended = match session.on_frames(now, number, frames, elided) {
-            Ok(()) => session.closed.then_some(ResetReason::Shutdown),
-            Err(violation) => {
-                self.stats.violations += 1;
-                self.events.push_back(Event::PeerBroke(id, violation));
-                Some(ResetReason::Protocol)
+        match session.on_frames(now, number, frames, elided) {
+            Ok(()) if session.closed => {
+                if !self.closing {
+                    self.answer_close(now, id);
+                }
+                self.give_up(now, id, ResetReason::Shutdown);
             }
-        };
-        if let Some(reason) = ended {
-            if reason == ResetReason::Shutdown && !self.closing {
-                self.answer_close(now, id);
-            }
-            self.give_up(now, id, reason);
+            Ok(()) => {}
+            Err(violation) => self.on_violation(now, id, violation),
         }
+    }
+
+    /// The peer broke the protocol.
+    pub(super) fn on_violation(&mut self, now: Instant, id: PeerId, violation: Violation) {
+        self.stats.violations += 1;
+        self.events.push_back(Event::PeerBroke(id, violation));
+        self.give_up(now, id, ResetReason::Protocol);
     }
 
     /// Learns of the link's capacity what a peer tells of arrivals.

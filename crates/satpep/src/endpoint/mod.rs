@@ -94,6 +94,8 @@ pub struct Endpoint<P: Payload = Stored> {
     ack_pacer: Pacer,
     /// Peers that would use idle capacity.
     idle: VecDeque<PeerId>,
+    /// Peers with something to code or decode, a little in each turn of the driver's loop.
+    working: VecDeque<PeerId>,
     /// Handshake datagrams to send.
     outbox: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Challenges and answers to challenges to send.
@@ -193,6 +195,7 @@ impl<P: Payload> Endpoint<P> {
             acknowledging: VecDeque::new(),
             ack_pacer: Pacer::new(config.capacity),
             idle: VecDeque::new(),
+            working: VecDeque::new(),
             outbox: VecDeque::new(),
             path_outbox: VecDeque::new(),
             timers: BTreeSet::new(),
@@ -272,12 +275,34 @@ impl<P: Payload> Endpoint<P> {
             self.on_peer_timeout(now, id);
             self.refresh(now, id);
         }
+        self.work(now);
+    }
+
+    /// Codes and decodes for one peer, a fraction of a millisecond.
+    fn work(&mut self, now: Instant) {
+        let Some(id) = self.working.pop_front() else { return };
+        let peer = &mut self.peers[id.index()];
+        peer.working_queued = false;
+        if let Some(Err(violation)) = peer.session.as_mut().map(|session| session.work(now)) {
+            self.on_violation(now, id, violation);
+        }
+        self.refresh(now, id);
+    }
+
+    /// Puts a peer where its turn to code and decode comes, if it has something to.
+    fn queue_work(&mut self, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        let has_work = peer.session.as_ref().is_some_and(Session::has_work);
+        if has_work && !std::mem::replace(&mut peer.working_queued, true) {
+            self.working.push_back(id);
+        }
     }
 
     /// When the endpoint wants to be called, by [`handle_timeout`](Self::handle_timeout) and then
     /// [`poll_transmit`](Self::poll_transmit). A time in the past means at once.
     pub fn next_timeout(&self) -> Option<Instant> {
-        if !self.outbox.is_empty() || !self.path_outbox.is_empty() || !self.urgent.is_empty() {
+        let queues = [!self.outbox.is_empty(), !self.path_outbox.is_empty(), !self.urgent.is_empty()];
+        if queues.contains(&true) || !self.working.is_empty() {
             return Some(Instant::ZERO);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
@@ -433,6 +458,8 @@ impl<P: Payload> Endpoint<P> {
         if within_cap && peer.session.as_ref().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.flow(now));
         }
+        self.queue_work(id);
+        let peer = &mut self.peers[id.index()];
         // A timer that is too early costs a call; one that is too late costs a round trip.
         let wanted = peer.next_timeout(now);
         if peer.timer.is_none_or(|timer| wanted < timer) {

@@ -229,7 +229,10 @@ impl<P: Payload> Endpoint<P> {
                     self.idle.push_back(id);
                     return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
                 }
-                None => peer.idle_queued = false,
+                None => {
+                    peer.idle_queued = false;
+                    self.queue_work(id);
+                }
             }
         }
         None

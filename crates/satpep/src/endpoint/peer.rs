@@ -34,6 +34,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) urgent_queued: bool,
     pub(super) ack_queued: bool,
     pub(super) idle_queued: bool,
+    pub(super) working_queued: bool,
     pub(super) timer: Option<Instant>,
 }
 
@@ -114,6 +115,7 @@ impl<P: Payload> Peer<P> {
             urgent_queued: false,
             ack_queued: false,
             idle_queued: false,
+            working_queued: false,
             timer: None,
         }
     }

@@ -12,66 +12,135 @@ use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
 /// The most missing shards for which the linear system is solved: its cost grows with their number's square and cube.
 const FEW: usize = 64;
 
-/// Restores the missing ones of a block's shards, all `length` bytes long, from recovery shards with their indices, of
-/// which there are at least as many; returns them with their places.
-///
-/// # Errors
-///
-/// What the code says of shards that make no block.
-pub(super) fn decode(
+/// How the missing ones of a block's shards follow from its recovery shards.
+pub(super) struct Decoding {
     block: BlockShape,
-    length: usize,
-    shards: &[Option<Vec<u8>>],
-    recovery: &[(usize, Vec<u8>)],
-) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-    let missing: Vec<_> = (0..shards.len()).filter(|at| shards[*at].is_none()).collect();
-    if missing.len() <= FEW.min(recovery.len()) {
-        let recovery = &recovery[..missing.len()];
-        return Ok(missing.iter().copied().zip(few(block, length, shards, &missing, recovery)?).collect());
+    /// Places of the missing shards, in order.
+    missing: Vec<usize>,
+    method: Method,
+}
+
+enum Method {
+    /// With as many recovery shards, by the inverse of their system.
+    Few { encoder: Option<ReedSolomonEncoder>, solution: Vec<Vec<GfElement>> },
+    /// By the library's decoder.
+    Many,
+}
+
+impl Decoding {
+    /// Decoding with the recovery shards of these indices, of which there are at least as many as are missing.
+    ///
+    /// # Errors
+    ///
+    /// What the code says of shards that make no block.
+    pub(super) fn new(block: BlockShape, missing: Vec<usize>, indices: &[usize]) -> Result<Self, Error> {
+        if missing.len() > FEW.min(indices.len()) {
+            return Ok(Self { block, missing, method: Method::Many });
+        }
+        let field = Field { tables: get_exp_log() };
+        let solution = field.inverse(contributions(block, &missing, &indices[..missing.len()], field.one())?);
+        Ok(Self { block, missing, method: Method::Few { encoder: None, solution } })
     }
-    let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, length)?;
-    for (at, shard) in shards.iter().enumerate() {
-        if let Some(shard) = shard {
-            decoder.add_original_shard(at, shard)?;
+
+    /// What beginning takes, with so many shards missing, in bytes that encoding takes up.
+    pub(super) fn cost_to_begin(block: BlockShape, missing: usize) -> usize {
+        if missing > FEW { 0 } else { (block.count + block.recovery) * Lanes::BYTES + 12 * missing.pow(3) }
+    }
+
+    /// What restoring a slice of `length` bytes takes, in bytes that encoding takes up.
+    pub(super) fn cost(&self, length: usize) -> usize {
+        let count = self.missing.len();
+        match self.method {
+            Method::Few { .. } => (self.block.count + count * count / 4) * length,
+            Method::Many => 10 * self.block.count * length,
         }
     }
+
+    /// Restores a slice of `length` bytes of the missing shards, in their order. `fill` writes that of a shard which is
+    /// there, `recovery` has those of the recovery shards with their indices, in the order known from the start.
+    ///
+    /// # Errors
+    ///
+    /// What the code says of shards that make no block.
+    pub(super) fn restore(
+        &mut self,
+        length: usize,
+        fill: impl FnMut(usize, &mut [u8]),
+        recovery: &[(usize, &[u8])],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let Self { block, missing, method } = self;
+        match method {
+            Method::Few { encoder, solution } => {
+                let code = match encoder.take() {
+                    Some(mut code) => code.reset(block.count, block.recovery, length).map(|()| code)?,
+                    None => ReedSolomonEncoder::new(block.count, block.recovery, length)?,
+                };
+                let code = encoder.insert(code);
+                few(code, block.count, length, fill, missing, &recovery[..missing.len()], solution)
+            }
+            Method::Many => many(*block, length, fill, missing, recovery),
+        }
+    }
+}
+
+/// The missing shards by the library's decoder.
+fn many(
+    block: BlockShape,
+    length: usize,
+    mut fill: impl FnMut(usize, &mut [u8]),
+    missing: &[usize],
+    recovery: &[(usize, &[u8])],
+) -> Result<Vec<Vec<u8>>, Error> {
+    let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, length)?;
+    let mut shard = vec![0; length];
+    for at in (0..block.count).filter(|at| missing.binary_search(at).is_err()) {
+        fill(at, &mut shard);
+        decoder.add_original_shard(at, &shard)?;
+    }
     recovery.iter().try_for_each(|(index, shard)| decoder.add_recovery_shard(*index, shard))?;
-    Ok(decoder.decode()?.restored_original_iter().map(|(at, shard)| (at, shard.to_vec())).collect())
+    let decoded = decoder.decode()?;
+    Ok(missing.iter().map(|at| decoded.restored_original(*at).unwrap_or_default().to_vec()).collect())
 }
 
 /// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
 pub(crate) fn prepare() {
     for count in [1, FEW + 1] {
         let block = BlockShape { first: 0, count, stride: 1, recovery: count };
-        let recovery: Vec<_> = (0..count).map(|index| (index, vec![0; 2])).collect();
-        let restored = decode(block, 2, &vec![None; count], &recovery);
+        let indices: Vec<_> = (0..count).collect();
+        let recovery: Vec<_> = indices.iter().map(|index| (*index, &[0; 2][..])).collect();
+        let decoding = Decoding::new(block, indices.clone(), &indices);
+        let restored = decoding.and_then(|mut decoding| decoding.restore(2, |_, _| {}, &recovery));
         debug_assert!(restored.is_ok_and(|restored| restored.len() == count));
     }
 }
 
 /// The missing shards, from as many recovery shards.
 fn few(
-    block: BlockShape,
+    encoder: &mut ReedSolomonEncoder,
+    count: usize,
     length: usize,
-    shards: &[Option<Vec<u8>>],
+    mut fill: impl FnMut(usize, &mut [u8]),
     missing: &[usize],
-    recovery: &[(usize, Vec<u8>)],
+    recovery: &[(usize, &[u8])],
+    solution: &[Vec<GfElement>],
 ) -> Result<Vec<Vec<u8>>, Error> {
-    let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length)?;
-    let zeros = vec![0; length];
-    shards.iter().try_for_each(|shard| encoder.add_original_shard(shard.as_ref().unwrap_or(&zeros)))?;
+    let mut shard = vec![0; length];
+    for at in 0..count {
+        match missing.binary_search(&at) {
+            Ok(_) => shard.fill(0),
+            Err(_) => fill(at, &mut shard),
+        }
+        encoder.add_original_shard(&shard)?;
+    }
     let encoded = encoder.encode()?;
     let syndromes: Vec<_> = recovery
         .iter()
         .map(|(index, received)| {
-            let known = encoded.recovery(*index).unwrap_or(&zeros);
+            let known = encoded.recovery(*index).unwrap_or_default();
             Lanes::new(received.iter().zip(known).map(|(received, known)| received ^ known).collect())
         })
         .collect();
-    let indices: Vec<_> = recovery.iter().map(|(index, _)| *index).collect();
-    let field = Field { tables: get_exp_log() };
-    let solution = field.inverse(contributions(block, missing, &indices, field.one())?);
-    let engine = DefaultEngine::new();
+    let (engine, field) = (DefaultEngine::new(), Field { tables: get_exp_log() });
     let combined = solution.iter().map(|row| Lanes::combined(&engine, &field, row, &syndromes));
     Ok(combined.map(|lanes| lanes.into_bytes(length)).collect())
 }
@@ -244,11 +313,20 @@ mod tests {
             order.sort_by_key(|at| random.at(*at as u64));
             let missing = 1 + seed as usize % count.min(recovery);
             let lost = &order[..missing];
-            let left: Vec<_> =
-                shards.iter().enumerate().map(|(at, shard)| (!lost.contains(&at)).then(|| shard.clone())).collect();
             // The last ones arrive, out of order.
-            let arrived: Vec<_> = coded.into_iter().enumerate().rev().take(missing).collect();
-            let mut restored = decode(block, half * 2, &left, &arrived).expect("a block");
+            let arrived: Vec<_> = coded.iter().enumerate().rev().take(missing).collect();
+            let indices: Vec<_> = arrived.iter().map(|(index, _)| *index).collect();
+            let mut places = lost.to_vec();
+            places.sort_unstable();
+            let mut decoding = Decoding::new(block, places.clone(), &indices).expect("a block");
+            let mut restored: Vec<_> = places.iter().map(|at| (*at, Vec::new())).collect();
+            // In slices, as good as at once.
+            for slice in (0..half * 2).step_by(64).map(|start| start..(start + 64).min(half * 2)) {
+                let recovery: Vec<_> = arrived.iter().map(|(index, shard)| (*index, &shard[slice.clone()])).collect();
+                let fill = |at: usize, out: &mut [u8]| out.copy_from_slice(&shards[at][slice.clone()]);
+                let pieces = decoding.restore(slice.len(), fill, &recovery).expect("a block");
+                restored.iter_mut().zip(pieces).for_each(|((_, shard), piece)| shard.extend(piece));
+            }
             restored.sort();
             let mut expected: Vec<_> = lost.iter().map(|at| (*at, shards[*at].clone())).collect();
             expected.sort();

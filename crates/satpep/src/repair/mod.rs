@@ -9,12 +9,15 @@
 //! next block ([`crate::loss`]).
 //!
 //! Where several blocks are needed, their datagrams take turns, so that a burst of losses takes a few from each.
+//!
+//! To code a flight of a fast link takes tens of milliseconds. It is done in steps of a fraction of a millisecond
+//! ([`TURN`]), between which the driver's loop serves everything else.
 
 mod code;
 mod decode;
 mod restorer;
 
-pub(crate) use code::{Encoder, encode};
+pub(crate) use code::Encoding;
 pub(crate) use decode::prepare;
 pub(crate) use restorer::Restorer;
 
@@ -25,6 +28,10 @@ use code::CHECKSUM;
 pub(crate) const MAX_BLOCK: usize = 1024;
 /// The most blocks whose datagrams take turns: their number takes up one byte.
 pub(crate) const MAX_STRIDE: usize = 63;
+/// Bytes that are coded in one go, and then it is the rest of the loop's turn.
+pub(crate) const TURN: usize = 256 << 10;
+/// What a symbol takes to handle, in bytes that are coded, however short it is.
+pub(crate) const PER_SYMBOL: usize = 256;
 /// The most recovery symbols of one block.
 pub(crate) const MAX_RECOVERY: usize = 256;
 /// What a datagram of data leaves free, so that its symbol fits into a repair datagram: the length that the canonical
@@ -32,7 +39,7 @@ pub(crate) const MAX_RECOVERY: usize = 256;
 pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 1 + 2 + 2) + 1;
 /// A datagram's stream frames in canonical form, or what was coded of such or decoded. Where bytes were left out of the
 /// frames, the code works on what is there; what is not counts with every length.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub(crate) bytes: Vec<u8>,
     /// Bytes left out.
@@ -56,15 +63,14 @@ pub(crate) struct BlockShape {
 }
 
 impl BlockShape {
-    /// The numbers of the datagrams.
-    fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
-        let Self { first, count, stride, .. } = *self;
-        (0..count as u64).map(move |at| first + at * stride as u64)
+    /// The number of a datagram by its place.
+    fn number(&self, at: usize) -> u64 {
+        self.first + (at * self.stride) as u64
     }
 
     /// The number of the last datagram.
     pub(crate) fn last(&self) -> u64 {
-        self.first + (self.count as u64 - 1) * self.stride as u64
+        self.number(self.count - 1)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The receiver's side: what arrived, what is missing, and when it can be restored.
 
-use super::code::{CHECKSUM, checksum, fill_shard};
-use super::decode::decode;
-use super::{BlockShape, HEADROOM, RepairSymbol, Symbol, symbol};
+use super::code::{CHECKSUM, Shards, checksum};
+use super::decode::Decoding;
+use super::{BlockShape, HEADROOM, MAX_RECOVERY, RepairSymbol, Symbol, symbol};
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
@@ -16,6 +16,8 @@ pub(crate) struct Restorer<P> {
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
+    /// Blocks that are being decoded, one after the other.
+    jobs: VecDeque<Job>,
     /// How many symbols may still be decoded: what arrives earns some, so that a peer cannot ask for endless work.
     credit: usize,
     /// Space to write a symbol in, whose length is known only then.
@@ -30,6 +32,19 @@ struct Block {
     elided: usize,
     parts: Vec<(usize, Vec<u8>)>,
     done: bool,
+}
+
+/// The decoding of one block in steps.
+struct Job {
+    shape: BlockShape,
+    elided: usize,
+    parts: Vec<(usize, Vec<u8>)>,
+    /// Places of the missing shards, in order.
+    missing: Vec<usize>,
+    decoding: Option<Decoding>,
+    shards: Shards,
+    /// The missing shards as far as they are restored.
+    restored: Vec<Vec<u8>>,
 }
 
 impl<P: Payload> Restorer<P> {
@@ -51,6 +66,7 @@ impl<P: Payload> Restorer<P> {
             bytes: 0,
             max_bytes,
             blocks: VecDeque::new(),
+            jobs: VecDeque::new(),
             credit: Self::MAX_CREDIT,
             scratch: Vec::new(),
             payload: PhantomData,
@@ -93,8 +109,8 @@ impl<P: Payload> Restorer<P> {
         self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
-    /// Takes a recovery symbol; returns the numbers and symbols of lost datagrams that can be restored with it.
-    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) -> Vec<(u64, Symbol)> {
+    /// Takes a recovery symbol. If lost datagrams can be restored with it, there is work to do.
+    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) {
         let RepairSymbol { block: shape, index, symbol: Symbol { bytes, elided } } = symbol;
         let wanted = |block: &Block| (block.shape, block.length, block.elided) == (shape, bytes.len(), elided);
         let at = match self.blocks.iter().position(wanted) {
@@ -108,48 +124,100 @@ impl<P: Payload> Restorer<P> {
                 self.blocks.len() - 1
             }
         };
-        let missing = shape.numbers().filter(|number| self.symbol(*number).is_none()).count();
-        let block = &mut self.blocks[at];
+        let block = &self.blocks[at];
         if block.done || block.parts.iter().any(|(known, _)| *known == index) {
-            return Vec::new();
+            return;
         }
+        let length = block.length;
+        let missing = (0..shape.count).filter(|at| self.fitting(shape.number(*at), length).is_none());
+        let missing: Vec<_> = missing.take(MAX_RECOVERY + 1).collect();
+        let block = &mut self.blocks[at];
         block.parts.push((index, bytes));
-        if missing > block.parts.len() {
-            return Vec::new();
+        if missing.len() > block.parts.len() {
+            return;
         }
         block.done = true;
         let parts = std::mem::take(&mut block.parts);
         let work = shape.count + shape.recovery;
-        if missing == 0 || work > self.credit {
-            return Vec::new();
+        if missing.is_empty() || work > self.credit || self.jobs.len() >= Self::MAX_BLOCKS {
+            return;
         }
         self.credit -= work;
-        let restored = self.decode(&self.blocks[at], &parts).unwrap_or_default();
-        for (number, symbol) in &restored {
+        let restored = vec![Vec::with_capacity(length); missing.len()];
+        let shards = Shards::new(shape.count, length);
+        self.jobs.push_back(Job { shape, elided, parts, missing, decoding: None, shards, restored });
+    }
+
+    /// Whether there is decoding to do.
+    pub(crate) fn is_working(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Decodes as much as takes about as long as to encode `budget` bytes; returns the numbers and symbols of lost
+    /// datagrams that are restored.
+    pub(crate) fn work(&mut self, budget: usize) -> Vec<(u64, Symbol)> {
+        let mut taken = 0;
+        let mut all = Vec::new();
+        while taken < budget
+            && let Some(mut job) = self.jobs.pop_front()
+        {
+            match self.step(&mut job) {
+                Some(more) => {
+                    taken += more;
+                    self.jobs.push_front(job);
+                }
+                None => all.extend(job.finish()),
+            }
+        }
+        for (number, symbol) in &all {
             // Without its padding it serves blocks of shorter symbols as well.
             let length = symbol.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             self.keep(*number, Symbol { bytes: symbol.bytes[..length].to_vec(), elided: 0 });
         }
-        restored
+        all
     }
 
-    fn decode(&self, block: &Block, parts: &[(usize, Vec<u8>)]) -> Option<Vec<(u64, Symbol)>> {
-        let shard = |number: u64| {
-            // A symbol longer than the block's is not the one that the sender encoded.
-            let symbol = self.symbol(number).filter(|symbol| CHECKSUM + symbol.bytes.len() <= block.length)?;
-            let mut shard = vec![0; block.length];
-            fill_shard(&mut shard, &symbol.bytes);
-            Some(shard)
+    /// Takes the decoding of a block a step further; returns how much work that was, or nothing when it is done. What
+    /// has been forgotten meanwhile makes the restored shards fail their checksums.
+    fn step(&self, job: &mut Job) -> Option<usize> {
+        let Job { shape, parts, missing, decoding, shards, restored, .. } = job;
+        let length = shards.length;
+        let symbol = |at: usize| self.fitting(shape.number(at), length).map_or(&[][..], |symbol| &symbol.bytes);
+        if let Some(taken) = shards.sum_up(symbol) {
+            return Some(taken);
+        }
+        let Some(decoding) = decoding else {
+            let indices: Vec<_> = parts.iter().map(|(index, _)| *index).collect();
+            *decoding = Some(Decoding::new(*shape, missing.clone(), &indices).ok()?);
+            return Some(Decoding::cost_to_begin(*shape, missing.len()));
         };
-        let shards: Vec<_> = block.shape.numbers().map(shard).collect();
-        let restored = decode(block.shape, block.length, &shards, parts).ok()?;
-        let sound = restored.iter().map(|(at, shard)| (*at, shard.split_at(CHECKSUM)));
-        let sound = sound.filter(|(_, (sum, body))| *sum == checksum(body));
+        let slice = shards.next_slice()?;
+        let recovery: Vec<_> = parts.iter().map(|(index, shard)| (*index, &shard[slice.clone()])).collect();
+        let fill = |at: usize, out: &mut [u8]| shards.copy(at, symbol(at), &slice, out);
+        let pieces = decoding.restore(slice.len(), fill, &recovery).ok()?;
+        restored.iter_mut().zip(pieces).for_each(|(shard, piece)| shard.extend(piece));
+        Some(decoding.cost(slice.len()))
+    }
+
+    /// A symbol that is there and no longer than shards of `length` bytes: a longer one is not the one that the sender
+    /// encoded.
+    fn fitting(&self, number: u64, length: usize) -> Option<&Symbol> {
+        self.symbol(number).filter(|symbol| CHECKSUM + symbol.bytes.len() <= length)
+    }
+}
+
+impl Job {
+    /// The numbers and symbols of the datagrams that were restored as their checksums say.
+    fn finish(self) -> impl Iterator<Item = (u64, Symbol)> {
+        let Self { shape, elided, missing, shards, restored, .. } = self;
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
-        let elided = if block.elided == 0 { 0 } else { block.length + block.elided };
-        let BlockShape { first, stride, .. } = block.shape;
-        let number = |at: usize| first + (at * stride) as u64;
-        Some(sound.map(|(at, (_, body))| (number(at), Symbol { bytes: body.to_vec(), elided })).collect())
+        let elided = if elided == 0 { 0 } else { shards.length + elided };
+        let numbers = missing.into_iter().map(move |at| shape.number(at));
+        let whole = numbers.zip(restored).filter(move |(_, shard)| shard.len() == shards.length);
+        whole.filter_map(move |(number, shard)| {
+            let (sum, body) = shard.split_at(CHECKSUM);
+            (*sum == checksum(body, body.len())).then(|| (number, Symbol { bytes: body.to_vec(), elided }))
+        })
     }
 }
 
@@ -171,7 +239,8 @@ fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) ->
 mod tests {
     use super::*;
     use crate::payload::Stored;
-    use crate::repair::{MAX_BLOCK, encode};
+    use crate::repair::code::encode;
+    use crate::repair::{MAX_BLOCK, TURN};
     use proptest::prelude::*;
 
     fn datagram(number: u64) -> Vec<u8> {
@@ -183,6 +252,16 @@ mod tests {
         symbol.bytes
     }
 
+    /// Takes a recovery symbol and does what work it makes.
+    fn take_in(restorer: &mut Restorer<Stored>, symbol: RepairSymbol) -> Vec<(u64, Symbol)> {
+        restorer.on_repair(symbol);
+        let mut restored = Vec::new();
+        while restorer.is_working() {
+            restored.extend(restorer.work(TURN));
+        }
+        restored
+    }
+
     proptest! {
         #[test]
         fn as_many_losses_as_recovery_symbols_are_restored(
@@ -190,7 +269,7 @@ mod tests {
         ) {
             let random = units::CounterRandom::new(seed, 0);
             let block = BlockShape { first: 3, count, stride, recovery };
-            let numbers: Vec<_> = block.numbers().collect();
+            let numbers: Vec<_> = (0..count).map(|at| block.number(at)).collect();
             prop_assert_eq!(numbers.last(), Some(&block.last()));
             let symbol_of = |number: &u64| canonical::<Stored>(&datagram(*number), 0, &mut Vec::new());
             let symbols: Vec<_> = numbers.iter().map(symbol_of).collect();
@@ -203,7 +282,7 @@ mod tests {
             let repairs = encode(block, symbols.iter());
             prop_assert_eq!(repairs.len(), recovery);
             let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
-            let restored: Vec<_> = arrived.flat_map(|repair| restorer.on_repair(repair)).collect();
+            let restored: Vec<_> = arrived.flat_map(|repair| take_in(&mut restorer, repair)).collect();
             let expected: Vec<_> = (0..count).filter(|at| is_lost(*at)).collect();
             prop_assert_eq!(restored.len(), expected.len());
             for ((number, symbol), at) in restored.iter().zip(expected) {
@@ -227,7 +306,7 @@ mod tests {
             for recovery in 1..=20 {
                 let shape = BlockShape { first, count: MAX_BLOCK, stride: 1, recovery };
                 let symbol = encode(shape, symbols.iter()).swap_remove(0);
-                decoded += usize::from(!restorer.on_repair(symbol).is_empty());
+                decoded += usize::from(!take_in(&mut restorer, symbol).is_empty());
             }
         }
         let saved = Restorer::<Stored>::MAX_CREDIT / MAX_BLOCK;
@@ -243,7 +322,7 @@ mod tests {
         restorer.remember(9, &datagram(8), 0);
         let block = BlockShape { first: 0, count: 10, stride: 1, recovery: 1 };
         let restored: Vec<_> =
-            encode(block, symbols.iter()).into_iter().flat_map(|repair| restorer.on_repair(repair)).collect();
+            encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut restorer, repair)).collect();
         assert!(restored.is_empty());
     }
 

@@ -68,7 +68,7 @@ impl<P: Payload> Session<P> {
             }
             Frame::Repair { back, shape, index, symbol, elided } => {
                 let symbol = Symbol { bytes: symbol.to_vec(), elided };
-                self.on_repair(number.checked_sub(back).ok_or(Violation::Malformed)?, shape, index, symbol)?;
+                self.on_repair(now, number.checked_sub(back).ok_or(Violation::Malformed)?, shape, index, symbol)?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
                 self.last_traffic = now;
@@ -97,32 +97,30 @@ impl<P: Payload> Session<P> {
         self.news.extend([News::Arrival(number, feedback.arrived), News::Feedback(feedback)]);
     }
 
-    /// Restores what a recovery symbol allows to.
-    fn on_repair(&mut self, first: u64, shape: [u64; 3], index: u64, symbol: Symbol) -> Result<(), Violation> {
+    /// Takes in a recovery symbol.
+    fn on_repair(
+        &mut self,
+        now: Instant,
+        first: u64,
+        shape: [u64; 3],
+        index: u64,
+        symbol: Symbol,
+    ) -> Result<(), Violation> {
         let [count, stride, recovery] = shape.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
         let block = BlockShape { first, count, stride, recovery };
         let symbol = RepairSymbol { block, index: usize::try_from(index).unwrap_or(usize::MAX), symbol };
         if !symbol.is_sound() {
             return Err(Violation::BadRepair);
         }
-        for (number, restored) in self.restorer.on_repair(symbol) {
-            let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
-            while let Some(frame) = reader.next()? {
-                let Frame::Stream { stream, offset, data, elided, fin } = frame else {
-                    return Err(Violation::BadRepair);
-                };
-                self.stats.restored_bytes += (data.len() + elided) as u64;
-                if let Some(key) = self.find_or_accept(stream, true)? {
-                    self.on_data(key, offset, data, elided, fin)?;
-                }
-            }
-            self.received.restore(number);
+        self.restorer.on_repair(symbol);
+        if self.restorer.is_working() {
+            self.restoring_since.get_or_insert(now);
         }
         Ok(())
     }
 
     /// The stream with this number, made now if the peer opens it with this frame; `None` if it is closed already.
-    fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Violation> {
+    pub(super) fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Violation> {
         if let Some(&slot) = self.slots.get(&number) {
             return Ok(Some(StreamKey { slot, number }));
         }
@@ -158,7 +156,14 @@ impl<P: Payload> Session<P> {
         StreamKey { slot, number }
     }
 
-    fn on_data(&mut self, key: StreamKey, offset: u64, data: &[u8], elided: usize, fin: bool) -> Result<(), Violation> {
+    pub(super) fn on_data(
+        &mut self,
+        key: StreamKey,
+        offset: u64,
+        data: &[u8],
+        elided: usize,
+        fin: bool,
+    ) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
         let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin)?;
         if !self.credit.on_received(moved) {

@@ -10,14 +10,15 @@
 //! | `input.rs` | frames that arrived |
 //! | `output.rs` | filling a datagram |
 //! | `repairs.rs` | when recovery symbols are made and sent |
+//! | `coding.rs` | making them, and restoring with the peer's, in steps |
 //! | `classes.rs` | which stream of which class sends next |
 //! | `streams.rs` | what the driver does with streams |
 //! | `liveness.rs` | whether the peer is there |
 //! | `farewell.rs` | leaving in good order |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
-mod bulk_repair;
 mod classes;
+mod coding;
 mod credit;
 mod farewell;
 mod input;
@@ -122,6 +123,8 @@ pub(crate) struct Session<P: Payload> {
     round_ends: Instant,
     repairs: repairs::Repairs,
     restorer: Restorer<P>,
+    /// Since when the restorer has had work.
+    restoring_since: Option<Instant>,
 
     /// The next datagram is to be marked.
     mark_due: bool,
@@ -194,6 +197,7 @@ impl<P: Payload> Session<P> {
             round_ends: now,
             repairs: repairs::Repairs::default(),
             restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
+            restoring_since: None,
             mark_due: false,
             marks: Marks::default(),
             arrivals: Arrivals::default(),
@@ -252,7 +256,7 @@ impl<P: Payload> Session<P> {
 
     /// When something will be due that is not due at `now` already (that stands in the endpoint's queues).
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let queued_when_due = [self.received.ack_deadline(), self.repairs.next(), self.mtu.next_probe_at()];
+        let queued_when_due = [self.ack_deadline(), self.repairs.next(), self.mtu.next_probe_at()];
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
         let others = self.next_liveness_timeout().min(self.farewell.next_timeout()).min(self.classes.next_timeout(now));
         self.ledger.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)

@@ -41,7 +41,13 @@ impl<P: Payload> Session<P> {
 
     /// Whether an acknowledgement is due.
     pub(crate) fn owes_ack(&self, now: Instant) -> bool {
-        self.received.ack_deadline().is_some_and(|deadline| deadline <= now)
+        self.ack_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// When an acknowledgement is due. It waits a little for what is being restored, lest that be sent again.
+    pub(super) fn ack_deadline(&self) -> Option<Instant> {
+        let restored = self.restoring_since.map_or(Instant::ZERO, |since| since + self.ack_delay());
+        self.received.ack_deadline().map(|deadline| deadline.max(restored))
     }
 
     /// Whether something waits for the link's pace.
@@ -132,7 +138,7 @@ impl<P: Payload> Session<P> {
     /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
     fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
         let soon = now + self.ack_delay() / 2;
-        let due = self.received.ack_deadline().is_some_and(|deadline| deadline <= soon);
+        let due = self.ack_deadline().is_some_and(|deadline| deadline <= soon);
         // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once.
         if due || (self.ping_due && self.is_stalled()) {
             writer.restored(self.received.restored());

@@ -10,17 +10,17 @@
 //! in order would then lag by several of them.
 
 use super::Session;
-use super::bulk_repair::Coding;
+use super::coding::Cover;
 use crate::ledger::{SentFrame, SentFrames};
 use crate::payload::Payload;
-use crate::repair::{BlockShape, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, RepairSymbol, Symbol, encode, symbol};
+use crate::repair::{MAX_BLOCK, MAX_RECOVERY, RepairSymbol, Symbol, TURN};
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use std::ops::Range;
 use units::{Duration, Instant};
 
 /// Repair that is planned or on its way out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Repairs {
     /// When idle capacity is to be used to cover what is under way.
     at: Option<Instant>,
@@ -29,12 +29,12 @@ pub(super) struct Repairs {
     /// Datagrams that the queue's symbols cover, each with how many of them can be restored, in the order of the queue:
     /// the symbols of a piece follow those of the one before.
     covers: VecDeque<Covered>,
-    /// Datagrams below this number have been covered.
-    pub(super) covered_to: u64,
-    /// The block that is being made while the link is full.
-    pub(super) coding: Option<Coding>,
+    /// Datagrams below this number have been covered, or are being.
+    covered_to: u64,
+    /// Blocks in the making, one piece of datagrams after the other.
+    pub(super) making: VecDeque<Cover>,
     /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
-    allowance: f64,
+    pub(super) allowance: f64,
     /// Symbols that may be sent now although there is data to send.
     budget: f64,
     /// Datagrams with the last data of streams that paused while others go on, and when to cover them.
@@ -62,6 +62,11 @@ impl Repairs {
         self.pauses.pop_front().map(|(_, datagrams)| datagrams)
     }
 
+    /// Whether there are blocks to make.
+    pub(super) fn is_working(&self) -> bool {
+        !self.making.is_empty()
+    }
+
     /// There is new data to send first.
     pub(super) fn postpone(&mut self) {
         self.at = None;
@@ -82,6 +87,8 @@ impl<P: Payload> Session<P> {
     const IDLE_SHARE: f64 = 0.01;
     /// The most symbols that leave in a row while there is data to send.
     const BUSY_RUN: f64 = 6.0;
+    /// The oldest datagrams under way, which are acknowledged before a block of all data could be made of them.
+    const BULK_MARGIN: u64 = 256;
     /// Streams' pauses that wait to be covered, at most, and the most datagrams that are covered for one.
     const MAX_PAUSES: usize = 64;
     const MAX_PAUSE: u64 = 128;
@@ -121,7 +128,9 @@ impl<P: Payload> Session<P> {
         if self.repairs.at.is_some_and(|at| at <= now) {
             self.repairs.at = None;
             self.repairs.pauses.clear();
-            self.make_repair(now);
+            self.plan_blocks();
+            // What takes no longer than a turn of the loop may leave at once.
+            self.make_blocks(now, TURN);
         }
         self.put_symbol(now, writer, frames, whole);
     }
@@ -138,7 +147,7 @@ impl<P: Payload> Session<P> {
             return false;
         }
         self.cover_pauses(now);
-        self.cover_bulk(now);
+        self.cover_bulk();
         let before = self.stats.repair_bytes;
         if self.repairs.budget >= 1.0 {
             self.put_symbol(now, writer, frames, whole);
@@ -190,8 +199,9 @@ impl<P: Payload> Session<P> {
             let process = self.ledger.loss_process();
             let symbols = process.recovery_for(count as usize, Self::MAY_FAIL, MAX_RECOVERY) as f64;
             let saved = count as f64 * process.probability() * (under_way.end - under_way.start) as f64;
-            if (1..=Self::MAX_PAUSE).contains(&count) && symbols <= self.repairs.budget && symbols <= saved {
-                self.cover(now, from..paused.end, symbols);
+            let worthwhile = symbols <= self.repairs.budget && symbols <= saved;
+            if (1..=Self::MAX_PAUSE).contains(&count) && worthwhile && self.repairs.making.len() < Self::MAX_PAUSES {
+                self.repairs.making.push_back(Cover::new(from..paused.end, symbols));
             }
         }
     }
@@ -207,52 +217,31 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Covers the datagrams under way that are not yet.
-    fn make_repair(&mut self, now: Instant) {
+    /// Has the datagrams under way covered that are not yet.
+    fn plan_blocks(&mut self) {
         let under_way = self.under_way();
         let from = self.repairs.covered_to.max(under_way.start);
         self.repairs.covered_to = under_way.end;
-        self.repairs.coding = None;
         // What is restored is not sent again: that many symbols cost nothing.
         let free = Self::FREE + self.ledger.loss_process().probability() * under_way.end.saturating_sub(from) as f64;
-        let made = self.cover(now, from..under_way.end, free + self.repairs.allowance);
-        self.repairs.allowance -= (made as f64 - free).clamp(0.0, self.repairs.allowance);
+        let cover = Cover::new(from..under_way.end, free + self.repairs.allowance);
+        self.repairs.making.push_back(cover.free(free));
     }
 
-    /// Covers datagrams with at most about `most` symbols; returns with how many.
-    fn cover(&mut self, now: Instant, datagrams: Range<u64>, most: f64) -> usize {
-        let (mut pieces, mut symbols, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        let count = usize::try_from(datagrams.end.saturating_sub(datagrams.start)).unwrap_or(0);
-        for (number, frames) in self.ledger.frames_from(datagrams.start).take(count) {
-            match self.symbol(frames, &mut scratch) {
-                Some(symbol) => symbols.push(symbol),
-                // What it carried is gone, because its stream was given up: blocks do without it.
-                None => pieces.push((number, std::mem::take(&mut symbols))),
-            }
-        }
-        pieces.push((datagrams.end, symbols));
-        pieces.retain(|(_, symbols)| !symbols.is_empty());
-        let share = most / pieces.len().max(1) as f64;
-        pieces.iter().map(|(end, symbols)| self.make_blocks(now, *end, symbols, share)).sum()
-    }
-
-    /// Makes blocks of the datagrams before `end`, which have these symbols; returns how many recovery symbols there are.
-    fn make_blocks(&mut self, now: Instant, end: u64, symbols: &[Symbol], most: f64) -> usize {
-        let kept = symbols.len().saturating_sub(MAX_BLOCK * MAX_STRIDE);
-        let symbols = &symbols[kept..];
-        let first = end - symbols.len() as u64;
-        let stride = symbols.len().div_ceil(MAX_BLOCK);
-        let count = symbols.len().div_ceil(stride);
+    /// Covers all data while the link is full, where retransmissions are lost themselves in most round trips: a block
+    /// at a time.
+    fn cover_bulk(&mut self) {
+        let under_way = self.under_way();
+        let from = self.repairs.covered_to.max(under_way.start + Self::BULK_MARGIN);
+        let datagrams = from..from + MAX_BLOCK as u64;
         let process = self.ledger.loss_process();
-        let may_fail = Self::MAY_FAIL / stride as f64;
-        let most = most.min(symbols.len() as f64).max(1.0) as usize;
-        let recovery = process.recovery_for(count, may_fail, most.div_ceil(stride).min(MAX_RECOVERY));
-        let block = |at: usize| {
-            let count = (symbols.len() - at).div_ceil(stride);
-            let shape = BlockShape { first: first + at as u64, count, stride, recovery };
-            encode(shape, symbols[at..].iter().step_by(stride))
-        };
-        self.send_blocks(now, first..end, (0..stride).map(block).collect())
+        let lost_again = (under_way.end - under_way.start) as f64 * process.probability().powi(2);
+        let due = datagrams.end <= under_way.end && process.is_measured() && lost_again >= 1.0;
+        if due && !self.repairs.is_working() {
+            let most = (process.probability() + self.repair_share) * MAX_BLOCK as f64;
+            self.repairs.covered_to = datagrams.end;
+            self.repairs.making.push_back(Cover::new(datagrams, most));
+        }
     }
 
     /// Queues the recovery symbols of blocks, which take turns; returns how many there are.
@@ -272,23 +261,5 @@ impl<P: Payload> Session<P> {
             self.repairs.covers.push_back(Covered { datagrams, recovery: unsent, unsent });
         }
         unsent
-    }
-
-    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    pub(super) fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
-        let mut complete = true;
-        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
-            for frame in frames {
-                let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
-                let stream =
-                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
-                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
-                match (stream, space) {
-                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
-                    _ => complete = false,
-                }
-            }
-        });
-        complete.then_some(symbol)
     }
 }

@@ -1,0 +1,252 @@
+//! Making recovery symbols, and restoring with those of the peer: work that takes longer than a turn of the driver's loop
+//! may, so it is done in steps.
+
+use super::Session;
+use crate::event::Violation;
+use crate::ledger::{SentFrame, SentFrames};
+use crate::payload::Payload;
+use crate::repair::{
+    BlockShape, Encoding, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, PER_SYMBOL, RepairSymbol, Symbol, TURN, symbol,
+};
+use crate::wire::frame::{Frame, Reader};
+use std::collections::VecDeque;
+use std::ops::Range;
+use units::Instant;
+
+/// Datagrams that are being covered.
+pub(super) struct Cover {
+    datagrams: Range<u64>,
+    /// About how many recovery symbols they may have at most.
+    most: f64,
+    /// How many of these cost nothing, where the others are taken off the allowance.
+    free: Option<f64>,
+    /// The next datagram to look at.
+    next: u64,
+    /// Datagrams in a row whose bytes are kept.
+    runs: VecDeque<Range<u64>>,
+    /// About how many recovery symbols each run may have, once all are known.
+    share: f64,
+    run: Option<Run>,
+    made: usize,
+}
+
+impl Cover {
+    /// Datagrams to cover with at most about `most` symbols.
+    pub(super) fn new(datagrams: Range<u64>, most: f64) -> Self {
+        let next = datagrams.start;
+        Self { datagrams, most, free: None, next, runs: VecDeque::new(), share: 0.0, run: None, made: 0 }
+    }
+
+    /// All symbols but `free` are taken off the allowance.
+    pub(super) fn free(self, free: f64) -> Self {
+        Self { free: Some(free), ..self }
+    }
+
+    /// The next datagram can be covered.
+    fn go_on(&mut self, number: u64) {
+        match self.runs.back_mut().filter(|run| run.end == number) {
+            Some(run) => run.end = number + 1,
+            None => self.runs.push_back(number..number + 1),
+        }
+    }
+}
+
+/// The blocks of datagrams in a row, which take turns in them. One after the other is made.
+struct Run {
+    datagrams: Range<u64>,
+    stride: usize,
+    recovery: usize,
+    /// The next datagram of the block to collect the symbol of, and those collected.
+    next: u64,
+    symbols: Vec<Symbol>,
+    encoding: Option<Encoding>,
+    blocks: Vec<Vec<RepairSymbol>>,
+}
+
+impl Run {
+    /// Begins to code the block whose symbols have been collected.
+    fn begin_block(&mut self) {
+        let symbols = std::mem::take(&mut self.symbols);
+        let (count, stride, recovery) = (symbols.len(), self.stride, self.recovery);
+        let block = BlockShape { first: self.next - (count * stride) as u64, count, stride, recovery };
+        self.encoding = Encoding::new(block, symbols);
+        if self.encoding.is_none() {
+            self.end_block(Vec::new());
+        }
+    }
+
+    /// The block has these recovery symbols, and the next is begun.
+    fn end_block(&mut self, symbols: Vec<RepairSymbol>) {
+        self.blocks.push(symbols);
+        self.next = self.datagrams.start + self.blocks.len() as u64;
+    }
+}
+
+impl<P: Payload> Session<P> {
+    /// Datagrams that one step looks over, and those that one step collects.
+    const LOOKED_OVER: u64 = 512;
+    const COLLECTED: usize = 64;
+
+    /// Whether there is something to code or decode.
+    pub(crate) fn has_work(&self) -> bool {
+        self.repairs.is_working() || self.restorer.is_working()
+    }
+
+    /// Codes and decodes for one turn of the loop.
+    ///
+    /// # Errors
+    /// If the peer coded something that it may not.
+    pub(crate) fn work(&mut self, now: Instant) -> Result<(), Violation> {
+        let taken = self.make_blocks(now, TURN);
+        self.restore(TURN.saturating_sub(taken))
+    }
+
+    /// Makes blocks for about as long as coding `budget` bytes takes; returns how much of that it was.
+    pub(super) fn make_blocks(&mut self, now: Instant, budget: usize) -> usize {
+        let mut taken = 0;
+        while taken < budget
+            && let Some(mut cover) = self.repairs.making.pop_front()
+        {
+            match self.cover(now, &mut cover) {
+                Some(more) => {
+                    taken += more;
+                    self.repairs.making.push_front(cover);
+                }
+                None => {
+                    let used = cover.free.map_or(0.0, |free| cover.made as f64 - free);
+                    self.repairs.allowance -= used.clamp(0.0, self.repairs.allowance);
+                }
+            }
+        }
+        taken
+    }
+
+    /// Takes the covering of datagrams one step further; returns how much work that was, or nothing when all is done.
+    fn cover(&mut self, now: Instant, cover: &mut Cover) -> Option<usize> {
+        if cover.next < cover.datagrams.end {
+            return Some(self.look_over(cover));
+        }
+        if let Some(taken) = cover.run.as_mut().and_then(|run| self.code(run)) {
+            return Some(taken);
+        }
+        if let Some(run) = cover.run.take() {
+            cover.made += self.send_blocks(now, run.datagrams, run.blocks);
+        }
+        let datagrams = cover.runs.pop_front()?;
+        cover.run = Some(self.run(datagrams, cover.share));
+        Some(0)
+    }
+
+    /// Finds out which of some more datagrams can be covered; returns how much work that was.
+    fn look_over(&self, cover: &mut Cover) -> usize {
+        let end = (cover.next + Self::LOOKED_OVER).min(cover.datagrams.end);
+        for (number, frames) in self.ledger.frames_from(cover.next).take_while(|(number, _)| *number < end) {
+            // What it carried may be gone, because its stream was given up: blocks do without it.
+            if self.is_kept(frames) {
+                cover.go_on(number);
+            }
+        }
+        cover.next = end;
+        cover.share = cover.most / cover.runs.len().max(1) as f64;
+        Self::LOOKED_OVER as usize * PER_SYMBOL / 4
+    }
+
+    /// Blocks of datagrams in a row with at most about `most` recovery symbols.
+    fn run(&self, mut datagrams: Range<u64>, most: f64) -> Run {
+        datagrams.start = datagrams.start.max(datagrams.end.saturating_sub((MAX_BLOCK * MAX_STRIDE) as u64));
+        let total = (datagrams.end - datagrams.start) as usize;
+        let stride = total.div_ceil(MAX_BLOCK);
+        let process = self.ledger.loss_process();
+        let may_fail = Self::MAY_FAIL / stride as f64;
+        let most = most.min(total as f64).max(1.0) as usize;
+        let most = most.div_ceil(stride).min(MAX_RECOVERY);
+        let recovery = process.recovery_for(total.div_ceil(stride), may_fail, most);
+        let (next, blocks) = (datagrams.start, Vec::with_capacity(stride));
+        Run { datagrams, stride, recovery, next, symbols: Vec::new(), encoding: None, blocks }
+    }
+
+    /// Takes the making of blocks one step further; returns how much work that was, or nothing when all are made.
+    fn code(&self, run: &mut Run) -> Option<usize> {
+        if let Some(taken) = run.encoding.as_mut().and_then(Encoding::step) {
+            return Some(taken);
+        }
+        if let Some(encoding) = run.encoding.take() {
+            run.end_block(encoding.finish());
+        }
+        if run.blocks.len() == run.stride {
+            return None;
+        }
+        let (mut taken, mut scratch) = (PER_SYMBOL, Vec::new());
+        for _ in 0..Self::COLLECTED {
+            if run.next >= run.datagrams.end {
+                run.begin_block();
+                break;
+            }
+            taken += self.collect(run, &mut scratch);
+        }
+        Some(taken)
+    }
+
+    /// Collects the symbol of one more datagram of a block; returns how much work that was. What has been acknowledged
+    /// meanwhile needs no repair, nor is it known any more what it carried: the block begins after it.
+    fn collect(&self, run: &mut Run, scratch: &mut Vec<u8>) -> usize {
+        let number = run.next;
+        run.next += run.stride as u64;
+        let frames = self.ledger.frames_from(number).next().filter(|(at, _)| *at == number);
+        let frames = frames.filter(|_| number >= self.under_way().start);
+        match frames.and_then(|(_, frames)| self.symbol(frames, scratch)) {
+            Some(symbol) => run.symbols.push(symbol),
+            None => run.symbols.clear(),
+        }
+        run.symbols.last().map_or(0, |symbol| symbol.bytes.len()) + PER_SYMBOL
+    }
+
+    /// Whether the bytes of a datagram's stream frames are kept still.
+    fn is_kept(&self, frames: &SentFrames) -> bool {
+        frames.iter().all(|frame| match *frame {
+            SentFrame::Stream { key, offset, length, .. } => {
+                self.stream(key).is_some_and(|stream| !stream.is_aborted() && stream.send.keeps(offset, length))
+            }
+            _ => true,
+        })
+    }
+
+    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
+    pub(super) fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
+        let mut complete = true;
+        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
+            for frame in frames {
+                let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
+                let stream =
+                    self.stream(key).filter(|stream| !stream.is_aborted() && stream.send.keeps(offset, length));
+                let space = writer.stream_with_length::<P>(key.number, offset, usize::from(length), fin);
+                match (stream, space) {
+                    (Some(stream), Some(space)) => stream.send.copy(offset, space),
+                    _ => complete = false,
+                }
+            }
+        });
+        complete.then_some(symbol)
+    }
+
+    /// Restores for about as long as coding `budget` bytes takes.
+    fn restore(&mut self, budget: usize) -> Result<(), Violation> {
+        for (number, restored) in self.restorer.work(budget) {
+            let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
+            while let Some(frame) = reader.next()? {
+                let Frame::Stream { stream, offset, data, elided, fin } = frame else {
+                    return Err(Violation::BadRepair);
+                };
+                self.stats.restored_bytes += (data.len() + elided) as u64;
+                if let Some(key) = self.find_or_accept(stream, true)? {
+                    self.on_data(key, offset, data, elided, fin)?;
+                }
+            }
+            self.received.restore(number);
+        }
+        if !self.restorer.is_working() {
+            self.restoring_since = None;
+        }
+        Ok(())
+    }
+}
