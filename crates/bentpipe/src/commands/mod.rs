@@ -2,6 +2,7 @@
 
 mod bench;
 mod cc;
+mod chaos;
 mod connection;
 mod demo;
 mod emulate;
@@ -51,6 +52,7 @@ pub enum Command {
     Gateway(gateway::Args),
     Keygen(keygen::Args),
     Bench(bench::Args),
+    Chaos(chaos::Args),
 }
 
 /// Runs `command`.
@@ -72,5 +74,6 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Gateway(args) => gateway::run(args, output),
         Command::Keygen(args) => keygen::run(args, output),
         Command::Bench(args) => bench::run(args, output),
+        Command::Chaos(args) => chaos::run(args, output),
     }
 }

@@ -1,0 +1,77 @@
+//! `bentpipe chaos`: gateways and their transfers under faults at random, every byte checked.
+
+mod simulated;
+
+use crate::output::{Failure, Output};
+use chaos::Report;
+use clap::Args as ClapArgs;
+use std::fmt::{self, Display};
+
+const EXAMPLES: &str = "\
+Examples:
+  bentpipe chaos                                1,000 transfers under faults, in virtual time
+  bentpipe chaos --transfers 100000 --json      many more, for programs
+  bentpipe chaos --seed 4711 --transfers 1      just the case of this seed, as a failure names it
+
+A case is a hub with its terminals, their links, some dozens of transfers and the faults that befall them, all drawn from
+the case's seed: loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clocks
+that jump, gateways that pause, die, stop and come back, strangers' floods, garbage, replays and forged cookies.
+Exit code 1: a byte was wrong, or something broke, hung or leaked.";
+
+/// Let faults at random befall gateways and their transfers, and check every byte
+#[derive(ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Seed of the first case; that of the next is one more, and so on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Transfers, at least: cases are run whole
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    transfers: u64,
+    /// Cases side by side [default: the number of processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+}
+
+/// Runs the cases and prints what they came to.
+///
+/// # Errors
+/// If anything went wrong in a case, or the command was interrupted.
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let (report, interrupted) = simulated::run(args, output)?;
+    output.result(&report, || Text(&report))?;
+    if let Some(failure) = report.failures.first() {
+        let more = report.failures.len() - 1;
+        let more = if more > 0 { format!(" ({more} more)") } else { String::new() };
+        let again = format!("repeat it with: bentpipe chaos --seed {} --transfers 1", failure.seed);
+        return Err(Failure::failed(format!("in the case of seed {}: {}{more}; {again}", failure.seed, failure.says)));
+    }
+    if interrupted {
+        return Err(Failure::failed("interrupted before all transfers were made"));
+    }
+    Ok(())
+}
+
+/// The report for people.
+struct Text<'a>(&'a Report);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seed, cases, transfers, completed, ended_early, broken, wrong_bytes, hangs, leaks, .. } = self.0;
+        let megabytes = self.0.delivered_bytes as f64 / 1e6;
+        writeln!(f, "{transfers} transfers in {cases} cases from seed {seed} on, {megabytes:.1} MB delivered")?;
+        writeln!(f, "  complete            {completed}")?;
+        writeln!(f, "  ended for a reason  {ended_early}")?;
+        writeln!(f, "  ended for none      {broken}")?;
+        writeln!(f, "  wrong bytes         {wrong_bytes}")?;
+        writeln!(f, "  hung                {hangs}")?;
+        let chaos::Leaks { streams, buffered_bytes, connections, restless } = leaks;
+        writeln!(
+            f,
+            "  left over           {streams} streams, {buffered_bytes} B, {connections} connections, {restless} restless cases"
+        )?;
+        let faults: Vec<_> = self.0.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        writeln!(f, "  faults              {}", faults.join(", "))?;
+        self.0.failures.iter().take(10).try_for_each(|failure| writeln!(f, "seed {}: {}", failure.seed, failure.says))
+    }
+}

@@ -1,0 +1,20 @@
+//! `bentpipe chaos` as programs see it.
+
+use std::process::Command;
+
+#[test]
+fn a_case_is_reported_by_the_contracts_names_and_is_the_same_for_any_number_of_jobs() {
+    let run = |jobs: &str| {
+        let arguments = ["chaos", "--seed", "5", "--transfers", "200", "--jobs", jobs, "--json"];
+        Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(arguments).output().expect("bentpipe runs")
+    };
+    let output = run("1");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    for name in ["seed", "transfers", "completed", "wrong_bytes", "hangs"] {
+        assert!(document[name].is_u64(), "{name} in {document}");
+    }
+    assert!(document["leaks"].is_object() && document["faults"].is_object());
+    assert!(document["transfers"].as_u64() >= Some(200));
+    assert_eq!(run("3").stdout, output.stdout);
+}
