@@ -25,6 +25,8 @@ pub use hop::Hop;
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The file that they were read from, which a reload reads again.
+    pub file: Option<PathBuf>,
     /// Names the gateway in logs, its nftables table and its control socket.
     pub name: String,
     /// The gateway's own key.
@@ -121,7 +123,7 @@ pub enum Knowledge {
 }
 
 /// `[[peer]]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: String,
@@ -144,6 +146,13 @@ pub struct Peer {
     pub weight: u32,
     /// Upper limit for this peer.
     pub cap: Option<Rate>,
+}
+
+impl Peer {
+    /// Whether both are settings for one gateway: its key is its identity; without a far gateway, its name.
+    pub(crate) fn is_same_gateway(&self, other: &Self) -> bool {
+        self.public_key == other.public_key && (self.public_key.is_some() || self.name == other.name)
+    }
 }
 
 /// The file could not be used.
@@ -169,7 +178,22 @@ pub enum ConfigError {
 pub fn load(path: &Path) -> Result<Settings, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    parse(&text, &path.display().to_string())
+    parse_with(&text, &path.display().to_string(), None).map(|settings| from_file(settings, path))
+}
+
+/// Reads the configuration in `path` again for a running gateway, which may no longer be let at its private key: `key` is
+/// taken where the key's file cannot be read for that reason.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_again(path: &Path, key: &PrivateKey) -> Result<Settings, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse_with(&text, &path.display().to_string(), Some(key)).map(|settings| from_file(settings, path))
+}
+
+fn from_file(settings: Settings, path: &Path) -> Settings {
+    Settings { file: Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())), ..settings }
 }
 
 /// Checks the configuration `text`, called `file` in faults.
@@ -177,8 +201,12 @@ pub fn load(path: &Path) -> Result<Settings, ConfigError> {
 /// # Errors
 /// With every fault in it.
 pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
+    parse_with(text, file, None)
+}
+
+fn parse_with(text: &str, file: &str, key: Option<&PrivateKey>) -> Result<Settings, ConfigError> {
     let mut document = Document::new(text, file).map_err(ConfigError::Faults)?;
-    let settings = read(&mut document);
+    let settings = read(&mut document, key);
     document.finish();
     match settings {
         Some(settings) if document.faults().is_empty() => Ok(settings),
@@ -203,12 +231,12 @@ const KNOWLEDGE: [(&str, Knowledge); 3] =
 const SECTIONS: &[&str] =
     &["gateway", "link", "tcp", "intercept", "bypass", "peer", "class", "feed", "dlep", "metrics", "control"];
 
-fn read(document: &mut Document<'_>) -> Option<Settings> {
+fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Settings> {
     document.expect_sections(SECTIONS);
 
     let mut gateway = document.section("gateway");
     let name = gateway.text("name", "letters, digits, - and _, at most 32", valid_name).unwrap_or("bentpipe".into());
-    let private_key = private_key(&mut gateway);
+    let private_key = private_key(&mut gateway, key);
     let listen = gateway.parsed("listen", "an address and port such as \"[::]:4500\"");
     let modes = [("encrypted", Mode::Encrypted), ("clear", Mode::Clear)];
     let mode = gateway.choice("mode", &modes).unwrap_or(Mode::Encrypted);
@@ -291,6 +319,7 @@ fn read(document: &mut Document<'_>) -> Option<Settings> {
         hold: (accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     };
     Some(Settings {
+        file: None,
         private_key: private_key?,
         listen: listen.unwrap_or_else(|| (unspecified_address(), 4500).into()),
         hop,
@@ -448,7 +477,8 @@ fn read_from(peer: &mut Section<'_>, tcp: Option<Mode>, address: Option<SocketAd
     }
 }
 
-fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
+/// The gateway's key; `known` if it is in a file that this process may not read.
+fn private_key(gateway: &mut Section<'_>, known: Option<&PrivateKey>) -> Option<PrivateKey> {
     let allowed = "a private key in base64, as `bentpipe keygen` prints it";
     let inline: Option<PrivateKey> = gateway.secret("private_key", allowed);
     let file: Option<String> = gateway.text("private_key_file", "a path", |path| !path.is_empty());
@@ -456,6 +486,9 @@ fn private_key(gateway: &mut Section<'_>) -> Option<PrivateKey> {
         (Some(_), Some(_)) => gateway.refuse("private_key_file", "is given beside private_key: one of them is enough"),
         (Some(key), None) => return Some(key),
         (None, Some(path)) => match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
+                return known.cloned();
+            }
             Err(error) => gateway.refuse("private_key_file", &format!("{path}: {error}")),
             Ok(text) => match text.trim().parse() {
                 Ok(key) => {

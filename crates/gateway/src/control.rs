@@ -1,8 +1,13 @@
-//! The control socket: whoever connects is sent the gateway's state as one JSON document.
+//! The control socket: what a running gateway is asked, one question a connection, and its answers as JSON.
+//!
+//! A question is a line: `status`, `reload`, or `drain` and perhaps the nanoseconds within which to end. Whoever asks nothing
+//! is sent the gateway's state.
 
 use crate::daemon::{Handle, StartError, while_doing};
+use crate::reload::ReloadError;
 use crate::unix::{self, SocketFile};
-use std::io::{Read, Write};
+use serde::{Deserialize, Serialize};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +16,12 @@ use std::time::Duration;
 
 /// A client that does not read for this long is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A client that says nothing for this long asks nothing.
+const SILENCE: Duration = Duration::from_millis(200);
 /// How long to leave a listener alone that cannot accept, for want of descriptors.
 const RESPITE: Duration = Duration::from_millis(100);
+/// No question is longer.
+const LONGEST: usize = 64;
 
 /// Serves until it is dropped; then the socket file is removed, too.
 #[derive(Debug)]
@@ -26,6 +35,43 @@ impl Drop for Control {
         self.stopped.store(true, Ordering::Relaxed);
         // Wakes the thread. If somebody has removed the file, the thread stays asleep and the process ends without it.
         let _ = UnixStream::connect(self.file.path());
+    }
+}
+
+/// What a gateway answers to a wish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether it does what was asked.
+    pub done: bool,
+    /// What it has changed.
+    #[serde(default)]
+    pub changes: Vec<String>,
+    /// Faults of the file.
+    #[serde(default)]
+    pub faults: Vec<String>,
+    /// Why it does not.
+    #[serde(default)]
+    pub refused: Vec<String>,
+}
+
+impl Answer {
+    fn done(changes: Vec<String>) -> Self {
+        Self { done: true, changes, faults: Vec::new(), refused: Vec::new() }
+    }
+
+    fn refused(reason: impl Into<String>) -> Self {
+        Self { done: false, changes: Vec::new(), faults: Vec::new(), refused: vec![reason.into()] }
+    }
+}
+
+impl From<Result<Vec<String>, ReloadError>> for Answer {
+    fn from(outcome: Result<Vec<String>, ReloadError>) -> Self {
+        match outcome {
+            Ok(changes) => Self::done(changes),
+            Err(ReloadError::Faults(faults)) => Self { faults, ..Self::refused("the file has faults") },
+            Err(ReloadError::Refused(refused)) => Self { refused, ..Self::refused("") },
+            Err(ReloadError::Unavailable(reason)) => Self::refused(reason),
+        }
     }
 }
 
@@ -53,10 +99,56 @@ pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> 
 
 fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let Some(snapshot) = handle.snapshot() else { return Ok(()) };
-    let mut document = serde_json::to_vec(&snapshot).map_err(std::io::Error::other)?;
+    let question = question(&mut stream)?;
+    let mut words = question.split_whitespace();
+    let document = match (words.next(), words.next(), words.next()) {
+        (None | Some("status"), None, None) => {
+            let Some(snapshot) = handle.snapshot() else { return Ok(()) };
+            serde_json::to_vec(&snapshot)
+        }
+        (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(handle.reload())),
+        (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
+        _ => serde_json::to_vec(&Answer::refused("the question is none of: status, reload, drain")),
+    };
+    let mut document = document.map_err(std::io::Error::other)?;
     document.push(b'\n');
     stream.write_all(&document)
+}
+
+fn drain_answer(handle: &Handle, within: Option<&str>) -> Answer {
+    match within.map(str::parse).transpose() {
+        Ok(within) => {
+            handle.drain(within.map(units::Duration::from_nanos));
+            Answer::done(Vec::new())
+        }
+        Err(_) => Answer::refused("the limit of drain is not a number of nanoseconds"),
+    }
+}
+
+/// The line that the client sends, without its end; empty if it sends none.
+fn question(stream: &mut UnixStream) -> std::io::Result<String> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < LONGEST {
+        match stream.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte == *b"\n" => break,
+            Ok(_) => line.push(byte[0]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("{question}\n").as_bytes())?;
+    let mut document = Vec::new();
+    stream.read_to_end(&mut document)?;
+    Ok(document)
 }
 
 /// Asks the gateway behind the control socket `path` for its state.
@@ -64,9 +156,22 @@ fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
 /// # Errors
 /// If no gateway serves it, or its answer cannot be read.
 pub fn status(path: &Path) -> std::io::Result<serde_json::Value> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut document = Vec::new();
-    stream.read_to_end(&mut document)?;
-    serde_json::from_slice(&document).map_err(std::io::Error::other)
+    serde_json::from_slice(&ask(path, "status")?).map_err(std::io::Error::other)
+}
+
+/// Has the gateway behind the control socket `path` read its file again.
+///
+/// # Errors
+/// If no gateway serves it, or its answer cannot be read.
+pub fn reload(path: &Path) -> std::io::Result<Answer> {
+    serde_json::from_slice(&ask(path, "reload")?).map_err(std::io::Error::other)
+}
+
+/// Has the gateway behind the control socket `path` take no more connections and end with the last, or `within` a time.
+///
+/// # Errors
+/// If no gateway serves it, or its answer cannot be read.
+pub fn drain(path: &Path, within: Option<units::Duration>) -> std::io::Result<Answer> {
+    let question = within.map_or("drain".into(), |within| format!("drain {}", within.as_nanos()));
+    serde_json::from_slice(&ask(path, &question)?).map_err(std::io::Error::other)
 }

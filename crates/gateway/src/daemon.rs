@@ -4,8 +4,11 @@
 //! turns, what the leg sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
 //! one, so that no busy socket keeps the others waiting.
 
-use crate::config::{Accept, Settings};
+mod changes;
+
+use crate::config::{self, Accept, ConfigError, Settings};
 use crate::control;
+use crate::drain::Drain;
 use crate::hold::HeldSyns;
 use crate::leg::satpep::Satpep;
 use crate::leg::tcp::TcpLeg;
@@ -13,9 +16,11 @@ use crate::leg::{Leg, LegEvent, Owner, Watch};
 use crate::metrics;
 use crate::outside;
 use crate::relays::Relays;
+use crate::reload::ReloadError;
 use crate::snapshot::{Facts, Snapshot};
 use crate::steering::{News, Steering};
 use crate::told::{Feed, Told};
+use ::satpep::PrivateKey;
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
@@ -25,6 +30,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use tokio::sync::watch;
 use units::{Duration, Instant};
@@ -62,6 +68,7 @@ struct Daemon<L: Leg> {
     waker: Arc<Waker>,
     requests: mpsc::Receiver<Request>,
     requester: mpsc::Sender<Request>,
+    source: Arc<Source>,
     timer: Timer,
     timer_set_to: Option<Instant>,
     listeners: Vec<Socket>,
@@ -78,6 +85,7 @@ struct Daemon<L: Leg> {
     /// Connections that have gone end to end, by the reason, and when to look again at the earliest.
     bypassed: BTreeMap<String, u64>,
     next_count: Instant,
+    drain: Option<Drain>,
     services: Vec<Box<dyn std::any::Any + Send>>,
 }
 
@@ -131,6 +139,10 @@ enum Request {
     Snapshot(mpsc::SyncSender<Snapshot>),
     /// Something about the firewall or the host.
     News(News),
+    /// To take other settings over.
+    Reload(Box<Settings>, mpsc::SyncSender<Result<Vec<String>, ReloadError>>),
+    /// To end with the last connection, or within a time.
+    Drain(Option<Duration>),
     Stop,
 }
 
@@ -139,6 +151,14 @@ enum Request {
 pub struct Handle {
     requests: mpsc::Sender<Request>,
     waker: Arc<Waker>,
+    source: Arc<Source>,
+}
+
+/// Where the settings of a running gateway come from.
+#[derive(Debug)]
+struct Source {
+    file: Option<PathBuf>,
+    private_key: PrivateKey,
 }
 
 impl Handle {
@@ -152,6 +172,38 @@ impl Handle {
         let (answer, answered) = mpsc::sync_channel(1);
         self.send(Request::Snapshot(answer));
         answered.recv().ok()
+    }
+
+    /// Has the gateway read its file again and take over what has changed. Returns a line for each change.
+    ///
+    /// # Errors
+    /// If the file has faults, or something in it has changed that needs a restart. Nothing is changed then.
+    pub fn reload(&self) -> Result<Vec<String>, ReloadError> {
+        let Source { file, private_key } = &*self.source;
+        let file = file.as_ref().ok_or(ReloadError::Unavailable("the gateway was started without a file"))?;
+        let outcome = config::load_again(file, private_key)
+            .map_err(|error| match error {
+                ConfigError::Faults(faults) => ReloadError::Faults(faults),
+                unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
+            })
+            .and_then(|settings| {
+                let (answer, answered) = mpsc::sync_channel(1);
+                self.send(Request::Reload(Box::new(settings), answer));
+                answered.recv().unwrap_or(Err(ReloadError::Unavailable("the gateway has stopped")))
+            });
+        match &outcome {
+            Ok(changes) if changes.is_empty() => tracing::info!("reloaded: nothing has changed"),
+            Ok(changes) => changes.iter().for_each(|change| tracing::info!("reloaded: {change}")),
+            Err(error) => {
+                error.to_string().lines().for_each(|line| tracing::error!("not reloaded, nothing is changed: {line}"));
+            }
+        }
+        outcome
+    }
+
+    /// Has the gateway take no more connections and end with the last, or `within` a time.
+    pub fn drain(&self, within: Option<Duration>) {
+        self.send(Request::Drain(within));
     }
 
     fn send(&self, request: Request) {
@@ -209,7 +261,8 @@ impl<L: Leg> Daemon<L> {
         let poll = Poll::new().map_err(while_doing("creating a poll"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(while_doing("creating a waker"))?);
         let (requester, requests) = mpsc::channel();
-        let handle = Handle { requests: requester.clone(), waker: Arc::clone(&waker) };
+        let source = Arc::new(Source { file: settings.file.clone(), private_key: settings.private_key.clone() });
+        let handle = Handle { requests: requester.clone(), waker: Arc::clone(&waker), source: Arc::clone(&source) };
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
@@ -238,6 +291,7 @@ impl<L: Leg> Daemon<L> {
             waker,
             requests,
             requester,
+            source,
             timer,
             timer_set_to: None,
             listeners,
@@ -252,6 +306,7 @@ impl<L: Leg> Daemon<L> {
             next_tick: now,
             bypassed: BTreeMap::new(),
             next_count: now,
+            drain: None,
             services,
             settings,
         };
@@ -270,7 +325,8 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn handle(&self) -> Handle {
-        Handle { requests: self.requester.clone(), waker: Arc::clone(&self.waker) }
+        let source = Arc::clone(&self.source);
+        Handle { requests: self.requester.clone(), waker: Arc::clone(&self.waker), source }
     }
 
     fn run(mut self) -> io::Result<()> {
@@ -290,6 +346,9 @@ impl<L: Leg> Daemon<L> {
                 break;
             }
             self.step(now);
+            if self.drain.is_some_and(|drain| drain.is_over(now, self.relays.connections().len())) {
+                break;
+            }
         }
         self.stop();
         Ok(())
@@ -391,8 +450,15 @@ impl<L: Leg> Daemon<L> {
         }
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
-            Some(steering) if peers_changed => steering.intercept(self.relays.intercepted()),
+            Some(_) if peers_changed => self.intercept(),
             _ => {}
+        }
+    }
+
+    /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
+    fn intercept(&self) {
+        if let Some(steering) = &self.steering {
+            steering.intercept(if self.drain.is_some() { Vec::new() } else { self.relays.intercepted() });
         }
     }
 
@@ -416,12 +482,18 @@ impl<L: Leg> Daemon<L> {
                 Request::Stop => return true,
                 Request::News(News::OwnAddresses(own)) => self.relays.set_own_addresses(&own),
                 Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
+                Request::Reload(settings, answer) => {
+                    // The asker may have gone.
+                    let _ = answer.send(self.reload(now, *settings));
+                }
+                Request::Drain(within) => self.begin_drain(now, within),
                 Request::Snapshot(answer) => {
                     self.count_bypassed(now);
                     let facts = Facts {
                         name: &self.settings.name,
                         public_key: self.public_key.clone(),
                         started: self.started,
+                        drain: self.drain,
                         told: *self.told.borrow(),
                         words: self.feed.counts(),
                         modem: self.feed.modem(),

@@ -7,7 +7,7 @@
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 
-use crate::config::{Class, Peer};
+use crate::config::{Class, Peer, Settings};
 use crate::snapshot;
 use crate::told::Told;
 use ::satpep::ResetReason;
@@ -46,6 +46,17 @@ pub(crate) trait Leg: Debug {
     fn tick(&mut self, now: Instant);
     /// The last words: takes until `end` at most, and ends what is left.
     fn leave(&mut self, end: Instant);
+
+    /// Has all peers open no more connections through here. Those that there are go on.
+    fn drain(&mut self, now: Instant);
+    /// Takes over what of `settings` may change while running, the peers apart.
+    fn reconfigure(&mut self, now: Instant, settings: &Settings);
+    /// There is another peer, at place `at`, where there was none.
+    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer);
+    /// The settings of peer `at` are others.
+    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer);
+    /// The peer at place `at` is none any more. None of its streams is known to the relays.
+    fn remove_peer(&mut self, now: Instant, at: usize);
 
     /// Whether connections may be opened through peer `peer` (its place in the settings).
     fn is_up(&self, peer: usize) -> bool;

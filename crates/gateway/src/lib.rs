@@ -7,6 +7,7 @@
 pub mod config;
 mod control;
 mod daemon;
+mod drain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hold;
@@ -14,6 +15,7 @@ mod leg;
 mod metrics;
 mod outside;
 mod relays;
+mod reload;
 pub mod rules;
 mod snapshot;
 mod steering;
@@ -21,7 +23,8 @@ pub mod told;
 mod udp;
 mod unix;
 
-pub use control::status;
+pub use control::{Answer, drain, reload, status};
 pub use daemon::{Gateway, Handle, StartError};
 pub use relays::Counters;
-pub use snapshot::{Peer, Snapshot, Stream, Transport};
+pub use reload::ReloadError;
+pub use snapshot::{Draining, Peer, Snapshot, Stream, Transport};

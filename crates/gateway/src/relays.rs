@@ -5,6 +5,7 @@
 //! can move bytes stands in one round-robin queue, and each turn moves a bounded amount.
 
 mod pump;
+mod reconfigure;
 
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
@@ -43,7 +44,9 @@ pub(crate) struct Relays<L: Leg> {
     /// Connections that may be able to move bytes, each at most once.
     work: VecDeque<usize>,
     deadlines: BTreeSet<(Instant, usize)>,
-    peers: Vec<PeerEntry>,
+    peers: Slab<PeerEntry>,
+    /// The gateway's own addresses.
+    own: Vec<IpAddr>,
     routes: Routes<usize>,
     classes: Vec<Class>,
     mark: u32,
@@ -122,7 +125,8 @@ impl<L: Leg> Relays<L> {
             by_stream: HashMap::new(),
             work: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            peers: settings.peers.iter().map(entry).collect(),
+            peers: settings.peers.iter().map(entry).enumerate().collect(),
+            own: own.to_vec(),
             routes: settings.routes.clone(),
             classes: settings.classes.clone(),
             mark: settings.rules.made(),
@@ -137,17 +141,18 @@ impl<L: Leg> Relays<L> {
         }
     }
 
-    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection<L::Stream>> {
+    pub(crate) fn connections(&self) -> impl ExactSizeIterator<Item = &Connection<L::Stream>> {
         self.connections.iter().map(|(_, connection)| connection)
     }
 
-    pub(crate) fn peers(&self) -> &[PeerEntry] {
+    pub(crate) fn peers(&self) -> &Slab<PeerEntry> {
         &self.peers
     }
 
     /// The gateway's own addresses have become `own`.
     pub(crate) fn set_own_addresses(&mut self, own: &[IpAddr]) {
-        for peer in &mut self.peers {
+        self.own = own.to_vec();
+        for (_, peer) in &mut self.peers {
             peer.policy = policy(&peer.settings, own);
         }
     }

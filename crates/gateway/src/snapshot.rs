@@ -1,5 +1,6 @@
 //! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
 
+use crate::drain::Drain;
 use crate::leg::Leg;
 use crate::relays::{Connection, Counters, Relays};
 use crate::told::{Counts, ModemReport, Report, Told};
@@ -13,6 +14,8 @@ use units::Instant;
 pub struct Snapshot {
     /// The gateway's name.
     pub name: String,
+    /// Whether it takes no more connections, and for how long it goes on at most.
+    pub draining: Option<Draining>,
     /// Seconds since it started.
     pub uptime_s: f64,
     /// Its public key.
@@ -39,6 +42,15 @@ pub struct Snapshot {
     pub peers: Vec<Peer>,
     /// Relayed connections, one row for each.
     pub streams: Vec<Stream>,
+}
+
+/// A gateway that takes no more connections.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Draining {
+    /// Connections that it still has.
+    pub connections: u64,
+    /// After how many seconds it ends whether or not there are any; null if it waits for them.
+    pub ends_within_s: Option<f64>,
 }
 
 /// Counters of the satellite side.
@@ -84,7 +96,7 @@ pub struct CrossLayer {
 pub struct Peer {
     /// Its name.
     pub name: String,
-    /// `connecting`, `up` or `silent`.
+    /// `connecting`, `up`, `silent`, or `draining`: it answers and takes no more connections.
     pub state: &'static str,
     /// Where it was heard from last.
     pub address: Option<SocketAddr>,
@@ -143,6 +155,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) name: &'a str,
     pub(crate) public_key: String,
     pub(crate) started: Instant,
+    pub(crate) drain: Option<Drain>,
     pub(crate) told: Told,
     pub(crate) words: [Counts; 2],
     pub(crate) modem: Option<ModemReport>,
@@ -154,6 +167,7 @@ impl Snapshot {
         let peer = |(at, peer): (usize, &crate::relays::PeerEntry)| relays.leg.peer(now, at, &peer.settings);
         Self {
             name: facts.name.to_owned(),
+            draining: facts.drain.map(|drain| drain.report(now, relays.connections().count())),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),
             leg: L::NAME,
@@ -165,7 +179,7 @@ impl Snapshot {
             connections: relays.counters.clone(),
             bypassed: facts.bypassed.clone(),
             transport: relays.leg.transport(),
-            peers: relays.peers().iter().enumerate().map(peer).collect(),
+            peers: relays.peers().iter().map(peer).collect(),
             streams: relays.connections().map(|connection| Stream::new(now, connection, relays)).collect(),
         }
     }

@@ -68,7 +68,6 @@ impl Steering {
     }
 
     /// Leaves new connections alone that one of `exempt` names, and no others for that reason, as soon as possible.
-    #[allow(dead_code, reason = "for settings that change while the gateway runs")]
     pub(crate) fn exempt(&self, exempt: Vec<Bypass>) {
         self.send(Wish { exempt: Some(exempt), ..Wish::default() });
     }

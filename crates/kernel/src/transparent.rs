@@ -150,8 +150,12 @@ fn set_up(socket: &Socket) -> io::Result<()> {
 }
 
 /// Has the kernel probe a host from which nothing has come for `idle`, and give it up after nine probes without an answer, at
-/// most 75 s apart: as patient as hosts are among themselves (RFC 9293 section 3.8.4 asks for two hours at least).
-fn set_keepalive(socket: &Socket, idle: Duration) -> io::Result<()> {
+/// most 75 s apart: as patient as hosts are among themselves (RFC 9293 section 3.8.4 asks for two hours at least). Sockets that
+/// are accepted from a listener inherit it.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn set_keepalive(socket: &Socket, idle: Duration) -> io::Result<()> {
     let interval = (idle / 4).clamp(Duration::from_secs(1), Duration::from_secs(75));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(9))
 }

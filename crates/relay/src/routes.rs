@@ -34,6 +34,11 @@ impl<P: Copy + PartialEq> Routes<P> {
         }
     }
 
+    /// The same prefixes with other names for the peers.
+    pub fn map<Q>(&self, name: impl Fn(P) -> Q) -> Routes<Q> {
+        Routes { entries: self.entries.iter().map(|&(prefix, peer)| (prefix, name(peer))).collect() }
+    }
+
     /// The peer that `destination` lies behind.
     pub fn peer_of(&self, destination: IpAddr) -> Option<P> {
         self.entries.iter().find(|(prefix, _)| prefix.contains(&destination)).map(|&(_, peer)| peer)

@@ -1,5 +1,6 @@
 //! What an endpoint is told at the start.
 
+use crate::epoch::Run;
 use crate::{Cipher, Mode, PrivateKey, PublicKey};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
@@ -47,6 +48,8 @@ pub struct EndpointConfig {
     pub repair_share: f64,
     /// Whether the capacity is learnt while sending: `capacity` is then what is thought at first. Default false.
     pub learn: bool,
+    /// What this run of the gateway has found of the one before. Default: nothing.
+    pub run: Run,
     /// How the link is shared with other traffic. Default: what is configured is ours but for what others were measured
     /// to send.
     pub share: Share,
@@ -82,6 +85,7 @@ impl EndpointConfig {
             repair: true,
             repair_share: 0.02,
             learn: false,
+            run: Run::default(),
             share: Share::default(),
         }
     }
@@ -163,6 +167,9 @@ pub enum ConfigError {
     /// The peer is there already.
     #[error("there is a peer with this key already")]
     DuplicatePeer,
+    /// The key is not that of the peer which is to change.
+    #[error("the peer has another key; another key is another peer")]
+    OtherKey,
     /// More peers than indices.
     #[error("more than 65,535 peers")]
     TooManyPeers,

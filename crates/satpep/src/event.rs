@@ -139,6 +139,8 @@ pub enum Event {
     PeerSilent(PeerId),
     /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.
     PeerRestarted(PeerId),
+    /// The peer takes no more streams: new connections should bypass it. Those that there are go on.
+    PeerDrains(PeerId),
     /// The peer broke the protocol: the session ends, and a [`Event::Reset`] follows for each of its streams.
     PeerBroke(PeerId, Violation),
     /// The peer opened a stream.
@@ -162,6 +164,8 @@ pub enum PeerState {
     Up,
     /// There is a session, but it has not answered for a few round trips.
     Silent,
+    /// It answers, and takes no more streams.
+    Draining,
 }
 
 /// A stream that could not be opened.
@@ -171,6 +175,9 @@ pub enum OpenError {
     /// There is no session with the peer.
     #[error("there is no session with the peer")]
     NotConnected,
+    /// The peer finishes the streams that it has.
+    #[error("the peer drains")]
+    Draining,
     /// The peer takes no more streams.
     #[error("the peer takes no more streams")]
     TooManyStreams,

@@ -35,6 +35,7 @@ pub(crate) enum SentFrame {
     },
     StreamCredit(StreamKey),
     SessionCredit,
+    Drain,
     Reset(StreamKey),
     MtuProbe(u16),
     Ping,

@@ -35,6 +35,7 @@ mod capacity;
 mod class;
 mod config;
 mod endpoint;
+mod epoch;
 mod event;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -61,6 +62,7 @@ mod wire;
 pub use class::{Class, Priority};
 pub use config::{ConfigError, EndpointConfig, PeerConfig, Share};
 pub use endpoint::{Endpoint, Transmit};
+pub use epoch::Run;
 pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use payload::{Elided, HEAD, Payload, Stored};

@@ -1,5 +1,7 @@
 //! `bentpipe gateway`: one end of a pair of gateways around a satellite hop.
 
+mod requests;
+
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
 use comfy_table::{Table, presets};
@@ -7,9 +9,8 @@ use gateway::config::{self, ConfigError, Settings};
 use gateway::rules::Accelerated;
 use gateway::{Gateway, StartError};
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
@@ -19,7 +20,9 @@ Examples:
   bentpipe gateway --config /etc/bentpipe/gateway.toml --check     read the file and report every fault in it
   bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   print the firewall script and routes of a start
   bentpipe gateway status                                          peers, and one row for each connection
-  bentpipe gateway status --name terminal-1 --json";
+  bentpipe gateway status --name terminal-1 --json
+  bentpipe gateway reload                                          take over what has changed in its file
+  bentpipe gateway drain --within 10min                            take no more connections, end with the last";
 
 /// Run one of the two gateways around a satellite hop, or ask a running one
 #[derive(ClapArgs)]
@@ -42,11 +45,37 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum GatewayCommand {
     Status(StatusArgs),
+    Reload(ReloadArgs),
+    Drain(DrainArgs),
 }
 
 /// Show a running gateway's peers and connections
 #[derive(ClapArgs)]
 struct StatusArgs {
+    #[command(flatten)]
+    gateway: Running,
+}
+
+/// Have a running gateway read its settings again, without touching a connection
+#[derive(ClapArgs)]
+struct ReloadArgs {
+    #[command(flatten)]
+    gateway: Running,
+}
+
+/// Have a running gateway take no more connections and end with the last
+#[derive(ClapArgs)]
+struct DrainArgs {
+    /// End after this time, whatever connections are left
+    #[arg(long, value_name = "DURATION")]
+    within: Option<Duration>,
+    #[command(flatten)]
+    gateway: Running,
+}
+
+/// Which gateway is meant.
+#[derive(ClapArgs)]
+struct Running {
     /// The gateway's name
     #[arg(long, default_value = "bentpipe")]
     name: String,
@@ -61,7 +90,9 @@ struct StatusArgs {
 /// If the settings are wrong, the machine lacks something, or the gateway fails.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     match (&args.command, &args.config) {
-        (Some(GatewayCommand::Status(status)), _) => show_status(status, output),
+        (Some(GatewayCommand::Status(status)), _) => show_status(&status.gateway, output),
+        (Some(GatewayCommand::Reload(reload)), _) => requests::reload(&reload.gateway.socket(), output),
+        (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket(), drain.within, output),
         (None, Some(path)) => {
             let settings = load(path)?;
             if args.check {
@@ -92,13 +123,18 @@ fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
 
 fn relay(settings: Settings) -> Result<(), Failure> {
     // Signals are caught before anything is set up, so that whatever is set up is taken down again.
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     let gateway = Gateway::start(settings).map_err(start_failure)?;
     let handle = gateway.handle();
     let watch = move || {
-        for _ in signals.forever() {
-            handle.stop();
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                // What comes of it is logged.
+                let _ = handle.reload();
+            } else {
+                handle.stop();
+            }
         }
     };
     std::thread::Builder::new()
@@ -116,14 +152,16 @@ fn start_failure(error: StartError) -> Failure {
     }
 }
 
-fn show_status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
-    let path = args.socket.clone().unwrap_or_else(|| config::control_socket(&args.name));
-    let status = gateway::status(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Failure::failed(format!("no gateway serves {}: {error}", path.display()))
-        }
-        _ => Failure::failed(format!("{}: {error}", path.display())),
-    })?;
+impl Running {
+    /// Its control socket.
+    fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| config::control_socket(&self.name))
+    }
+}
+
+fn show_status(gateway: &Running, output: &Output) -> Result<(), Failure> {
+    let path = gateway.socket();
+    let status = gateway::status(&path).map_err(|error| requests::failure(&path, &error))?;
     output.result(&status, || render(&status))
 }
 
@@ -163,13 +201,22 @@ fn render(status: &Value) -> String {
     }
     let rate = |key: &str| Rate::from_bps(status[key].as_u64().unwrap_or(0));
     format!(
-        "{}: up for {}, sends at {} at most, other traffic {}\n{}{peers}\n{streams}\n",
+        "{}: up for {}, sends at {} at most, other traffic {}\n{}{}{peers}\n{streams}\n",
         text(&status["name"]),
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
         rate("outside_bps"),
+        draining(&status["draining"]),
         told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["transport"]["cross_layer"]),
     )
+}
+
+/// Whether the gateway takes no more connections.
+fn draining(draining: &Value) -> String {
+    let Some(connections) = draining["connections"].as_u64() else { return String::new() };
+    let limit =
+        draining["ends_within_s"].as_f64().map(|s| format!(", in {} at the latest", Duration::from_secs_f64(s)));
+    format!("draining: ends with the last of {connections} connections{}\n", limit.unwrap_or_default())
 }
 
 /// How the cross-layer congestion control divides the link, where it does.

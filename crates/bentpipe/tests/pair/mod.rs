@@ -149,7 +149,7 @@ impl Pair {
         self.running[end as usize] = Some(self.gateway(end).spawn().unwrap());
     }
 
-    fn config(&self, end: End) -> std::path::PathBuf {
+    pub fn config(&self, end: End) -> std::path::PathBuf {
         self.directory.path().join(format!("{}.toml", end as u8))
     }
 
@@ -203,6 +203,43 @@ impl Pair {
             std::thread::sleep(Duration::from_millis(10));
         }
         false
+    }
+
+    /// Changes the settings of the gateway at `end` in its file, which it does not know of yet.
+    pub fn edit(&self, end: End, change: impl Fn(String) -> String) {
+        let text = std::fs::read_to_string(self.config(end)).unwrap();
+        std::fs::write(self.config(end), change(text)).unwrap();
+    }
+
+    /// What `bentpipe gateway` says when it is asked with `words` of the gateway at `end`: exit code, stdout and stderr.
+    pub fn ask(&self, end: End, words: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+        let output = command.arg("gateway").args(words).arg("--socket").arg(self.socket(end)).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    /// Sends a signal to the gateway at `end`, by its number.
+    pub fn signal(&self, end: End, signal: &str) {
+        let child = self.running[end as usize].as_ref().unwrap();
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Waits until the gateway at `end` has ended by itself, in order.
+    pub fn wait_for_end(&mut self, end: End) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut child = self.running[end as usize].take().unwrap();
+        loop {
+            match child.try_wait().unwrap() {
+                Some(status) => return assert!(status.success(), "{status}"),
+                None if Instant::now() > deadline => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("the gateway does not end");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
     }
 
     /// SIGTERM, and wait for the end.

@@ -7,7 +7,7 @@ use satpep::Priority;
 use units::Rate;
 
 /// A class of connections.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Class {
     /// Its name in logs and status.
     pub name: String,

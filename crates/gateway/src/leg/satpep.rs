@@ -144,6 +144,10 @@ impl Leg for Satpep {
                     tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
                     LegEvent::PeersChanged
                 }
+                Event::PeerDrains(peer) => {
+                    tracing::info!(peer = self.name(peer), "peer drains: it takes no more connections");
+                    LegEvent::PeersChanged
+                }
                 Event::PeerBroke(peer, violation) => {
                     tracing::warn!(
                         peer = self.name(peer),
@@ -225,6 +229,47 @@ impl Leg for Satpep {
             now = clock::now();
             self.readable = true;
         }
+    }
+
+    fn drain(&mut self, now: Instant) {
+        self.endpoint.drain(now);
+    }
+
+    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+        self.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
+        self.endpoint.set_keepalive(settings.link.keepalive);
+        self.endpoint.set_receive_capacity(settings.link.receive_rate);
+    }
+
+    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        let Some(config) = peer_config(peer) else { return };
+        match self.endpoint.add_peer(now, config) {
+            Ok(id) => {
+                self.by_id.insert(id, at);
+                // The relays give places in order, and those of peers that were removed again.
+                if at == self.peers.len() {
+                    self.peers.push(id);
+                    self.names.push(peer.name.clone());
+                } else {
+                    self.peers[at] = id;
+                    self.names[at].clone_from(&peer.name);
+                }
+            }
+            Err(error) => tracing::error!(peer = peer.name, %error, "a defect: the peer could not be added"),
+        }
+    }
+
+    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        self.names[at].clone_from(&peer.name);
+        let Some(config) = peer_config(peer) else { return };
+        if let Err(error) = self.endpoint.change_peer(now, self.peers[at], config) {
+            tracing::error!(peer = peer.name, %error, "a defect: the peer could not be changed");
+        }
+    }
+
+    fn remove_peer(&mut self, now: Instant, at: usize) {
+        self.by_id.remove(&self.peers[at]);
+        self.endpoint.remove_peer(now, self.peers[at]);
     }
 
     fn is_up(&self, peer: usize) -> bool {
@@ -385,6 +430,7 @@ impl Leg for Satpep {
                 PeerState::Connecting => "connecting",
                 PeerState::Up => "up",
                 PeerState::Silent => "silent",
+                PeerState::Draining => "draining",
             },
             address: self.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
@@ -402,6 +448,15 @@ impl Leg for Satpep {
     }
 }
 
+/// How long connections survive an outage, unless told.
+const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
+
+/// What the transport is told of a peer; `None` if there is no gateway on its side.
+fn peer_config(peer: &Peer) -> Option<PeerConfig> {
+    let &Peer { public_key, address, weight, cap, .. } = peer;
+    Some(PeerConfig { public_key: public_key?, address, weight, cap })
+}
+
 fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
@@ -411,23 +466,21 @@ fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>)
     (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
     config.pool = link.pool;
     config.keepalive = link.keepalive;
-    config.outage_limit = link.outage_limit.unwrap_or(config.outage_limit);
+    config.outage_limit = link.outage_limit.unwrap_or(OUTAGE_LIMIT);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
     config.repair = link.repair.unwrap_or(config.repair);
     config.repair_share = link.repair_share.unwrap_or(config.repair_share);
     let mut endpoint = Endpoint::new(config, now, unix_time(), seed()?);
     let mut peers = Vec::new();
     for peer in &settings.peers {
-        let Some(public_key) = peer.public_key else {
+        let Some(config) = peer_config(peer) else {
             let name = &peer.name;
             return Err(while_doing(format!("peer {name}"))(io::Error::other(
                 "this leg needs a gateway on the far side",
             )));
         };
-        let PeerConfig { public_key, address, .. } = PeerConfig::new(public_key, peer.address);
-        let id = endpoint
-            .add_peer(now, PeerConfig { public_key, address, weight: peer.weight, cap: peer.cap })
-            .map_err(|source| StartError::Peer { name: peer.name.clone(), source })?;
+        let id =
+            endpoint.add_peer(now, config).map_err(|source| StartError::Peer { name: peer.name.clone(), source })?;
         peers.push(id);
     }
     Ok((endpoint, peers))

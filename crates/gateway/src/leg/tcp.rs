@@ -365,6 +365,24 @@ impl Leg for TcpLeg {
         self.hops.clear();
     }
 
+    /// The peers are not told: they open connections through here as long as this gateway runs.
+    fn drain(&mut self, _: Instant) {}
+
+    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+        self.connect_timeout = settings.connect_timeout;
+        self.outage_limit = outage_limit(settings);
+        self.longest_silence = outage_limit(settings) + self.pace.silence;
+    }
+
+    // [`crate::reload`] refuses other peers and other addresses for this leg.
+    fn add_peer(&mut self, _: Instant, _: usize, _: &Peer) {}
+
+    fn change_peer(&mut self, _: Instant, at: usize, peer: &Peer) {
+        self.peers[at].settings = peer.clone();
+    }
+
+    fn remove_peer(&mut self, _: Instant, _: usize) {}
+
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
         peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up)

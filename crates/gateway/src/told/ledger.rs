@@ -32,6 +32,11 @@ impl Ledger {
         }
     }
 
+    /// The link is configured to be otherwise, and other words are believed.
+    pub(super) fn configure(&mut self, configured: Told, limits: Limits) {
+        (self.configured, self.limits) = (configured, limits);
+    }
+
     /// `source` says `word`.
     pub(super) fn tell(&mut self, now: Instant, source: Source, word: Word) -> Result<(), Refusal> {
         let limits = self.limits;

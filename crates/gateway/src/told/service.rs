@@ -46,6 +46,12 @@ impl Drop for Feed {
     }
 }
 
+/// The link as it is configured.
+fn configured(settings: &Settings) -> Told {
+    let link = &settings.link;
+    Told { up: link.rate, down: link.receive_rate, rtt: link.rtt, source: Source::Configured, since: clock::now() }
+}
+
 /// What came of the words of one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counts {
@@ -64,14 +70,7 @@ impl Feed {
     /// # Errors
     /// If a socket cannot be had.
     pub fn start(settings: &Settings, on_change: impl Fn() + Send + Sync + 'static) -> Result<Self, StartError> {
-        let (link, feed) = (&settings.link, &settings.feed);
-        let configured = Told {
-            up: link.rate,
-            down: link.receive_rate,
-            rtt: link.rtt,
-            source: Source::Configured,
-            since: clock::now(),
-        };
+        let (feed, configured) = (&settings.feed, configured(settings));
         let board = Board::new(Ledger::new(configured, feed.limits), configured, Box::new(on_change));
         if !feed.is_used() && settings.dlep.is_none() {
             return Ok(Self { board, modem: None, thread: None, _socket: None });
@@ -92,6 +91,14 @@ impl Feed {
         let seen = modem.as_ref().map(|(_, seen)| seen.clone());
         let services = Services { board: board.clone(), max_age: feed.max_age, listener, http, modem };
         Ok(Self { board, modem: seen, thread: Some(services.start()?), _socket: socket })
+    }
+
+    /// The link is configured to be as `settings` say.
+    pub fn reconfigure(&self, settings: &Settings) {
+        let mut ledger = self.board.ledger();
+        ledger.configure(configured(settings), settings.feed.limits);
+        self.board.publish(clock::now(), &mut ledger);
+        self.board.0.wake.notify_one();
     }
 
     /// What is told, now and at each change.

@@ -210,7 +210,10 @@ impl<P: Payload> Endpoint<P> {
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
             let calls = self.peers[id.index()].config.address.is_some();
-            let session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
+            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
+            if self.draining {
+                session.drain();
+            }
             let peer = &mut self.peers[id.index()];
             peer.session = Some(session);
             peer.keys.current = None;
@@ -375,6 +378,9 @@ impl<P: Payload> Endpoint<P> {
     }
 
     pub(super) fn on_peer_timeout(&mut self, now: Instant, id: PeerId) {
+        if self.serve_leaving(now, id) {
+            return;
+        }
         let limit = self.config.outage_limit;
         let peer = &mut self.peers[id.index()];
         if let Some(session) = &mut peer.session {

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `mod.rs` | the driver's interface |
 //! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
+//! | `membership.rs` | peers that come, change and go |
 //! | `path.rs` | where a peer is: new addresses are challenged first |
 //! | `input.rs` | datagrams that arrived: handshakes, and data for sessions |
 //! | `output.rs` | whose turn it is to send, at the link's pace |
 
 mod input;
+mod membership;
 mod output;
 mod path;
 mod peer;
@@ -17,7 +19,7 @@ mod tests;
 
 use crate::capacity::Capacity;
 use crate::class::Class;
-use crate::config::{ACK_SHARE, ConfigError, EndpointConfig, PeerConfig};
+use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
 use crate::pacer::Pacer;
@@ -84,6 +86,8 @@ pub struct Endpoint<P: Payload = Stored> {
     unix_start: u64,
     peers: Vec<Peer<P>>,
     by_key: BTreeMap<crate::PublicKey, PeerId>,
+    /// Names of peers that were removed, for others.
+    vacant: Vec<PeerId>,
     pacer: Pacer,
     capacity: Capacity,
     scheduler: Scheduler<PeerId>,
@@ -105,6 +109,8 @@ pub struct Endpoint<P: Payload = Stored> {
     sessions: u32,
     /// This gateway stops.
     closing: bool,
+    /// It takes no more streams.
+    draining: bool,
     stats: EndpointStats,
 }
 
@@ -188,6 +194,7 @@ impl<P: Payload> Endpoint<P> {
             unix_start: unix_time,
             peers: Vec::new(),
             by_key: BTreeMap::new(),
+            vacant: Vec::new(),
             pacer: Pacer::new(config.capacity),
             capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
@@ -202,30 +209,12 @@ impl<P: Payload> Endpoint<P> {
             events: VecDeque::new(),
             sessions: 0,
             closing: false,
+            draining: false,
             stats: EndpointStats::default(),
             config,
         };
         endpoint.set_pace(now);
         endpoint
-    }
-
-    /// Adds a peer, and calls it if its address is known.
-    ///
-    /// # Errors
-    /// If the key is this gateway's own or another peer's, or there are too many peers.
-    pub fn add_peer(&mut self, now: Instant, peer: PeerConfig) -> Result<PeerId, ConfigError> {
-        if peer.public_key == self.identity.public {
-            return Err(ConfigError::OwnKey);
-        }
-        if self.by_key.contains_key(&peer.public_key) {
-            return Err(ConfigError::DuplicatePeer);
-        }
-        let index = u16::try_from(self.peers.len()).map_err(|_| ConfigError::TooManyPeers)?;
-        let id = PeerId(u32::from(index));
-        self.by_key.insert(peer.public_key, id);
-        self.peers.push(Peer::new(peer, self.unix_start, now));
-        self.refresh(now, id);
-        Ok(id)
     }
 
     /// This gateway's public key.
@@ -321,7 +310,8 @@ impl<P: Payload> Endpoint<P> {
     /// # Errors
     /// If there is no session, or the peer takes no more streams.
     pub fn open(&mut self, _now: Instant, peer: PeerId) -> Result<StreamId, OpenError> {
-        let session = self.peers.get_mut(peer.index()).and_then(|peer| peer.session.as_mut());
+        let peer = self.peers.get_mut(peer.index()).filter(|peer| peer.leaves_at.is_none());
+        let session = peer.and_then(|peer| peer.session.as_mut());
         session.ok_or(OpenError::NotConnected)?.open()
     }
 
@@ -397,9 +387,10 @@ impl<P: Payload> Endpoint<P> {
 
     /// How a peer stands.
     pub fn peer_state(&self, peer: PeerId) -> PeerState {
-        match self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref()) {
+        match self.peers.get(peer.index()).and_then(Peer::live_session) {
             None => PeerState::Connecting,
             Some(session) if session.is_silent() => PeerState::Silent,
+            Some(session) if session.peer_drains => PeerState::Draining,
             Some(_) => PeerState::Up,
         }
     }
@@ -451,11 +442,12 @@ impl<P: Payload> Endpoint<P> {
             if session.owes_ack(now) && !std::mem::replace(&mut peer.ack_queued, true) {
                 self.acknowledging.push_back(id);
             }
-            if session.has_idle(now) && within_cap && !std::mem::replace(&mut peer.idle_queued, true) {
+            let leaves = peer.leaves_at.is_some();
+            if session.has_idle(now) && within_cap && !leaves && !std::mem::replace(&mut peer.idle_queued, true) {
                 self.idle.push_back(id);
             }
         }
-        if within_cap && peer.session.as_ref().is_some_and(|session| session.has_paced(now)) {
+        if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
             self.scheduler.activate(id, peer.flow(now));
         }
         self.queue_work(id);

@@ -41,7 +41,7 @@ impl<P: Payload> Peer<P> {
 impl<P: Payload> Peer<P> {
     /// The peer as the scheduler sees it.
     pub(super) fn flow(&mut self, now: Instant) -> Flow<'_> {
-        let session = self.session.as_ref();
+        let session = self.live_session();
         let has_paced = session.is_some_and(|session| session.has_paced(now));
         let busy = has_paced && self.can_seal() && self.is_within_cap(now);
         let has_express = session.is_some_and(|session| session.has_express());
@@ -221,6 +221,7 @@ impl<P: Payload> Endpoint<P> {
         while let Some(id) = self.idle.pop_front() {
             let peer = &mut self.peers[id.index()];
             let wanted = peer.can_seal()
+                && peer.leaves_at.is_none()
                 && peer.is_within_cap(now)
                 && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
             let filled = if wanted { fill_datagram(peer, at, buffer, Urgency::Idle, usize::MAX) } else { None };

@@ -36,6 +36,10 @@ pub(super) struct Peer<P: Payload> {
     pub(super) idle_queued: bool,
     pub(super) working_queued: bool,
     pub(super) timer: Option<Instant>,
+    /// The peer was removed, and is told so until then.
+    pub(super) leaves_at: Option<Instant>,
+    /// It has left; another peer may have its place.
+    pub(super) is_vacant: bool,
 }
 
 /// The keys that datagrams may be sealed with: the current ones; those before, for datagrams still under way; and those
@@ -117,12 +121,14 @@ impl<P: Payload> Peer<P> {
             idle_queued: false,
             working_queued: false,
             timer: None,
+            leaves_at: None,
+            is_vacant: false,
         }
     }
 
     /// When a handshake should begin; never if the peer can't be called or need not be.
     pub(super) fn handshake_at(&self) -> Instant {
-        if self.address.is_none() {
+        if self.address.is_none() || self.leaves_at.is_some() {
             return Instant::FAR_FUTURE;
         }
         let wanted = match (&self.keys.current, &self.session) {
@@ -153,6 +159,9 @@ impl<P: Payload> Peer<P> {
 
     /// When the peer has something to do by time.
     pub(super) fn next_timeout(&self, now: Instant) -> Instant {
+        if let Some(at) = self.leaves_at {
+            return if self.is_vacant { Instant::FAR_FUTURE } else { at.min(self.attempt_at) };
+        }
         let session = self.session.as_ref();
         let timers = session.map_or(Instant::FAR_FUTURE, |session| session.next_timeout(now));
         let waits = |session: &Session<P>| session.has_paced(now) || session.has_idle(now);
@@ -166,6 +175,9 @@ impl<P: Payload> Peer<P> {
 
     /// The pair that a datagram names.
     pub(super) fn key_pair(&self, local_index: u32) -> Option<&KeyPair<P::Key>> {
+        if self.leaves_at.is_some() {
+            return None;
+        }
         let unconfirmed = self.keys.unconfirmed.as_ref().map(|unconfirmed| &unconfirmed.pair);
         [self.keys.current.as_ref(), self.keys.previous.as_ref(), unconfirmed]
             .into_iter()

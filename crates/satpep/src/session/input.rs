@@ -60,6 +60,11 @@ impl<P: Payload> Session<P> {
                 }
             }
             Frame::Close => self.closed = true,
+            Frame::Drain if self.peer_drains => {}
+            Frame::Drain => {
+                self.peer_drains = true;
+                self.events.push_back(Event::PeerDrains(self.peer));
+            }
             Frame::Path(frame) => {
                 if let PathFrame::Challenge(_) = frame {
                     self.keepalive.on_challenged();
@@ -305,7 +310,7 @@ impl<P: Payload> Session<P> {
                 self.close_if_done(key);
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_arrived(frame, number),
-            SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+            SentFrame::Drain | SentFrame::MtuProbe(_) | SentFrame::Ping => {}
         }
     }
 
@@ -325,6 +330,7 @@ impl<P: Payload> Session<P> {
                 self.queue_control(key);
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_lost(frame),
+            SentFrame::Drain => self.drain_due = true,
             SentFrame::MtuProbe(_) | SentFrame::Ping => {}
         }
     }

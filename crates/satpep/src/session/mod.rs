@@ -116,6 +116,11 @@ pub(crate) struct Session<P: Payload> {
     probes: u32,
     ping_due: bool,
     farewell: farewell::Farewell,
+    drain_due: bool,
+    /// The peer takes no more streams.
+    pub(crate) peer_drains: bool,
+    /// The peer knows the frame that says so.
+    knows_drain: bool,
     floor_told: u64,
     /// The latest that the peer said of a path, for the endpoint.
     path_news: Option<PathFrame>,
@@ -192,6 +197,9 @@ impl<P: Payload> Session<P> {
             probes: 0,
             ping_due: false,
             farewell: farewell::Farewell::default(),
+            drain_due: false,
+            peer_drains: false,
+            knows_drain: crate::epoch::knows_of_runs(hello.epoch),
             floor_told: 0,
             path_news: None,
             round_ends: now,
@@ -304,6 +312,11 @@ impl<P: Payload> Session<P> {
         }
         // What went to the old address is missed the sooner.
         self.ping();
+    }
+
+    /// Tells the peer, if it understands, that this gateway takes no more streams.
+    pub(crate) fn drain(&mut self) {
+        self.drain_due = self.knows_drain;
     }
 
     /// The largest IP packet to send.

@@ -36,7 +36,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether something must leave now.
     pub(crate) fn has_urgent(&self) -> bool {
-        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.farewell.is_due()
+        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.farewell.is_due() || self.drain_due
     }
 
     /// Whether an acknowledgement is due.
@@ -162,6 +162,10 @@ impl<P: Payload> Session<P> {
     fn put_control(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
         if self.farewell.is_due() && writer.close() {
             self.farewell.on_said(now, self.rtt.smoothed());
+        }
+        if self.drain_due && writer.drain() {
+            self.drain_due = false;
+            frames.push(SentFrame::Drain);
         }
         if self.credit.limit_due && writer.session_credit(self.credit.limit()) {
             self.on_session_credit_told();

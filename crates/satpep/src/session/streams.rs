@@ -14,6 +14,9 @@ use units::Instant;
 
 impl<P: Payload> Session<P> {
     pub(crate) fn open(&mut self) -> Result<StreamId, OpenError> {
+        if self.peer_drains {
+            return Err(OpenError::Draining);
+        }
         if self.own_open >= self.peer_max_streams {
             return Err(OpenError::TooManyStreams);
         }

@@ -28,6 +28,8 @@ const MARK: u8 = 0x0d;
 const ARRIVED: u8 = 0x0e;
 /// Datagrams that did not arrive and whose stream frames were restored.
 const RESTORED: u8 = 0x12;
+/// No more streams, please. It is sent to those only whose epoch says that they know it.
+const DRAIN: u8 = 0x14;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
@@ -52,6 +54,8 @@ pub(crate) enum Frame<'a> {
     Reset { stream: u64, reason: ResetReason, final_offset: u64 },
     /// The sender's gateway goes away in good order.
     Close,
+    /// The sender finishes the streams that there are and takes no more.
+    Drain,
     /// Asks when this datagram arrives, and for a while when others do.
     Mark,
     /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
@@ -203,6 +207,7 @@ impl<'a, P: Payload> Reader<'a, P> {
                 final_offset: self.integer()?,
             },
             CLOSE => Frame::Close,
+            DRAIN => Frame::Drain,
             MARK => Frame::Mark,
             ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
@@ -371,6 +376,10 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn close(&mut self) -> bool {
         self.put(CLOSE, &[])
+    }
+
+    pub(crate) fn drain(&mut self) -> bool {
+        self.put(DRAIN, &[])
     }
 
     pub(crate) fn path(&mut self, frame: PathFrame) -> bool {

@@ -1,0 +1,49 @@
+//! What an operator asks of a running gateway: other settings, or to take no more connections.
+
+use super::{Daemon, host_backlog};
+use crate::config::Settings;
+use crate::drain::Drain;
+use crate::leg::Leg;
+use crate::reload::{self, ReloadError};
+use kernel::transparent;
+use units::{Duration, Instant};
+
+impl<L: Leg> Daemon<L> {
+    /// Takes other settings over, or leaves everything as it is.
+    pub(super) fn reload(&mut self, now: Instant, settings: Settings) -> Result<Vec<String>, ReloadError> {
+        let changes = reload::compare(&self.settings, &settings)?;
+        if changes.is_empty() {
+            return Ok(changes);
+        }
+        self.relays.reconfigure(now, &settings);
+        for listener in &self.listeners {
+            let bounded = transparent::bound_backlog(listener, host_backlog(&settings));
+            if let Err(error) =
+                bounded.and_then(|()| transparent::set_keepalive(listener, settings.host_keepalive.into()))
+            {
+                tracing::warn!(%error, "host_buffer, host_keepalive: clients' connections keep what they had");
+            }
+        }
+        self.feed.reconfigure(&settings);
+        if let Some(steering) = self.steering.as_ref().filter(|_| self.settings.bypass != settings.bypass) {
+            steering.exempt(settings.bypass.clone());
+        }
+        self.settings = settings;
+        self.intercept();
+        Ok(changes)
+    }
+
+    /// No more connections: none are intercepted, and the peers are told.
+    pub(super) fn begin_drain(&mut self, now: Instant, within: Option<Duration>) {
+        let limit = within.map_or("no limit".to_owned(), |within| within.to_string());
+        match &mut self.drain {
+            Some(drain) => drain.limit(now, within),
+            None => {
+                self.drain = Some(Drain::new(now, self.settings.link.rtt, within));
+                self.relays.leg.drain(now);
+            }
+        }
+        tracing::info!(connections = self.relays.connections().len(), limit, "draining: no new connections are taken");
+        self.intercept();
+    }
+}

@@ -1,0 +1,321 @@
+//! New settings for a running gateway: what it can take over, and what needs a restart.
+
+use crate::config::{Link, Peer, Settings};
+use crate::rules::Rules;
+
+/// Why a gateway did not take new settings over. Nothing was changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadError {
+    /// The file has faults, one line each.
+    #[error("{}", .0.join("\n"))]
+    Faults(Vec<String>),
+    /// The settings need a restart, one line for each reason.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+    /// The gateway has stopped meanwhile, or never had a file.
+    #[error("{0}")]
+    Unavailable(&'static str),
+}
+
+/// Compares the settings of a running gateway with new ones: one line for each change that it can make.
+///
+/// # Errors
+/// With one line for each change that needs a restart.
+pub(crate) fn compare(old: &Settings, new: &Settings) -> Result<Vec<String>, ReloadError> {
+    let mut comparison = Comparison::default();
+    comparison.settings(old, new);
+    if comparison.refused.is_empty() { Ok(comparison.changes) } else { Err(ReloadError::Refused(comparison.refused)) }
+}
+
+#[derive(Default)]
+struct Comparison {
+    changes: Vec<String>,
+    refused: Vec<String>,
+}
+
+impl Comparison {
+    /// A setting that can change.
+    fn free(&mut self, name: &str, is_same: bool) {
+        if !is_same {
+            self.changes.push(format!("{name} changed"));
+        }
+    }
+
+    /// A setting that needs a restart.
+    fn fixed(&mut self, name: &str, is_same: bool) {
+        if !is_same {
+            self.refused.push(format!("{name} cannot change while the gateway runs: restart or upgrade it"));
+        }
+    }
+
+    /// Each setting has to be named here: a new one is either free or fixed.
+    fn settings(&mut self, old: &Settings, new: &Settings) {
+        let Settings {
+            file: _,
+            name,
+            private_key,
+            hop: _,
+            listen,
+            mode,
+            cipher,
+            accept,
+            connect_timeout,
+            host_buffer,
+            tcp_timeout,
+            host_keepalive,
+            bypass,
+            link,
+            rules,
+            peers,
+            routes: _,
+            classes,
+            feed,
+            dlep,
+            metrics,
+            control,
+        } = new;
+        self.fixed("[gateway] name", old.name == *name);
+        self.fixed("[gateway] private_key", old.private_key.public_key() == private_key.public_key());
+        self.fixed("[gateway] listen", old.listen == *listen);
+        self.fixed("[gateway] mode", old.mode == *mode);
+        self.fixed("[gateway] cipher", old.cipher == *cipher);
+        self.fixed("[gateway] accept", old.accept == *accept);
+        self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
+        self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
+        self.free("[gateway] tcp_timeout", old.tcp_timeout == *tcp_timeout);
+        self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
+        self.free("[[bypass]]", old.bypass == *bypass);
+        self.leg(old, new);
+        self.link(&old.link, link);
+        self.rules(&old.rules, rules);
+        self.peers(&old.peers, peers, new.hop.is_some());
+        self.free("[[class]]", old.classes == *classes);
+        self.fixed("[feed] socket", old.feed.socket == feed.socket);
+        self.fixed("[feed] http", old.feed.http == feed.http);
+        self.fixed("[feed] max_age", old.feed.max_age == feed.max_age);
+        self.free("[feed] limits", old.feed.limits == feed.limits);
+        self.fixed("[dlep]", old.dlep == *dlep);
+        self.fixed("[metrics] listen", old.metrics == *metrics);
+        self.fixed("[control] socket", old.control == *control);
+        if peers.iter().any(|peer| peer.public_key == Some(private_key.public_key())) {
+            self.refused.push("[[peer]] public_key: a peer has this gateway's own key".into());
+        }
+    }
+
+    fn leg(&mut self, old: &Settings, new: &Settings) {
+        self.fixed("[gateway] leg", old.hop.is_some() == new.hop.is_some());
+        if let (Some(old_hop), Some(hop)) = (&old.hop, &new.hop) {
+            // Buffers follow from the link's rates unless they are set; those of a running gateway stay as they are.
+            let buffers_follow = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
+            let mut hop = hop.clone();
+            if buffers_follow {
+                (hop.send_buffer, hop.receive_buffer) = (old_hop.send_buffer, old_hop.receive_buffer);
+            }
+            self.fixed("[tcp]", *old_hop == hop);
+        }
+    }
+
+    fn link(&mut self, old: &Link, new: &Link) {
+        let Link {
+            interface,
+            rate,
+            knowledge,
+            share,
+            receive_rate,
+            rtt,
+            mtu,
+            pool,
+            outage_limit,
+            keepalive,
+            max_streams,
+            repair,
+            repair_share,
+        } = new;
+        self.fixed("[link] interface", old.interface == *interface);
+        self.free("[link] rate", old.rate == *rate);
+        self.fixed("[link] knowledge", old.knowledge == *knowledge);
+        self.fixed("[link] share", old.share == *share);
+        self.free("[link] receive_rate", old.receive_rate == *receive_rate);
+        self.fixed("[link] rtt", old.rtt == *rtt);
+        self.fixed("[link] mtu", old.mtu == *mtu);
+        self.fixed("[link] pool", old.pool == *pool);
+        self.free("[link] outage_limit", old.outage_limit == *outage_limit);
+        self.free("[link] keepalive", old.keepalive == *keepalive);
+        self.fixed("[link] max_streams", old.max_streams == *max_streams);
+        self.fixed("[link] repair", old.repair == *repair);
+        self.fixed("[link] repair_share", old.repair_share == *repair_share);
+    }
+
+    fn rules(&mut self, old: &Rules, new: &Rules) {
+        // The table is named after the gateway, the satellite interface is that of the link, and holding follows `accept`.
+        let Rules {
+            table: _,
+            interfaces,
+            towards,
+            satellite: _,
+            port,
+            mark,
+            routing_table,
+            priority,
+            ipv6: _,
+            hold: _,
+        } = new;
+        self.fixed("[intercept] interfaces", old.interfaces == *interfaces);
+        self.fixed("[intercept] out_interfaces", old.towards == *towards);
+        self.fixed("[intercept] port", old.port == *port);
+        self.fixed("[intercept] mark", old.mark == *mark);
+        self.fixed("[intercept] table", old.routing_table == *routing_table);
+        self.fixed("[intercept] rule_priority", old.priority == *priority);
+    }
+
+    fn peers(&mut self, old: &[Peer], new: &[Peer], is_tcp: bool) {
+        for peer in new {
+            match old.iter().find(|before| before.is_same_gateway(peer)) {
+                Some(before) => self.peer(before, peer, is_tcp),
+                None if is_tcp => {
+                    self.fixed(&format!("[[peer]] {}: with leg = \"tcp\", the set of peers", peer.name), false)
+                }
+                None => self.changes.push(format!("[[peer]] {} added", peer.name)),
+            }
+        }
+        for before in old.iter().filter(|before| !new.iter().any(|peer| peer.is_same_gateway(before))) {
+            match is_tcp {
+                true => self.fixed(&format!("[[peer]] {}: with leg = \"tcp\", the set of peers", before.name), false),
+                false => self.changes.push(format!("[[peer]] {} removed: its connections are reset", before.name)),
+            }
+        }
+    }
+
+    fn peer(&mut self, old: &Peer, new: &Peer, is_tcp: bool) {
+        let Peer {
+            name,
+            public_key: _,
+            address,
+            from,
+            routes,
+            allow_sources,
+            allow_destinations,
+            connect_as_client,
+            weight,
+            cap,
+        } = new;
+        let keys = [
+            ("name", old.name == *name),
+            ("address", old.address == *address),
+            ("from", old.from == *from),
+            ("routes", old.routes == *routes),
+            ("allow_sources", old.allow_sources == *allow_sources),
+            ("allow_destinations", old.allow_destinations == *allow_destinations),
+            ("connect_from", old.connect_as_client == *connect_as_client),
+            ("weight", old.weight == *weight),
+            ("cap", old.cap == *cap),
+        ];
+        for (key, is_same) in keys {
+            let setting = format!("[[peer]] {name}: {key}");
+            match key {
+                "address" | "from" if is_tcp => self.fixed(&format!("{setting}, with leg = \"tcp\","), is_same),
+                _ => self.free(&setting, is_same),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use satpep::PrivateKey;
+
+    fn key(number: u8) -> String {
+        PrivateKey::from_random([number; 32]).public_key().to_string()
+    }
+
+    fn text() -> String {
+        let own = PrivateKey::from_random([7; 32]).to_base64();
+        format!(
+            "[gateway]\nprivate_key = \"{own}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n[[peer]]\nname = \"one\"\n\
+             public_key = \"{}\"\nroutes = [\"10.1.0.0/16\"]\n",
+            key(1)
+        )
+    }
+
+    fn compared(new: &str) -> Result<Vec<String>, ReloadError> {
+        compare(&parse(&text(), "old").unwrap(), &parse(new, "new").unwrap())
+    }
+
+    fn refused(new: &str) -> Vec<String> {
+        match compared(new) {
+            Err(ReloadError::Refused(reasons)) => reasons,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_can_change_is_listed() {
+        assert_eq!(compared(&text()), Ok(Vec::new()));
+        let added = text() + &format!("[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = []\n", key(2));
+        assert_eq!(compared(&added).unwrap(), ["[[peer]] two added"]);
+        let another = text().replace(&key(1), &key(3));
+        assert_eq!(
+            compared(&another).unwrap(),
+            ["[[peer]] one added", "[[peer]] one removed: its connections are reset"],
+            "a peer is its key"
+        );
+        let changed = text()
+            .replace("\"6Mbit/s\"", "\"8Mbit/s\"\noutage_limit = \"60s\"")
+            .replace("[link]", "connect_timeout = \"5s\"\n[link]")
+            .replace("10.1.0.0/16", "10.2.0.0/16")
+            + "weight = 3\naddress = \"192.0.2.1:4500\"\n";
+        let changes = compared(&changed).unwrap();
+        for change in [
+            "[gateway] connect_timeout changed",
+            "[link] rate changed",
+            "[link] receive_rate changed",
+            "[link] outage_limit changed",
+            "[[peer]] one: address changed",
+            "[[peer]] one: routes changed",
+            "[[peer]] one: weight changed",
+        ] {
+            assert!(changes.iter().any(|line| line == change), "{change}: {changes:?}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_refused_by_name_and_all_at_once() {
+        let new = text()
+            .replace("[link]", "listen = \"[::]:4600\"\nmode = \"clear\"\n[link]\nmtu = 1400")
+            .replace("10.1.0.0/16", "10.2.0.0/16")
+            + "[intercept]\ninterfaces = [\"lan0\"]\nmark = 5\n";
+        let reasons = refused(&new);
+        for name in ["[gateway] listen", "[gateway] mode", "[link] mtu", "[intercept] interfaces", "[intercept] mark"] {
+            let line = format!("{name} cannot change while the gateway runs: restart or upgrade it");
+            assert!(reasons.contains(&line), "{name}: {reasons:?}");
+        }
+        assert_eq!(reasons.len(), 5, "{reasons:?}");
+        let own = PrivateKey::from_random([9; 32]);
+        let another_key = text().replace(&PrivateKey::from_random([7; 32]).to_base64(), &own.to_base64());
+        assert_eq!(refused(&another_key).len(), 1);
+        assert!(refused(&another_key)[0].starts_with("[gateway] private_key"));
+    }
+
+    #[test]
+    fn a_peer_with_the_gateways_own_key_is_refused() {
+        let new = text() + &format!("[[peer]]\nname = \"me\"\npublic_key = \"{}\"\nroutes = []\n", key(7));
+        assert_eq!(refused(&new), ["[[peer]] public_key: a peer has this gateway's own key"]);
+    }
+
+    #[test]
+    fn the_leg_tcp_changes_what_its_sockets_do_not_depend_on() {
+        let tcp = |text: String| text.replace("[link]", "leg = \"tcp\"\n[link]");
+        let old = parse(&tcp(text()), "old").unwrap();
+        let rates = tcp(text()).replace("6Mbit/s", "9Mbit/s").replace("10.1.0.0/16", "10.2.0.0/16");
+        let changes = compare(&old, &parse(&rates, "new").unwrap()).unwrap();
+        assert!(changes.contains(&"[link] rate changed".into()), "{changes:?}");
+        let added = tcp(text()) + &format!("[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = []\n", key(2));
+        let error = compare(&old, &parse(&added, "new").unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("[[peer]] two: with leg = \"tcp\", the set of peers cannot change"), "{error}");
+        let other = tcp(text()) + "[tcp]\nwarm = 3\n";
+        let error = compare(&old, &parse(&other, "new").unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("[tcp] cannot change"), "{error}");
+    }
+}

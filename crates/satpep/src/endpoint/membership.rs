@@ -1,0 +1,149 @@
+//! Peers that come, change and go while the endpoint runs.
+
+use super::Endpoint;
+use super::peer::Peer;
+use crate::config::{ConfigError, PeerConfig};
+use crate::event::{Event, PeerId, ResetReason};
+use crate::pacer::Pacer;
+use crate::payload::Payload;
+use crate::session::Session;
+use units::{Duration, Instant, Rate};
+
+/// How long a peer that was removed is told so.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How often: what says it may be lost.
+const REMINDER: Duration = Duration::from_millis(500);
+
+impl<P: Payload> Endpoint<P> {
+    /// Adds a peer, and calls it if its address is known. It may get the name of one that was removed.
+    ///
+    /// # Errors
+    /// If the key is this gateway's own or another peer's, or there are too many peers.
+    pub fn add_peer(&mut self, now: Instant, config: PeerConfig) -> Result<PeerId, ConfigError> {
+        if config.public_key == self.identity.public {
+            return Err(ConfigError::OwnKey);
+        }
+        if self.by_key.contains_key(&config.public_key) {
+            return Err(ConfigError::DuplicatePeer);
+        }
+        let key = config.public_key;
+        let peer = Peer::new(config, self.config.run.epoch(self.unix_start), now);
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.peers[id.index()].replace(peer);
+                id
+            }
+            None => {
+                let index = u16::try_from(self.peers.len()).map_err(|_| ConfigError::TooManyPeers)?;
+                self.peers.push(peer);
+                PeerId(u32::from(index))
+            }
+        };
+        self.by_key.insert(key, id);
+        self.refresh(now, id);
+        Ok(id)
+    }
+
+    /// Changes what a peer is given: its weight, its cap, where it is called. Its session and its streams go on. A session
+    /// stays where the peer answers; a new address counts from the next call on.
+    ///
+    /// # Errors
+    /// If the key is not the peer's: another key is another peer.
+    pub fn change_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) -> Result<(), ConfigError> {
+        let peer = self.peers.get_mut(id.index()).filter(|peer| peer.config.public_key == config.public_key);
+        let Some(peer) = peer.filter(|peer| peer.leaves_at.is_none()) else { return Err(ConfigError::OtherKey) };
+        if config.cap != peer.config.cap {
+            peer.cap = config.cap.map(Pacer::new);
+        }
+        if config.address != peer.config.address {
+            peer.attempts = 0;
+            peer.attempt_at = now;
+            if peer.session.is_none() {
+                peer.address = config.address;
+            }
+        }
+        peer.config = config;
+        self.refresh(now, id);
+        Ok(())
+    }
+
+    /// Ends what there is with a peer: its streams are reset here and there, and nobody with its key gets an answer any
+    /// more. Its name may be given to a peer that is added later.
+    pub fn remove_peer(&mut self, now: Instant, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id.index()).filter(|peer| peer.leaves_at.is_none()) else { return };
+        peer.leaves_at = Some(now + FAREWELL);
+        peer.attempt = None;
+        self.by_key.remove(&peer.config.public_key);
+        if let Some(session) = &mut peer.session {
+            let was_silent = session.is_silent();
+            self.events.extend(session.abandon(ResetReason::Shutdown));
+            if !was_silent {
+                self.events.push_back(Event::PeerSilent(id));
+            }
+            session.close();
+        }
+        peer.attempt_at = now + REMINDER;
+        self.refresh(now, id);
+    }
+
+    /// Tells all peers that no more streams are taken, and has them open none: those that there are go on to their ends.
+    /// A peer whose software is older than this is not told; streams that it opens are taken.
+    pub fn drain(&mut self, now: Instant) {
+        self.draining = true;
+        for index in 0..self.peers.len() {
+            if let Some(session) = self.peers[index].session.as_mut() {
+                session.drain();
+                self.refresh(now, PeerId(index as u32));
+            }
+        }
+    }
+
+    /// Does what time asks for of a peer that was removed; whether it was.
+    pub(super) fn serve_leaving(&mut self, now: Instant, id: PeerId) -> bool {
+        let peer = &mut self.peers[id.index()];
+        let Some(at) = peer.leaves_at else { return false };
+        if peer.attempt_at <= now {
+            peer.attempt_at = now + REMINDER;
+            if let Some(session) = &mut peer.session {
+                session.close();
+            }
+        }
+        if at <= now && !peer.is_vacant {
+            peer.is_vacant = true;
+            peer.session = None;
+            peer.keys = super::peer::Keys::default();
+            self.vacant.push(id);
+        }
+        true
+    }
+
+    /// Sets how long streams survive without news from their peer, from now on.
+    pub fn set_outage_limit(&mut self, limit: Duration) {
+        self.config.outage_limit = limit;
+    }
+
+    /// Sets the longest time without news from a peer before it is asked, for sessions that begin from now on.
+    pub fn set_keepalive(&mut self, keepalive: Duration) {
+        self.config.keepalive = keepalive;
+    }
+
+    /// What arrives here has become `rate`: sessions that begin from now on get memory for it.
+    pub fn set_receive_capacity(&mut self, rate: Rate) {
+        self.config.receive_capacity = rate;
+    }
+}
+
+impl<P: Payload> Peer<P> {
+    /// Puts another peer into the place of one that has left. What stands in the endpoint's queues under its name stays there.
+    fn replace(&mut self, peer: Self) {
+        let before = std::mem::replace(self, peer);
+        (self.place, self.timer) = (before.place, before.timer);
+        (self.urgent_queued, self.ack_queued, self.idle_queued) =
+            (before.urgent_queued, before.ack_queued, before.idle_queued);
+    }
+
+    /// The session, unless the peer is only told that it is over.
+    pub(super) fn live_session(&self) -> Option<&Session<P>> {
+        self.session.as_ref().filter(|_| self.leaves_at.is_none())
+    }
+}

@@ -1,0 +1,137 @@
+//! Peers that come, change and go while streams run, and a gateway that takes no more streams.
+
+mod world;
+
+use satpep::{Event, OpenError, PeerConfig, PeerState};
+use units::{Duration, Rate};
+use world::{Hop, World, address, key};
+
+fn connected(loss: f64, seed: u64, terminals: usize) -> World {
+    let mut world = World::new(Hop::geo(loss, seed), terminals);
+    world.connect();
+    world
+}
+
+fn resets(world: &World, index: usize) -> usize {
+    world.gateways[index].count(|event| matches!(event, Event::Reset(..)))
+}
+
+#[test]
+fn the_streams_of_a_peer_that_is_removed_end_at_both_ends_and_no_others() {
+    for seed in 1..=8 {
+        let mut world = connected(0.1, seed, 2);
+        let (gone, stays) = (world.send(0, 0, 2_000_000), world.send(0, 1, 2_000_000));
+        world.run_for(Duration::from_secs(1));
+        let removed = world.gateways[0].peers[0];
+        let now = world.now;
+        world.gateways[0].endpoint.remove_peer(now, removed);
+        assert_eq!(world.gateways[0].state(0), PeerState::Connecting);
+        assert_eq!(world.gateways[0].endpoint.open(now, removed), Err(OpenError::NotConnected));
+        // The farewell is repeated: one datagram in ten is lost.
+        world.run_for(Duration::from_secs(3));
+        assert_eq!((resets(&world, 0), resets(&world, 1), resets(&world, 2)), (1, 1, 0), "seed {seed}");
+        assert!(!world.is_finished(1, gone));
+        assert!(world.run_until(Duration::from_secs(60), |world| world.is_finished(2, stays)));
+        assert_eq!(world.gateways[1].state(0), PeerState::Connecting, "strangers get no answer");
+    }
+}
+
+#[test]
+fn a_peer_that_comes_back_is_served_under_the_same_name_or_another() {
+    let mut world = connected(0.0, 1, 2);
+    let removed = world.gateways[0].peers[0];
+    let now = world.now;
+    world.gateways[0].endpoint.remove_peer(now, removed);
+    world.run_for(Duration::from_secs(5));
+    let now = world.now;
+    let config = || PeerConfig::new(key(1).public_key(), None);
+    let again = world.gateways[0].endpoint.add_peer(now, config()).expect("its key is free");
+    assert_eq!(again, removed, "the place was vacant");
+    assert!(world.gateways[0].endpoint.add_peer(now, config()).is_err(), "its key is taken");
+    let up = |world: &World| [0, 1].iter().all(|index| world.gateways[*index].state(0) == PeerState::Up);
+    assert!(world.run_until(Duration::from_secs(20), up));
+    let (down, up) = (world.send(0, 0, 300_000), world.send(1, 0, 300_000));
+    let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
+    assert!(world.run_until(Duration::from_secs(20), done));
+
+    // Nor does one that never came up keep anything.
+    let now = world.now;
+    let hub = &mut world.gateways[0].endpoint;
+    let never = hub.add_peer(now, PeerConfig::new(key(9).public_key(), Some(address(9)))).expect("free");
+    hub.remove_peer(now, never);
+    world.run_for(Duration::from_secs(5));
+    let now = world.now;
+    let hub = &mut world.gateways[0].endpoint;
+    assert_eq!(hub.add_peer(now, PeerConfig::new(key(8).public_key(), None)), Ok(never));
+
+    // A peer that is added before the other's farewell is over gets a place of its own.
+    let other = world.gateways[0].peers[1];
+    let now = world.now;
+    world.gateways[0].endpoint.remove_peer(now, other);
+    let fresh = world.gateways[0].endpoint.add_peer(now, PeerConfig::new(key(2).public_key(), None)).expect("free");
+    assert_ne!(fresh, other);
+    world.gateways[0].peers[1] = fresh;
+    assert!(world.run_until(Duration::from_secs(20), |world| world.gateways[0].state(1) == PeerState::Up));
+}
+
+#[test]
+fn a_cap_and_a_weight_that_change_count_at_once_and_end_no_stream() {
+    let mut world = connected(0.0, 1, 2);
+    for peer in 0..2 {
+        world.send(0, peer, 40_000_000);
+    }
+    world.run_for(Duration::from_secs(4));
+    let at = |world: &World| [1, 2].map(|index| world.gateways[index].received.values().map(|r| r.bytes).sum::<u64>());
+    let shares = |world: &mut World, config: PeerConfig| {
+        let (now, id) = (world.now, world.gateways[0].peers[0]);
+        world.gateways[0].endpoint.change_peer(now, id, config).expect("the same key");
+        // What was sent before has arrived by then.
+        world.run_for(Duration::from_secs(2));
+        let before = at(world);
+        world.run_for(Duration::from_secs(4));
+        let after = at(world);
+        [0, 1].map(|peer| (after[peer] - before[peer]) as f64 * 8.0 / 4.0 / 1e6)
+    };
+    let config = || PeerConfig::new(key(1).public_key(), None);
+    let [first, second] = shares(&mut world, PeerConfig { weight: 3, ..config() });
+    assert!((2.6..3.4).contains(&(first / second)), "{first} {second}");
+    let [first, second] = shares(&mut world, PeerConfig { cap: Some(Rate::from_bps(1_000_000)), ..config() });
+    assert!(first < 1.05 && second > 4.4, "{first} {second}");
+    let [first, second] = shares(&mut world, config());
+    assert!((0.9..1.1).contains(&(first / second)), "{first} {second}");
+    assert_eq!(world.gateways.iter().map(|gateway| gateway.count(|e| matches!(e, Event::Reset(..)))).sum::<usize>(), 0);
+    let (now, id) = (world.now, world.gateways[0].peers[0]);
+    let other = PeerConfig::new(key(9).public_key(), Some(address(9)));
+    assert!(world.gateways[0].endpoint.change_peer(now, id, other).is_err(), "another key is another peer");
+}
+
+#[test]
+fn a_gateway_that_drains_is_opened_no_streams_and_finishes_those_it_has() {
+    for (drains, other) in [(0, 1), (1, 0)] {
+        for seed in 1..=4 {
+            let mut world = connected(0.2, seed, 1);
+            let (down, up) = (world.send(0, 0, 1_000_000), world.send(1, 0, 1_000_000));
+            world.run_for(Duration::from_millis(700));
+            let now = world.now;
+            world.gateways[drains].endpoint.drain(now);
+            let told = |world: &World| world.gateways[other].state(0) == PeerState::Draining;
+            assert!(world.run_until(Duration::from_secs(10), told), "seed {seed}");
+            let (now, peer) = (world.now, world.gateways[other].peers[0]);
+            assert_eq!(world.gateways[other].endpoint.open(now, peer), Err(OpenError::Draining));
+            assert_eq!(world.gateways[other].count(|event| matches!(event, Event::PeerDrains(_))), 1);
+            let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
+            assert!(world.run_until(Duration::from_secs(90), done), "seed {seed}");
+            assert_eq!(resets(&world, 0) + resets(&world, 1), 0);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_restarts_while_the_gateway_drains_learns_of_it() {
+    let mut world = connected(0.0, 1, 1);
+    let now = world.now;
+    world.gateways[0].endpoint.drain(now);
+    world.run_for(Duration::from_secs(2));
+    world.restart(1, 2);
+    assert!(world.run_until(Duration::from_secs(20), |world| world.gateways[1].state(0) == PeerState::Draining));
+}
