@@ -70,7 +70,8 @@ fn what_is_no_key_is_refused() {
 #[test]
 fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
     let directory = tempfile::tempdir().unwrap();
-    let good = bentpipe(&["gateway", "--config", &settings(directory.path(), ""), "--check"], "");
+    let file = settings(directory.path(), "");
+    let good = bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere"], "");
     assert!(good.status.success(), "{}", stderr(&good));
     let bad =
         bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
@@ -81,6 +82,29 @@ fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
     let missing = bentpipe(&["gateway", "--config", "/nowhere/gateway.toml"], "");
     assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("/nowhere/gateway.toml"));
+}
+
+#[test]
+fn interfaces_that_this_machine_does_not_have_are_faults_of_a_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = settings(directory.path(), "");
+    let text = std::fs::read_to_string(&file).unwrap().replace("sat0", "l0").replace("lan0\"", "lo\", \"lan77\"");
+    std::fs::write(&file, text).unwrap();
+    let checked = bentpipe(&["gateway", "--config", &file, "--check"], "");
+    assert_eq!(checked.status.code(), Some(2));
+    let faults = stderr(&checked);
+    assert!(
+        faults.contains(
+            "gateway.toml:6: [link] interface = \"l0\": this machine has no such interface; did you mean lo?"
+        ),
+        "{faults}"
+    );
+    assert!(
+        faults.contains("gateway.toml:8: [intercept] interfaces = \"lan77\": this machine has no such"),
+        "{faults}"
+    );
+    assert_eq!(faults.lines().count(), 2, "{faults}");
+    assert!(bentpipe(&["gateway", "--config", &file, "--check", "--elsewhere"], "").status.success());
 }
 
 #[test]

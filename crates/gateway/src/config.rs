@@ -6,6 +6,7 @@ mod dlep;
 mod document;
 mod feed;
 mod hop;
+mod host;
 
 use crate::rules::{Hold, Rules};
 use crate::told::FeedSettings;
@@ -21,6 +22,7 @@ pub use bypass::Bypass;
 pub use class::Class;
 pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
+pub use host::{Named, missing_interfaces};
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -29,8 +31,14 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// Names the gateway in logs, its nftables table and its control socket.
     pub name: String,
+    /// The user as whom to go on after the start.
+    pub user: Option<String>,
+    /// Whether system calls and files that a gateway has no use for are denied it.
+    pub sandbox: bool,
     /// The gateway's own key.
     pub private_key: PrivateKey,
+    /// Where that was read from, unless the settings hold it.
+    pub private_key_file: Option<PathBuf>,
     /// The kernel's own TCP as satellite leg; the transport `satpep` if not set.
     pub hop: Option<Hop>,
     /// Address of the satellite side: of UDP, or of TCP where that is the leg.
@@ -49,6 +57,8 @@ pub struct Settings {
     pub tcp_timeout: Duration,
     /// After what idle time a host is probed.
     pub host_keepalive: Duration,
+    /// The interfaces that the settings name.
+    pub interfaces: Vec<Named>,
     /// The satellite link.
     pub link: Link,
     /// Interception.
@@ -69,6 +79,8 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     /// The control socket.
     pub control: PathBuf,
+    /// The group that may use it.
+    pub control_group: Option<String>,
 }
 
 /// When a client's TCP handshake is completed.
@@ -237,6 +249,9 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let mut gateway = document.section("gateway");
     let name = gateway.text("name", "letters, digits, - and _, at most 32", valid_name).unwrap_or("bentpipe".into());
     let private_key = private_key(&mut gateway, key);
+    let account = "a name of at most 32 letters, digits, - and _";
+    let user = gateway.text("user", account, valid_name);
+    let sandbox = gateway.flag("sandbox").unwrap_or(true);
     let listen = gateway.parsed("listen", "an address and port such as \"[::]:4500\"");
     let modes = [("encrypted", Mode::Encrypted), ("clear", Mode::Clear)];
     let mode = gateway.choice("mode", &modes).unwrap_or(Mode::Encrypted);
@@ -256,7 +271,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         gateway.checked("host_keepalive", "a duration from 10s to 24h, such as \"2h\"", within(10, 24 * HOUR));
     gateway.end(document);
 
-    let (link, knowledge_line) = read_link(document, is_tcp);
+    let (link, [knowledge_line, interface_line]) = read_link(document, is_tcp);
     let hop = hop::read(document, is_tcp, link.as_ref());
     let rates = link.as_ref().map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
     let [feed_line, dlep_line] = ["feed", "dlep"].map(|name| document.line_of_section(name));
@@ -276,6 +291,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     }
 
     let mut intercept = document.section("intercept");
+    let [line, towards_line] = ["interfaces", "out_interfaces"].map(|key| intercept.line_of_key(key));
     let interfaces = intercept.texts("interfaces", "interface names", valid_interface).unwrap_or_default();
     let towards = intercept.texts("out_interfaces", "interface names", valid_interface);
     let port = intercept.integer("port", 1..=65_535);
@@ -293,6 +309,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     metrics.end(document);
     let mut control = document.section("control");
     let socket = control.text("socket", "a path of at most 100 bytes", |path| !path.is_empty() && path.len() <= 100);
+    let control_group = control.text("group", account, valid_name);
     control.end(document);
 
     let routes = peers.iter().enumerate().flat_map(|(at, peer)| peer.routes.iter().map(move |prefix| (*prefix, at)));
@@ -306,6 +323,11 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         }
     };
     let link = link?;
+    let named = |key, line| move |name: &String| Named { key, line, name: name.clone() };
+    let all = link.interface.iter().map(named("[link] interface", interface_line));
+    let all = all.chain(interfaces.iter().map(named("[intercept] interfaces", line)));
+    let out = towards.iter().flatten().map(named("[intercept] out_interfaces", towards_line));
+    let all = all.chain(out).collect();
     let rules = Rules {
         table: table_name(&name),
         interfaces,
@@ -318,15 +340,20 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         ipv6: kernel::routes::has_ipv6_loopback(),
         hold: (accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     };
+    let (private_key, private_key_file) = private_key?;
     Some(Settings {
         file: None,
-        private_key: private_key?,
+        user,
+        sandbox,
+        private_key,
+        private_key_file,
         listen: listen.unwrap_or_else(|| (unspecified_address(), 4500).into()),
         hop,
         mode,
         cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
         accept: accept.unwrap_or(Accept::Immediate),
         host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
+        interfaces: all,
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
         tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(HOUR / 4)),
         host_keepalive: host_keepalive.unwrap_or(Duration::from_secs(2 * HOUR)),
@@ -340,6 +367,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         dlep,
         metrics: metrics_listen,
         control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
+        control_group,
         name,
     })
 }
@@ -354,8 +382,8 @@ fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// The link, and the line of its `knowledge`; `is_tcp` says which leg it is.
-fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, usize) {
+/// The link, and the lines of its `knowledge` and `interface`; `is_tcp` says which leg it is.
+fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, [usize; 2]) {
     let mut section = document.section("link");
     let positive = |rate: &Rate| rate.as_bps() >= 1000;
     let rate: Option<Rate> = section.required("rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
@@ -392,9 +420,9 @@ fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, usize)
             section.refuse("knowledge", "= \"learnt\" has no effect with leg = \"tcp\": its congestion control learns");
         }
     }
-    let knowledge_line = section.line_of_key("knowledge");
+    let lines = ["knowledge", "interface"].map(|key| section.line_of_key(key));
     section.end(document);
-    (rate.and(rtt).map(|_| link), knowledge_line)
+    (rate.and(rtt).map(|_| link), lines)
 }
 
 /// The peers, and for each the line of its routes; with leg `tcp`, in `tcp` mode.
@@ -477,23 +505,23 @@ fn read_from(peer: &mut Section<'_>, tcp: Option<Mode>, address: Option<SocketAd
     }
 }
 
-/// The gateway's key; `known` if it is in a file that this process may not read.
-fn private_key(gateway: &mut Section<'_>, known: Option<&PrivateKey>) -> Option<PrivateKey> {
+/// The gateway's key, and the file that holds it; `known` if it is in a file that this process may not read.
+fn private_key(gateway: &mut Section<'_>, known: Option<&PrivateKey>) -> Option<(PrivateKey, Option<PathBuf>)> {
     let allowed = "a private key in base64, as `bentpipe keygen` prints it";
     let inline: Option<PrivateKey> = gateway.secret("private_key", allowed);
     let file: Option<String> = gateway.text("private_key_file", "a path", |path| !path.is_empty());
     match (inline, file) {
         (Some(_), Some(_)) => gateway.refuse("private_key_file", "is given beside private_key: one of them is enough"),
-        (Some(key), None) => return Some(key),
+        (Some(key), None) => return Some((key, None)),
         (None, Some(path)) => match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
-                return known.cloned();
+                return known.map(|key| (key.clone(), std::path::absolute(path).ok()));
             }
             Err(error) => gateway.refuse("private_key_file", &format!("{path}: {error}")),
             Ok(text) => match text.trim().parse() {
                 Ok(key) => {
                     warn_if_others_read(&path);
-                    return Some(key);
+                    return Some((key, std::path::absolute(path).ok()));
                 }
                 Err(_) => gateway.refuse("private_key_file", &format!("{path} does not hold {allowed}")),
             },
@@ -504,12 +532,13 @@ fn private_key(gateway: &mut Section<'_>, known: Option<&PrivateKey>) -> Option<
     None
 }
 
+/// The group may read it: that of the user as whom the gateway runs.
 fn warn_if_others_read(key_file: &str) {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(key_file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
-    if mode & 0o077 != 0 {
+    if mode & 0o037 != 0 {
         tracing::warn!(
-            "{key_file}: its mode {mode:o} lets others at the private key; chmod 600 is enough for the gateway"
+            "{key_file}: its mode {mode:o} lets others at the private key; chmod 640 is enough for the gateway"
         );
     }
 }

@@ -4,11 +4,12 @@
 //! is sent the gateway's state.
 
 use crate::daemon::{Handle, StartError, while_doing};
+use crate::privileges::Plan;
 use crate::reload::ReloadError;
 use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,9 +76,23 @@ impl From<Result<Vec<String>, ReloadError>> for Answer {
     }
 }
 
-/// Serves `handle`'s gateway at `path` on a thread of its own, for the owner only.
-pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> {
-    let (listener, file) = unix::listen(path, "control socket")?;
+/// The socket, before anybody serves it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    listener: UnixListener,
+    file: SocketFile,
+}
+
+/// Listens at `path`, for those whom `plan` lets ask.
+pub(crate) fn listen(path: &Path, plan: &Plan) -> Result<Socket, StartError> {
+    let (listener, file) = unix::listen(path, Some(plan), "control socket")?;
+    Ok(Socket { listener, file })
+}
+
+/// Serves `handle`'s gateway at `socket` on a thread of its own.
+pub(crate) fn serve(socket: Socket, handle: Handle) -> Result<Control, StartError> {
+    let Socket { listener, file } = socket;
+    let doing = while_doing(format!("control socket {}", file.path().display()));
     let control = Control { file, stopped: Arc::new(AtomicBool::new(false)) };
     let stopped = Arc::clone(&control.stopped);
     std::thread::Builder::new()
@@ -93,7 +108,7 @@ pub(crate) fn serve(path: &Path, handle: Handle) -> Result<Control, StartError> 
                 }
             }
         })
-        .map_err(while_doing(format!("control socket {}", path.display())))?;
+        .map_err(doing)?;
     Ok(control)
 }
 

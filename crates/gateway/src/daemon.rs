@@ -15,12 +15,15 @@ use crate::leg::tcp::TcpLeg;
 use crate::leg::{Leg, LegEvent, Owner, Watch};
 use crate::metrics;
 use crate::outside;
+use crate::privileges::{Plan, Privileges};
 use crate::relays::Relays;
 use crate::reload::ReloadError;
 use crate::snapshot::{Facts, Snapshot};
 use crate::steering::{News, Steering};
 use crate::told::{Feed, Told};
+use crate::trouble;
 use ::satpep::PrivateKey;
+use kernel::interfaces::Changes;
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
@@ -39,14 +42,17 @@ const TIMER: Token = Token(0);
 const WAKER: Token = Token(1);
 const LISTENERS: Token = Token(2);
 const HELD_SYNS: Token = Token(3);
+const INTERFACES: Token = Token(4);
 /// The first token of the relays' and the leg's descriptors.
-const FIRST: usize = 4;
+const FIRST: usize = 5;
 
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
 /// How often the firewall's counters are read at most: each time starts a program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
+/// How often peers that are not up are looked at.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -77,6 +83,11 @@ struct Daemon<L: Leg> {
     syns_wait: bool,
     relays: Relays<L>,
     steering: Option<Steering>,
+    /// News of the host's interfaces and addresses.
+    changes: Changes,
+    trouble: trouble::Watch,
+    next_look: Instant,
+    privileges: Privileges,
     feed: Feed,
     told: watch::Receiver<Told>,
     public_key: String,
@@ -256,6 +267,7 @@ impl<L: Leg> Daemon<L> {
         start_leg: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
     ) -> Result<Self, StartError> {
         process::raise_open_files()?;
+        let plan = Plan::new(&settings)?;
         warn_about_host(&settings);
         let now = clock::now();
         let poll = Poll::new().map_err(while_doing("creating a poll"))?;
@@ -267,19 +279,24 @@ impl<L: Leg> Daemon<L> {
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
         let leg = start_leg(&settings, now, &watch)?;
+        // Before the addresses are read, so that no change is missed.
+        let changes = Changes::new()?;
         let own = routes::own_addresses()?;
         let mut relays = Relays::new(leg, &settings, &own, watch);
         let listeners = listeners(&settings)?;
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
+        // What follows starts threads and programs, and has to do without.
+        let control = control::listen(&settings.control, &plan)?;
+        let privileges = plan.reduce(&settings)?;
         let listening = Arc::clone(&waker);
         let feed = Feed::start(&settings, move || {
             // Should it fail, the loop looks at its next tick.
             let _ = listening.wake();
         })?;
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
-        services.push(Box::new(control::serve(&settings.control, handle.clone())?));
+        services.push(Box::new(control::serve(control, handle.clone())?));
         if let Some(address) = settings.metrics {
             services.push(Box::new(metrics::serve(address, handle.clone())?));
         }
@@ -299,6 +316,10 @@ impl<L: Leg> Daemon<L> {
             syns_wait: false,
             relays,
             steering,
+            changes,
+            trouble: trouble::Watch::new(settings.peers.len()),
+            next_look: now,
+            privileges,
             told: feed.told(),
             feed,
             public_key,
@@ -318,6 +339,7 @@ impl<L: Leg> Daemon<L> {
         let registry = self.poll.registry();
         let watch = |fd: RawFd, token, interest| registry.register(&mut SourceFd(&fd), token, interest);
         watch(self.timer.as_raw_fd(), TIMER, Interest::READABLE)?;
+        watch(self.changes.as_raw_fd(), INTERFACES, Interest::READABLE)?;
         if let Some(syns) = &self.relays.held_syns {
             watch(syns.as_raw_fd(), HELD_SYNS, Interest::READABLE)?;
         }
@@ -369,6 +391,11 @@ impl<L: Leg> Daemon<L> {
                 let _ = self.timer.acknowledge();
             }
             WAKER => {}
+            INTERFACES => {
+                if let (true, Some(steering)) = (self.changes.take(), &self.steering) {
+                    steering.look_at_addresses();
+                }
+            }
             token => match Watch::owner(token, FIRST) {
                 Owner::Relays(key) => self.relays.on_socket_event(now, key, event),
                 Owner::Leg(at) => self.relays.leg.on_descriptor(now, at, event),
@@ -406,6 +433,26 @@ impl<L: Leg> Daemon<L> {
             let _ = transparent::follow_somaxconn(listener);
         }
         self.relays.leg.tick(now);
+        if self.next_look <= now {
+            self.next_look = now + LOOK_PERIOD;
+            self.look_at_peers(now);
+        }
+    }
+
+    /// Says of peers that are not up why.
+    fn look_at_peers(&mut self, now: Instant) {
+        for (at, peer) in self.relays.peers() {
+            let trouble = self.relays.leg.trouble(now, at);
+            if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {
+                tracing::warn!(
+                    peer = peer.settings.name,
+                    reason = trouble.reason,
+                    "peer has not been up for {} s: {}",
+                    down.as_secs_f64().round(),
+                    trouble.says
+                );
+            }
+        }
     }
 
     fn accept(&mut self, now: Instant) {
@@ -498,6 +545,7 @@ impl<L: Leg> Daemon<L> {
                         words: self.feed.counts(),
                         modem: self.feed.modem(),
                         bypassed: &self.bypassed,
+                        privileges: &self.privileges,
                     };
                     // The asker may have gone.
                     let _ = answer.send(Snapshot::new(now, &facts, &self.relays));

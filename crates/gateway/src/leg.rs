@@ -10,6 +10,7 @@ pub(crate) mod tcp;
 use crate::config::{Class, Peer, Settings};
 use crate::snapshot;
 use crate::told::Told;
+use crate::trouble::Trouble;
 use ::satpep::ResetReason;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -89,6 +90,8 @@ pub(crate) trait Leg: Debug {
     fn outside_bps(&self) -> u64;
     /// The counters of the satellite side.
     fn transport(&self) -> snapshot::Transport;
+    /// Why `peer` (its place in the settings) is not up; `None` if it is.
+    fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble>;
     /// The state of peer `at`, whose settings are `settings`.
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer;
 }

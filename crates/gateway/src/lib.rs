@@ -7,6 +7,7 @@
 pub mod config;
 mod control;
 mod daemon;
+pub mod doctor;
 mod drain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -14,17 +15,21 @@ mod hold;
 mod leg;
 mod metrics;
 mod outside;
+mod privileges;
 mod relays;
 mod reload;
 pub mod rules;
 mod snapshot;
 mod steering;
 pub mod told;
+mod trouble;
 mod udp;
 mod unix;
 
 pub use control::{Answer, drain, reload, status};
 pub use daemon::{Gateway, Handle, StartError};
+pub use privileges::Privileges;
 pub use relays::Counters;
 pub use reload::ReloadError;
 pub use snapshot::{Draining, Peer, Snapshot, Stream, Transport};
+pub use trouble::Trouble;

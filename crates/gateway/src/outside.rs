@@ -1,8 +1,8 @@
 //! How much of the satellite link other traffic takes: what leaves its interface, less what we have sent ourselves.
 
-use std::fs::File;
+use crate::daemon::{StartError, while_doing};
+use kernel::interfaces::{Interface, Interfaces};
 use std::io;
-use std::os::unix::fs::FileExt;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// How often the interface is read.
@@ -13,17 +13,20 @@ const GAIN: f64 = 0.3;
 /// Reads an interface's counter and keeps a smoothed rate.
 #[derive(Debug)]
 pub(crate) struct OutsideTraffic {
-    interface: String,
-    file: File,
+    name: String,
+    interfaces: Interfaces,
     last: Option<Reading>,
     /// Bytes that we had sent by the last reading and that the interface had not counted yet.
     on_the_way: u64,
     smoothed_bps: f64,
+    is_missing: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     at: Instant,
+    /// Which interface had the name.
+    index: u32,
     interface_bytes: u64,
     interface_packets: u64,
     own_bytes: u64,
@@ -31,35 +34,63 @@ struct Reading {
 
 impl OutsideTraffic {
     /// Measures `interface` of the network namespace of the calling thread.
-    pub(crate) fn new(interface: &str) -> io::Result<Self> {
-        let file = File::open("/proc/thread-self/net/dev")?;
-        let mut outside = Self { interface: interface.to_owned(), file, last: None, on_the_way: 0, smoothed_bps: 0.0 };
-        match outside.read()? {
-            Some(_) => Ok(outside),
-            None => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {interface}"))),
+    pub(crate) fn new(interface: &str) -> Result<Self, StartError> {
+        let mut interfaces = Interfaces::new()?;
+        let doing = || while_doing(format!("[link] interface {interface}"));
+        if interfaces.get(interface).map_err(doing())?.is_none() {
+            let names = interfaces.all().map_err(doing())?.into_iter().map(|one| one.name).collect::<Vec<_>>();
+            let there = format!("there is no such interface, but {}", names.join(", "));
+            return Err(doing()(io::Error::new(io::ErrorKind::NotFound, there)));
         }
+        let name = interface.to_owned();
+        Ok(Self { name, interfaces, last: None, on_the_way: 0, smoothed_bps: 0.0, is_missing: false })
     }
 
     /// Takes a reading; `own_bytes` are the IP bytes that we have sent so far. Returns the rate of all other traffic.
     pub(crate) fn update(&mut self, now: Instant, own_bytes: u64) -> Rate {
-        if let Ok(Some((interface_bytes, interface_packets))) = self.read() {
-            let reading = Reading { at: now, interface_bytes, interface_packets, own_bytes };
-            if let Some(last) = self.last {
+        if let Some(interface) = self.read() {
+            self.take(now, &interface, own_bytes);
+        }
+        Rate::from_bps(self.smoothed_bps as u64)
+    }
+
+    /// The interface, while there is one: it may go and come again.
+    fn read(&mut self) -> Option<Interface> {
+        let Ok(found) = self.interfaces.get(&self.name) else { return None };
+        match (&found, self.is_missing) {
+            (None, false) => tracing::warn!(
+                interface = self.name,
+                "the interface of [link] has gone: other traffic on it counts as none until it is back"
+            ),
+            (Some(_), true) => tracing::info!(interface = self.name, "the interface of [link] is back"),
+            _ => {}
+        }
+        self.is_missing = found.is_none();
+        if self.is_missing {
+            (self.last, self.on_the_way, self.smoothed_bps) = (None, 0, 0.0);
+        }
+        found
+    }
+
+    fn take(&mut self, now: Instant, interface: &Interface, own_bytes: u64) {
+        let reading = Reading {
+            at: now,
+            index: interface.index,
+            interface_bytes: interface.sent_bytes,
+            interface_packets: interface.sent_packets,
+            own_bytes,
+        };
+        // One that was made anew has counted from 0.
+        match self.last.filter(|last| last.index == reading.index) {
+            Some(last) => {
                 let (others, on_the_way) = others(last, reading, self.on_the_way);
                 self.on_the_way = on_the_way;
                 let bps = Rate::from_transfer(Bytes::new(others), now.since(last.at)).as_bps() as f64;
                 self.smoothed_bps += GAIN * (bps - self.smoothed_bps);
             }
-            self.last = Some(reading);
+            None => self.on_the_way = 0,
         }
-        Rate::from_bps(self.smoothed_bps as u64)
-    }
-
-    /// Bytes and packets that have left the interface.
-    fn read(&mut self) -> io::Result<Option<(u64, u64)>> {
-        let mut text = vec![0; 16_384];
-        let length = self.file.read_at(&mut text, 0)?;
-        Ok(parse(&String::from_utf8_lossy(&text[..length]), &self.interface))
+        self.last = Some(reading);
     }
 }
 
@@ -74,36 +105,48 @@ fn others(last: Reading, now: Reading, on_the_way: u64) -> (u64, u64) {
     (all.saturating_sub(own + on_the_way), own.saturating_sub(all))
 }
 
-/// Transmitted bytes and packets of `interface` in the text of /proc/net/dev.
-fn parse(text: &str, interface: &str) -> Option<(u64, u64)> {
-    let fields = text.lines().find_map(|line| {
-        let (name, fields) = line.split_once(':')?;
-        (name.trim() == interface).then_some(fields)
-    })?;
-    let mut transmitted = fields.split_whitespace().skip(8).map(str::parse);
-    Some((transmitted.next()?.ok()?, transmitted.next()?.ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     100       2    0    0    0     0          0         0      100       2    0    0    0     0       0          0
-  sat0: 5000 10 0 0 0 0 0 0 77014 51 0 0 0 0 0 0
-";
-
     #[test]
-    fn reads_what_was_transmitted() {
-        assert_eq!(parse(TEXT, "sat0"), Some((77_014, 51)));
-        assert_eq!(parse(TEXT, "sat"), None);
+    fn an_interface_that_is_made_anew_counts_from_zero_and_one_that_is_gone_has_no_traffic() {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        let ip = |command: &str| kernel::network::IpBatch::new(&namespace).add(command).run().unwrap();
+        ip("link add sat type veth peer name far");
+        let mut outside = namespace.run(|| OutsideTraffic::new("sat")).unwrap().unwrap();
+        let refusal = namespace.run(|| OutsideTraffic::new("sta")).unwrap().unwrap_err().to_string();
+        assert!(refusal.contains("[link] interface sta: there is no such interface") && refusal.contains("sat"));
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let index = outside.read().unwrap().index;
+        let counted = |index, sent_bytes| Interface {
+            index,
+            name: "sat".into(),
+            mtu: 1500,
+            is_up: true,
+            is_running: true,
+            sent_bytes,
+            sent_packets: 0,
+        };
+        outside.take(at(0), &counted(index, 0), 0);
+        outside.take(at(100), &counted(index, 125_000), 0);
+        assert_eq!(outside.smoothed_bps, GAIN * 10e6);
+        // Others have sent less since it was made than before.
+        outside.take(at(200), &counted(index + 1, 62_500), 0);
+        outside.take(at(300), &counted(index + 1, 187_500), 0);
+        assert!(outside.smoothed_bps > GAIN * 10e6, "{}", outside.smoothed_bps);
+        ip("link del sat");
+        assert_eq!(outside.update(at(400), 0), Rate::from_bps(0));
+        ip("link add sat type veth peer name far");
+        outside.update(at(500), 0);
+        assert!(!outside.is_missing);
     }
 
     #[test]
     fn own_bytes_and_ethernet_headers_are_not_others_traffic() {
         let at = |ms, interface_bytes, interface_packets, own_bytes| Reading {
             at: Instant::ZERO + Duration::from_millis(ms),
+            index: 7,
             interface_bytes,
             interface_packets,
             own_bytes,
@@ -117,6 +160,7 @@ mod tests {
     fn what_we_have_sent_is_not_taken_for_others_when_it_is_counted_late() {
         let at = |interface_packets, own_bytes| Reading {
             at: Instant::ZERO,
+            index: 7,
             interface_bytes: interface_packets * 1_514,
             interface_packets,
             own_bytes,

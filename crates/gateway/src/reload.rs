@@ -53,7 +53,11 @@ impl Comparison {
         let Settings {
             file: _,
             name,
+            user,
+            sandbox,
             private_key,
+            private_key_file: _,
+            interfaces: _,
             hop: _,
             listen,
             mode,
@@ -73,8 +77,11 @@ impl Comparison {
             dlep,
             metrics,
             control,
+            control_group,
         } = new;
         self.fixed("[gateway] name", old.name == *name);
+        self.fixed("[gateway] user", old.user == *user);
+        self.fixed("[gateway] sandbox", old.sandbox == *sandbox);
         self.fixed("[gateway] private_key", old.private_key.public_key() == private_key.public_key());
         self.fixed("[gateway] listen", old.listen == *listen);
         self.fixed("[gateway] mode", old.mode == *mode);
@@ -97,6 +104,7 @@ impl Comparison {
         self.fixed("[dlep]", old.dlep == *dlep);
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[control] socket", old.control == *control);
+        self.fixed("[control] group", old.control_group == *control_group);
         if peers.iter().any(|peer| peer.public_key == Some(private_key.public_key())) {
             self.refused.push("[[peer]] public_key: a peer has this gateway's own key".into());
         }

@@ -2,8 +2,10 @@
 
 use crate::drain::Drain;
 use crate::leg::Leg;
+use crate::privileges::Privileges;
 use crate::relays::{Connection, Counters, Relays};
 use crate::told::{Counts, ModemReport, Report, Told};
+use crate::trouble::Trouble;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,6 +34,8 @@ pub struct Snapshot {
     pub modem: Option<ModemReport>,
     /// Other traffic on the satellite interface.
     pub outside_bps: u64,
+    /// What the process may do, since it has been set up.
+    pub privileges: Privileges,
     /// What has happened to connections, by outcome.
     pub connections: Counters,
     /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
@@ -104,6 +108,10 @@ pub struct Peer {
     pub rtt_s: Option<f64>,
     /// Largest IP packet known to reach it.
     pub mtu: u16,
+    /// With the leg `satpep`: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
+    pub batches: Option<bool>,
+    /// Why it is not up.
+    pub trouble: Option<Trouble>,
     /// Streams in the session.
     pub streams: u64,
     /// Datagrams sent to it.
@@ -160,6 +168,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) words: [Counts; 2],
     pub(crate) modem: Option<ModemReport>,
     pub(crate) bypassed: &'a BTreeMap<String, u64>,
+    pub(crate) privileges: &'a Privileges,
 }
 
 impl Snapshot {
@@ -176,6 +185,7 @@ impl Snapshot {
             words: facts.words,
             modem: facts.modem.clone(),
             outside_bps: relays.leg.outside_bps(),
+            privileges: facts.privileges.clone(),
             connections: relays.counters.clone(),
             bypassed: facts.bypassed.clone(),
             transport: relays.leg.transport(),

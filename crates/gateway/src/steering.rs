@@ -1,4 +1,4 @@
-//! Changes of the firewall, and looks at the host's addresses, run on a thread of their own: starting `nft` or `ip` takes
+//! Changes of the firewall, and looks at the host's addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
 use crate::config::Bypass;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// How long to wait after `nft` has failed.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How often the host's addresses are looked at, at least.
-const ADDRESSES_PERIOD: Duration = Duration::from_secs(5);
+/// How often the host's addresses are looked at, should no news of them arrive.
+const ADDRESSES_PERIOD: Duration = Duration::from_secs(60);
 
 /// Names the connections to intercept; the last word counts. Dropping it removes the rules.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! The UDP socket of the satellite side: batches in and out, don't-fragment set, never blocking.
 
+pub(crate) mod batches;
+pub(crate) mod knock;
+
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
@@ -58,8 +61,50 @@ impl Udp {
         (segment * self.state.max_gso_segments()).min(LONGEST_BATCH).max(segment)
     }
 
-    /// Sends `contents` as datagrams of `segment_size` bytes (the last may be shorter).
+    /// Sends `contents` as datagrams of `segment_size` bytes (the last may be shorter), in one system call if the system takes
+    /// batches.
     pub(crate) fn send(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
+        let took_batches = self.takes_batches();
+        let result = self.send_at_once(to, contents, segment_size);
+        if !took_batches || self.takes_batches() {
+            return result;
+        }
+        // The interface's driver, or what transforms its packets, cannot take a batch apart (udp(7): EIO, EINVAL).
+        tracing::warn!(
+            "the system does not take batches of datagrams (GSO): they are sent one by one from now on, at a cost of \
+             processor time"
+        );
+        self.send_singly(to, contents, segment_size, &mut 0)
+    }
+
+    /// Whether the system takes batches, as far as has been seen.
+    pub(crate) fn takes_batches(&self) -> bool {
+        self.state.max_gso_segments() > 1
+    }
+
+    /// As [`Self::send`], a system call for each datagram, from byte `sent` of `contents` on, which tells then how far it has
+    /// come: not to the end if the socket takes no more. One that fails otherwise does not keep the next from being sent.
+    pub(crate) fn send_singly(
+        &self,
+        to: SocketAddr,
+        contents: &[u8],
+        segment_size: usize,
+        sent: &mut usize,
+    ) -> io::Result<()> {
+        let mut failed = Ok(());
+        while *sent < contents.len() {
+            let end = contents.len().min(*sent + segment_size.max(1));
+            match self.send_at_once(to, &contents[*sent..end], segment_size) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                Err(error) => failed = Err(error),
+                Ok(()) => {}
+            }
+            *sent = end;
+        }
+        failed
+    }
+
+    fn send_at_once(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
         let destination = match to {
             SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(IpAddr::V6(v4.ip().to_ipv6_mapped()), v4.port()),
             other => other,
@@ -106,6 +151,25 @@ mod tests {
             }
         }
         datagrams
+    }
+
+    #[test]
+    fn where_the_system_takes_no_batches_every_datagram_arrives_alone() {
+        let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // Without checksums the system cannot take a batch apart.
+        kernel::testing::send_without_checksums(&sender.socket);
+        assert!(sender.takes_batches());
+        let to = receiver.socket.local_addr().unwrap().as_socket().unwrap();
+        let contents: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
+        for _ in 0..2 {
+            sender.send(to, &contents, 1000).unwrap();
+            assert!(!sender.takes_batches());
+            sender.send_singly(to, &contents, 1000, &mut 0).unwrap();
+            let datagrams = received(&mut receiver, 6);
+            assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500, 1000, 1000, 500]);
+            assert_eq!(datagrams.iter().take(3).flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Unix sockets at a path.
 
 use crate::daemon::{StartError, while_doing};
+use crate::privileges::Plan;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -24,21 +25,25 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at `path`, for the owner only; `what` says in errors what for. A socket that a killed predecessor has left is
-/// replaced; one that a running gateway serves is not.
-pub(crate) fn listen(path: &Path, what: &str) -> Result<(UnixListener, SocketFile), StartError> {
+/// Listens at `path`, for the owner only, or as `plan` says; `what` says in errors what for. A socket that a killed
+/// predecessor has left is replaced; one that a running gateway serves is not.
+pub(crate) fn listen(path: &Path, plan: Option<&Plan>, what: &str) -> Result<(UnixListener, SocketFile), StartError> {
     let doing = || format!("{what} {}", path.display());
     if UnixStream::connect(path).is_ok() {
         let error = std::io::Error::new(std::io::ErrorKind::AddrInUse, "a gateway of this name is running");
         return Err(while_doing(doing())(error));
     }
     remove_leftover(path).map_err(while_doing(doing()))?;
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).map_err(while_doing(doing()))?;
+    match (plan, path.parent()) {
+        (Some(plan), _) => plan.prepare_directory(path),
+        (None, Some(directory)) => std::fs::create_dir_all(directory),
+        (None, None) => Ok(()),
     }
+    .map_err(while_doing(doing()))?;
     let listener = UnixListener::bind(path).map_err(while_doing(doing()))?;
     let file = SocketFile { path: path.to_owned() };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(while_doing(doing()))?;
+    let mode = plan.map_or(Ok(0o600), |plan| plan.give(path)).map_err(while_doing(doing()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(while_doing(doing()))?;
     Ok((listener, file))
 }
 
@@ -64,10 +69,10 @@ mod tests {
         std::fs::write(&file, "precious").unwrap();
         drop(UnixListener::bind(&socket).unwrap());
 
-        assert!(listen(&file, "socket").unwrap_err().to_string().contains("not a socket"));
+        assert!(listen(&file, None, "socket").unwrap_err().to_string().contains("not a socket"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-        let (listener, guard) = listen(&socket, "socket").unwrap();
-        assert!(listen(&socket, "socket").unwrap_err().to_string().contains("is running"));
+        let (listener, guard) = listen(&socket, None, "socket").unwrap();
+        assert!(listen(&socket, None, "socket").unwrap_err().to_string().contains("is running"));
         drop((listener, guard));
         assert!(!socket.exists());
         std::fs::remove_dir_all(&directory).unwrap();

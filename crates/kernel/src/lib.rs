@@ -5,8 +5,10 @@
 pub mod clock;
 mod error;
 pub mod gtsm;
+pub mod interfaces;
 pub mod mount;
 pub mod namespace;
+mod netlink;
 pub mod network;
 pub mod nfqueue;
 pub mod nftables;
@@ -14,10 +16,12 @@ pub mod packet;
 pub mod pipe;
 pub mod poll;
 pub mod priority;
+pub mod privileges;
 pub mod process;
 pub mod qdisc;
 pub mod route;
 pub mod routes;
+pub mod sandbox;
 pub mod sysctl;
 pub mod tcp;
 #[doc(hidden)]

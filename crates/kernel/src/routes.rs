@@ -40,24 +40,11 @@ pub fn has_ipv6_loopback() -> bool {
     std::fs::read_to_string(IPV6_ADDRESSES).is_ok_and(|text| text.lines().any(|line| line.starts_with(&loopback)))
 }
 
-/// The addresses of all interfaces in the network namespace of the calling thread.
+/// The addresses of all interfaces in the network namespace of the calling thread, sorted.
 ///
 /// # Errors
-/// If `ip` is not installed or fails.
+/// If the kernel does not answer.
 pub fn own_addresses() -> Result<Vec<std::net::IpAddr>, Error> {
-    let output = Command::new("ip")
-        .args(["-oneline", "address", "show"])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started("ip", "iproute2", error))?;
-    if !output.status.success() {
-        return Err(refused("ip -oneline address show", &output.stderr));
-    }
-    // 2: eth0    inet 192.0.2.1/24 brd 192.0.2.255 scope global eth0\ …
-    let text = String::from_utf8_lossy(&output.stdout);
-    let address = |line: &str| {
-        let mut words = line.split_whitespace().skip_while(|word| !matches!(*word, "inet" | "inet6"));
-        words.nth(1)?.split('/').next()?.parse().ok()
-    };
-    Ok(text.lines().filter_map(address).collect())
+    let addresses = crate::interfaces::Interfaces::new()?.addresses();
+    addresses.map_err(Error::while_doing("reading this host's addresses"))
 }

@@ -22,6 +22,14 @@ pub fn namespace() -> Option<Namespace> {
     }
 }
 
+/// Has the UDP socket `socket` send without checksums (`SO_NO_CHECK`), which no batch of datagrams can be sent with.
+///
+/// # Panics
+/// If the kernel refuses.
+pub fn send_without_checksums(socket: &socket2::Socket) {
+    crate::transparent::set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("a UDP socket takes the option");
+}
+
 /// Real time against a bound, on a host that others use, too: a host that stands still makes a run worse and never better, so
 /// the best of three counts. `attempt` returns what was wrong.
 ///

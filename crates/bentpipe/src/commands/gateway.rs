@@ -1,5 +1,6 @@
 //! `bentpipe gateway`: one end of a pair of gateways around a satellite hop.
 
+mod doctor;
 mod requests;
 
 use crate::output::{Failure, Output};
@@ -19,6 +20,8 @@ Examples:
   bentpipe gateway --config /etc/bentpipe/gateway.toml             run until SIGTERM or Ctrl-C
   bentpipe gateway --config /etc/bentpipe/gateway.toml --check     read the file and report every fault in it
   bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   print the firewall script and routes of a start
+  bentpipe gateway --config gateway.toml --check --elsewhere       ... for another machine, whose interfaces are not here
+  bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      what is wrong with host, network or peers, and the remedy
   bentpipe gateway status                                          peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
   bentpipe gateway reload                                          take over what has changed in its file
@@ -34,6 +37,9 @@ pub struct Args {
     /// Only check the settings
     #[arg(long)]
     check: bool,
+    /// With --check: the settings are for another machine, whose interfaces cannot be seen here
+    #[arg(long, requires = "check")]
+    elsewhere: bool,
     /// Print the commands that a start would run, and run nothing
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
@@ -47,6 +53,7 @@ enum GatewayCommand {
     Status(StatusArgs),
     Reload(ReloadArgs),
     Drain(DrainArgs),
+    Doctor(doctor::Args),
 }
 
 /// Show a running gateway's peers and connections
@@ -93,9 +100,13 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         (Some(GatewayCommand::Status(status)), _) => show_status(&status.gateway, output),
         (Some(GatewayCommand::Reload(reload)), _) => requests::reload(&reload.gateway.socket(), output),
         (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket(), drain.within, output),
+        (Some(GatewayCommand::Doctor(doctor)), _) => doctor::run(doctor, output),
         (None, Some(path)) => {
             let settings = load(path)?;
             if args.check {
+                if !args.elsewhere {
+                    check_interfaces(&settings)?;
+                }
                 let answer = serde_json::json!({"config": path, "valid": true});
                 return output.result(&answer, || format!("{}: no faults", path.display()));
             }
@@ -113,6 +124,12 @@ fn load(path: &Path) -> Result<Settings, Failure> {
         ConfigError::Faults(faults) => Failure::usage(faults.join("\nbentpipe: ")),
         unreadable @ ConfigError::Unreadable { .. } => Failure::usage(unreadable),
     })
+}
+
+/// Whether this machine has the interfaces that the settings name.
+fn check_interfaces(settings: &Settings) -> Result<(), Failure> {
+    let missing = config::missing_interfaces(settings).map_err(Failure::failed)?;
+    if missing.is_empty() { Ok(()) } else { Err(Failure::usage(missing.join("\nbentpipe: "))) }
 }
 
 fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
@@ -200,13 +217,16 @@ fn render(status: &Value) -> String {
         ]);
     }
     let rate = |key: &str| Rate::from_bps(status[key].as_u64().unwrap_or(0));
+    let privileges = &status["privileges"];
+    let troubles: String = rows("peers").iter().filter_map(trouble).collect();
     format!(
-        "{}: up for {}, sends at {} at most, other traffic {}\n{}{}{peers}\n{streams}\n",
+        "{}: up for {}, sends at {} at most, other traffic {}\n{}{}{}{peers}\n{troubles}{streams}\n",
         text(&status["name"]),
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
         rate("outside_bps"),
         draining(&status["draining"]),
+        reduced(privileges),
         told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["transport"]["cross_layer"]),
     )
 }
@@ -217,6 +237,24 @@ fn draining(draining: &Value) -> String {
     let limit =
         draining["ends_within_s"].as_f64().map(|s| format!(", in {} at the latest", Duration::from_secs_f64(s)));
     format!("draining: ends with the last of {connections} connections{}\n", limit.unwrap_or_default())
+}
+
+/// What the process may do.
+fn reduced(privileges: &Value) -> String {
+    let Some(uid) = privileges["uid"].as_u64() else { return String::new() };
+    let capabilities = privileges["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    format!(
+        "runs as user {uid} with {}; seccomp {}, Landlock {}\n",
+        capabilities.collect::<Vec<_>>().join(" "),
+        if privileges["seccomp"] == true { "on" } else { "off" },
+        privileges["landlock"].as_str().unwrap_or("none")
+    )
+}
+
+/// Why a peer is not up.
+fn trouble(peer: &Value) -> Option<String> {
+    let (name, says) = (peer["name"].as_str()?, peer["trouble"]["says"].as_str()?);
+    Some(format!("{name} is not up: {says}\n"))
 }
 
 /// How the cross-layer congestion control divides the link, where it does.

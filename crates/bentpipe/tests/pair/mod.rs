@@ -27,6 +27,8 @@ pub struct Pair {
     pub terminal_link: &'static str,
     /// Added to `[gateway]` of both.
     pub settings: &'static str,
+    /// Added to `[control]` of both.
+    pub control_settings: &'static str,
     /// Sections added to both.
     pub sections: &'static str,
     /// What the satellite session runs over.
@@ -70,6 +72,7 @@ impl Pair {
             terminal_settings: "",
             terminal_link: "",
             settings: "",
+            control_settings: "",
             sections: "",
             outside: Family::V4,
             hub_calls: false,
@@ -138,11 +141,12 @@ impl Pair {
             "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
-             [control]\nsocket = \"{}\"\n\
+             [control]\nsocket = \"{}\"\n{}\n\
              [[peer]]\nname = \"other\"\n{peer}\n{peer_settings}\n{}\n",
             own.to_base64(),
             self.settings,
             self.socket(end).display(),
+            self.control_settings,
             self.sections,
         );
         std::fs::write(self.config(end), text).unwrap();
@@ -159,6 +163,16 @@ impl Pair {
         let mut command = self.site(end).gateway.command(words[0]);
         command.args(&words[1..]).arg(self.config(end)).stdin(Stdio::null());
         command
+    }
+
+    /// What `bentpipe gateway doctor` says at `end`, whose settings are there: its exit code, and its checks.
+    pub fn doctor(&self, end: End) -> (Option<i32>, Vec<Value>) {
+        let mut command = self.site(end).gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
+        command.args(["gateway", "doctor", "--json", "--config"]).arg(self.config(end)).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        (output.status.code(), document["checks"].as_array().unwrap().clone())
     }
 
     /// Starts the gateway at `end`, which must end because the machine lacks something; returns what it says of that.

@@ -304,7 +304,7 @@ fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 /// `; did you mean X?` if some key is near enough, else what there is.
-fn suggestion(written: &str, known: &[impl Display + AsRef<str>]) -> String {
+pub(super) fn suggestion(written: &str, known: &[impl Display + AsRef<str>]) -> String {
     let nearest = known.iter().map(|key| (distance(written, key.as_ref()), key)).min_by_key(|(distance, _)| *distance);
     match nearest {
         Some((distance, key)) if distance <= 1 + written.len() / 4 => format!("; did you mean {key}?"),

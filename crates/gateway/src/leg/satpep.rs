@@ -6,12 +6,16 @@ use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
 use crate::snapshot;
 use crate::told::{Source, Told};
+use crate::trouble::Trouble;
 use crate::udp::Udp;
+use crate::udp::batches::Batches;
+use crate::udp::knock::Knock;
 use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StreamId, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::SocketAddr;
 use units::{Duration, Instant, Rate};
 
 /// Datagram batches that one wake receives and sends at most.
@@ -21,6 +25,8 @@ const SEND_BATCHES: usize = 64;
 const BLOCKED_PERIOD: Duration = Duration::from_millis(1);
 /// How long peers' answers to the news that this gateway stops are waited for, at most.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+/// How often losses are looked at.
+const JUDGEMENT_PERIOD: Duration = Duration::from_secs(1);
 /// Pieces of the receive buffer that one system call writes.
 const SLICES: usize = 64;
 
@@ -33,7 +39,14 @@ pub(crate) struct Satpep {
     mtu: u16,
     /// What the socket would not take yet.
     unsent: Option<Transmit>,
+    /// How much of that it has taken, where datagrams are sent one by one.
+    unsent_from: usize,
     send_buffer: Vec<u8>,
+    /// What is known of the way to each peer.
+    ways: Vec<Way>,
+    /// Those to whom no batches are sent.
+    singly: Vec<SocketAddr>,
+    next_judgement: Instant,
     send_errors: u64,
     peers: Vec<PeerId>,
     names: Vec<String>,
@@ -52,6 +65,21 @@ impl std::fmt::Debug for Satpep {
     }
 }
 
+/// What is known of the way to one peer.
+#[derive(Debug)]
+struct Way {
+    /// Where it is called.
+    address: Option<SocketAddr>,
+    knock: Knock,
+    batches: Batches,
+}
+
+impl Way {
+    fn new(now: Instant, peer: &Peer) -> Self {
+        Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now) }
+    }
+}
+
 impl Satpep {
     /// Binds the socket and begins to call the peers.
     pub(crate) fn start(settings: &Settings, now: Instant, watch: &Watch) -> Result<Self, StartError> {
@@ -60,7 +88,7 @@ impl Satpep {
         let (endpoint, peers) = endpoint(settings, now)?;
         let outside = match &settings.link.interface {
             None => None,
-            Some(name) => Some(OutsideTraffic::new(name).map_err(while_doing(format!("[link] interface {name}")))?),
+            Some(name) => Some(OutsideTraffic::new(name)?),
         };
         Ok(Self {
             endpoint,
@@ -70,6 +98,10 @@ impl Satpep {
             writable: true,
             mtu: settings.link.mtu,
             unsent: None,
+            unsent_from: 0,
+            ways: settings.peers.iter().map(|peer| Way::new(now, peer)).collect(),
+            singly: Vec::new(),
+            next_judgement: now,
             send_errors: 0,
             by_id: peers.iter().enumerate().map(|(at, id)| (*id, at)).collect(),
             peers,
@@ -83,6 +115,65 @@ impl Satpep {
 
     fn name(&self, id: PeerId) -> &str {
         self.by_id.get(&id).map_or("unknown", |at| &self.names[*at])
+    }
+
+    /// Why `peer`, which is not up, is not.
+    fn trouble_of(&self, peer: usize) -> Trouble {
+        let Way { address, knock, .. } = &self.ways[peer];
+        if let Some(of_way) = &knock.seen {
+            return of_way.clone();
+        }
+        if address.is_none() {
+            return Trouble::new(
+                "never_called",
+                "it has no address here, so that it must call, and no call of it has arrived: check that its gateway runs, and \
+                 its address, port and public_key for this one; its own key must be the public_key here",
+            );
+        }
+        Trouble::new(
+            "no_answer",
+            "nothing answers: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
+             leg = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
+        )
+    }
+
+    /// Asks the network about the peers that are called and do not answer.
+    fn look_at_ways(&mut self, now: Instant) {
+        for (at, Way { address, knock, .. }) in self.ways.iter_mut().enumerate() {
+            let id = self.peers[at];
+            let is_awaited = self.by_id.contains_key(&id) && self.endpoint.peer_state(id) != PeerState::Up;
+            match address {
+                Some(address) if is_awaited => knock.look(now, *address),
+                _ => knock.forget(),
+            }
+        }
+    }
+
+    /// Looks whether batches arrive at each peer.
+    fn judge_batches(&mut self, now: Instant) {
+        if !self.udp.takes_batches() {
+            return;
+        }
+        self.singly.clear();
+        for (at, Way { batches, .. }) in self.ways.iter_mut().enumerate() {
+            let id = self.peers[at];
+            if !self.by_id.contains_key(&id) {
+                continue;
+            }
+            if self.endpoint.peer_state(id) == PeerState::Up {
+                let stats = self.endpoint.peer_stats(now, id);
+                if batches.update(now, stats.rtt.unwrap_or_default(), stats.sent_packets, stats.lost_packets) {
+                    tracing::warn!(
+                        peer = self.names[at],
+                        "batches of datagrams (GSO) get lost on the way, single ones do not: they are sent one by one from \
+                         now on; check the offloads of the interface (ethtool -k)"
+                    );
+                }
+            }
+            if !batches.are_sent() {
+                self.singly.extend(self.endpoint.peer_address(id));
+            }
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -182,14 +273,21 @@ impl Leg for Satpep {
             let buffer = &mut self.send_buffer[..size];
             let next = self.unsent.take().or_else(|| self.endpoint.poll_transmit(now, buffer));
             let Some(transmit) = next else { return };
-            match self.udp.send(transmit.to, &self.send_buffer[..transmit.size], transmit.segment_size) {
-                Ok(()) => {}
+            let (contents, segment) = (&self.send_buffer[..transmit.size], transmit.segment_size);
+            let sent = if self.unsent_from > 0 || self.singly.contains(&transmit.to) {
+                self.udp.send_singly(transmit.to, contents, segment, &mut self.unsent_from)
+            } else {
+                self.udp.send(transmit.to, contents, segment)
+            };
+            match sent {
+                Ok(()) => self.unsent_from = 0,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writable = false;
                     self.unsent = Some(transmit);
                 }
                 // Lost like a datagram on the link; a probe that is too large for the interface is among them.
                 Err(error) => {
+                    self.unsent_from = 0;
                     self.send_errors += 1;
                     tracing::trace!(%error, to = %transmit.to, "send");
                 }
@@ -208,6 +306,11 @@ impl Leg for Satpep {
             let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
             self.outside_bps = rate.as_bps();
             self.endpoint.set_outside_traffic(now, rate);
+        }
+        if self.next_judgement <= now {
+            self.next_judgement = now + JUDGEMENT_PERIOD;
+            self.judge_batches(now);
+            self.look_at_ways(now);
         }
     }
 
@@ -250,8 +353,10 @@ impl Leg for Satpep {
                 if at == self.peers.len() {
                     self.peers.push(id);
                     self.names.push(peer.name.clone());
+                    self.ways.push(Way::new(now, peer));
                 } else {
                     self.peers[at] = id;
+                    self.ways[at] = Way::new(now, peer);
                     self.names[at].clone_from(&peer.name);
                 }
             }
@@ -261,6 +366,7 @@ impl Leg for Satpep {
 
     fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
         self.names[at].clone_from(&peer.name);
+        self.ways[at].address = peer.address;
         let Some(config) = peer_config(peer) else { return };
         if let Err(error) = self.endpoint.change_peer(now, self.peers[at], config) {
             tracing::error!(peer = peer.name, %error, "a defect: the peer could not be changed");
@@ -421,6 +527,10 @@ impl Leg for Satpep {
         }
     }
 
+    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
+        if self.is_up(peer) { None } else { Some(self.trouble_of(peer)) }
+    }
+
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let id = self.peers[at];
         let stats = self.endpoint.peer_stats(now, id);
@@ -435,6 +545,8 @@ impl Leg for Satpep {
             address: self.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
             mtu: stats.mtu,
+            batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
+            trouble: self.trouble(now, at),
             streams: stats.streams,
             sent_packets: stats.sent_packets,
             lost_packets: stats.lost_packets,

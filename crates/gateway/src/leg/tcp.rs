@@ -19,12 +19,14 @@ mod peer;
 mod session;
 mod sockets;
 mod tls;
+mod trouble;
 
 use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
 use crate::config::{self, Class, Peer, Settings};
 use crate::daemon::{StartError, seed, while_doing};
 use crate::snapshot;
 use crate::told::Told;
+use crate::trouble::{Rarely, Trouble};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use conduit::Pipes;
 use cross::CrossLayer;
@@ -95,6 +97,7 @@ pub(crate) struct TcpLeg {
     /// After what idle time servers are probed.
     host_keepalive: std::time::Duration,
     counters: Counters,
+    rarely: Rarely,
 }
 
 /// What has happened so far.
@@ -160,6 +163,7 @@ impl TcpLeg {
             mark: settings.rules.made(),
             host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
+            rarely: Rarely::default(),
         };
         if leg.peers.iter().any(PeerLeg::is_direct) {
             leg.events.push_back(LegEvent::PeersChanged);
@@ -511,6 +515,10 @@ impl Leg for TcpLeg {
         }
     }
 
+    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
+        self.trouble_of(peer)
+    }
+
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let peer = &self.peers[at];
         let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
@@ -527,6 +535,7 @@ impl Leg for TcpLeg {
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
+            trouble: self.trouble_of(at),
             streams: peer.streams,
             lost_packets: peer.retransmitted_segments,
             sent_bytes: peer.sent,

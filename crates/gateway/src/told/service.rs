@@ -80,7 +80,7 @@ impl Feed {
                 .map_err(while_doing(format!("[dlep] interface {}", dlep.interface)))?;
         }
         let (listener, socket) = match &feed.socket {
-            Some(path) => Some(unix::listen(path, "[feed] socket")?).unzip(),
+            Some(path) => Some(unix::listen(path, None, "[feed] socket")?).unzip(),
             None => (None, None),
         };
         let http = feed

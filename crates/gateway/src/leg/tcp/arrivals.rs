@@ -2,6 +2,7 @@
 
 use super::hop::Role;
 use super::session::{Accepted, Called, Refusal};
+use super::trouble::in_words;
 use super::{HopId, MOST_UNKNOWN, TcpLeg, random_number};
 use crate::daemon::seed;
 use crate::leg::LegEvent;
@@ -62,15 +63,21 @@ impl TcpLeg {
     pub(super) fn greet(&mut self, now: Instant, at: usize) {
         let refusal = match self.hops[at].read_greeting() {
             Ok(None) => return,
-            Ok(Some(Ok(Greeting::Session(hello)))) => self.challenge(now, at, &hello).err(),
+            Ok(Some(Ok(Greeting::Session(hello)))) => {
+                let refusal = self.challenge(now, at, &hello).err();
+                if refusal == Some("stranger") {
+                    self.say_stranger(now, self.hops[at].from, &hello.caller);
+                }
+                refusal
+            }
             Ok(Some(Ok(Greeting::Opening(opening)))) => self.admit(at, &opening).err(),
             Ok(Some(Err(error))) => {
-                tracing::debug!(from = %self.hops[at].from, %error, "not a greeting");
+                self.say_malformed(now, self.hops[at].from, &in_words(&error));
                 self.counters.violations += 1;
                 Some("malformed")
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                tracing::debug!(from = %self.hops[at].from, %error, "TLS");
+                self.say_malformed(now, self.hops[at].from, &error);
                 Some("stranger")
             }
             // One that was made ahead of need and is not needed any more.

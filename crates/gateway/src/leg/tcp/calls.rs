@@ -59,7 +59,10 @@ impl TcpLeg {
                 }
             }
             Some(Call::Up { .. }) => self.lose_call(now, peer, "it does not answer"),
-            Some(Call::Dialled { .. }) => self.lose_call(now, peer, "it has not answered"),
+            Some(Call::Dialled { .. }) => {
+                self.note_silence(peer);
+                self.lose_call(now, peer, "it has not answered");
+            }
             Some(Call::Waits(_)) => self.dial(now, peer),
             None => {}
         }
@@ -77,6 +80,7 @@ impl TcpLeg {
             Ok(hop) => Call::Dialled { hop, hello, challenge: Vec::new(), until: now + self.pace.silence },
             Err(error) => {
                 tracing::debug!(%address, %error, "the peer cannot be called");
+                self.note_failure(peer, &error);
                 Call::Waits(now + self.pace.redial)
             }
         });
@@ -99,7 +103,8 @@ impl TcpLeg {
 
     /// The session's connection is ready for something.
     pub(super) fn on_call(&mut self, now: Instant, peer: usize, at: usize) {
-        if self.hops[at].flush().is_err() {
+        if let Err(error) = self.hops[at].flush() {
+            self.note_failure(peer, &error);
             return self.lose_call(now, peer, "its session has failed");
         }
         self.look_at_fast_open(now, at);
@@ -110,12 +115,16 @@ impl TcpLeg {
             match self.hops[at].read(&mut buffer[..room]) {
                 Ok(count @ 1..) => {
                     if !self.on_said(now, peer, at, &buffer[..count]) {
+                        self.note_impostor(peer);
                         return self.lose_call(now, peer, "it is not who it should be");
                     }
+                    continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => return self.lose_call(now, peer, "its session has ended"),
+                Ok(_) => self.note_end(peer),
+                Err(error) => self.note_failure(peer, &error),
             }
+            return self.lose_call(now, peer, "its session has ended");
         }
     }
 
@@ -144,6 +153,7 @@ impl TcpLeg {
         let epoch = challenge.epoch;
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
         known.has_been_up = true;
+        known.trouble = None;
         let (next_probe, silent_at) = (now + self.pace.probe, now + silence);
         known.call = Some(Call::Up { hop: at, key, next: 0, next_probe, silent_at });
         tracing::info!(peer = known.settings.name, "peer is up");

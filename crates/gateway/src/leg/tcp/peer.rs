@@ -3,6 +3,7 @@
 use super::calls::FastOpen;
 use super::session::Call;
 use crate::config::Peer;
+use crate::trouble::Trouble;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -16,6 +17,8 @@ pub(super) struct PeerLeg {
     /// The connection of the newest.
     pub(super) called_by: Option<usize>,
     pub(super) has_been_up: bool,
+    /// Why it is not up, as far as was seen.
+    pub(super) trouble: Option<Trouble>,
     /// When it last answered or sent a probe.
     pub(super) heard_at: Instant,
     /// The run of the peer's process that the last session was with.
@@ -38,6 +41,7 @@ impl PeerLeg {
             sessions: VecDeque::new(),
             called_by: None,
             has_been_up: false,
+            trouble: None,
             heard_at: now,
             epoch: None,
             warm: VecDeque::new(),

@@ -1,0 +1,51 @@
+//! `bentpipe gateway doctor`: what is wrong with the host, its network or its peers, and how to mend it.
+
+use super::load;
+use crate::output::{Failure, Output};
+use clap::Args as ClapArgs;
+use gateway::doctor::{self, Check};
+use std::path::PathBuf;
+
+const LONG_ABOUT: &str = "\
+Examines what a gateway with these settings needs: programs, firewall, interfaces, forwarding, reverse-path filter, routes, clock; and \
+for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault comes with a remedy.
+
+If the gateway runs, it is asked over its control socket; else the peers are called with its key, so that it must not be started meanwhile. \
+Exit codes: 0 all is well, 1 something is wrong, 2 the settings have faults, 3 the machine lacks something.";
+
+/// Find out why a gateway does not work, and how to mend it
+#[derive(ClapArgs)]
+#[command(long_about = LONG_ABOUT)]
+pub struct Args {
+    /// The gateway's settings (docs/gateway-config.md)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Examines and tells.
+///
+/// # Errors
+/// If something is wrong (1), the settings are (2), or the machine lacks something (3).
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    let settings = load(&args.config)?;
+    let checks = doctor::examine(&settings);
+    output.result(&serde_json::json!({ "checks": checks }), || render(&checks))?;
+    let wrong: Vec<_> = checks.iter().filter(|check| !check.ok).collect();
+    let names = || wrong.iter().map(|check| check.check.as_str()).collect::<Vec<_>>().join(", ");
+    if wrong.is_empty() {
+        Ok(())
+    } else if wrong.iter().any(|check| check.lacks) {
+        Err(Failure::missing(format!("not as it should be: {}", names())))
+    } else {
+        Err(Failure::failed(format!("not as it should be: {}", names())))
+    }
+}
+
+fn render(checks: &[Check]) -> String {
+    let line = |check: &Check| {
+        let mark = if check.ok { "ok   " } else { "WRONG" };
+        let remedy = check.remedy.as_ref().map_or_else(String::new, |remedy| format!("\n      remedy: {remedy}"));
+        format!("{mark} {}: {}{remedy}\n", check.check, check.says)
+    };
+    checks.iter().map(line).collect()
+}

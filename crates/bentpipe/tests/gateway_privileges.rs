@@ -1,0 +1,106 @@
+//! What a gateway may do once it is set up, and that it is enough: to relay, to follow its peers, to clean up.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use pair::{End, Pair, carries_both_directions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+/// `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, by the numbers of capability.h.
+const KEPT: u64 = 1 << 10 | 1 << 12 | 1 << 13;
+/// And `CAP_SYS_RESOURCE` for the pipes of the leg `tcp`.
+const KEPT_WITH_PIPES: u64 = KEPT | 1 << 24;
+const NOBODY: u32 = 65_534;
+
+fn status(pair: &Pair, end: End, key: &str) -> String {
+    let pid = pair.running[end as usize].as_ref().unwrap().id();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
+    line.split_whitespace().next().unwrap().to_owned()
+}
+
+fn is_root_of_the_machine() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    let is_all = map.split_whitespace().eq(["0", "0", "4294967295"]) && kernel::process::is_root();
+    if !is_all {
+        eprintln!("skipped: another user can only be had by root of the machine");
+    }
+    is_all
+}
+
+/// Those of `capabilities` that this machine's root has.
+fn had(capabilities: u64) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = text.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap().trim().to_owned();
+    capabilities & u64::from_str_radix(&mask, 16).unwrap()
+}
+
+fn assert_reduced(pair: &Pair, uid: u32, kept: u64) {
+    let kept = had(kept);
+    for end in [End::Hub, End::Terminal] {
+        assert_eq!(status(pair, end, "Uid"), uid.to_string());
+        for set in ["CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(u64::from_str_radix(&status(pair, end, set), 16).unwrap(), kept, "{set}");
+        }
+        assert_eq!((&*status(pair, end, "NoNewPrivs"), &*status(pair, end, "Seccomp")), ("1", "2"));
+        let told = &pair.status(end)["privileges"];
+        assert_eq!((&told["uid"], &told["seccomp"], &told["bounded"]), (&uid.into(), &true.into(), &true.into()));
+        assert_eq!(told["capabilities"].as_array().unwrap().len() as u32, kept.count_ones(), "{told}");
+    }
+}
+
+/// It relays, switches interception off and on with its peer, and leaves nothing behind.
+fn assert_works(mut pair: Pair) {
+    carries_both_directions(&pair);
+    pair.kill(End::Hub);
+    pair.wait_until(End::Terminal, false);
+    pair.start(End::Hub, "");
+    pair.wait_until(End::Terminal, true);
+    pair.stop(End::Terminal);
+    assert!(!pair.sets(End::Terminal).contains("bentpipe"), "{}", pair.sets(End::Terminal));
+    let rules = pair.site(End::Terminal).gateway.command("ip").args(["rule", "show"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&rules.stdout).contains("25200"));
+    assert!(!pair.socket(End::Terminal).exists());
+}
+
+fn as_nobody(mut pair: Pair, settings: &'static str) -> Option<Pair> {
+    if !is_root_of_the_machine() {
+        return None;
+    }
+    // The control socket's directory, which its user removes the socket from.
+    std::fs::set_permissions(pair.directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    pair.settings = settings;
+    Some(pair.start_both(""))
+}
+
+#[test]
+fn another_user_with_three_capabilities_is_enough() {
+    let Some(pair) = Pair::new().and_then(|pair| as_nobody(pair, "user = \"nobody\"")) else { return };
+    assert_reduced(&pair, NOBODY, KEPT);
+    assert_works(pair);
+}
+
+#[test]
+fn it_is_enough_for_the_leg_tcp() {
+    let settings = "leg = \"tcp\"\nuser = \"nobody\"";
+    let Some(pair) = Pair::with_leg_tcp(settings).and_then(|pair| as_nobody(pair, settings)) else { return };
+    assert_reduced(&pair, NOBODY, KEPT_WITH_PIPES);
+    assert_works(pair);
+}
+
+#[test]
+fn root_gives_up_what_it_does_not_need_and_a_group_may_ask() {
+    if !is_root_of_the_machine() {
+        return;
+    }
+    let Some(mut pair) = Pair::up("") else { return };
+    assert_reduced(&pair, 0, KEPT);
+    assert_eq!(std::fs::metadata(pair.socket(End::Hub)).unwrap().mode() & 0o777, 0o600);
+    pair.stop(End::Hub);
+    pair.control_settings = "group = \"nogroup\"";
+    pair.start(End::Hub, "");
+    pair.wait_until(End::Terminal, true);
+    let socket = std::fs::metadata(pair.socket(End::Hub)).unwrap();
+    assert_eq!((socket.mode() & 0o777, socket.gid()), (0o660, NOBODY));
+    assert_works(pair);
+}

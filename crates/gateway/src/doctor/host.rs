@@ -1,0 +1,184 @@
+//! The host: programs, privileges, firewall, interfaces, forwarding, routes, clock.
+
+use super::Check;
+use crate::config::{Named, Settings};
+use ipnet::IpNet;
+use kernel::interfaces::{Interface, Interfaces};
+use kernel::route::Route;
+use kernel::{nftables, sysctl};
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// No gateway was made before 2025: the clock is wrong.
+const EARLIEST: u64 = 1_735_689_600;
+
+pub(super) fn examine(settings: &Settings) -> Vec<Check> {
+    let mut checks = vec![program("nft", "nftables"), program("ip", "iproute2")];
+    checks.extend(interfaces(settings));
+    checks.push(firewall(settings));
+    checks.extend(forwarding(settings));
+    checks.extend(reverse_path(settings));
+    checks.extend(routes(settings));
+    checks.push(clock());
+    checks
+}
+
+fn program(name: &str, package: &str) -> Check {
+    let run = Command::new(name).arg("-V").stdin(Stdio::null()).output();
+    match run {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned();
+            Check::good(format!("program {name}"), said)
+        }
+        Err(error) => Check::lacking(
+            format!("program {name}"),
+            format!("{name} cannot be started: {error}"),
+            format!("install the package {package}"),
+        ),
+    }
+}
+
+fn interfaces(settings: &Settings) -> Vec<Check> {
+    let found = Interfaces::new().and_then(|mut interfaces| {
+        interfaces.all().map_err(|source| kernel::Error::Failed { doing: "reading interfaces".into(), source })
+    });
+    let all = match found {
+        Ok(all) => all,
+        Err(error) => return vec![Check::lacking("interfaces", error.to_string(), "run on Linux with netlink")],
+    };
+    settings.interfaces.iter().map(|named| interface(settings, named, &all)).collect()
+}
+
+fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
+    let check = format!("interface {}", named.name);
+    let Some(found) = all.iter().find(|one| one.name == named.name) else {
+        let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
+        return Check::bad(
+            check,
+            format!("{} names it, and this machine has {}", named.key, names.join(", ")),
+            format!("correct line {} of the settings, or make the interface", named.line),
+        );
+    };
+    let mtu = u32::from(settings.link.mtu);
+    if !found.is_up {
+        Check::bad(check, "it is down", format!("ip link set {} up", named.name))
+    } else if !found.is_running {
+        Check::bad(check, "it has no carrier", "check the cable, or what is at its other end")
+    } else if named.key == "[link] interface" && found.mtu < mtu && settings.hop.is_none() {
+        Check::bad(
+            check,
+            format!("its MTU is {}, and [link] mtu is {mtu}", found.mtu),
+            format!("set [link] mtu = {}, or ip link set {} mtu {mtu}", found.mtu, named.name),
+        )
+    } else {
+        Check::good(check, format!("up, MTU {}", found.mtu))
+    }
+}
+
+/// Has the kernel take the gateway's own rules, under another name and only for the length of a transaction.
+fn firewall(settings: &Settings) -> Check {
+    let rules = crate::rules::Rules { table: format!("{}_doctor", settings.rules.table), ..settings.rules.clone() };
+    let script = format!("{}delete table inet {}\n", rules.setup_script(), rules.table);
+    match nftables::run_script(&script) {
+        Ok(()) => Check::good("firewall", "the kernel takes the gateway's rules"),
+        Err(error) if error.is_missing() => {
+            Check::lacking("firewall", error.to_string(), "run as root, or with CAP_NET_ADMIN; install nftables")
+        }
+        Err(error) => Check::lacking(
+            "firewall",
+            error.to_string(),
+            "the kernel needs nf_tables with nft_tproxy, nft_socket, nft_fib_inet, nft_ct and nft_reject_inet (and nft_queue \
+             for accept = \"confirmed\"): modprobe them, or use a kernel that has them",
+        ),
+    }
+}
+
+fn forwarding(settings: &Settings) -> Vec<Check> {
+    let mut keys = vec!["net.ipv4.ip_forward"];
+    if settings.rules.ipv6 {
+        keys.push("net.ipv6.conf.all.forwarding");
+    }
+    let check = |key: &str| match sysctl::read(key) {
+        Ok(value) if value.trim() != "0" => Check::good(format!("forwarding {key}"), value.trim()),
+        Ok(_) => Check::bad(
+            format!("forwarding {key}"),
+            "it is 0: connections that bypass the gateway, and all else than TCP, are not forwarded",
+            format!("sysctl -w {key}=1, and put it into /etc/sysctl.d"),
+        ),
+        Err(error) => Check::lacking(format!("forwarding {key}"), error.to_string(), "mount /proc"),
+    };
+    keys.into_iter().map(check).collect()
+}
+
+fn reverse_path(settings: &Settings) -> Vec<Check> {
+    let names = settings.rules.interfaces.iter().map(String::as_str).chain(["all"]);
+    let read = |name: &str, key: &str| sysctl::read(&format!("net/ipv4/conf/{name}/{key}")).unwrap_or_default();
+    let check = |name: &str| {
+        let (valid_mark, filter) = (read(name, "src_valid_mark"), read(name, "rp_filter"));
+        if valid_mark.trim() == "1" && !matches!(filter.trim(), "0" | "") {
+            Check::bad(
+                format!("rp_filter {name}"),
+                "src_valid_mark = 1 with rp_filter drops intercepted packets",
+                format!("sysctl -w net/ipv4/conf/{name}/src_valid_mark=0"),
+            )
+        } else {
+            Check::good(
+                format!("rp_filter {name}"),
+                format!("rp_filter {}, src_valid_mark {}", filter.trim(), valid_mark.trim()),
+            )
+        }
+    };
+    names.map(check).collect()
+}
+
+/// Where packets to the peers, and to what lies behind them, leave.
+fn routes(settings: &Settings) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for peer in &settings.peers {
+        if let Some(address) = peer.address {
+            checks.push(route(settings, format!("route {}", peer.name), address.ip(), "its address"));
+        }
+        // What has no prefix to speak of lies behind whatever the default route leads to.
+        for prefix in peer.routes.iter().filter(|prefix| prefix.prefix_len() > 0) {
+            let behind = format!("return route {} {prefix}", peer.name);
+            checks.push(route(settings, behind, some_host(prefix), "what lies behind it"));
+        }
+    }
+    checks
+}
+
+fn some_host(prefix: &IpNet) -> IpAddr {
+    prefix.hosts().next().unwrap_or(prefix.addr())
+}
+
+fn route(settings: &Settings, check: String, to: IpAddr, what: &str) -> Check {
+    match Route::towards(to) {
+        Ok(Some(found)) => match (found.device(), settings.link.interface.as_deref()) {
+            (Some(device), Some(link)) if device != link => Check::bad(
+                check,
+                format!("packets to {what} ({to}) leave by {device}, and [link] interface is {link}"),
+                format!(
+                    "ip route add {to} dev {link} (via the modem's address, if it routes), or correct [link] interface"
+                ),
+            ),
+            (device, _) => Check::good(check, format!("{to} by {}", device.unwrap_or("several interfaces"))),
+        },
+        Ok(None) => {
+            Check::bad(check, format!("this host has no route to {to}"), "add a route by the satellite interface")
+        }
+        Err(error) => Check::lacking(check, error.to_string(), "install the package iproute2"),
+    }
+}
+
+fn clock() -> Check {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if now < EARLIEST {
+        return Check::bad(
+            "clock",
+            format!("it tells {now} s after 1970, before this program was made"),
+            "set the clock: run an NTP client, and save the time across boots if no battery keeps it",
+        );
+    }
+    Check::good("clock", format!("{now} s after 1970; `date` shows whether that is right"))
+}

@@ -1,0 +1,146 @@
+//! The peers: whether they answer, what arrives, and how.
+
+use super::Check;
+use crate::config::Settings;
+use crate::control;
+use crate::daemon::StartError;
+use crate::leg::satpep::Satpep;
+use crate::leg::tcp::TcpLeg;
+use crate::leg::{Leg, Owner, Watch};
+use kernel::clock;
+use mio::{Events, Poll};
+use serde_json::Value;
+use std::io;
+use units::{Duration, Instant};
+
+/// How long a peer may take to answer beside some round trips, and how long what it bears is looked at then.
+const PATIENCE: Duration = Duration::from_secs(12);
+const OBSERVED: Duration = Duration::from_secs(4);
+const ROUND_TRIPS: u64 = 6;
+/// More lost than this share is not the link's noise.
+const LOST: f64 = 0.05;
+const ENOUGH: u64 = 200;
+
+pub(super) fn examine(settings: &Settings) -> Vec<Check> {
+    let (by, peers) = match control::status(&settings.control) {
+        Ok(status) => ("the running gateway", status["peers"].as_array().cloned().unwrap_or_default()),
+        Err(_) => match call(settings) {
+            Ok(peers) => ("a call with the gateway's key", peers),
+            Err(error) => {
+                let remedy = "start the gateway, or let this program use its address and port ([gateway] listen)";
+                return vec![Check::bad("peers", format!("they cannot be called: {error}"), remedy)];
+            }
+        },
+    };
+    peers.iter().flat_map(|peer| examined(settings, peer, by)).collect()
+}
+
+/// What is told of one peer.
+fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
+    let name = peer["name"].as_str().unwrap_or("?");
+    let check = format!("peer {name}");
+    if peer["state"] != "up" {
+        let says = peer["trouble"]["says"].as_str().unwrap_or("it does not answer");
+        let (seen, remedy) = says.split_once(": check ").unwrap_or((says, "the log of its gateway"));
+        return vec![Check::bad(check, format!("not up, says {by}: {seen}"), format!("check {remedy}"))];
+    }
+    let rtt = peer["rtt_s"].as_f64().unwrap_or_default();
+    let mut checks = vec![Check::good(check, format!("up, says {by}; round trip {:.0} ms", rtt * 1e3))];
+    if let (Some(mtu @ 1..), None) = (peer["mtu"].as_u64(), &settings.hop) {
+        let wanted = u64::from(settings.link.mtu);
+        checks.push(if mtu < wanted {
+            let remedy = format!(
+                "nothing need be done; [link] mtu = {mtu} saves the search, a larger MTU on the path some overhead"
+            );
+            Check {
+                remedy: Some(remedy),
+                ..Check::good(format!("mtu {name}"), format!("{mtu} bytes pass, of {wanted} allowed"))
+            }
+        } else {
+            Check::good(format!("mtu {name}"), format!("{mtu} bytes pass"))
+        });
+    }
+    if let Some(batches) = peer["batches"].as_bool() {
+        checks.push(if batches {
+            Check::good(format!("batches {name}"), "batches of datagrams (GSO) are sent, and none is known to get lost")
+        } else {
+            Check::bad(
+                format!("batches {name}"),
+                "batches of datagrams (GSO) get lost or are refused: they are sent one by one, at a cost of processor time",
+                "check the driver and the offloads of the interface (ethtool -k), PPPoE and tunnels on it",
+            )
+        });
+    }
+    let [sent, lost] = ["sent_packets", "lost_packets"].map(|key| peer[key].as_u64().unwrap_or(0));
+    if sent >= ENOUGH {
+        let share = lost as f64 / sent as f64;
+        let says = format!("{lost} of {sent} datagrams lost ({:.2} %)", share * 100.0);
+        checks.push(if share > LOST {
+            Check::bad(
+                format!("losses {name}"),
+                says,
+                "check the link's quality, that [link] rate is no more than what it carries, and that no policer limits UDP",
+            )
+        } else {
+            Check::good(format!("losses {name}"), says)
+        });
+    }
+    checks
+}
+
+/// Calls all peers as the gateway would, and returns what its status would tell of them.
+fn call(settings: &Settings) -> Result<Vec<Value>, StartError> {
+    match &settings.hop {
+        None => called(settings, Satpep::start),
+        Some(hop) => called(settings, |settings, now, watch| TcpLeg::start(settings, hop, now, watch)),
+    }
+}
+
+fn called<L: Leg>(
+    settings: &Settings,
+    start: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
+) -> Result<Vec<Value>, StartError> {
+    let io = |source| StartError::Io { doing: "calling the peers".into(), source };
+    let mut poll = Poll::new().map_err(io)?;
+    let watch = Watch::new(poll.registry(), 0).map_err(io)?;
+    let begun = clock::now();
+    let mut leg = start(settings, begun, &watch)?;
+    let all = 0..settings.peers.len();
+    let round_trips = settings.link.rtt * ROUND_TRIPS;
+    let mut end = begun + PATIENCE + round_trips;
+    let mut are_up = false;
+    while clock::now() < end {
+        turn(&mut leg, &mut poll, end).map_err(io)?;
+        if !are_up && all.clone().all(|peer| leg.trouble(clock::now(), peer).is_none()) {
+            are_up = true;
+            end = clock::now() + OBSERVED + round_trips;
+        }
+    }
+    let now = clock::now();
+    let told = all.map(|at| serde_json::to_value(leg.peer(now, at, &settings.peers[at])).unwrap_or_default()).collect();
+    leg.leave(now + Duration::from_millis(100));
+    Ok(told)
+}
+
+/// One turn of the gateway's loop, without relays.
+fn turn<L: Leg>(leg: &mut L, poll: &mut Poll, end: Instant) -> io::Result<()> {
+    let mut events = Events::with_capacity(64);
+    let now = clock::now();
+    let until = leg.next_timeout(now).unwrap_or(end).min(end).min(now + Duration::from_millis(100));
+    match poll.poll(&mut events, Some(until.since(now).into())) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+        _ => {}
+    }
+    let now = clock::now();
+    for event in &events {
+        if let Owner::Leg(at) = Watch::owner(event.token(), 0) {
+            leg.on_descriptor(now, at, event);
+        }
+    }
+    leg.take_in(now);
+    leg.tick(now);
+    // Nothing is relayed: whatever the peers want to open is theirs to give up.
+    while leg.poll_event(now).is_some() {}
+    leg.send_out(now);
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Why a peer of the leg `tcp` is not up, and who else calls.
+
+use super::TcpLeg;
+use super::session::Call;
+use crate::trouble::Trouble;
+use relay::hop::GreetingError;
+use std::io;
+use std::net::IpAddr;
+use units::Instant;
+
+/// The first byte of a connection that begins with TLS (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+impl TcpLeg {
+    /// Why `peer` is not up, by what was seen of it last; `None` if it is.
+    pub(super) fn trouble_of(&self, peer: usize) -> Option<Trouble> {
+        let known = &self.peers[peer];
+        if known.is_direct() || known.called_by.is_some() || known.call.as_ref().is_some_and(Call::is_up) {
+            return None;
+        }
+        let says = if known.call.is_some() {
+            "it has not answered yet"
+        } else {
+            "it has no address here, so that it must call, and it has not: check that its gateway runs, and its address, \
+             port, public_key, leg and mode for this one"
+        };
+        let reason = if known.call.is_some() { "no_answer" } else { "never_called" };
+        Some(known.trouble.clone().unwrap_or_else(|| Trouble::new(reason, says)))
+    }
+
+    /// The session's connection with `peer` has failed before it was up.
+    pub(super) fn note_failure(&mut self, peer: usize, error: &io::Error) {
+        let trouble = match error.kind() {
+            io::ErrorKind::TimedOut => no_answer(),
+            io::ErrorKind::InvalidData => Trouble::new(
+                "tls",
+                format!(
+                    "TLS fails ({error}): check mode and cipher, which are the same on both sides, and each public_key"
+                ),
+            ),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => not_accepted(),
+            _ => Trouble::of_way(error).unwrap_or_else(|| Trouble::new("cannot_call", error.to_string())),
+        };
+        self.peers[peer].trouble = Some(trouble);
+    }
+
+    /// `peer` has ended the session's connection before it was up.
+    pub(super) fn note_end(&mut self, peer: usize) {
+        self.peers[peer].trouble = Some(not_accepted());
+    }
+
+    /// `peer` has said nothing for too long.
+    pub(super) fn note_silence(&mut self, peer: usize) {
+        self.peers[peer].trouble = Some(no_answer());
+    }
+
+    /// Who answers at `peer`'s address does not hold its key.
+    pub(super) fn note_impostor(&mut self, peer: usize) {
+        let says =
+            "who answers at its address does not hold the private key to its public_key: check public_key and address";
+        self.peers[peer].trouble = Some(Trouble::new("wrong_key", says));
+    }
+
+    /// Someone who called is none of the peers: said, though not often.
+    pub(super) fn say_stranger(&mut self, now: Instant, from: IpAddr, key: &dyn std::fmt::Display) {
+        if self.rarely.is_due(now, &format!("{key}")) {
+            tracing::warn!(
+                %from,
+                public_key = %key,
+                "a stranger calls: no [[peer]] has its key; if it is a gateway of yours, add it"
+            );
+        }
+    }
+
+    /// What someone said is no greeting of this version and mode: said, though not often.
+    pub(super) fn say_malformed(&mut self, now: Instant, from: IpAddr, error: &dyn std::fmt::Display) {
+        if self.rarely.is_due(now, &format!("{from}")) {
+            tracing::warn!(
+                %from,
+                "someone calls who does not speak as a peer would ({error}): if it is a gateway of yours, check that leg, mode, \
+                 cipher and version are the same on both sides"
+            );
+        }
+    }
+}
+
+/// What an error in a greeting is, in the words of whoever has to mend it.
+pub(super) fn in_words(error: &GreetingError) -> String {
+    match error {
+        GreetingError::Version(TLS_HANDSHAKE) => {
+            "it speaks TLS, mode = \"encrypted\"; here mode is \"clear\"".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn no_answer() -> Trouble {
+    let says = "nothing answers at its address: check address and port, firewalls on the way, and that its gateway runs with \
+                leg = \"tcp\"";
+    Trouble::new("no_answer", says)
+}
+
+fn not_accepted() -> Trouble {
+    let says = "it ends the connection before it is up: check that its [[peer]] has this gateway's public_key (and from, if it \
+                is set, this one's address), and that mode and version are the same on both sides";
+    Trouble::new("not_accepted", says)
+}

@@ -1,0 +1,173 @@
+//! What the gateway gives up once it is set up: root, capabilities, system calls and files that it has no use for.
+
+use crate::config::Settings;
+use crate::daemon::{StartError, while_doing};
+use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_RESOURCE};
+use kernel::privileges::{self, Account};
+use kernel::sandbox::{self, Confined, Files};
+use serde::Serialize;
+use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+/// The user as whom a gateway runs that root has started, if the host has it and no other is named.
+const USUAL_USER: &str = "bentpipe";
+/// What relaying takes: rules, routes and transparent sockets; `iptables` for held SYNs; and ports below 1024, which some
+/// clients call from, and on which DLEP is spoken.
+const KEPT: [Capability; 3] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_NET_BIND_SERVICE];
+/// The leg `tcp` has two pipes for each connection, beyond what one user may have (pipe(7)).
+const KEPT_FOR_PIPES: Capability = CAP_SYS_RESOURCE;
+/// Where programs, libraries and what the kernel tells are found. What does not exist is left out.
+const READABLE: [&str; 13] =
+    ["/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
+
+/// What the process may do since it has been set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Privileges {
+    /// The number of the user that it runs as.
+    pub uid: u32,
+    /// The capabilities that it has left, by the names of capabilities(7).
+    pub capabilities: Vec<String>,
+    /// Whether neither it nor the programs that it starts can gain others.
+    pub bounded: bool,
+    /// Whether system calls are denied (seccomp).
+    pub seccomp: bool,
+    /// Whether files are out of its reach (Landlock): `full`, `partial` or `none`.
+    pub landlock: &'static str,
+}
+
+/// As whom a gateway goes on, and who may ask it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    account: Option<Account>,
+    /// Whether the settings name the user.
+    is_named: bool,
+    /// The number of the group that may use the control socket.
+    group: Option<u32>,
+}
+
+impl Plan {
+    /// Looks the user and the group of `settings` up.
+    ///
+    /// # Errors
+    /// If the host has no such user or group.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, StartError> {
+        let absent =
+            |what: String| while_doing(what)(io::Error::new(io::ErrorKind::NotFound, "this host has none such"));
+        let group = match &settings.control_group {
+            None => None,
+            Some(name) => {
+                let found = privileges::group_id(name)?;
+                Some(found.ok_or_else(|| absent(format!("[control] group = {name:?} (groupadd makes it)")))?)
+            }
+        };
+        let account = match &settings.user {
+            Some(name) => {
+                let found = Account::find(name)?;
+                Some(found.ok_or_else(|| absent(format!("[gateway] user = {name:?} (useradd --system makes it)")))?)
+            }
+            None if kernel::process::is_root() => Account::find(USUAL_USER)?,
+            None => None,
+        };
+        Ok(Self { account, is_named: settings.user.is_some(), group })
+    }
+
+    /// Makes the directory of the socket file `path`, where it is missing, and gives it to the gateway's user, who removes
+    /// the file at the end. A directory that exists is given away only if it is the usual one.
+    pub(crate) fn prepare_directory(&self, path: &Path) -> io::Result<()> {
+        let Some(directory) = path.parent() else { return Ok(()) };
+        let is_new = !directory.exists();
+        std::fs::create_dir_all(directory)?;
+        let is_ours = is_new || directory == Path::new("/run/bentpipe");
+        match &self.account {
+            Some(account) if is_ours && std::fs::metadata(directory)?.uid() != account.uid => {
+                chown(directory, Some(account.uid), Some(account.gid))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the socket file `path` to the gateway's user and the group that may use it. Returns its access mode.
+    pub(crate) fn give(&self, path: &Path) -> io::Result<u32> {
+        let (uid, gid) = self.account.as_ref().map(|account| (account.uid, account.gid)).unzip();
+        if uid.is_some() || self.group.is_some() {
+            chown(path, uid, self.group.or(gid))?;
+        }
+        Ok(if self.group.is_some() { 0o660 } else { 0o600 })
+    }
+
+    /// Gives up everything else. To be called while there is one thread; nothing comes back.
+    ///
+    /// # Errors
+    /// If the process may not become the user that the settings name, or the kernel refuses.
+    pub(crate) fn reduce(&self, settings: &Settings) -> Result<Privileges, StartError> {
+        let mut kept = KEPT.to_vec();
+        kept.extend(settings.hop.as_ref().map(|_| KEPT_FOR_PIPES));
+        let reduced = match privileges::reduce(&kept, self.account.as_ref()) {
+            // In a user namespace the host's users may be nobody's.
+            Err(error) if !self.is_named && self.account.is_some() => {
+                tracing::warn!(%error, "the gateway goes on as root: the user {USUAL_USER} cannot be had here");
+                privileges::reduce(&kept, None)?
+            }
+            other => other?,
+        };
+        let mut left = Privileges {
+            uid: reduced.uid,
+            capabilities: reduced.capabilities,
+            bounded: reduced.is_bounded,
+            seccomp: false,
+            landlock: "none",
+        };
+        if settings.sandbox {
+            (left.seccomp, left.landlock) = confine(settings);
+        }
+        let Privileges { uid, seccomp, landlock, .. } = left;
+        tracing::info!(uid, capabilities = left.capabilities.join(", "), seccomp, landlock, "privileges are reduced");
+        Ok(left)
+    }
+}
+
+/// Denies system calls and files. What the kernel lacks is told, and the gateway does without.
+fn confine(settings: &Settings) -> (bool, &'static str) {
+    // The cross-layer congestion control's table is written by bpf(2).
+    let uses_bpf =
+        settings.hop.as_ref().is_some_and(|hop| hop.congestion_control.as_deref() == Some(crate::config::CROSS_LAYER));
+    let seccomp = match sandbox::deny_system_calls(uses_bpf) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "system calls are not filtered");
+            false
+        }
+    };
+    let landlock = match sandbox::confine(&files(settings)) {
+        Ok(Confined::Fully) => "full",
+        Ok(Confined::Partly) => "partial",
+        Ok(Confined::Not) => "none",
+        Err(error) => {
+            tracing::warn!(%error, "files are not confined");
+            "none"
+        }
+    };
+    (seccomp, landlock)
+}
+
+/// The files that a running gateway needs: programs and what they need, its settings (to read them again), its sockets.
+fn files(settings: &Settings) -> Files {
+    let mut readable: Vec<PathBuf> = READABLE.iter().map(PathBuf::from).collect();
+    readable.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    for file in settings.file.iter().chain(&settings.private_key_file).chain(&std::env::current_exe().ok()) {
+        let real = file.canonicalize().ok();
+        readable.extend(
+            [Some(file), real.as_ref()].into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())),
+        );
+    }
+    let sockets = [Some(&settings.control), settings.feed.socket.as_ref()];
+    let mut writable: Vec<PathBuf> =
+        sockets.into_iter().flatten().filter_map(|socket| Some(socket.parent()?.to_owned())).collect();
+    // What a program that is started writes nothing to; and the lock of iptables, which holds SYNs on some kernels.
+    writable.push("/dev/null".into());
+    if settings.rules.hold.is_some() {
+        writable.push("/run".into());
+    }
+    Files { readable, writable }
+}

@@ -1,0 +1,148 @@
+//! Why a peer is not up, said to people in time: what was seen of it, and what to check.
+
+use serde::Serialize;
+use units::{Duration, Instant};
+
+/// How long a peer may take to come up before anything is said.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same trouble is said again after this time, and another one no sooner than after the time below.
+const AGAIN: Duration = Duration::from_secs(600);
+const NEXT: Duration = Duration::from_secs(30);
+
+/// Why a peer is not up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// A word for programs, one of those in docs/operations.md.
+    pub reason: &'static str,
+    /// What was seen, and what to check.
+    pub says: String,
+}
+
+impl Trouble {
+    pub(crate) fn new(reason: &'static str, says: impl Into<String>) -> Self {
+        Self { reason, says: says.into() }
+    }
+
+    /// What the system says of the way to a peer, as far as it says that there is none.
+    pub(crate) fn of_way(error: &std::io::Error) -> Option<Self> {
+        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+        Some(match error.kind() {
+            ConnectionRefused => Self::new(
+                "port_closed",
+                "its host answers that nothing listens at that port: check that the gateway runs there, its listen and \
+                 leg, and the port in address",
+            ),
+            HostUnreachable => Self::new(
+                "host_unreachable",
+                "the network answers that the host cannot be reached: check address, the far modem and its router",
+            ),
+            NetworkUnreachable => {
+                Self::new("no_route", "this host has no route to it: check address, and `ip route get` with it")
+            }
+            PermissionDenied => Self::new(
+                "prohibited",
+                "a firewall refuses it: check the rules of this host and of those on the way for the port in address",
+            ),
+            _ => return None,
+        })
+    }
+}
+
+/// When to say what about each peer.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    peers: Vec<Watched>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Watched {
+    /// Since when it has not been up.
+    down_since: Option<Instant>,
+    said: Option<(Instant, &'static str)>,
+}
+
+impl Watch {
+    /// Of so many peers, none of which is up.
+    pub(crate) fn new(peers: usize) -> Self {
+        Self { peers: vec![Watched::default(); peers] }
+    }
+
+    /// Takes in how it stands with peer `at`: `trouble` is `None` while it is up. Returns for how long it has not been, if
+    /// that is to be said now.
+    pub(crate) fn is_due(&mut self, now: Instant, at: usize, trouble: Option<&Trouble>) -> Option<Duration> {
+        if at >= self.peers.len() {
+            self.peers.resize(at + 1, Watched::default());
+        }
+        let watched = &mut self.peers[at];
+        let Some(trouble) = trouble else {
+            *watched = Watched::default();
+            return None;
+        };
+        let down = now.since(*watched.down_since.get_or_insert(now));
+        let is_due = match watched.said {
+            None => true,
+            Some((when, reason)) => now.since(when) >= if reason == trouble.reason { AGAIN } else { NEXT },
+        };
+        if down < PATIENCE || !is_due {
+            return None;
+        }
+        watched.said = Some((now, trouble.reason));
+        Some(down)
+    }
+}
+
+/// Says things about strangers, of whom there may be any number, a few at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Rarely {
+    /// What was said, and when.
+    said: Vec<(Instant, String)>,
+}
+
+impl Rarely {
+    /// As many different things are said in the time after which each may be said again.
+    const MOST: usize = 16;
+
+    /// Whether to say `what` now.
+    pub(crate) fn is_due(&mut self, now: Instant, what: &str) -> bool {
+        self.said.retain(|(when, _)| now.since(*when) < AGAIN);
+        let is_due = self.said.len() < Self::MOST && !self.said.iter().any(|(_, said)| said == what);
+        if is_due {
+            self.said.push((now, what.to_owned()));
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn trouble_is_said_after_ten_seconds_then_rarely_and_at_once_when_it_is_another() {
+        let (silent, closed) = (Trouble::new("no_answer", "silent"), Trouble::new("port_closed", "closed"));
+        let mut watch = Watch::new(1);
+        let mut said = Vec::new();
+        for second in 0..1300 {
+            let trouble = if (100..200).contains(&second) { &closed } else { &silent };
+            if watch.is_due(at(second), 0, Some(trouble)).is_some() {
+                said.push((second, trouble.reason));
+            }
+        }
+        assert_eq!(said, [(10, "no_answer"), (100, "port_closed"), (200, "no_answer"), (800, "no_answer")]);
+        assert_eq!(watch.is_due(at(1300), 0, None), None);
+        assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience begins anew");
+        assert_eq!(watch.is_due(at(1311), 0, Some(&silent)), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn any_number_of_strangers_is_said_rarely_and_takes_little_memory() {
+        let mut rarely = Rarely::default();
+        let said = (0..100_000).filter(|n| rarely.is_due(at(n / 1000), &n.to_string())).count();
+        assert_eq!((said, rarely.said.len()), (Rarely::MOST, Rarely::MOST));
+        assert!(rarely.is_due(at(700), "0") && !rarely.is_due(at(701), "0"));
+    }
+}

@@ -1,0 +1,229 @@
+//! The host's interfaces, their counters and addresses, and news of their changes, through netlink (rtnetlink(7)): one
+//! question costs microseconds, however many interfaces there are.
+
+use crate::Error;
+use crate::netlink::{self, ADDRESS_HEADER, LINK_HEADER, Message, RouteSocket};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Where `ifinfomsg` has the interface's number and its flags.
+const INDEX_AT: usize = 4;
+const FLAGS_AT: usize = 8;
+/// Where `rtnl_link_stats64` has what was transmitted.
+const SENT_PACKETS_AT: usize = 8;
+const SENT_BYTES_AT: usize = 24;
+
+/// One interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number; one that is made anew under the same name has another.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// The largest IP packet that it takes, in bytes.
+    pub mtu: u32,
+    /// Whether it has been set up.
+    pub is_up: bool,
+    /// Whether it has a carrier, as far as it knows.
+    pub is_running: bool,
+    /// Bytes that have left it, link-layer headers included.
+    pub sent_bytes: u64,
+    /// Packets that have left it.
+    pub sent_packets: u64,
+}
+
+/// Answers questions about the interfaces of one network namespace.
+#[derive(Debug)]
+pub struct Interfaces(RouteSocket);
+
+impl Interfaces {
+    /// Those of the network namespace of the calling thread, wherever the questions are asked.
+    ///
+    /// # Errors
+    /// If the kernel has no netlink.
+    pub fn new() -> Result<Self, Error> {
+        RouteSocket::new(&[]).map(Self).map_err(Error::while_doing("opening a netlink socket"))
+    }
+
+    /// The interface `name`; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the kernel answers something else.
+    pub fn get(&mut self, name: &str) -> io::Result<Option<Interface>> {
+        let mut named = name.as_bytes().to_vec();
+        named.push(0);
+        let request = [vec![0; LINK_HEADER], netlink::attribute(libc::IFLA_IFNAME, &named)].concat();
+        let mut found = None;
+        match self.0.ask(libc::RTM_GETLINK, false, &request, |message| found = interface(message)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            result => result.map(|()| found),
+        }
+    }
+
+    /// All interfaces.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn all(&mut self) -> io::Result<Vec<Interface>> {
+        let mut found = Vec::new();
+        self.0.ask(libc::RTM_GETLINK, true, &[0; LINK_HEADER], |message| found.extend(interface(message)))?;
+        Ok(found)
+    }
+
+    /// The addresses of all interfaces, sorted.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn addresses(&mut self) -> io::Result<Vec<IpAddr>> {
+        let mut found = Vec::new();
+        self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| found.extend(address(message)))?;
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// Tells that interfaces or addresses have changed, of the network namespace of the thread that has made it: its descriptor
+/// is readable then.
+#[derive(Debug)]
+pub struct Changes(RouteSocket);
+
+impl Changes {
+    /// From now on.
+    ///
+    /// # Errors
+    /// If the kernel has no netlink.
+    pub fn new() -> Result<Self, Error> {
+        let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
+        RouteSocket::new(&groups).map(Self).map_err(Error::while_doing("following interfaces by netlink"))
+    }
+
+    /// Takes in all news; returns whether there were any. News that were lost for want of room count, too.
+    pub fn take(&mut self) -> bool {
+        let mut changed = false;
+        loop {
+            match self.0.receive(None, &mut |_| changed = true) {
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
+                Err(_) => return changed,
+            }
+        }
+    }
+}
+
+impl AsRawFd for Changes {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.socket().as_raw_fd()
+    }
+}
+
+fn interface((kind, payload): Message<'_>) -> Option<Interface> {
+    if kind != libc::RTM_NEWLINK {
+        return None;
+    }
+    let flags = netlink::i32_at(payload, FLAGS_AT)?;
+    let mut interface = Interface {
+        index: netlink::i32_at(payload, INDEX_AT)? as u32,
+        name: String::new(),
+        mtu: 0,
+        is_up: flags & libc::IFF_UP != 0,
+        is_running: flags & libc::IFF_RUNNING != 0,
+        sent_bytes: 0,
+        sent_packets: 0,
+    };
+    for (kind, value) in netlink::attributes(payload, LINK_HEADER) {
+        match kind {
+            libc::IFLA_IFNAME => {
+                let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
+                interface.name = String::from_utf8_lossy(text).into_owned();
+            }
+            libc::IFLA_MTU => interface.mtu = netlink::i32_at(&value, 0)? as u32,
+            libc::IFLA_STATS64 => {
+                interface.sent_packets = netlink::u64_at(&value, SENT_PACKETS_AT)?;
+                interface.sent_bytes = netlink::u64_at(&value, SENT_BYTES_AT)?;
+            }
+            _ => {}
+        }
+    }
+    Some(interface)
+}
+
+/// The address of a message: the host's own end (`IFA_LOCAL`) where the interface leads to one other host.
+fn address((kind, payload): Message<'_>) -> Option<IpAddr> {
+    if kind != libc::RTM_NEWADDR {
+        return None;
+    }
+    let (mut local, mut other) = (None, None);
+    for (kind, value) in netlink::attributes(payload, ADDRESS_HEADER) {
+        let address = || {
+            let v4 = <[u8; 4]>::try_from(&value[..]).map(IpAddr::from);
+            v4.or_else(|_| <[u8; 16]>::try_from(&value[..]).map(IpAddr::from)).ok()
+        };
+        match kind {
+            libc::IFA_LOCAL => local = address(),
+            libc::IFA_ADDRESS => other = address(),
+            _ => {}
+        }
+    }
+    local.or(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::IpBatch;
+    use crate::testing;
+
+    /// /proc/net/dev has a line of about 120 bytes for each: the last ones do not fit into a page.
+    const MANY: usize = 60;
+
+    #[test]
+    fn each_of_many_interfaces_is_found_with_its_counters_and_addresses() {
+        let Some(namespace) = testing::namespace() else { return };
+        let mut batch = IpBatch::new(&namespace);
+        batch.add("link set lo up");
+        for number in 0..MANY {
+            batch.add(format!("link add wire{number} mtu {} type veth peer name far{number}", 1300 + number));
+            batch.add(format!("addr add 198.18.{number}.1/24 dev wire{number}"));
+        }
+        batch.add("link set wire59 up").add("link set far59 up").run().unwrap();
+        let (all, last, addresses) = namespace
+            .run(|| {
+                let mut interfaces = Interfaces::new().unwrap();
+                // At least the question where the address is.
+                let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+                socket.send_to(&[0; 1000], "198.18.59.2:9").unwrap();
+                let last = interfaces.get("wire59").unwrap();
+                assert_eq!(interfaces.get("wire60").unwrap(), None);
+                (interfaces.all().unwrap(), last.unwrap(), interfaces.addresses().unwrap())
+            })
+            .unwrap();
+        assert_eq!(all.len(), 2 * MANY + 1);
+        assert_eq!((last.mtu, last.is_up), (1359, true));
+        assert!(last.sent_packets >= 1 && last.sent_bytes >= 42, "{last:?}");
+        assert!(!all.iter().find(|one| one.name == "wire7").unwrap().is_up);
+        for address in ["127.0.0.1", "198.18.0.1", "198.18.59.1"] {
+            assert!(addresses.contains(&address.parse().unwrap()), "{address}: {addresses:?}");
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_made_anew_is_news_and_another() {
+        let Some(namespace) = testing::namespace() else { return };
+        let ip = |command: &str| IpBatch::new(&namespace).add(command).run().unwrap();
+        let (mut interfaces, mut changes) =
+            namespace.run(|| (Interfaces::new().unwrap(), Changes::new().unwrap())).unwrap();
+        ip("link add wire type veth peer name far");
+        assert!(changes.take());
+        assert!(!changes.take(), "each change is told once");
+        let first = interfaces.get("wire").unwrap().unwrap();
+        ip("link del wire");
+        assert!(changes.take());
+        assert_eq!(interfaces.get("wire").unwrap(), None);
+        ip("link add wire type veth peer name far");
+        assert_ne!(interfaces.get("wire").unwrap().unwrap().index, first.index);
+        ip("addr add 198.18.0.1/24 dev wire");
+        assert!(changes.take());
+    }
+}
