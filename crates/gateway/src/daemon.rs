@@ -604,7 +604,7 @@ pub(crate) fn host_backlog(settings: &Settings) -> u32 {
     settings.host_buffer.as_u64().try_into().unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds since 1970: peers tell a repeated handshake from a new one by it.
+/// Nanoseconds since 1970, by the system clock.
 pub(crate) fn unix_time() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

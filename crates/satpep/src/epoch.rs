@@ -1,11 +1,11 @@
 //! The epoch that a hello names: one run of a gateway's process, between two losses of its sessions.
 //!
-//! The upper two bits say what kind of run it is, the others are the nanoseconds since 1970 at which it began. The bits are
+//! The upper two bits say what kind of run it is, the others are random: a clock may say the same at two starts. The bits are
 //! clear in epochs of gateways that know nothing of them: their runs are fresh, and what asks for knowledge of the bits is
 //! not said to them.
 
-/// Bits of the time.
-const TIME: u64 = (1 << 62) - 1;
+/// Bits that tell one run from another.
+const NONCE: u64 = (1 << 62) - 1;
 
 /// What a run of a gateway has found of the run before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,13 +30,13 @@ impl Run {
         }
     }
 
-    /// The epoch of such a run that began at `unix_time`.
-    pub(crate) fn epoch(self, unix_time: u64) -> u64 {
+    /// The epoch of such a run, with so many bits of `nonce` as there is room for.
+    pub(crate) fn epoch(self, nonce: u64) -> u64 {
         let kind = match self {
             Run::Fresh => 1,
             Run::Beside { generation } => 2 + u64::from(generation & 1),
         };
-        unix_time & TIME | kind << 62
+        nonce & NONCE | kind << 62
     }
 
     /// The run that `epoch` names.

@@ -1,5 +1,7 @@
 //! What an endpoint tells its driver, and the names by which they speak of peers and streams.
 
+use units::Duration;
+
 /// A peer of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub(crate) u32);
@@ -143,6 +145,12 @@ pub enum Event {
     PeerDrains(PeerId),
     /// The peer broke the protocol: the session ends, and a [`Event::Reset`] follows for each of its streams.
     PeerBroke(PeerId, Violation),
+    /// The peer's clock says an earlier time than in a handshake before, by this much: it was set back, or was wrong then.
+    /// The handshake succeeded all the same, a round trip later. Told at most every ten minutes.
+    PeerClockSetBack(PeerId, ClockSkew, Duration),
+    /// The peer has seen handshakes of ours from later than our clock says now: it was set back, or was wrong then. The
+    /// handshake goes on, a round trip later. Told at most every ten minutes.
+    OwnClockSetBack(PeerId, ClockSkew),
     /// The peer opened a stream.
     Opened(StreamId),
     /// There is something to read: data, or the end.
@@ -153,6 +161,43 @@ pub enum Event {
     Reset(StreamId, ResetReason),
     /// Both directions ended in order, everything acknowledged and consumed.
     Closed(StreamId),
+}
+
+/// A peer's wall clock against ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSkew(i64);
+
+impl ClockSkew {
+    /// Of two times in nanoseconds since 1970.
+    pub(crate) fn between(ours: u64, theirs: u64) -> Self {
+        Self(i64::try_from(i128::from(theirs) - i128::from(ours)).unwrap_or(if theirs > ours {
+            i64::MAX
+        } else {
+            i64::MIN
+        }))
+    }
+
+    /// The peer's time less ours, in nanoseconds.
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    /// How far the two are apart.
+    pub const fn magnitude(self) -> Duration {
+        Duration::from_nanos(self.0.unsigned_abs())
+    }
+}
+
+/// In words, to the second: `3 s ahead of ours`.
+impl std::fmt::Display for ClockSkew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = (self.0.unsigned_abs() + 500_000_000) / 1_000_000_000;
+        match (seconds, self.0 > 0) {
+            (0, _) => f.pad("within a second of ours"),
+            (_, true) => write!(f, "{seconds} s ahead of ours"),
+            (_, false) => write!(f, "{seconds} s behind ours"),
+        }
+    }
 }
 
 /// How a peer stands.

@@ -8,6 +8,12 @@ use crate::session::{Session, Urgency};
 use crate::{Cipher, PrivateKey};
 use units::{Bytes, Duration, Instant, Rate};
 
+/// What a peer without ambition says of itself.
+pub(crate) fn hello() -> Hello {
+    let (credit, cipher) = (1 << 20, Cipher::Aes128Gcm);
+    Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 }
+}
+
 /// Hands the pieces of `input` (each after a byte with its length) to a session as the frames of one datagram after the
 /// other, with a reader that takes what comes, and sends what the session has to say to nobody.
 pub fn session(mut input: &[u8]) {
@@ -15,9 +21,7 @@ pub fn session(mut input: &[u8]) {
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.pool = Some(Bytes::new(1 << 20));
     config.max_streams = 20;
-    let (credit, cipher) = (1 << 20, Cipher::Aes128Gcm);
-    let hello =
-        Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 };
+    let hello = hello();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &hello, (false, true), now);
     let own = session.open().expect("the first stream");

@@ -29,6 +29,7 @@
 //! | `pacer`, `scheduler`, `class` | when to send, and who |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
+//! | `trouble` | why a peer is not up, and who else calls |
 //! | `wire` | datagrams and frames as bytes |
 
 mod capacity;
@@ -57,14 +58,16 @@ mod seal;
 mod session;
 mod stats;
 mod stream;
+mod trouble;
 mod wire;
 
 pub use class::{Class, Priority};
 pub use config::{ConfigError, EndpointConfig, PeerConfig, Share};
 pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;
-pub use event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
+pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, PeerStats, StreamStats};
+pub use trouble::{Stranger, StrangerFault, Trouble};

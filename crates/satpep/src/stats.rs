@@ -1,5 +1,6 @@
 //! Counters.
 
+use crate::event::ClockSkew;
 use units::{Duration, Rate};
 
 /// An endpoint's counters. Every datagram that arrives adds to one of the `received` or `dropped` fields.
@@ -42,11 +43,15 @@ pub struct Drops {
     pub mode_mismatch: u64,
     /// A handshake without a cookie while busy, answered with one, or one too many.
     pub flood: u64,
+    /// A handshake that may be a replay for all that its time says: its sender was asked to repeat a nonce.
+    pub challenged: u64,
+    /// A handshake of another version.
+    pub version_mismatch: u64,
 }
 
 impl Drops {
     /// All of them with their names.
-    pub fn by_reason(&self) -> [(&'static str, u64); 7] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
             ("malformed", self.malformed),
             ("stranger", self.stranger),
@@ -55,6 +60,8 @@ impl Drops {
             ("unknown_session", self.unknown_session),
             ("mode_mismatch", self.mode_mismatch),
             ("flood", self.flood),
+            ("challenged", self.challenged),
+            ("version_mismatch", self.version_mismatch),
         ]
     }
 }
@@ -95,6 +102,8 @@ pub struct PeerStats {
     pub silent_for: Option<Duration>,
     /// The rate that the link is paced at now.
     pub pacing_rate: Rate,
+    /// Its wall clock against ours at the latest handshake, to within a round trip.
+    pub clock: Option<ClockSkew>,
 }
 
 /// One stream's counters.

@@ -215,8 +215,13 @@ fn clear_and_encrypted_gateways_never_talk() {
         assert_eq!(gateway.state(0), PeerState::Connecting);
         assert_eq!(gateway.endpoint.stats().received_packets, 0);
     }
-    assert!(world.gateways[0].endpoint.stats().dropped.mode_mismatch > 2);
-    assert_eq!(world.gateways[0].endpoint.stats().sent_packets, 0, "not even an answer");
+    let stats = world.gateways[0].endpoint.stats();
+    assert!(stats.dropped.mode_mismatch > 2);
+    assert!(stats.sent_packets <= stats.dropped.mode_mismatch, "one notice for each init");
+    for (gateway, ours) in world.gateways.iter().zip([Mode::Encrypted, Mode::Clear]) {
+        let trouble = gateway.endpoint.peer_trouble(world.now, gateway.peers[0]);
+        assert_eq!(trouble, Some(satpep::Trouble::OtherMode { ours }));
+    }
 }
 
 #[test]

@@ -246,6 +246,21 @@ impl Leg for Satpep {
                     );
                     LegEvent::PeersChanged
                 }
+                Event::PeerClockSetBack(peer, skew, behind) => {
+                    tracing::warn!(
+                        peer = self.name(peer),
+                        "peer's clock was {} s later in an earlier handshake; it is {skew} now: check its clock (NTP)",
+                        behind.as_secs_f64().round()
+                    );
+                    continue;
+                }
+                Event::OwnClockSetBack(peer, skew) => {
+                    tracing::warn!(
+                        peer = self.name(peer),
+                        "peer knows this gateway by a later clock; its clock is {skew}: check the clocks (NTP)"
+                    );
+                    continue;
+                }
                 Event::Opened(stream) => match self.by_id.get(&stream.peer()) {
                     Some(&at) => {
                         self.openings.insert(stream, Parser::new());
@@ -302,6 +317,7 @@ impl Leg for Satpep {
     }
 
     fn tick(&mut self, now: Instant) {
+        self.endpoint.set_unix_time(now, unix_time());
         if let Some(outside) = &mut self.outside {
             let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
             self.outside_bps = rate.as_bps();

@@ -1,25 +1,19 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
 use super::Endpoint;
-use super::peer::{KeyPair, Unconfirmed};
 use crate::event::{Event, PeerId, ResetReason, Violation};
-use crate::handshake::{Hello, INIT_LENGTH, Pending, RESPONSE_LENGTH, Refusal};
+use crate::handshake::{INIT_LENGTH, RESPONSE_LENGTH};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
 use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
-    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, RESPONSE, expand_number, read_u32,
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, INIT_LENGTHS, NOTICE, NOTICE_LENGTH, RESPONSE,
+    VERSION, expand_number,
 };
 use std::net::SocketAddr;
-use units::{Duration, Instant};
+use units::Instant;
 
-/// How long a cookie is worth something, at least.
-pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
-/// Handshakes in a second above which a cookie is asked for.
-const BUSY: u32 = 20;
-/// Handshakes in a second above which none is answered even with a cookie, and cookies sent in a second.
-const FLOODED: u32 = 200;
 /// Answers to challenges that wait to be sent, at most.
 const MAX_PATH_OUTBOX: usize = 64;
 /// A datagram with nothing but a challenge, or an answer to one.
@@ -45,9 +39,13 @@ impl<P: Payload> Endpoint<P> {
     fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize) {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, elided),
+            (Some(&INIT), length) if INIT_LENGTHS.contains(&length) && datagram[2] != VERSION => {
+                self.on_other_version(now, from, datagram);
+            }
             (Some(&INIT), INIT_LENGTH) => self.on_init(now, from, datagram),
             (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
+            (Some(&NOTICE), NOTICE_LENGTH) => self.on_notice(now, datagram),
             _ => self.stats.dropped.malformed += 1,
         }
     }
@@ -181,49 +179,13 @@ impl<P: Payload> Endpoint<P> {
             }
             Some(PathFrame::Response(token)) => {
                 if let Some(address) = peer.candidates.on_response(token) {
-                    let before = peer.address.replace(address);
-                    session.on_moved(now, before.is_none_or(|before| before.ip() != address.ip()));
+                    let another_host = peer.address.is_none_or(|before| before.ip() != address.ip());
+                    session.on_moved(now, another_host);
+                    self.set_address(id, address);
                 }
             }
             _ => {}
         }
-    }
-
-    /// The peer uses the keys of the handshake that we answered: so do we from now on.
-    fn confirm(&mut self, now: Instant, id: PeerId) {
-        if let Some(Unconfirmed { pair, hello, answered_to }) = self.peers[id.index()].keys.unconfirmed.take() {
-            self.peers[id.index()].address = Some(answered_to);
-            self.establish(now, id, pair, &hello);
-        }
-    }
-
-    /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
-    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, hello: &Hello) {
-        self.stats.handshakes += 1;
-        let continues =
-            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
-        if !continues {
-            if self.peers[id.index()].session.is_some() {
-                self.events.push_back(Event::PeerRestarted(id));
-                self.drop_session(id, ResetReason::PeerRestarted);
-            }
-            self.sessions += 1;
-            let even = self.identity.public < self.peers[id.index()].config.public_key;
-            let calls = self.peers[id.index()].config.address.is_some();
-            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
-            if self.draining {
-                session.drain();
-            }
-            let peer = &mut self.peers[id.index()];
-            peer.session = Some(session);
-            peer.keys.current = None;
-            self.events.push_back(Event::PeerUp(id));
-        }
-        let peer = &mut self.peers[id.index()];
-        pair.first_number = peer.session.as_ref().map_or(0, |session| session.ledger.next_number());
-        peer.keys.previous = peer.keys.current.replace(pair);
-        peer.attempts = 0;
-        self.refresh(now, id);
     }
 
     /// Ends a session for good: both sides begin anew with the next handshake.
@@ -234,146 +196,15 @@ impl<P: Payload> Endpoint<P> {
             self.events.push_back(Event::PeerSilent(id));
         }
         let peer = &mut self.peers[id.index()];
-        peer.epoch += 1;
+        peer.epoch = peer.epoch.wrapping_add(1);
         peer.keys = super::peer::Keys::default();
         peer.attempt_at = now;
     }
 
-    fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
+    pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
         self.peers[id.index()].candidates.clear();
         if let Some(mut session) = self.peers[id.index()].session.take() {
             self.events.extend(session.abandon(reason));
-        }
-    }
-
-    fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
-        if !self.identity.has_valid_mac1(datagram, INIT_LENGTH) {
-            self.stats.dropped.stranger += 1;
-            return;
-        }
-        if self.closing {
-            self.stats.dropped.unknown_session += 1;
-            return;
-        }
-        if !self.admit(now, &from, datagram) {
-            self.stats.dropped.flood += 1;
-            return;
-        }
-        let received = match self.identity.receive(datagram, &mut self.random) {
-            Ok(received) => received,
-            Err(refusal) => return self.count_refusal(refusal),
-        };
-        let Some(&id) = self.by_key.get(&received.initiator) else {
-            self.stats.dropped.stranger += 1;
-            return;
-        };
-        if received.hello.timestamp <= self.peers[id.index()].last_timestamp {
-            self.stats.dropped.replayed += 1;
-            return;
-        }
-        self.peers[id.index()].last_timestamp = received.hello.timestamp;
-        let local_index = self.new_index(id);
-        let hello = self.hello(now, id);
-        if let Some((response, agreement)) = self.identity.respond(received, &hello, local_index) {
-            let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
-            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from });
-            self.outbox.push_back((from, response));
-        }
-    }
-
-    /// Whether an init is worth a Diffie-Hellman now. While busy, only one with a cookie is, which others are sent; nor
-    /// do those without use up what is left for those with one.
-    fn admit(&mut self, now: Instant, from: &SocketAddr, init: &[u8]) -> bool {
-        let load = self.handshake_load.now(now);
-        if load.handshakes < BUSY || self.cookies.has_valid_mac2(init, from) {
-            load.handshakes += 1;
-            return load.handshakes <= FLOODED;
-        }
-        if load.cookies < FLOODED {
-            load.cookies += 1;
-            self.stats.cookies_sent += 1;
-            let reply = self.cookies.reply(init, from, &self.identity.public, &mut self.random);
-            self.outbox.push_back((*from, reply));
-        }
-        false
-    }
-
-    fn on_response(&mut self, now: Instant, datagram: &[u8]) {
-        if !self.identity.has_valid_mac1(datagram, RESPONSE_LENGTH) {
-            self.stats.dropped.stranger += 1;
-            return;
-        }
-        let Some((id, (mut pending, to))) = self.take_attempt(read_u32(datagram, 8)) else {
-            self.stats.dropped.unknown_session += 1;
-            return;
-        };
-        match self.identity.complete(&mut pending, datagram) {
-            Ok(agreement) => {
-                let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
-                // The answer may come from anywhere; what it answers arrived at `to`.
-                self.peers[id.index()].address = Some(to);
-                self.establish(now, id, pair, &hello);
-                // The peer switches to the new keys with the first datagram that uses them.
-                if let Some(session) = &mut self.peers[id.index()].session {
-                    session.on_heard(now);
-                    session.ping();
-                }
-                self.refresh(now, id);
-            }
-            Err(refusal) => {
-                self.peers[id.index()].attempt = Some((pending, to));
-                self.count_refusal(refusal);
-            }
-        }
-    }
-
-    fn on_cookie(&mut self, now: Instant, datagram: &[u8]) {
-        let Some((id, (pending, to))) = self.take_attempt(read_u32(datagram, 4)) else {
-            self.stats.dropped.unknown_session += 1;
-            return;
-        };
-        let peer = &mut self.peers[id.index()];
-        match pending.read_cookie(&peer.config.public_key, datagram) {
-            Some(cookie) => {
-                peer.cookie = Some((cookie, now));
-                peer.attempt_at = now;
-                self.refresh(now, id);
-            }
-            None => {
-                peer.attempt = Some((pending, to));
-                self.stats.dropped.not_authentic += 1;
-            }
-        }
-    }
-
-    /// The handshake of ours that `local_index` names.
-    fn take_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, (Pending, SocketAddr))> {
-        let local_index = local_index?;
-        let id = PeerId(local_index & 0xffff);
-        let attempt = &mut self.peers.get_mut(id.index())?.attempt;
-        attempt.take_if(|(pending, _)| pending.local_index == local_index).map(|attempt| (id, attempt))
-    }
-
-    fn count_refusal(&mut self, refusal: Refusal) {
-        match refusal {
-            Refusal::ModeMismatch => self.stats.dropped.mode_mismatch += 1,
-            Refusal::NotAuthentic => self.stats.dropped.not_authentic += 1,
-        }
-    }
-
-    /// An index that names the peer in its lower half and is hard to guess in its upper.
-    fn new_index(&mut self, id: PeerId) -> u32 {
-        self.random.u32() << 16 | id.0
-    }
-
-    fn hello(&self, now: Instant, id: PeerId) -> Hello {
-        Hello {
-            epoch: self.peers[id.index()].epoch,
-            timestamp: self.unix_time(now),
-            cipher: self.config.cipher,
-            session_credit: self.config.receive_pool(),
-            stream_credit: self.config.stream_credit(),
-            max_streams: self.config.max_streams,
         }
     }
 
@@ -392,25 +223,6 @@ impl<P: Payload> Endpoint<P> {
         self.challenge(now, id);
         if self.peers[id.index()].handshake_at() <= now {
             self.begin_handshake(now, id);
-        }
-    }
-
-    fn begin_handshake(&mut self, now: Instant, id: PeerId) {
-        self.peers[id.index()].on_attempt(now, self.config.rtt);
-        if self.closing {
-            return;
-        }
-        let local_index = self.new_index(id);
-        let hello = self.hello(now, id);
-        let peer = &mut self.peers[id.index()];
-        let cookie = peer.cookie.filter(|(_, at)| now.since(*at) < COOKIE_LIFE).map(|(cookie, _)| cookie);
-        // A peer that fell silent may be found where it was last heard, or where it is configured to be.
-        let to = if peer.attempts.is_multiple_of(2) { peer.config.address.or(peer.address) } else { peer.address };
-        let key = peer.config.public_key;
-        let init = self.identity.initiate(&key, &hello, local_index, cookie.as_ref(), &mut self.random);
-        if let (Some((datagram, pending)), Some(to)) = (init, to) {
-            self.peers[id.index()].attempt = Some((pending, to));
-            self.outbox.push_back((to, datagram));
         }
     }
 }

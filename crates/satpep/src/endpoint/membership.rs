@@ -1,6 +1,7 @@
 //! Peers that come, change and go while the endpoint runs.
 
 use super::Endpoint;
+use super::handshakes::canonical;
 use super::peer::Peer;
 use crate::config::{ConfigError, PeerConfig};
 use crate::event::{Event, PeerId, ResetReason};
@@ -27,7 +28,10 @@ impl<P: Payload> Endpoint<P> {
             return Err(ConfigError::DuplicatePeer);
         }
         let key = config.public_key;
-        let peer = Peer::new(config, self.config.run.epoch(self.unix_start), now);
+        let acquaintance = self.identity.acquaintance(&key);
+        let epoch = self.config.run.epoch(u64::from_be_bytes(self.random.bytes()));
+        let address = config.address;
+        let peer = Peer::new(config, acquaintance, epoch, now);
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.peers[id.index()].replace(peer);
@@ -40,6 +44,7 @@ impl<P: Payload> Endpoint<P> {
             }
         };
         self.by_key.insert(key, id);
+        self.places.extend(address.map(|address| (canonical(address), id)));
         self.refresh(now, id);
         Ok(id)
     }
@@ -58,11 +63,14 @@ impl<P: Payload> Endpoint<P> {
         if config.address != peer.config.address {
             peer.attempts = 0;
             peer.attempt_at = now;
-            if peer.session.is_none() {
-                peer.address = config.address;
-            }
         }
+        let moves_to = (config.address != peer.config.address && peer.session.is_none()).then_some(config.address);
         peer.config = config;
+        match moves_to {
+            Some(Some(address)) => self.set_address(id, address),
+            Some(None) => self.forget_address(id),
+            None => {}
+        }
         self.refresh(now, id);
         Ok(())
     }
@@ -113,6 +121,7 @@ impl<P: Payload> Endpoint<P> {
             peer.session = None;
             peer.keys = super::peer::Keys::default();
             self.vacant.push(id);
+            self.forget_address(id);
         }
         true
     }

@@ -6,9 +6,15 @@
 //! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
 //! | `membership.rs` | peers that come, change and go |
 //! | `path.rs` | where a peer is: new addresses are challenged first |
-//! | `input.rs` | datagrams that arrived: handshakes, and data for sessions |
+//! | `input.rs` | datagrams that arrived, and what time asks of a peer |
+//! | `handshakes.rs` | handshakes begun and answered |
+//! | `admission.rs` | whose handshakes are worth an answer when there are many |
+//! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `output.rs` | whose turn it is to send, at the link's pace |
 
+mod admission;
+mod cookies;
+mod handshakes;
 mod input;
 mod membership;
 mod output;
@@ -16,6 +22,8 @@ mod path;
 mod peer;
 #[cfg(test)]
 mod tests;
+#[cfg(any(test, fuzzing))]
+mod trial;
 
 use crate::capacity::Capacity;
 use crate::class::Class;
@@ -29,8 +37,10 @@ use crate::scheduler::Scheduler;
 use crate::seal::Unsealed;
 use crate::session::Session;
 use crate::stats::{EndpointStats, PeerStats, StreamStats};
+use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
+use admission::Admission;
 use peer::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -81,13 +91,16 @@ pub struct Endpoint<P: Payload = Stored> {
     random: SecureRandom,
     cookies: CookieJar,
     cookies_rotate_at: Instant,
-    handshake_load: HandshakeLoad,
-    started: Instant,
-    unix_start: u64,
+    admission: Admission,
+    strangers: Strangers,
+    /// What the wall clock said, and when: nanoseconds since 1970.
+    unix_time: (Instant, u64),
     peers: Vec<Peer<P>>,
     by_key: BTreeMap<crate::PublicKey, PeerId>,
     /// Names of peers that were removed, for others.
     vacant: Vec<PeerId>,
+    /// Where peers are.
+    places: BTreeSet<(SocketAddr, PeerId)>,
     pacer: Pacer,
     capacity: Capacity,
     scheduler: Scheduler<PeerId>,
@@ -114,28 +127,10 @@ pub struct Endpoint<P: Payload = Stored> {
     stats: EndpointStats,
 }
 
-/// What handshakes asked of this gateway in the current second.
-#[derive(Debug, Default)]
-struct HandshakeLoad {
-    since: Instant,
-    /// Inits that were worth a Diffie-Hellman.
-    handshakes: u32,
-    cookies: u32,
-}
-
-impl HandshakeLoad {
-    /// The load of the second that `now` falls into.
-    fn now(&mut self, now: Instant) -> &mut Self {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { since: now, handshakes: 0, cookies: 0 };
-        }
-        self
-    }
-}
-
 impl Endpoint<Stored> {
-    /// An endpoint without peers. `unix_time` is nanoseconds since 1970: handshakes carry it so that none is accepted
-    /// twice, so it must not go back between runs. `seed` must be random and secret.
+    /// An endpoint without peers. `unix_time` is the wall clock in nanoseconds since 1970: handshakes carry it, for one that
+    /// is newer than all before is no replay. A clock that is wrong costs a round trip in each handshake, and is told of.
+    /// `seed` must be random and secret.
     pub fn new(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         if config.repair {
             crate::repair::prepare();
@@ -187,14 +182,15 @@ impl<P: Payload> Endpoint<P> {
         let mut endpoint = Self {
             identity,
             cookies: CookieJar::new(&mut random),
-            cookies_rotate_at: now + input::COOKIE_LIFE,
+            cookies_rotate_at: now + cookies::COOKIE_LIFE,
+            admission: Admission::new(&mut random),
+            strangers: Strangers::default(),
             random,
-            handshake_load: HandshakeLoad::default(),
-            started: now,
-            unix_start: unix_time,
+            unix_time: (now, unix_time),
             peers: Vec::new(),
             by_key: BTreeMap::new(),
             vacant: Vec::new(),
+            places: BTreeSet::new(),
             pacer: Pacer::new(config.capacity),
             capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
@@ -220,6 +216,12 @@ impl<P: Payload> Endpoint<P> {
     /// This gateway's public key.
     pub fn public_key(&self) -> crate::PublicKey {
         self.identity.public
+    }
+
+    /// The wall clock says `unix_time`, in nanoseconds since 1970. Told once a second or so, the endpoint follows a clock
+    /// that is set while it runs; in between, it counts on by itself.
+    pub fn set_unix_time(&mut self, now: Instant, unix_time: u64) {
+        self.unix_time = (now, unix_time);
     }
 
     /// The link's capacity is known to be another one, as told by the modem, say.
@@ -252,8 +254,9 @@ impl<P: Payload> Endpoint<P> {
     /// Does what time asks for.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.cookies_rotate_at <= now {
-            self.cookies_rotate_at = now + input::COOKIE_LIFE;
+            self.cookies_rotate_at = now + cookies::COOKIE_LIFE;
             self.cookies.rotate(&mut self.random);
+            self.admission.rotate(&mut self.random);
         }
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -404,7 +407,8 @@ impl<P: Payload> Endpoint<P> {
     pub fn peer_stats(&self, now: Instant, peer: PeerId) -> PeerStats {
         let session = self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref());
         let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
-        PeerStats { pacing_rate: self.pacer.rate(), ..stats }
+        let clock = self.peers.get(peer.index()).and_then(|peer| peer.clock);
+        PeerStats { pacing_rate: self.pacer.rate(), clock, ..stats }
     }
 
     /// A stream's counters; `None` if it is gone.
@@ -463,8 +467,9 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Nanoseconds since 1970, by the time at the start and our own since.
+    /// Nanoseconds since 1970, by what the driver said last and our own time since.
     fn unix_time(&self, now: Instant) -> u64 {
-        self.unix_start.saturating_add(now.since(self.started).as_nanos())
+        let (at, unix_time) = self.unix_time;
+        unix_time.saturating_add(now.since(at).as_nanos())
     }
 }

@@ -33,8 +33,7 @@ pub(super) fn ip_overhead(address: &SocketAddr) -> usize {
 impl<P: Payload> Peer<P> {
     /// Whether there is somewhere to send to and a key to seal with.
     fn can_seal(&self) -> bool {
-        let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
-        self.address.is_some() && self.keys.current.as_ref().is_some_and(|keys| !keys.is_spent(next))
+        self.address.is_some() && !self.is_spent()
     }
 }
 

@@ -1,13 +1,15 @@
 //! A peer: its keys, its session, and when handshakes with it are due.
 
+use super::cookies::Cookies;
 use super::path::Candidates;
 use crate::config::PeerConfig;
-use crate::handshake::{Agreement, Hello, Pending};
+use crate::event::ClockSkew;
+use crate::handshake::{Acquaintance, Agreement, Echo, Hello, Pending};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::session::Session;
-use crate::wire::packet::COOKIE_BYTES;
+use crate::wire::packet::MAC;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
@@ -26,9 +28,29 @@ pub(super) struct Peer<P: Payload> {
     /// When the next handshake begins, if one is wanted.
     pub(super) attempt_at: Instant,
     pub(super) attempts: u32,
-    pub(super) cookie: Option<([u8; COOKIE_BYTES], Instant)>,
-    /// The latest timestamp of its handshakes; older ones are replays.
-    pub(super) last_timestamp: u64,
+    /// A challenge asks for the next handshake; one asked for the latest.
+    pub(super) prompt: bool,
+    pub(super) prompted: bool,
+    pub(super) cookies: Cookies,
+    /// What our secret with it gives; `None` if its key is no key.
+    pub(super) acquaintance: Option<Box<Acquaintance>>,
+    /// What came of our calls since it was last up.
+    pub(super) calls: Calls,
+    /// The latest time that its inits told, and `mac1` of the latest that was answered: others may be replays.
+    pub(super) latest_timestamp: u64,
+    pub(super) latest_init: [u8; MAC],
+    /// What an init must repeat that may be a replay: the same for all of them until one does.
+    pub(super) challenge: Option<Echo>,
+    /// What the peer wants repeated.
+    pub(super) echo: Echo,
+    /// Its clock against ours.
+    pub(super) clock: Option<ClockSkew>,
+    /// When the driver may be told again of the peer's clock, and of our own.
+    pub(super) clock_news_at: Instant,
+    pub(super) own_clock_news_at: Instant,
+    /// Inits that were admitted by the secret in the second since.
+    answered: (Instant, u32),
+    pub(super) limits: KeyLimits,
     pub(super) cap: Option<Pacer>,
     pub(super) place: Place,
     pub(super) urgent_queued: bool,
@@ -64,6 +86,43 @@ impl<K> Default for Keys<K> {
     }
 }
 
+/// What came of the calls to a peer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calls {
+    pub(super) attempts: u32,
+    /// When the first went out.
+    pub(super) first: Option<Instant>,
+    pub(super) said: Option<Said>,
+}
+
+/// What a peer said instead of completing a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    Cookie,
+    OtherMode,
+    OtherVersion(u8),
+}
+
+/// How many datagrams one key seals.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyLimits {
+    /// Whoever began the handshake renews the keys after so many; half as many again later, the other side does.
+    pub(super) renew: u64,
+    /// Keys are not used for more, renewed or not.
+    pub(super) most: u64,
+}
+
+impl KeyLimits {
+    /// Renewed after half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1). From the responder's turn to the end
+    /// there is time for several handshakes at any rate: ten million datagrams, 50 s at 200,000 a second.
+    const DEFAULT: Self = Self { renew: 1 << 22, most: 1 << 24 };
+
+    /// Whether a key that sealed `count` datagrams is due for renewal by us.
+    fn wants_renewal(self, count: u64, ours: bool) -> bool {
+        count >= if ours { self.renew } else { self.renew * 3 / 2 }
+    }
+}
+
 pub(super) struct KeyPair<K> {
     pub(super) local_index: u32,
     pub(super) peer_index: u32,
@@ -81,19 +140,15 @@ impl<K> KeyPair<K> {
     const REKEY_AFTER: Duration = Duration::from_secs(120);
     /// Keys that only keepalives and their answers were sealed with are kept so long.
     const REKEY_UNUSED_AFTER: Duration = Duration::from_secs(900);
-    /// Keys are renewed after this many datagrams: half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1).
-    const REKEY_AFTER_DATAGRAMS: u64 = 1 << 22;
-    /// Keys are not used for more datagrams than this, renewed or not.
-    const MAX_DATAGRAMS: u64 = 1 << 24;
 
     pub(super) fn new(agreement: Agreement<K>, local_index: u32, ours: bool, now: Instant) -> (Self, Hello) {
         let Agreement { send, receive, peer_index, hello } = agreement;
         (Self { local_index, peer_index, send, receive, since: now, first_number: 0, ours }, hello)
     }
 
-    /// Whether the pair has sealed as many datagrams as it may, with `next` the number of the next.
-    pub(super) fn is_spent(&self, next: u64) -> bool {
-        next - self.first_number.min(next) >= Self::MAX_DATAGRAMS
+    /// How many datagrams the pair has sealed, with `next` the number of the next.
+    fn sealed(&self, next: u64) -> u64 {
+        next.saturating_sub(self.first_number)
     }
 }
 
@@ -101,7 +156,10 @@ impl<P: Payload> Peer<P> {
     /// Handshakes are repeated after this time, and later each time up to five times as late.
     const RETRY: Duration = Duration::from_millis(1000);
 
-    pub(super) fn new(config: PeerConfig, epoch: u64, now: Instant) -> Self {
+    /// Handshakes that are answered in a second because the peer's secret vouches for them.
+    const MOST_ANSWERED: u32 = 4;
+
+    pub(super) fn new(config: PeerConfig, acquaintance: Option<Acquaintance>, epoch: u64, now: Instant) -> Self {
         Self {
             address: config.address,
             candidates: Candidates::default(),
@@ -113,8 +171,20 @@ impl<P: Payload> Peer<P> {
             attempt: None,
             attempt_at: now,
             attempts: 0,
-            cookie: None,
-            last_timestamp: 0,
+            prompt: false,
+            prompted: false,
+            cookies: Cookies::default(),
+            acquaintance: acquaintance.map(Box::new),
+            calls: Calls::default(),
+            latest_timestamp: 0,
+            latest_init: [0; MAC],
+            challenge: None,
+            echo: Echo::default(),
+            clock: None,
+            clock_news_at: now,
+            own_clock_news_at: now,
+            answered: (now, 0),
+            limits: KeyLimits::DEFAULT,
             place: Place::default(),
             urgent_queued: false,
             ack_queued: false,
@@ -131,13 +201,16 @@ impl<P: Payload> Peer<P> {
         if self.address.is_none() || self.leaves_at.is_some() {
             return Instant::FAR_FUTURE;
         }
+        if self.prompt {
+            return self.attempt_at;
+        }
         let wanted = match (&self.keys.current, &self.session) {
             (Some(keys), Some(session)) if !session.is_silent() => {
-                let sealed = session.ledger.next_number().saturating_sub(keys.first_number);
+                let sealed = keys.sealed(session.ledger.next_number());
                 let is_used = session.last_traffic() >= keys.since;
                 let life = if is_used { KeyPair::<P::Key>::REKEY_AFTER } else { KeyPair::<P::Key>::REKEY_UNUSED_AFTER };
                 match keys.ours {
-                    true if sealed >= KeyPair::<P::Key>::REKEY_AFTER_DATAGRAMS => Instant::ZERO,
+                    ours if self.limits.wants_renewal(sealed, ours) => Instant::ZERO,
                     true => keys.since + life,
                     // The peer renews them; if it does not, we do.
                     false => keys.since + life * 3 / 2,
@@ -150,8 +223,24 @@ impl<P: Payload> Peer<P> {
         wanted.max(self.attempt_at)
     }
 
+    /// Whether the current keys have sealed as many datagrams as they may, or there are none.
+    pub(super) fn is_spent(&self) -> bool {
+        let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        self.keys.current.as_ref().is_none_or(|keys| keys.sealed(next) >= self.limits.most)
+    }
+
+    /// Whether an init that the peer's secret vouches for is answered now; if so, it counts.
+    pub(super) fn may_be_answered(&mut self, now: Instant) -> bool {
+        if now.since(self.answered.0) >= Duration::from_secs(1) {
+            self.answered = (now, 0);
+        }
+        self.answered.1 += 1;
+        self.answered.1 <= Self::MOST_ANSWERED
+    }
+
     /// Notes that a handshake began.
     pub(super) fn on_attempt(&mut self, now: Instant, rtt: Duration) {
+        self.prompted = std::mem::take(&mut self.prompt);
         let interval = Self::RETRY.max(rtt * 2);
         self.attempt_at = now + interval * u64::from((self.attempts + 2).min(10)) / 2;
         self.attempts += 1;

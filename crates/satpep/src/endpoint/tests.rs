@@ -4,7 +4,7 @@ use super::*;
 use crate::seal::Sealing as _;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
-use crate::{PrivateKey, ResetReason};
+use crate::{PeerConfig, PrivateKey, ResetReason};
 
 /// Two endpoints without a link between them.
 struct Pair {
@@ -138,6 +138,48 @@ fn keys_are_renewed_after_so_many_datagrams() {
     assert_eq!(pair.ends[0].stats().dropped.replayed, 0);
     let opened = events(&mut pair.ends[0]).into_iter().filter(|event| matches!(event, Event::Opened(_))).count();
     assert_eq!(opened, 1, "numbers go on after a jump, and so does the session");
+}
+
+#[test]
+fn who_sends_most_renews_the_keys_whoever_began_and_data_never_waits() {
+    // 200,000 datagrams a second of the responder's at a round trip of 600 ms, in small: the limits and the rate are a
+    // thousandth of what they are.
+    let mut pair = Pair::new();
+    let limits = super::peer::KeyLimits { renew: 4_194, most: 16_777 };
+    pair.ends.iter_mut().for_each(|end| end.peers[0].limits = limits);
+    assert!(!pair.ends[0].peers[0].keys.current.as_ref().expect("connected").ours);
+    let before = pair.ends[0].stats().handshakes;
+    let id = pair.ends[0].open(pair.now, PeerId(0)).expect("open");
+    let (mut sent, mut late) = (0, std::collections::VecDeque::new());
+    let mut buffer = vec![0; 65_536];
+    for step in 0..200_000u64 {
+        pair.now += Duration::from_millis(1);
+        if step.is_multiple_of(5) {
+            use_up(&mut pair.ends[0], pair.now, 1);
+            sent += pair.ends[0].write(pair.now, id, b"more");
+        }
+        for from in 0..2 {
+            pair.ends[from].handle_timeout(pair.now);
+            while let Some(transmit) = pair.ends[from].poll_transmit(pair.now, &mut buffer) {
+                for datagram in buffer[..transmit.size].chunks(transmit.segment_size) {
+                    late.push_back((pair.now + Duration::from_millis(300), from, datagram.to_vec()));
+                }
+            }
+        }
+        while late.front().is_some_and(|(at, ..)| *at <= pair.now) {
+            let (_, from, mut datagram) = late.pop_front().expect("just seen");
+            pair.ends[1 - from].handle_datagram(pair.now, address(from), &mut datagram);
+        }
+        assert!(!pair.ends[0].peers[0].is_spent(), "the keys were used up after {step} ms");
+    }
+    let handshakes = pair.ends[0].stats().handshakes - before;
+    assert!(handshakes > 5, "{handshakes} handshakes");
+    let news = events(&mut pair.ends[1]);
+    let opened = news.iter().find_map(|event| if let Event::Opened(id) = event { Some(*id) } else { None });
+    let received = pair.ends[1].readable_len(opened.expect("opened")) as usize;
+    assert!(sent > 100_000 && received + 4 * 200 > sent, "{received} of {sent}");
+    assert!(!news.iter().any(|event| matches!(event, Event::PeerSilent(_))));
+    assert_eq!(pair.ends[1].stats().dropped.unknown_session, 0);
 }
 
 #[test]

@@ -1,18 +1,25 @@
-//! Datagrams: three of the handshake, one of data.
+//! Datagrams: four of the handshake, one of data.
 //!
 //! ```text
-//! init      1 | mode | 0 0 | sender (4)                | Noise message 1 | mac1 (16) | mac2 (16)
-//! response  2 | mode | 0 0 | sender (4) | receiver (4) | Noise message 2 | mac1 (16) | mac2 (16)
-//! cookie    3 | 0 0 0      | receiver (4) | nonce (12) | sealed cookie (16 + 16)
+//! init      1 | mode | version | 0 | sender (4) | masked time (8) | Noise message 1 | mac1 (16) | mac2 (16)
+//! response  2 | mode | version | 0 | sender (4) | receiver (4)    | Noise message 2 | mac1 (16) | mac2 (16)
+//! cookie    3 | 0    | version | 0 | receiver (4) | nonce (12)    | sealed cookie (16 + 16)
+//! notice    5 | kind | version | 0 | receiver (4) | nonce (12)    | sealed notice (24 + 16)
 //! data      4 | receiver (4) | number, low half (4) | frames, sealed or in clear | tag (16)
 //! ```
-//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard.
+//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard. In every version an
+//! init has its version and its sender at these places, ends in the two MACs, and has a `mac1` that is made alike, so that
+//! an endpoint of another version can say which one it speaks.
 
 /// Kinds of datagram: the first byte.
 pub(crate) const INIT: u8 = 1;
 pub(crate) const RESPONSE: u8 = 2;
 pub(crate) const COOKIE: u8 = 3;
 pub(crate) const DATA: u8 = 4;
+pub(crate) const NOTICE: u8 = 5;
+
+/// The version of the handshake and of what follows it.
+pub(crate) const VERSION: u8 = 2;
 
 /// Bytes before the frames of a data datagram.
 pub(crate) const DATA_HEADER: usize = 9;
@@ -22,15 +29,22 @@ pub(crate) const TAG: usize = 16;
 pub(crate) const DATA_OVERHEAD: usize = DATA_HEADER + TAG;
 
 /// Bytes before the Noise message of an init and of a response.
-pub(crate) const INIT_HEADER: usize = 8;
+pub(crate) const INIT_HEADER: usize = 16;
 pub(crate) const RESPONSE_HEADER: usize = 12;
 /// Bytes of each of the two message authentication codes that end a handshake message.
 pub(crate) const MAC: usize = 16;
 
-/// Bytes of a cookie, of the nonce that seals it, and of the whole cookie reply.
+/// Bytes of the nonce that seals a cookie or a notice.
+pub(crate) const SEAL_NONCE: usize = 12;
+/// Bytes of a cookie, and of the whole cookie reply.
 pub(crate) const COOKIE_BYTES: usize = 16;
-pub(crate) const COOKIE_NONCE: usize = 12;
-pub(crate) const COOKIE_REPLY: usize = 8 + COOKIE_NONCE + COOKIE_BYTES + TAG;
+pub(crate) const COOKIE_REPLY: usize = 8 + SEAL_NONCE + COOKIE_BYTES + TAG;
+/// Bytes of what a notice says, and of the whole notice.
+pub(crate) const NOTICE_BODY: usize = 24;
+pub(crate) const NOTICE_LENGTH: usize = 8 + SEAL_NONCE + NOTICE_BODY + TAG;
+/// Bytes of an init of any version: no shorter one is read as one, so that every answer is shorter.
+pub(crate) const INIT_LENGTHS: std::ops::RangeInclusive<usize> = 160..=1200;
+const _: () = assert!(NOTICE_LENGTH < *INIT_LENGTHS.start());
 
 /// The clear head of a data datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,387 @@
+//! Handshakes: calls that go out, their answers, and calls that come in.
+
+use super::Endpoint;
+use super::peer::{Calls, KeyPair, Said, Unconfirmed};
+use crate::event::{ClockSkew, Event, PeerId, ResetReason};
+use crate::handshake::{Echo, Hello, Notice, Pending, Received, mac1_of, other_version};
+use crate::payload::Payload;
+use crate::session::Session;
+use crate::trouble::{Stranger, StrangerFault, Trouble};
+use crate::wire::packet::{VERSION, read_u32};
+use std::net::SocketAddr;
+use units::{Duration, Instant};
+
+/// Handshake datagrams that wait to be sent, at most.
+const MAX_OUTBOX: usize = 1024;
+/// Peers whose secret is tried on an init of unknown origin.
+const GUESSES: usize = 16;
+/// How often the driver is told of one peer's clock, at most.
+const CLOCK_NEWS: Duration = Duration::from_secs(600);
+
+impl<P: Payload> Endpoint<P> {
+    /// Why `peer` is not up, by what its handshakes showed; `None` while it is up. What cannot be told apart from here is
+    /// said in the words of [`Trouble`]. Ask a few seconds after the start at the earliest.
+    pub fn peer_trouble(&self, now: Instant, peer: PeerId) -> Option<Trouble> {
+        let peer = self.peers.get(peer.index())?;
+        if peer.session.as_ref().is_some_and(|session| !session.is_silent()) {
+            return None;
+        }
+        let Calls { attempts, first, said } = peer.calls;
+        let since = first.map_or(Duration::ZERO, |first| now.since(first));
+        Some(match said {
+            Some(Said::OtherMode) => Trouble::OtherMode { ours: self.identity.mode },
+            Some(Said::OtherVersion(theirs)) => Trouble::OtherVersion { ours: VERSION, theirs },
+            _ if peer.address.is_none() => Trouble::NeverCalled,
+            Some(Said::Cookie) => Trouble::OnlyCookies { attempts, since },
+            None => Trouble::NoAnswer { attempts, since },
+        })
+    }
+
+    /// The latest of those who called and are no peers: at most 16, kept in memory whatever arrives.
+    pub fn strangers(&self) -> &[Stranger] {
+        self.strangers.list()
+    }
+
+    /// A stranger that the operator should hear of: each once, and again every ten minutes while it calls; not more
+    /// than one in ten seconds on average. Ask once a second or so until there is none.
+    pub fn poll_stranger(&mut self, now: Instant) -> Option<Stranger> {
+        self.strangers.poll(now)
+    }
+
+    /// Where the peer is to be found from now on.
+    pub(super) fn set_address(&mut self, id: PeerId, address: SocketAddr) {
+        let before = self.peers[id.index()].address.replace(address);
+        if before != Some(address) {
+            if let Some(before) = before {
+                self.places.remove(&(canonical(before), id));
+            }
+            self.places.insert((canonical(address), id));
+        }
+    }
+
+    /// The peer is nowhere any more.
+    pub(super) fn forget_address(&mut self, id: PeerId) {
+        if let Some(before) = self.peers[id.index()].address.take() {
+            self.places.remove(&(canonical(before), id));
+        }
+    }
+
+    /// Puts a handshake datagram where it will be sent.
+    fn put_out(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.outbox.len() < MAX_OUTBOX {
+            self.outbox.push_back((to, datagram));
+        }
+    }
+
+    /// The peer uses the keys of the handshake that we answered: so do we from now on.
+    pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
+        if let Some(Unconfirmed { pair, hello, answered_to }) = self.peers[id.index()].keys.unconfirmed.take() {
+            self.set_address(id, answered_to);
+            self.establish(now, id, pair, &hello);
+        }
+    }
+
+    /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
+    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, hello: &Hello) {
+        self.stats.handshakes += 1;
+        let continues =
+            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
+        if !continues {
+            if self.peers[id.index()].session.is_some() {
+                self.events.push_back(Event::PeerRestarted(id));
+                self.drop_session(id, ResetReason::PeerRestarted);
+            }
+            self.sessions += 1;
+            let even = self.identity.public < self.peers[id.index()].config.public_key;
+            let calls = self.peers[id.index()].config.address.is_some();
+            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
+            if self.draining {
+                session.drain();
+            }
+            let peer = &mut self.peers[id.index()];
+            peer.session = Some(session);
+            peer.keys.current = None;
+            self.events.push_back(Event::PeerUp(id));
+        }
+        let peer = &mut self.peers[id.index()];
+        pair.first_number = peer.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        peer.keys.previous = peer.keys.current.replace(pair);
+        peer.calls = Calls::default();
+        peer.attempts = 0;
+        self.refresh(now, id);
+    }
+
+    pub(super) fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        if !self.identity.has_valid_mac1(datagram) {
+            self.stats.dropped.stranger += 1;
+            self.strangers.note(now, from, StrangerFault::CalledByAnotherKey);
+            return;
+        }
+        if self.closing {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        }
+        if !self.admit(now, &from, datagram) {
+            self.stats.dropped.flood += 1;
+            return;
+        }
+        let Ok(received) = self.identity.receive(datagram, &mut self.random) else {
+            self.stats.dropped.not_authentic += 1;
+            return;
+        };
+        let Some(&id) = self.by_key.get(&received.initiator) else {
+            self.stats.dropped.stranger += 1;
+            self.strangers.note(now, from, StrangerFault::UnknownKey(received.initiator));
+            return;
+        };
+        if received.mode != self.identity.mode {
+            self.stats.dropped.mode_mismatch += 1;
+            self.peers[id.index()].calls.said = Some(Said::OtherMode);
+            self.notify(id, from, &Notice::OtherMode, datagram);
+            return;
+        }
+        if self.is_fresh(now, id, from, &received, datagram) {
+            self.respond(now, id, from, received);
+        }
+    }
+
+    /// Whether an init of the peer's is no replay: it is newer than all before, or repeats the nonce that we gave. If it may
+    /// be one, its sender is given a nonce.
+    fn is_fresh(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: &Received, datagram: &[u8]) -> bool {
+        let unix_time = self.unix_time(now);
+        let peer = &mut self.peers[id.index()];
+        if peer.latest_init == mac1_of(datagram) {
+            self.stats.dropped.replayed += 1;
+            return false;
+        }
+        let timestamp = received.hello.timestamp;
+        let behind = peer.latest_timestamp.checked_sub(timestamp);
+        if let Some(behind) = behind {
+            if peer.challenge.take_if(|challenge| *challenge == received.echo).is_none() {
+                self.stats.dropped.challenged += 1;
+                let echo = *peer.challenge.get_or_insert_with(|| self.random.bytes());
+                self.notify(id, from, &Notice::Challenge { echo, unix_time }, datagram);
+                return false;
+            }
+            if peer.clock_news_at <= now {
+                peer.clock_news_at = now + CLOCK_NEWS;
+                let skew = ClockSkew::between(unix_time, timestamp);
+                self.events.push_back(Event::PeerClockSetBack(id, skew, Duration::from_nanos(behind)));
+            }
+        }
+        let peer = &mut self.peers[id.index()];
+        peer.latest_timestamp = peer.latest_timestamp.max(timestamp);
+        peer.latest_init.copy_from_slice(mac1_of(datagram));
+        true
+    }
+
+    fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received) {
+        let local_index = self.new_index(id);
+        let hello = self.hello(now, id);
+        self.peers[id.index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
+        if let Some((response, agreement)) = self.identity.respond(received, &hello, local_index) {
+            let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
+            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from });
+            self.put_out(from, response);
+        }
+    }
+
+    fn notify(&mut self, id: PeerId, to: SocketAddr, notice: &Notice, init: &[u8]) {
+        if let Some(acquaintance) = &self.peers[id.index()].acquaintance {
+            let datagram = acquaintance.notice(notice, init, &mut self.random);
+            self.put_out(to, datagram);
+        }
+    }
+
+    /// An init of another version: its sender is told which one we speak, if it knows our key.
+    pub(super) fn on_other_version(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        if !self.identity.has_valid_mac1(datagram) {
+            self.stats.dropped.malformed += 1;
+            return;
+        }
+        self.stats.dropped.version_mismatch += 1;
+        // The first version had no place for its number.
+        self.strangers.note(now, from, StrangerFault::OtherVersion(datagram[2].max(1)));
+        if !self.closing && self.admission.may_reply(now, &from) {
+            let notice = other_version(datagram, &self.identity.public, &mut self.random);
+            self.put_out(from, notice);
+        }
+    }
+
+    /// Whether an init is worth a Diffie-Hellman now. While busy, only one with a proof of its sender is; others are sent a
+    /// cookie.
+    fn admit(&mut self, now: Instant, from: &SocketAddr, init: &[u8]) -> bool {
+        if self.admission.admits_all(now) || self.is_acquaintance(now, from, init) {
+            return true;
+        }
+        if self.cookies.has_valid_mac2(init, from) {
+            return self.admission.admits_cookie_of(from);
+        }
+        if self.admission.may_reply(now, from) {
+            self.stats.cookies_sent += 1;
+            let reply = self.cookies.reply(init, from, &self.identity.public, &mut self.random);
+            self.put_out(*from, reply);
+        }
+        false
+    }
+
+    /// Whether an init is a peer's by the secret that it shares with us, newer than all before, and not one of many.
+    fn is_acquaintance(&mut self, now: Instant, from: &SocketAddr, init: &[u8]) -> bool {
+        let from = canonical(*from);
+        let at = |port, id| (SocketAddr::new(from.ip(), port), PeerId(id));
+        let there = self.places.range(at(from.port(), 0)..=at(from.port(), u32::MAX));
+        let host = self.places.range(at(0, 0)..=at(u16::MAX, u32::MAX));
+        let others = (0..self.peers.len()).map(|index| PeerId(index as u32));
+        let vouched = there.chain(host).map(|(_, id)| *id).chain(others).take(GUESSES).find_map(|id| {
+            let peer = &self.peers[id.index()];
+            let acquaintance = peer.acquaintance.as_ref().filter(|_| peer.leaves_at.is_none())?;
+            Some((id, acquaintance.vouches(init)?))
+        });
+        vouched.is_some_and(|(id, timestamp)| {
+            let peer = &mut self.peers[id.index()];
+            timestamp > peer.latest_timestamp && peer.may_be_answered(now)
+        })
+    }
+
+    pub(super) fn on_response(&mut self, now: Instant, datagram: &[u8]) {
+        if !self.identity.has_valid_mac1(datagram) {
+            self.stats.dropped.stranger += 1;
+            return;
+        }
+        let Some((id, (mut pending, to))) = self.take_attempt(read_u32(datagram, 8)) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        match self.identity.complete(&mut pending, datagram) {
+            Ok(agreement) => {
+                let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
+                // The answer may come from anywhere; what it answers arrived at `to`.
+                self.set_address(id, to);
+                let unix_time = self.unix_time(now);
+                let peer = &mut self.peers[id.index()];
+                peer.clock = Some(ClockSkew::between(unix_time, hello.timestamp));
+                peer.echo = Echo::default();
+                if let Some(cookie) = pending.cookie {
+                    peer.cookies.on_success(cookie);
+                }
+                self.establish(now, id, pair, &hello);
+                // The peer switches to the new keys with the first datagram that uses them.
+                if let Some(session) = &mut self.peers[id.index()].session {
+                    session.on_heard(now);
+                    session.ping();
+                }
+                self.refresh(now, id);
+            }
+            Err(_) => {
+                self.peers[id.index()].attempt = Some((pending, to));
+                self.stats.dropped.not_authentic += 1;
+            }
+        }
+    }
+
+    /// A cookie may be anyone's: the answer to the init still counts, and the next one leaves no earlier.
+    pub(super) fn on_cookie(&mut self, now: Instant, datagram: &[u8]) {
+        let random = self.random.u32();
+        let Some((_, peer)) = self.find_attempt(read_u32(datagram, 4)) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        let pending = peer.attempt.as_ref().map(|(pending, _)| pending);
+        match pending.and_then(|pending| pending.read_cookie(&peer.config.public_key, datagram)) {
+            Some(cookie) => {
+                peer.cookies.on_reply(now, cookie, random);
+                peer.calls.said = peer.calls.said.or(Some(Said::Cookie));
+            }
+            None => self.stats.dropped.not_authentic += 1,
+        }
+    }
+
+    pub(super) fn on_notice(&mut self, now: Instant, datagram: &[u8]) {
+        let unix_now = self.unix_time(now);
+        let Some((id, peer)) = self.find_attempt(read_u32(datagram, 4)) else {
+            self.stats.dropped.unknown_session += 1;
+            return;
+        };
+        let (attempt, acquaintance) = (peer.attempt.as_ref(), peer.acquaintance.as_ref());
+        let read = attempt.zip(acquaintance).and_then(|((pending, _), acquaintance)| {
+            pending.read_notice(&peer.config.public_key, acquaintance, datagram)
+        });
+        match read {
+            Some(Notice::Challenge { echo, unix_time }) => {
+                peer.echo = echo;
+                let skew = ClockSkew::between(unix_now, unix_time);
+                peer.clock = Some(skew);
+                // At once, but once only for each init that the timer sent.
+                if !peer.prompted && !std::mem::replace(&mut peer.prompt, true) {
+                    peer.attempt_at = now;
+                }
+                if peer.own_clock_news_at <= now {
+                    peer.own_clock_news_at = now + CLOCK_NEWS;
+                    self.events.push_back(Event::OwnClockSetBack(id, skew));
+                }
+                self.refresh(now, id);
+            }
+            Some(Notice::OtherMode) => peer.calls.said = Some(Said::OtherMode),
+            // Not authenticated: nothing to go by but for words.
+            Some(Notice::OtherVersion(theirs)) => peer.calls.said = Some(Said::OtherVersion(theirs)),
+            None => self.stats.dropped.not_authentic += 1,
+        }
+    }
+
+    /// The peer whose handshake of ours `local_index` names.
+    fn find_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, &mut super::peer::Peer<P>)> {
+        let id = PeerId(local_index? & 0xffff);
+        let peer = self.peers.get_mut(id.index())?;
+        let under_way = peer.attempt.as_ref().map(|(pending, _)| pending.local_index);
+        (under_way == local_index).then_some((id, peer))
+    }
+
+    /// The handshake of ours that `local_index` names.
+    fn take_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, (Pending, SocketAddr))> {
+        let (id, peer) = self.find_attempt(local_index)?;
+        Some((id, peer.attempt.take()?))
+    }
+
+    /// An index that names the peer in its lower half and is hard to guess in its upper.
+    fn new_index(&mut self, id: PeerId) -> u32 {
+        self.random.u32() << 16 | id.0
+    }
+
+    fn hello(&self, now: Instant, id: PeerId) -> Hello {
+        Hello {
+            epoch: self.peers[id.index()].epoch,
+            timestamp: self.unix_time(now),
+            cipher: self.config.cipher,
+            session_credit: self.config.receive_pool(),
+            stream_credit: self.config.stream_credit(),
+            max_streams: self.config.max_streams,
+        }
+    }
+
+    pub(super) fn begin_handshake(&mut self, now: Instant, id: PeerId) {
+        self.peers[id.index()].on_attempt(now, self.config.rtt);
+        if self.closing {
+            return;
+        }
+        let (local_index, random) = (self.new_index(id), self.random.u32());
+        let hello = self.hello(now, id);
+        let peer = &mut self.peers[id.index()];
+        let cookie = peer.cookies.next(now, peer.attempts, random);
+        // A peer that fell silent may be found where it was last heard, or where it is configured to be.
+        let to = if peer.attempts.is_multiple_of(2) { peer.config.address.or(peer.address) } else { peer.address };
+        let (Some(to), Some(acquaintance)) = (to, &peer.acquaintance) else { return };
+        let whom = (&peer.config.public_key, &**acquaintance);
+        let init = self.identity.initiate(whom, &hello, local_index, (cookie, peer.echo), &mut self.random);
+        if let Some((datagram, pending)) = init {
+            peer.calls.attempts = peer.calls.attempts.saturating_add(1);
+            peer.calls.first.get_or_insert(now);
+            peer.attempt = Some((pending, to));
+            self.put_out(to, datagram);
+        }
+    }
+}
+
+/// An address without what one host may write in several ways.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
