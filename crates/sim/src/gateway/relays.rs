@@ -414,6 +414,8 @@ impl Side {
             | satpep::Event::PeerSilent(_)
             | satpep::Event::PeerDrains(_)
             | satpep::Event::PeerRestarted(_)
+            | satpep::Event::PeerClockSetBack(..)
+            | satpep::Event::OwnClockSetBack(..)
             | satpep::Event::PeerBroke(..) => {}
         }
     }
