@@ -714,6 +714,20 @@ mod tests {
     }
 
     #[test]
+    fn who_the_gateway_is_on_its_host_can_be_named() {
+        let text = minimal().replace("[gateway]", "[gateway]\nuser = \"relay\"\nsandbox = false")
+            + "[control]\ngroup = \"operators\"\n";
+        let settings = parse(&text, "gateway.toml").unwrap();
+        assert_eq!((settings.user.as_deref(), settings.sandbox), (Some("relay"), false));
+        assert_eq!(settings.control_group.as_deref(), Some("operators"));
+        let wrong = text.replace("relay", "a b").replace("false", "0").replace("operators", "");
+        let faults = faults(&wrong);
+        for expected in ["gateway.toml:2: [gateway] user", "gateway.toml:3: [gateway] sandbox", "[control] group"] {
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
+        }
+    }
+
+    #[test]
     fn broken_toml_names_its_line() {
         assert!(faults("[gateway\nname = 1\n")[0].starts_with("gateway.toml:1: "));
     }

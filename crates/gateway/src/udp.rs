@@ -65,6 +65,9 @@ impl Udp {
     /// batches.
     pub(crate) fn send(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
         let took_batches = self.takes_batches();
+        if !took_batches && contents.len() > segment_size {
+            return self.send_singly(to, contents, segment_size, &mut 0);
+        }
         let result = self.send_at_once(to, contents, segment_size);
         if !took_batches || self.takes_batches() {
             return result;

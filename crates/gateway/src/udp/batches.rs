@@ -66,8 +66,8 @@ impl Batches {
         let share = new_lost as f64 / new_sent.max(1) as f64;
         match self.state {
             State::Sent(from) if now >= from && new_lost >= ENOUGH && share >= 0.5 => {
-                // What is under way now is still reported as lost.
-                self.state = State::Tried(share, now + period);
+                // What is under way now is still reported as lost: the window after the next is judged.
+                self.state = State::Tried(share, now + period * 2);
             }
             State::Tried(before, from) if now >= from => {
                 let is_mended = share < MENDED * before;
