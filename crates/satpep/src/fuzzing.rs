@@ -1,4 +1,4 @@
-//! A way in for the fuzzer, past the cipher.
+//! Ways in for the fuzzer: past the cipher, and to handshakes in virtual time.
 
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason};
@@ -7,6 +7,14 @@ use crate::payload::Stored;
 use crate::session::{Session, Urgency};
 use crate::{Cipher, PrivateKey};
 use units::{Bytes, Duration, Instant, Rate};
+
+/// Has someone between a hub and two terminals do to their handshakes what the bytes of `input` say, two by two.
+///
+/// # Panics
+/// If an answer is longer than what provoked it, inits are not paced, memory grows, or a terminal is not up soon after.
+pub fn handshakes(input: &[u8]) {
+    crate::endpoint::trial::attacker::attack(input);
+}
 
 /// What a peer without ambition says of itself.
 pub(crate) fn hello() -> Hello {

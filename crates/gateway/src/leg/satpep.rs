@@ -12,7 +12,9 @@ use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
-use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StreamId, Transmit};
+use satpep::{
+    Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StrangerFault, StreamId, Transmit,
+};
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
@@ -122,6 +124,25 @@ impl Satpep {
         let Way { address, knock, .. } = &self.ways[peer];
         if let Some(of_way) = &knock.seen {
             return of_way.clone();
+        }
+        match self.endpoint.peer_trouble(clock::now(), self.peers[peer]) {
+            Some(satpep::Trouble::OtherMode { .. }) => {
+                return Trouble::new("other_mode", "it uses the other mode: `mode` must be the same on both sides");
+            }
+            Some(satpep::Trouble::OtherVersion { ours, theirs }) => {
+                let says = format!(
+                    "it speaks version {theirs} of the handshake and this gateway version {ours}: install the same release \
+                     on both sides"
+                );
+                return Trouble::new("other_version", says);
+            }
+            Some(satpep::Trouble::OnlyCookies { .. }) => {
+                return Trouble::new(
+                    "only_cookies",
+                    "it answers with cookies alone: it is flooded with handshakes, or someone on the way forges its answers",
+                );
+            }
+            _ => {}
         }
         if address.is_none() {
             return Trouble::new(
@@ -318,6 +339,9 @@ impl Leg for Satpep {
 
     fn tick(&mut self, now: Instant) {
         self.endpoint.set_unix_time(now, unix_time());
+        while let Some(stranger) = self.endpoint.poll_stranger(now) {
+            tell_of(&stranger);
+        }
         if let Some(outside) = &mut self.outside {
             let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
             self.outside_bps = rate.as_bps();
@@ -583,6 +607,23 @@ const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
+}
+
+/// Logs who called and is no peer.
+fn tell_of(stranger: &satpep::Stranger) {
+    let satpep::Stranger { from, handshakes, .. } = stranger;
+    match stranger.fault {
+        StrangerFault::UnknownKey(key) => tracing::warn!(
+            %from, handshakes, "a gateway with the unknown key {key} calls: if it is a peer's, put it into that [[peer]]'s public_key"
+        ),
+        StrangerFault::CalledByAnotherKey => tracing::warn!(
+            %from, handshakes, "a gateway calls this one by another public key: check this gateway's public_key in its [[peer]]"
+        ),
+        StrangerFault::OtherVersion(version) => tracing::warn!(
+            %from, handshakes, "a gateway calls with version {version} of the handshake: install the same release on both sides"
+        ),
+        _ => tracing::warn!(%from, handshakes, "a stranger calls"),
+    }
 }
 
 fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {

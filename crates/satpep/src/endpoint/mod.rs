@@ -23,7 +23,7 @@ mod peer;
 #[cfg(test)]
 mod tests;
 #[cfg(any(test, fuzzing))]
-mod trial;
+pub(crate) mod trial;
 
 use crate::capacity::Capacity;
 use crate::class::Class;

@@ -3,10 +3,12 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `net.rs` | a hub, terminals and someone between them |
+//! | `attacker.rs` | whatever bytes say, for the fuzzer |
 //! | `cookies.rs` | forged cookies |
 //! | `floods.rs` | more handshakes than the hub can answer |
 //! | `clocks.rs` | wrong clocks, and replays |
 
+pub(crate) mod attacker;
 #[cfg(test)]
 mod clocks;
 #[cfg(test)]

@@ -98,6 +98,7 @@ impl Net {
         let rate = Rate::from_bps(50_000_000);
         let mut config = EndpointConfig::new(key(index), rate, rate, self.delay * 2);
         config.repair = false;
+        config.keepalive = Duration::from_secs(2);
         config.mode = self.modes[index];
         let seed: [u8; 32] = SecureRandom::new([(self.sent % 251) as u8 ^ index as u8; 32]).block();
         let mut endpoint = Endpoint::new(config, self.now, unix_time(self.now, skew), seed);
