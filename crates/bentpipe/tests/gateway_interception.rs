@@ -175,3 +175,27 @@ fn a_connection_with_signed_segments_goes_end_to_end() {
     assert_eq!(pair.count(End::Terminal, "accepted"), 0);
     wait_for_bypassed(&pair, "signed", 2);
 }
+
+#[test]
+fn beyond_the_most_streams_connections_go_end_to_end() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.hub_link = "max_streams = 5";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut all: Vec<TcpStream> = (0..12)
+        .map(|_| {
+            let mut stream = pair.connect(server);
+            echoes(&mut stream, b"served");
+            stream
+        })
+        .collect();
+    assert_eq!(pair.count(End::Terminal, "turned_away"), 0);
+    let accepted = pair.count(End::Terminal, "accepted");
+    assert!((4..=5).contains(&accepted), "{accepted}");
+    assert!(!pair.sets(End::Terminal).contains("elements"));
+    all.truncate(2);
+    pair.wait_for(|pair| pair.sets(End::Terminal).contains("elements"));
+    echoes(&mut pair.connect(server), b"accelerated again");
+    assert_eq!(pair.count(End::Terminal, "accepted"), accepted + 1);
+    all.iter_mut().for_each(|stream| echoes(stream, b"still there"));
+}

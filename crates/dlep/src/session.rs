@@ -1,6 +1,6 @@
 //! What both roles do: messages in and out, heartbeats, termination (§7.2 to §7.5).
 
-use crate::{Framer, Item, Message, MessageKind, Status};
+use crate::{Framer, Item, Message, MessageKind, Status, printable};
 use std::collections::VecDeque;
 use units::{Duration, Instant};
 
@@ -127,7 +127,7 @@ impl Session {
         let mut peer = PeerInfo { name: String::new(), heartbeat: Duration::ZERO };
         for item in introduction {
             match item {
-                Item::PeerType(_, text) => peer.name.clone_from(text),
+                Item::PeerType(_, text) => peer.name = printable(text),
                 Item::HeartbeatInterval(ms) => peer.heartbeat = Duration::from_millis(u64::from(*ms)),
                 _ => {}
             }

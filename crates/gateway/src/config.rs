@@ -148,6 +148,8 @@ pub struct Peer {
     pub from: Vec<IpNet>,
     /// What lies behind it.
     pub routes: Vec<IpNet>,
+    /// Whether its routes may overlap those of others.
+    pub overlap: bool,
     /// Client addresses that it may use here.
     pub allow_sources: Vec<IpNet>,
     /// What it may reach through us.
@@ -322,6 +324,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
             return None;
         }
     };
+    refuse_overlaps(document, &peers, &lines, &routes);
     let link = link?;
     let named = |key, line| move |name: &String| Named { key, line, name: name.clone() };
     let all = link.interface.iter().map(named("[link] interface", interface_line));
@@ -370,6 +373,28 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         control_group,
         name,
     })
+}
+
+/// Of peers whose routes overlap, one has to say that it is meant: by default the routes are also the addresses that the peer's clients
+/// may have.
+fn refuse_overlaps(document: &mut Document<'_>, peers: &[Peer], lines: &[usize], routes: &Routes<usize>) {
+    let mut told = Vec::new();
+    for overlap in routes.overlaps() {
+        let ((inner, one), (outer, other)) = (overlap.inner, overlap.outer);
+        let pair = (one.min(other), one.max(other));
+        if peers[one].overlap || peers[other].overlap || told.contains(&pair) {
+            continue;
+        }
+        told.push(pair);
+        let (one_name, other_name) = (&peers[one].name, &peers[other].name);
+        document.fault(
+            lines[one.max(other)],
+            format!(
+                "[[peer]] routes: {inner} of {one_name} lies within {outer} of {other_name}: say overlap = true at one of them if \
+                 the longer prefix is to win"
+            ),
+        );
+    }
 }
 
 /// What the link carries in 100 ms, farther than most hosts are: more of what it cannot take yet would only wait here.
@@ -444,6 +469,7 @@ fn read_peers(document: &mut Document<'_>, tcp: Option<Mode>) -> (Vec<Peer>, Vec
             section.parsed("address", "an address and port such as \"198.51.100.1:4500\"");
         let from = read_from(&mut section, tcp.filter(|_| has_gateway), address);
         let routes = section.list("routes", prefixes).unwrap_or_else(everything);
+        let overlap = section.flag("overlap").unwrap_or(false);
         let allow_sources = section.list("allow_sources", prefixes).unwrap_or_else(|| routes.clone());
         let allow_destinations = section.list("allow_destinations", prefixes).unwrap_or_else(everything);
         let connect_as_client = section.choice("connect_from", &[("client", true), ("own", false)]).unwrap_or(true);
@@ -468,6 +494,7 @@ fn read_peers(document: &mut Document<'_>, tcp: Option<Mode>) -> (Vec<Peer>, Vec
             address,
             from,
             routes,
+            overlap,
             allow_sources,
             allow_destinations,
             connect_as_client,
@@ -671,6 +698,12 @@ mod tests {
             + &PrivateKey::from_random([8; 32]).public_key().to_string()
             + "\"\nroutes = [\"10.0.0.0/8\"]\n";
         assert!(faults(&routes)[0].starts_with("gateway.toml:13: [[peer]] routes: 10.0.0.0/8 is claimed twice"));
+        let within = routes.replacen("routes = [\"10.0.0.0/8\"]", "routes = [\"10.1.0.0/16\", \"10.2.0.0/16\"]", 1);
+        let expected =
+            "gateway.toml:13: [[peer]] routes: 10.1.0.0/16 of hub lies within 10.0.0.0/8 of b: say overlap = true";
+        assert!(faults(&within)[0].starts_with(expected), "{:?}", faults(&within));
+        assert_eq!(faults(&within).len(), 1);
+        assert!(parse(&(within + "overlap = true\n"), "gateway.toml").is_ok());
     }
 
     #[test]

@@ -266,7 +266,7 @@ impl<L: Leg> Daemon<L> {
         settings: Settings,
         start_leg: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
     ) -> Result<Self, StartError> {
-        process::raise_open_files()?;
+        let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
         warn_about_host(&settings);
         let now = clock::now();
@@ -283,6 +283,7 @@ impl<L: Leg> Daemon<L> {
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
         let mut relays = Relays::new(leg, &settings, &own, watch);
+        relays.most_descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let listeners = listeners(&settings)?;
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
@@ -332,6 +333,7 @@ impl<L: Leg> Daemon<L> {
             settings,
         };
         gateway.watch().map_err(while_doing("watching sockets"))?;
+        gateway.relays.tell_reach(now);
         Ok(gateway)
     }
 
@@ -410,6 +412,7 @@ impl<L: Leg> Daemon<L> {
         }
         self.relays.leg.take_in(now);
         self.relays.handle_timeout(now);
+        self.relays.serve_waiting(now);
         if self.next_tick <= now {
             self.tick(now);
         }
@@ -426,6 +429,7 @@ impl<L: Leg> Daemon<L> {
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + outside::PERIOD;
         self.relays.sweep(now);
+        self.relays.look_at_limits();
         // A listener that ran out of descriptors tries again.
         self.accepting |= !self.listeners.is_empty();
         for listener in &self.listeners {
@@ -465,7 +469,8 @@ impl<L: Leg> Daemon<L> {
                     Ok(Some(accepted)) => self.relays.accept(now, accepted),
                     Ok(None) => break,
                     Err(error) if is_out_of_descriptors(&error) => {
-                        tracing::error!(%error, "clients wait for a free descriptor");
+                        tracing::debug!(%error, "clients wait for a free descriptor");
+                        self.relays.out_of_descriptors();
                         return;
                     }
                     // The client had gone before it was accepted.
@@ -495,6 +500,7 @@ impl<L: Leg> Daemon<L> {
             peers_changed |= event == LegEvent::PeersChanged;
             self.relays.on_stream_event(now, event);
         }
+        peers_changed |= self.relays.must_steer();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
             Some(_) if peers_changed => self.intercept(),
@@ -503,9 +509,10 @@ impl<L: Leg> Daemon<L> {
     }
 
     /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
-    fn intercept(&self) {
+    fn intercept(&mut self) {
         if let Some(steering) = &self.steering {
-            steering.intercept(if self.drain.is_some() { Vec::new() } else { self.relays.intercepted() });
+            let wanted = if self.drain.is_some() { Vec::new() } else { self.relays.intercepted() };
+            steering.intercept(wanted);
         }
     }
 
@@ -527,7 +534,7 @@ impl<L: Leg> Daemon<L> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Stop => return true,
-                Request::News(News::OwnAddresses(own)) => self.relays.set_own_addresses(&own),
+                Request::News(News::OwnAddresses(own)) => self.relays.set_own_addresses(now, &own),
                 Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
                 Request::Reload(settings, answer) => {
                     // The asker may have gone.

@@ -15,6 +15,7 @@ use ::satpep::ResetReason;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use relay::preamble::{Open, PreambleError};
+use relay::reach::Reach;
 use socket2::Socket;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -61,6 +62,12 @@ pub(crate) trait Leg: Debug {
 
     /// Whether connections may be opened through peer `peer` (its place in the settings).
     fn is_up(&self, peer: usize) -> bool;
+    /// How many more streams may be opened through `peer`, and how many there may be in all.
+    fn room(&self, peer: usize) -> (u64, u64);
+    /// Peer `peer` is to know that it may use `reach` here, now and whenever it comes up.
+    fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach);
+    /// What peer `peer` lets this gateway use, if it has told.
+    fn allows(&self, peer: usize) -> Option<&Reach>;
     /// Opens a stream through `peer` that carries the connection `open`.
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
     /// Puts a stream that the peer has opened into the class of the connection that it carries.
@@ -99,7 +106,7 @@ pub(crate) trait Leg: Debug {
 /// What a leg has to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LegEvent<S> {
-    /// Some peer has begun to answer, or ceased to.
+    /// Some peer has begun to answer, or ceased to, or allows something else.
     PeersChanged,
     /// The peer (by its place in the settings) has opened a stream.
     Opened(S, usize),
@@ -118,6 +125,8 @@ pub(crate) enum Opening {
     Waiting,
     /// The connection that it carries.
     Open(Open),
+    /// It carries no connection: it is the leg's own from now on.
+    NoConnection,
     /// It has ended before it was complete.
     Ended,
     /// It is none.

@@ -6,17 +6,18 @@
 
 mod pump;
 mod reconfigure;
+mod steer;
 
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
 use crate::leg::{Leg, LegEvent, Owner, Tcp, Watch};
-use crate::rules::Accelerated;
 use kernel::nfqueue::Held;
 use kernel::transparent::{self, Accepted};
 use relay::connection::{Action, Event, State};
 use relay::dscp::Dscp;
 use relay::policy::Policy;
 use relay::preamble::Open;
+use relay::reach::Reach;
 use relay::routes::Routes;
 use satpep::ResetReason;
 use slab::Slab;
@@ -24,10 +25,14 @@ use socket2::Socket;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use units::{Duration, Instant};
 
 /// How long the far side waits for the rest of a preamble: its bytes leave together, so what is lost is repaired soon.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Clients that may wait for a stream: no more than the kernel usually lets wait to be accepted.
+const MOST_WAITING: usize = 4096;
 
 /// How long a client has to complete the handshake after its held SYN has been let go.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,6 +63,16 @@ pub(crate) struct Relays<L: Leg> {
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
     unaccepted: HashMap<Ends, usize>,
+    /// Clients that wait for a stream of their peer's, and until when.
+    waiting: VecDeque<(Instant, Socket, Open)>,
+    /// Whether a stream has become free for one of them.
+    may_serve_waiting: bool,
+    /// Whether what is intercepted has to be looked at again.
+    must_steer: bool,
+    /// How many descriptors the process may have.
+    pub(crate) most_descriptors: usize,
+    /// How many connections there were when descriptors ran short.
+    descriptors_ran_short_at: Option<usize>,
     pub(crate) counters: Counters,
 }
 
@@ -66,6 +81,10 @@ pub(crate) struct Relays<L: Leg> {
 pub(crate) struct PeerEntry {
     pub(crate) settings: Peer,
     policy: Policy,
+    /// Whether new connections go past it, for there are nearly as many as may be.
+    is_full: bool,
+    /// What it lets through as of the last word about it.
+    warned_of: Option<Reach>,
 }
 
 /// One relayed connection.
@@ -117,7 +136,6 @@ pub struct Counters {
 impl<L: Leg> Relays<L> {
     /// No connections yet. `own` are the gateway's own addresses.
     pub(crate) fn new(leg: L, settings: &Settings, own: &[IpAddr], watch: Watch) -> Self {
-        let entry = |settings: &Peer| PeerEntry { policy: policy(settings, own), settings: settings.clone() };
         Self {
             leg,
             watch,
@@ -125,7 +143,7 @@ impl<L: Leg> Relays<L> {
             by_stream: HashMap::new(),
             work: VecDeque::new(),
             deadlines: BTreeSet::new(),
-            peers: settings.peers.iter().map(entry).enumerate().collect(),
+            peers: settings.peers.iter().map(|peer| PeerEntry::new(peer, own)).enumerate().collect(),
             own: own.to_vec(),
             routes: settings.routes.clone(),
             classes: settings.classes.clone(),
@@ -137,6 +155,11 @@ impl<L: Leg> Relays<L> {
             next_sweep: Instant::ZERO,
             held_syns: None,
             unaccepted: HashMap::new(),
+            waiting: VecDeque::new(),
+            may_serve_waiting: false,
+            must_steer: false,
+            most_descriptors: usize::MAX,
+            descriptors_ran_short_at: None,
             counters: Counters::default(),
         }
     }
@@ -150,17 +173,12 @@ impl<L: Leg> Relays<L> {
     }
 
     /// The gateway's own addresses have become `own`.
-    pub(crate) fn set_own_addresses(&mut self, own: &[IpAddr]) {
+    pub(crate) fn set_own_addresses(&mut self, now: Instant, own: &[IpAddr]) {
         self.own = own.to_vec();
         for (_, peer) in &mut self.peers {
             peer.policy = policy(&peer.settings, own);
         }
-    }
-
-    /// The connections whose peer is up.
-    pub(crate) fn intercepted(&self) -> Vec<Accelerated> {
-        let servers = self.routes.intercepted(|at| self.leg.is_up(at));
-        if servers.is_empty() { Vec::new() } else { vec![Accelerated { clients: Vec::new(), servers }] }
+        self.tell_reach(now);
     }
 
     /// Whether some connection may be able to move bytes at once.
@@ -170,14 +188,16 @@ impl<L: Leg> Relays<L> {
 
     /// When the first connection's patience ends.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let waits = self.waiting.front().map(|(until, ..)| *until);
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(waits).min()
     }
 
     /// Opens a stream towards the peer behind `open.destination`.
     fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(L::Stream, usize)> {
         let peer = self.routes.peer_of(open.destination.ip()).filter(|at| self.leg.is_up(*at))?;
-        let stream = self.leg.open(now, peer, open, class_of(&self.classes, open))?;
-        Some((stream, peer))
+        let stream = self.leg.open(now, peer, open, class_of(&self.classes, open));
+        self.look_at_room(peer);
+        Some((stream?, peer))
     }
 
     /// The name of the class of a connection.
@@ -192,19 +212,46 @@ impl<L: Leg> Relays<L> {
         if self.held_syns.is_some() {
             return self.accept_released(now, socket, &open);
         }
-        let Some((stream, peer)) = self.open_stream(now, &open) else {
+        self.look_at_descriptors(usize::try_from(socket.as_raw_fd()).unwrap_or(0));
+        if let Some(socket) = self.relay(now, socket, open) {
+            let has_peer = self.routes.peer_of(called.ip()).is_some_and(|at| self.leg.is_up(at));
+            if has_peer && self.waiting.len() < MOST_WAITING {
+                return self.waiting.push_back((now + self.connect_timeout, socket, open));
+            }
             // Dropping the socket resets the client.
             self.counters.turned_away += 1;
             tracing::debug!(%client, destination = %called, "turned away: no peer is up for it, or it has no stream left");
-            return;
-        };
+        }
+    }
+
+    /// Serves clients that wait for a stream, once one may have become free, and sends away those that have waited for too long.
+    pub(crate) fn serve_waiting(&mut self, now: Instant) {
+        if std::mem::take(&mut self.may_serve_waiting) {
+            for _ in 0..self.waiting.len() {
+                let Some((until, socket, open)) = self.waiting.pop_front() else { break };
+                if let Some(socket) = self.relay(now, socket, open) {
+                    self.waiting.push_back((until, socket, open));
+                }
+            }
+        }
+        while self.waiting.front().is_some_and(|(until, ..)| *until <= now) {
+            // Dropping the socket resets the client.
+            self.waiting.pop_front();
+            self.counters.turned_away += 1;
+        }
+    }
+
+    /// Relays the connection `open` of the client at `socket`, which it returns if there is no stream for it.
+    fn relay(&mut self, now: Instant, socket: Socket, open: Open) -> Option<Socket> {
+        let Some((stream, peer)) = self.open_stream(now, &open) else { return Some(socket) };
         let mut connection = Connection::new(State::Requested, stream, peer, true, now);
         connection.open = Some(open);
         connection.tcp.readable = true;
         let key = self.insert(connection);
         self.counters.accepted += 1;
-        tracing::debug!(%client, destination = %called, peer = self.peers[peer].settings.name, "accepted");
+        tracing::debug!(client = %open.source, destination = %open.destination, peer = self.peers[peer].settings.name, "accepted");
         self.attach(now, key, socket);
+        None
     }
 
     /// A client wants to connect; its SYN is held until the server has answered.
@@ -218,9 +265,13 @@ impl<L: Leg> Relays<L> {
             };
         }
         let Some((stream, peer)) = self.open_stream(now, &open) else {
-            self.counters.turned_away += 1;
-            if let Some(syns) = self.held_syns.as_mut() {
-                syns.refuse(&held);
+            let has_peer = self.routes.peer_of(open.destination.ip()).is_some_and(|at| self.leg.is_up(at));
+            self.counters.turned_away += u64::from(!has_peer);
+            match self.held_syns.as_mut() {
+                // The client sends another while it waits for a stream.
+                Some(syns) if has_peer => syns.forget(&held),
+                Some(syns) => syns.refuse(&held),
+                None => {}
             }
             return;
         };
@@ -463,6 +514,9 @@ impl<L: Leg> Relays<L> {
         let connection = self.connections.remove(key);
         self.by_stream.remove(&connection.stream);
         self.leg.forget(connection.stream);
+        self.may_serve_waiting |= !self.waiting.is_empty();
+        self.look_at_room(connection.peer);
+        self.look_at_descriptors_again();
         if orderly {
             self.counters.finished += 1;
         } else {
@@ -482,6 +536,13 @@ impl<L: Leg> Relays<L> {
                 "closed"
             );
         }
+    }
+
+    /// Stream `key` carries no connection, and is the leg's own.
+    fn let_go(&mut self, key: usize) {
+        self.set_deadline(key, None);
+        let connection = self.connections.remove(key);
+        self.by_stream.remove(&connection.stream);
     }
 
     fn set_deadline(&mut self, key: usize, deadline: Option<Instant>) {
@@ -515,6 +576,12 @@ fn ends(open: &Open) -> Ends {
 
 fn policy(peer: &Peer, own: &[IpAddr]) -> Policy {
     Policy::new(&peer.allow_sources, &peer.allow_destinations, own)
+}
+
+impl PeerEntry {
+    fn new(settings: &Peer, own: &[IpAddr]) -> Self {
+        Self { policy: policy(settings, own), settings: settings.clone(), is_full: false, warned_of: None }
+    }
 }
 
 impl<S> Connection<S> {

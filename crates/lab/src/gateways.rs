@@ -319,7 +319,12 @@ fn peer_settings(
     site: Option<&Site>,
     options: &GatewayOptions,
 ) -> String {
-    let mut text = format!("\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\n", key.public_key());
+    // The networks of experiments are no public ones.
+    let mut text = format!(
+        "\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\n\
+         allow_destinations = [\"198.18.0.0/15\", \"2001:db8::/32\"]\n",
+        key.public_key()
+    );
     if let Some(address) = call {
         text.push_str(&format!("address = \"{address}\"\n"));
     }

@@ -7,6 +7,7 @@
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
 //! | [`dscp`] | what a marking is called |
 //! | [`policy`] | which addresses a peer may use |
+//! | [`reach`] | how a peer is told which addresses it may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
@@ -17,4 +18,5 @@ pub mod dscp;
 pub mod hop;
 pub mod policy;
 pub mod preamble;
+pub mod reach;
 pub mod routes;

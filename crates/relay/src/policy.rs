@@ -1,16 +1,16 @@
 //! Which addresses a peer may use: the far gateway opens connections on its behalf, inside our network.
 
 use crate::preamble::Open;
-use ipnet::IpNet;
-use std::net::IpAddr;
+use crate::reach::{Ranges, Reach};
+use ipnet::{IpNet, Ipv6Net};
+use std::net::{IpAddr, Ipv6Addr};
 
-/// Address ranges that are never used for a peer unless a prefix within the range names them. A wider prefix
-/// (`0.0.0.0/0`) does not.
+/// Address ranges that are never used for a peer, neither a client's nor a server's, unless a prefix within the range names them. A
+/// wider prefix (`0.0.0.0/0`) does not.
 const SPECIAL: &[(&str, &str)] = &[
     ("0.0.0.0/8", "unspecified"),
     ("127.0.0.0/8", "loopback"),
     ("169.254.0.0/16", "link-local"),
-    ("169.254.169.254/32", "cloud metadata"),
     ("224.0.0.0/4", "multicast"),
     ("255.255.255.255/32", "broadcast"),
     ("::/128", "unspecified"),
@@ -18,17 +18,70 @@ const SPECIAL: &[(&str, &str)] = &[
     // An IPv6 socket would reach the IPv4 address within, past the IPv4 rules.
     ("::ffff:0:0/96", "IPv4-mapped"),
     ("fe80::/10", "link-local"),
-    ("fd00:ec2::254/128", "cloud metadata"),
     ("ff00::/8", "multicast"),
+    // Where clouds tell their machines what they are, with credentials: many; Azure; Alibaba; Oracle; Scaleway; Tencent; containers.
+    ("169.254.169.254/32", METADATA),
+    ("168.63.129.16/32", METADATA),
+    ("100.100.100.200/32", METADATA),
+    ("192.0.0.192/32", METADATA),
+    ("169.254.42.42/32", METADATA),
+    ("169.254.0.23/32", METADATA),
+    ("169.254.170.2/32", METADATA),
+    ("169.254.170.23/32", METADATA),
+    // AWS; AWS's pods; Google; Oracle; Scaleway; Akamai; Alibaba; OpenStack.
+    ("fd00:ec2::254/128", METADATA),
+    ("fd00:ec2::23/128", METADATA),
+    ("fd20:ce::254/128", METADATA),
+    ("fd00:c1::a9fe:a9fe/128", METADATA),
+    ("fd00:42::42/128", METADATA),
+    ("fd00:a9fe:a9fe::1/128", METADATA),
+    ("fd00:100::100:200/128", METADATA),
+    ("fe80::a9fe:a9fe/128", METADATA),
 ];
+
+const METADATA: &str = "cloud metadata";
+
+/// Ranges that are not public, so that no server there is reached for a peer unless a prefix within the range names it: those of the
+/// registries of special-purpose addresses (RFC 6890) that are not globally reachable, and of IPv6 what is no global unicast.
+const NOT_PUBLIC: &[(&str, &str)] = &[
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "shared by carriers"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "for protocols"),
+    ("192.0.2.0/24", "for documentation"),
+    ("192.88.99.0/24", "of 6to4 relays"),
+    ("192.168.0.0/16", "private"),
+    ("198.18.0.0/15", "for benchmarks"),
+    ("198.51.100.0/24", "for documentation"),
+    ("203.0.113.0/24", "for documentation"),
+    ("240.0.0.0/4", "reserved"),
+    ("::/3", "no global unicast"),
+    ("4000::/2", "no global unicast"),
+    ("8000::/1", "no global unicast"),
+    ("fc00::/7", "private"),
+    ("2001::/23", "for protocols"),
+    ("2001:db8::/32", "for documentation"),
+    // It leads to the IPv4 address within, past the IPv4 rules.
+    ("2002::/16", "of 6to4"),
+    ("3fff::/20", "for documentation"),
+];
+
+/// Where translators to IPv4 listen (RFC 6052): as public as the IPv4 address within.
+const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
 /// What one peer may do at this gateway.
 #[derive(Debug, Clone)]
 pub struct Policy {
     sources: Vec<IpNet>,
     destinations: Vec<IpNet>,
-    special: Vec<(IpNet, &'static str)>,
+    /// Special ranges of clients, the longest first; of a range without a name nothing is special.
+    special_sources: Vec<Special>,
+    /// And of servers.
+    special_destinations: Vec<Special>,
 }
+
+/// A range, and what it is called.
+type Special = (IpNet, Option<&'static str>);
 
 /// Why a peer's connection is not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,13 +106,33 @@ pub enum Denial {
 impl Policy {
     /// The policy of a peer that may use `sources` and reach `destinations`, at a gateway whose own addresses are `own`.
     pub fn new(sources: &[IpNet], destinations: &[IpNet], own: &[IpAddr]) -> Self {
-        let built_in = SPECIAL
-            .iter()
-            .map(|(prefix, name)| (prefix.parse::<IpNet>().expect("the table holds valid prefixes"), *name));
-        let own = own.iter().map(|address| (IpNet::from(*address), "this gateway's own address"));
-        let mut special: Vec<_> = built_in.chain(own).collect();
-        special.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.prefix_len()));
-        Self { sources: sources.to_vec(), destinations: destinations.to_vec(), special }
+        let table = |table: &[(&str, &'static str)]| -> Vec<Special> {
+            let parsed = |prefix: &str| prefix.parse::<IpNet>().expect("the table holds valid prefixes");
+            table.iter().map(|(prefix, name)| (parsed(prefix), Some(*name))).collect()
+        };
+        let mut special_sources = table(SPECIAL);
+        special_sources.extend(own.iter().map(|address| (IpNet::from(*address), Some("this gateway's own address"))));
+        let mut special_destinations = [special_sources.clone(), table(NOT_PUBLIC)].concat();
+        let translated: Vec<_> =
+            special_destinations.iter().filter_map(|(prefix, name)| Some((translated(prefix)?, *name))).collect();
+        special_destinations.push((IpNet::V6(nat64(0, 0)), None));
+        special_destinations.extend(translated);
+        for list in [&mut special_sources, &mut special_destinations] {
+            list.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.prefix_len()));
+        }
+        Self { sources: sources.to_vec(), destinations: destinations.to_vec(), special_sources, special_destinations }
+    }
+
+    /// What may be used, for the peer to know. Of clients' addresses the special ones are not told: nobody asks for them.
+    pub fn reach(&self) -> Reach {
+        let allowed = |prefixes: &[IpNet]| prefixes.iter().map(|prefix| (*prefix, true)).collect::<Vec<_>>();
+        let special = self.special_destinations.iter().filter_map(|(prefix, name)| {
+            // What nothing is special about is as what surrounds it is allowed.
+            let is_allowed = name.is_none() && self.destinations.iter().any(|allowed| allowed.contains(prefix));
+            (name.is_some() || is_allowed).then_some((*prefix, is_allowed))
+        });
+        let destinations = Ranges::new(special.chain(allowed(&self.destinations)));
+        Reach { sources: Ranges::new(allowed(&self.sources)), destinations }
     }
 
     /// Whether the connection `open` may be made.
@@ -74,18 +147,33 @@ impl Policy {
         if !self.destinations.iter().any(|prefix| prefix.contains(&destination)) {
             return Err(Denial::Destination(destination));
         }
-        self.check_special(source, &self.sources)?;
-        self.check_special(destination, &self.destinations)
+        check_special(source, &self.special_sources, &self.sources)?;
+        check_special(destination, &self.special_destinations, &self.destinations)
     }
+}
 
-    /// An address in a special range needs an allowed prefix inside the narrowest such range.
-    fn check_special(&self, address: IpAddr, allowed: &[IpNet]) -> Result<(), Denial> {
-        let Some(&(range, name)) = self.special.iter().find(|(range, _)| range.contains(&address)) else {
-            return Ok(());
-        };
-        let named = allowed.iter().any(|prefix| range.contains(prefix) && prefix.contains(&address));
-        if named { Ok(()) } else { Err(Denial::Special { address, range: name }) }
+/// An address in a special range needs an allowed prefix inside the narrowest such range.
+fn check_special(address: IpAddr, special: &[Special], allowed: &[IpNet]) -> Result<(), Denial> {
+    match special.iter().find(|(range, _)| range.contains(&address)) {
+        None | Some((_, None)) => Ok(()),
+        Some((range, Some(name))) => {
+            let named = allowed.iter().any(|prefix| range.contains(prefix) && prefix.contains(&address));
+            if named { Ok(()) } else { Err(Denial::Special { address, range: name }) }
+        }
     }
+}
+
+/// Where translators make an IPv4 range of.
+fn translated(prefix: &IpNet) -> Option<IpNet> {
+    match prefix {
+        IpNet::V4(net) => Some(IpNet::V6(nat64(u32::from(net.network()), net.prefix_len()))),
+        IpNet::V6(_) => None,
+    }
+}
+
+fn nat64(address: u32, length: u8) -> Ipv6Net {
+    let address = Ipv6Addr::from(u128::from(NAT64) | u128::from(address));
+    Ipv6Net::new(address, 96 + length).expect("an IPv4 prefix has 32 bits at most")
 }
 
 #[cfg(test)]
@@ -141,8 +229,78 @@ mod tests {
             assert!(matches!(denied, Err(Denial::Special { .. })), "{special}: {denied:?}");
             assert_eq!(check(&["0.0.0.0/0", "::/0", special], special), Ok(()), "{special} allowed by name");
         }
-        for ordinary in ["192.0.2.2", "1.1.1.1", "10.0.0.1", "2001:db8:1::2", "fd00:ec2::253", "fec0::1"] {
+        for ordinary in ["1.1.1.1", "9.255.255.255", "172.32.0.1", "2a00::1", "64:ff9b::101:101"] {
             assert_eq!(check(&["0.0.0.0/0", "::/0"], ordinary), Ok(()), "{ordinary}");
+        }
+    }
+
+    #[test]
+    fn servers_that_are_not_public_are_denied_unless_named() {
+        for (server, name) in [
+            ("10.0.0.1", "10.0.0.0/24"),
+            ("172.31.255.255", "172.16.0.0/12"),
+            ("192.168.1.1", "192.168.1.0/24"),
+            ("100.64.0.1", "100.64.0.0/10"),
+            ("192.0.2.2", "192.0.2.0/24"),
+            ("198.19.0.1", "198.19.0.0/16"),
+            ("240.0.0.1", "240.0.0.0/8"),
+            ("fd00:ec2::253", "fd00::/8"),
+            ("fec0::1", "fec0::/10"),
+            ("2001:db8:1::2", "2001:db8::/32"),
+            ("2002:a00:1::1", "2002:a00:1::/48"),
+            ("5f00::1", "5f00::/16"),
+            ("64:ff9b::10.0.0.1", "64:ff9b::a00:0/120"),
+            ("64:ff9b::169.254.169.254", "64:ff9b::a9fe:a9fe/128"),
+            ("168.63.129.16", "168.63.129.16/32"),
+            ("100.100.100.200", "100.100.100.200/32"),
+            ("fd20:ce::254", "fd20:ce::254/128"),
+        ] {
+            let denied = check(&["0.0.0.0/0", "::/0"], server);
+            assert!(matches!(denied, Err(Denial::Special { .. })), "{server}: {denied:?}");
+            assert_eq!(check(&["0.0.0.0/0", "::/0", name], server), Ok(()), "{server} named by {name}");
+        }
+        assert!(check(&["100.64.0.0/10"], "100.100.100.200").is_err(), "a metadata address needs its own name");
+    }
+
+    #[test]
+    fn what_is_told_is_what_is_checked() {
+        let lists: [&[&str]; 5] = [
+            &["0.0.0.0/0", "::/0"],
+            &["0.0.0.0/0", "10.92.0.0/16", "fd00::/8"],
+            &["10.0.0.0/7", "192.0.2.0/24", "::/0", "64:ff9b::a00:0/104"],
+            &["169.254.0.0/16", "192.0.2.1", "fe80::/10"],
+            &[],
+        ];
+        let probes = [
+            "1.1.1.1",
+            "10.0.0.1",
+            "11.0.0.1",
+            "10.92.1.1",
+            "192.0.2.1",
+            "192.0.2.2",
+            "169.254.1.1",
+            "169.254.169.254",
+            "168.63.129.16",
+            "2a00::1",
+            "fd00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "64:ff9b::1.1.1.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::192.168.0.1",
+            "2001:db8:1::1",
+            "ff02::1",
+            "::1",
+        ];
+        for list in lists {
+            let policy = Policy::new(&nets(&["0.0.0.0/0", "::/0"]), &nets(list), &["192.0.2.1".parse().unwrap()]);
+            let reach = policy.reach();
+            for probe in probes {
+                let ip: IpAddr = probe.parse().unwrap();
+                let source = if ip.is_ipv4() { "10.0.0.1:5" } else { "[2001:db8::1]:5" };
+                let is_allowed = policy.check(&Open::new(source.parse().unwrap(), (ip, 80).into())).is_ok();
+                assert_eq!(reach.destinations.permit(ip), is_allowed, "{probe} with {list:?}");
+            }
         }
     }
 

@@ -12,7 +12,7 @@
 //!
 //! The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far side
 //! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
-//! an empty, clean end.
+//! an empty, clean end. A stream that begins with another byte may be an announcement ([`crate::reach`]).
 
 use crate::dscp::Dscp;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -104,6 +104,11 @@ impl Parser {
     /// A parser that has seen nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether it has seen nothing.
+    pub fn is_new(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// Reads on in `input`: returns how many of its bytes belong to the preamble, and the preamble if it is complete.

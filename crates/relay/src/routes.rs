@@ -11,6 +11,15 @@ pub struct Routes<P> {
     entries: Vec<(IpNet, P)>,
 }
 
+/// The prefixes of two peers overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overlap<P> {
+    /// The longer prefix, and whose it is.
+    pub inner: (IpNet, P),
+    /// The prefix that contains it, and whose it is.
+    pub outer: (IpNet, P),
+}
+
 /// Two peers claim the same prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{prefix} is claimed twice")]
@@ -39,6 +48,14 @@ impl<P: Copy + PartialEq> Routes<P> {
         Routes { entries: self.entries.iter().map(|&(prefix, peer)| (prefix, name(peer))).collect() }
     }
 
+    /// The prefixes that lie within one of another peer's.
+    pub fn overlaps(&self) -> impl Iterator<Item = Overlap<P>> {
+        self.entries.iter().enumerate().flat_map(move |(at, inner)| {
+            let around = move |outer: &&(IpNet, P)| outer.1 != inner.1 && outer.0.contains(&inner.0);
+            self.entries[at..].iter().filter(around).map(|outer| Overlap { inner: *inner, outer: *outer })
+        })
+    }
+
     /// The peer that `destination` lies behind.
     pub fn peer_of(&self, destination: IpAddr) -> Option<P> {
         self.entries.iter().find(|(prefix, _)| prefix.contains(&destination)).map(|&(_, peer)| peer)
@@ -64,7 +81,7 @@ impl<P: Copy + PartialEq> Routes<P> {
 }
 
 /// Adds to `result` the parts of `prefix` that lie outside every one of `holes` (all of which lie within it).
-fn subtract(prefix: IpNet, holes: &[IpNet], result: &mut Vec<IpNet>) {
+pub(crate) fn subtract(prefix: IpNet, holes: &[IpNet], result: &mut Vec<IpNet>) {
     if holes.is_empty() {
         result.push(prefix);
     } else if !holes.contains(&prefix) {
@@ -112,6 +129,22 @@ mod tests {
         let twice = [("10.0.0.0/8", 0), ("10.3.0.0/8", 1)].map(|(p, n)| (p.parse().unwrap(), n));
         let error = Routes::new(twice).unwrap_err();
         assert_eq!(error.to_string(), "10.0.0.0/8 is claimed twice");
+    }
+
+    #[test]
+    fn prefixes_within_another_peers_are_found() {
+        let table = routes(&[("0.0.0.0/0", 0), ("10.1.0.0/16", 1), ("10.0.0.0/8", 1), ("10.1.2.0/24", 2), ("::/0", 2)]);
+        let found: Vec<_> =
+            table.overlaps().map(|o| (o.inner.1, o.outer.1, o.inner.0.to_string(), o.outer.0.to_string())).collect();
+        let expected = [
+            (2, 1, "10.1.2.0/24", "10.1.0.0/16"),
+            (2, 1, "10.1.2.0/24", "10.0.0.0/8"),
+            (2, 0, "10.1.2.0/24", "0.0.0.0/0"),
+            (1, 0, "10.1.0.0/16", "0.0.0.0/0"),
+            (1, 0, "10.0.0.0/8", "0.0.0.0/0"),
+        ]
+        .map(|(inner, outer, a, b)| (inner, outer, a.to_owned(), b.to_owned()));
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Pair {
     pub terminal_settings: &'static str,
     /// Added to `[link]` of the terminal, and sections of its own after it.
     pub terminal_link: &'static str,
+    /// Added to `[link]` of the hub.
+    pub hub_link: &'static str,
     /// Added to `[gateway]` of both.
     pub settings: &'static str,
     /// Added to `[control]` of both.
@@ -71,6 +73,7 @@ impl Pair {
             running: [None, None],
             terminal_settings: "",
             terminal_link: "",
+            hub_link: "",
             settings: "",
             control_settings: "",
             sections: "",
@@ -129,20 +132,25 @@ impl Pair {
         let address =
             |site: &Site| format!("address = \"{}\"", SocketAddr::new(site.satellite_address(self.outside), 4500));
         let (settings, link, call, own, other) = match end {
-            End::Hub if self.hub_calls => ("", "", address(self.client()), hub, terminal),
-            End::Hub => ("", "", String::new(), hub, terminal),
+            End::Hub if self.hub_calls => ("", self.hub_link, address(self.client()), hub, terminal),
+            End::Hub => ("", self.hub_link, String::new(), hub, terminal),
             End::Terminal => (self.terminal_settings, self.terminal_link, address(self.server()), own_terminal, hub),
         };
         let peer = match self.has_far_gateway {
             true => format!("public_key = \"{}\"\n{call}", other.public_key()),
             false => "far_gateway = false".to_owned(),
         };
+        // The networks of tests are no public ones.
+        let named = match peer_settings.contains("allow_destinations") {
+            true => "",
+            false => "allow_destinations = [\"198.18.0.0/15\", \"203.0.113.0/24\", \"2001:db8::/32\"]\n",
+        };
         let text = format!(
             "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
              [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [control]\nsocket = \"{}\"\n{}\n\
-             [[peer]]\nname = \"other\"\n{peer}\n{peer_settings}\n{}\n",
+             [[peer]]\nname = \"other\"\n{peer}\n{named}{peer_settings}\n{}\n",
             own.to_base64(),
             self.settings,
             self.socket(end).display(),

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn without_a_far_gateway_a_peer_has_no_key() {
-        let direct = "[[peer]]\nname = \"servers\"\nfar_gateway = false\nroutes = [\"192.0.2.0/24\"]\n";
+        let direct = "[[peer]]\nname = \"servers\"\nfar_gateway = false\nroutes = [\"192.0.2.0/24\"]\noverlap = true\n";
         let settings = settings("leg = \"tcp\"", direct);
         assert!(settings.peers[0].public_key.is_some() && settings.peers[1].public_key.is_none());
     }

@@ -1,5 +1,7 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
+mod announcements;
+
 use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
 use crate::config::{Class, Knowledge, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
@@ -10,8 +12,10 @@ use crate::trouble::Trouble;
 use crate::udp::Udp;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
+use announcements::Announcements;
 use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
+use relay::reach::{ANNOUNCEMENT, Reach};
 use satpep::{
     Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StrangerFault, StreamId, Transmit,
 };
@@ -55,6 +59,9 @@ pub(crate) struct Satpep {
     by_id: HashMap<PeerId, usize>,
     /// Openings that have not arrived in full.
     openings: HashMap<StreamId, Parser>,
+    announcements: Announcements,
+    /// Whether some peer allows something else than before.
+    reach_has_changed: bool,
     outside: Option<OutsideTraffic>,
     outside_bps: u64,
     /// Whether the link's capacity is learnt.
@@ -88,6 +95,7 @@ impl Satpep {
         let udp = Udp::bind(settings.listen).map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Leg(0)).map_err(while_doing("watching the UDP socket"))?;
         let (endpoint, peers) = endpoint(settings, now)?;
+        let announcements = Announcements::new(&peers);
         let outside = match &settings.link.interface {
             None => None,
             Some(name) => Some(OutsideTraffic::new(name)?),
@@ -109,6 +117,8 @@ impl Satpep {
             peers,
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
             openings: HashMap::new(),
+            announcements,
+            reach_has_changed: false,
             outside,
             outside_bps: 0,
             learns: settings.link.knowledge == Knowledge::Learnt,
@@ -197,6 +207,15 @@ impl Satpep {
         }
     }
 
+    /// Tells a peer what it may use here; `has_changed` says whether it may be another process than before.
+    fn tell_reach_again(&mut self, now: Instant, id: PeerId, has_changed: bool) {
+        let Some(&at) = self.by_id.get(&id) else { return };
+        if has_changed {
+            self.announcements.forget(at);
+        }
+        self.announcements.tell_again(now, &mut self.endpoint, at);
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
@@ -243,9 +262,13 @@ impl Leg for Satpep {
 
     fn poll_event(&mut self, now: Instant) -> Option<LegEvent<StreamId>> {
         loop {
+            if std::mem::take(&mut self.reach_has_changed) {
+                return Some(LegEvent::PeersChanged);
+            }
             return Some(match self.endpoint.poll_event()? {
                 Event::PeerUp(peer) => {
                     tracing::info!(peer = self.name(peer), "peer is up");
+                    self.tell_reach_again(now, peer, false);
                     LegEvent::PeersChanged
                 }
                 Event::PeerSilent(peer) => {
@@ -254,6 +277,7 @@ impl Leg for Satpep {
                 }
                 Event::PeerRestarted(peer) => {
                     tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
+                    self.tell_reach_again(now, peer, true);
                     LegEvent::PeersChanged
                 }
                 Event::PeerDrains(peer) => {
@@ -265,6 +289,7 @@ impl Leg for Satpep {
                         peer = self.name(peer),
                         "peer broke the protocol with {violation}: its connections are reset"
                     );
+                    self.tell_reach_again(now, peer, true);
                     LegEvent::PeersChanged
                 }
                 Event::PeerClockSetBack(peer, skew, behind) => {
@@ -292,7 +317,20 @@ impl Leg for Satpep {
                         continue;
                     }
                 },
-                Event::Readable(stream) | Event::Writable(stream) => LegEvent::Ready(stream),
+                Event::Readable(stream) | Event::Writable(stream) => {
+                    match self.announcements.on_ready(now, &mut self.endpoint, stream) {
+                        None => LegEvent::Ready(stream),
+                        Some(has_changed) => {
+                            self.reach_has_changed |= has_changed;
+                            continue;
+                        }
+                    }
+                }
+                Event::Reset(stream, _) | Event::Closed(stream)
+                    if self.announcements.on_end(now, &mut self.endpoint, stream) =>
+                {
+                    continue;
+                }
                 Event::Reset(stream, reason) => LegEvent::Reset(stream, reason),
                 Event::Closed(stream) => LegEvent::Closed(stream),
             });
@@ -342,6 +380,7 @@ impl Leg for Satpep {
         while let Some(stranger) = self.endpoint.poll_stranger(now) {
             tell_of(&stranger);
         }
+        self.announcements.tick(now, &mut self.endpoint);
         if let Some(outside) = &mut self.outside {
             let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
             self.outside_bps = rate.as_bps();
@@ -389,6 +428,7 @@ impl Leg for Satpep {
         match self.endpoint.add_peer(now, config) {
             Ok(id) => {
                 self.by_id.insert(id, at);
+                self.announcements.put(at, id);
                 // The relays give places in order, and those of peers that were removed again.
                 if at == self.peers.len() {
                     self.peers.push(id);
@@ -415,11 +455,24 @@ impl Leg for Satpep {
 
     fn remove_peer(&mut self, now: Instant, at: usize) {
         self.by_id.remove(&self.peers[at]);
+        self.announcements.forget(at);
         self.endpoint.remove_peer(now, self.peers[at]);
     }
 
     fn is_up(&self, peer: usize) -> bool {
         self.endpoint.peer_state(self.peers[peer]) == PeerState::Up
+    }
+
+    fn room(&self, peer: usize) -> (u64, u64) {
+        self.endpoint.room(self.peers[peer])
+    }
+
+    fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach) {
+        self.announcements.tell(now, &mut self.endpoint, peer, reach);
+    }
+
+    fn allows(&self, peer: usize) -> Option<&Reach> {
+        self.announcements.allows(peer)
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
@@ -448,6 +501,12 @@ impl Leg for Satpep {
             if self.endpoint.readable(stream, &mut slices) == 0 {
                 let ended = self.endpoint.is_read_finished(stream);
                 return if ended { Opening::Ended } else { Opening::Waiting };
+            }
+            if parser.is_new() && slices[0].first() == Some(&ANNOUNCEMENT) {
+                self.openings.remove(&stream);
+                let Some(&at) = self.by_id.get(&stream.peer()) else { return Opening::Ended };
+                self.reach_has_changed |= self.announcements.hear(now, &mut self.endpoint, at, stream);
+                return Opening::NoConnection;
             }
             match parser.push(&slices[0]) {
                 Ok((used, open)) => {

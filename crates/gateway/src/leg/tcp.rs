@@ -33,6 +33,7 @@ use cross::CrossLayer;
 use hop::{Hop, Role, reason_of};
 use peer::PeerLeg;
 use relay::preamble::{CONNECTED, Open};
+use relay::reach::Reach;
 use session::{Accepted, Call, Pace};
 use slab::Slab;
 use socket2::Socket;
@@ -390,6 +391,18 @@ impl Leg for TcpLeg {
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
         peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up)
+    }
+
+    fn room(&self, peer: usize) -> (u64, u64) {
+        (self.max_streams.saturating_sub(self.peers[peer].streams), self.max_streams)
+    }
+
+    fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
+        self.peers[peer].reach = reach.encode();
+    }
+
+    fn allows(&self, peer: usize) -> Option<&Reach> {
+        self.peers[peer].allows.as_ref()
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {

@@ -64,6 +64,7 @@ impl<L: Leg> Relays<L> {
         let (stream, peer) = (connection.stream, &self.peers[connection.peer]);
         match self.leg.read_opening(now, stream) {
             Opening::Waiting => {}
+            Opening::NoConnection => self.let_go(key),
             Opening::Ended => {
                 self.counters.protocol_errors += 1;
                 self.apply(now, key, Event::StreamFin);

@@ -1,6 +1,6 @@
 //! New settings for relays that run.
 
-use super::{PeerEntry, Relays, policy};
+use super::{PeerEntry, Relays};
 use crate::config::{Peer, Settings};
 use crate::leg::Leg;
 use relay::connection::Event;
@@ -28,11 +28,12 @@ impl<L: Leg> Relays<L> {
         self.host_backlog = crate::daemon::host_backlog(settings);
         self.host_keepalive = settings.host_keepalive.into();
         self.tcp_timeout = settings.tcp_timeout;
+        self.tell_reach(now);
     }
 
     /// Adds the peer, or gives one that there is its new settings. Returns its place.
     fn put_peer(&mut self, now: Instant, peer: &Peer) -> usize {
-        let entry = PeerEntry { policy: policy(peer, &self.own), settings: peer.clone() };
+        let entry = PeerEntry::new(peer, &self.own);
         let known = self.peers.iter().find(|(_, entry)| entry.settings.is_same_gateway(peer)).map(|(at, _)| at);
         match known {
             Some(at) if self.peers[at].settings == *peer => at,

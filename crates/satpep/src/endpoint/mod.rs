@@ -323,6 +323,12 @@ impl<P: Payload> Endpoint<P> {
         self.with_session(now, id, |session| session.set_class(now, id, class));
     }
 
+    /// How many more streams can be opened to `peer`, and how many it lets be open in all; zero without a session.
+    pub fn room(&self, peer: PeerId) -> (u64, u64) {
+        let session = self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref());
+        session.map_or((0, 0), Session::room)
+    }
+
     /// Bytes that can be written to a stream now.
     pub fn write_space(&self, id: StreamId) -> usize {
         self.session(id).map_or(0, |session| session.write_space(id))

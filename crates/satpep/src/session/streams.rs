@@ -39,6 +39,11 @@ impl<P: Payload> Session<P> {
         }
     }
 
+    /// How many more streams can be opened here, and how many may be open.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        (self.peer_max_streams.saturating_sub(self.own_open).into(), self.peer_max_streams.into())
+    }
+
     pub(crate) fn write_space(&self, id: StreamId) -> usize {
         let stream = self.key(id).and_then(|key| self.stream(key));
         match stream.filter(|stream| stream.send.is_open() && !stream.is_aborted()) {

@@ -4,6 +4,7 @@ use super::calls::FastOpen;
 use super::session::Call;
 use crate::config::Peer;
 use crate::trouble::Trouble;
+use relay::reach::Reach;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -26,6 +27,10 @@ pub(super) struct PeerLeg {
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
     pub(super) fast_open: FastOpen,
+    /// What it may use here, as it is told.
+    pub(super) reach: Vec<u8>,
+    /// What it lets this gateway use, if it has told.
+    pub(super) allows: Option<Reach>,
     pub(super) streams: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -47,6 +52,8 @@ impl PeerLeg {
             warm: VecDeque::new(),
             next_warm: now,
             fast_open: FastOpen::default(),
+            reach: Vec::new(),
+            allows: None,
             streams: 0,
             sent: 0,
             received: 0,

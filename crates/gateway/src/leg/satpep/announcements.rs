@@ -1,0 +1,172 @@
+//! What each gateway lets the other reach, told over streams of their own.
+//!
+//! One announcement at a time is under way to a peer, so that the last one told is the last one heard; and one from a peer, so that
+//! what is kept of it is bounded.
+
+use relay::reach::{Reach, Reader};
+use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
+use std::collections::HashMap;
+use std::io::IoSlice;
+use units::Instant;
+
+/// The announcements to and from all peers.
+#[derive(Debug)]
+pub(super) struct Announcements {
+    peers: Vec<OfPeer>,
+    /// Streams that carry announcements, and the peer's place.
+    streams: HashMap<StreamId, usize>,
+}
+
+#[derive(Debug)]
+struct OfPeer {
+    id: PeerId,
+    /// What it is told.
+    words: Vec<u8>,
+    /// Whether it has yet to be told.
+    is_due: bool,
+    /// The stream on which it is told, and how many bytes have gone.
+    saying: Option<(StreamId, usize)>,
+    /// The stream on which it tells.
+    hearing: Option<(StreamId, Reader)>,
+    /// What it has told.
+    allows: Option<Reach>,
+}
+
+impl OfPeer {
+    fn new(id: PeerId) -> Self {
+        Self { id, words: Vec::new(), is_due: false, saying: None, hearing: None, allows: None }
+    }
+}
+
+impl Announcements {
+    pub(super) fn new(peers: &[PeerId]) -> Self {
+        Self { peers: peers.iter().map(|id| OfPeer::new(*id)).collect(), streams: HashMap::new() }
+    }
+
+    /// The peer at place `at`, the next or one that was another's, is `id`.
+    pub(super) fn put(&mut self, at: usize, id: PeerId) {
+        if at < self.peers.len() {
+            self.peers[at] = OfPeer::new(id);
+        } else {
+            self.peers.push(OfPeer::new(id));
+        }
+    }
+
+    /// What peer `at` lets through, if it has told.
+    pub(super) fn allows(&self, at: usize) -> Option<&Reach> {
+        self.peers[at].allows.as_ref()
+    }
+
+    /// Peer `at` is to know `reach`, now and whenever it comes up.
+    pub(super) fn tell(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize, reach: &Reach) {
+        let words = reach.announcement();
+        if self.peers[at].words != words {
+            self.peers[at].words = words;
+            self.tell_again(now, endpoint, at);
+        }
+    }
+
+    /// Peer `at` may not know what it was told before.
+    pub(super) fn tell_again(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+        self.peers[at].is_due = true;
+        self.begin(now, endpoint, at);
+    }
+
+    /// Peer `at` is another process, which may tell something else, or nothing.
+    pub(super) fn forget(&mut self, at: usize) {
+        let peer = &mut self.peers[at];
+        for stream in [peer.saying.take().map(|(stream, _)| stream), peer.hearing.take().map(|(stream, _)| stream)] {
+            stream.map(|stream| self.streams.remove(&stream));
+        }
+        peer.allows = None;
+    }
+
+    /// Tries again what could not be told: all streams were in use.
+    pub(super) fn tick(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        (0..self.peers.len()).for_each(|at| self.begin(now, endpoint, at));
+    }
+
+    fn begin(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+        let peer = &mut self.peers[at];
+        let is_possible = !peer.words.is_empty() && endpoint.peer_state(peer.id) == PeerState::Up;
+        if !peer.is_due || peer.saying.is_some() || !is_possible {
+            return;
+        }
+        let Ok(stream) = endpoint.open(now, peer.id) else { return };
+        peer.is_due = false;
+        peer.saying = Some((stream, 0));
+        self.streams.insert(stream, at);
+        self.write(now, endpoint, at);
+    }
+
+    fn write(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+        let peer = &mut self.peers[at];
+        let Some((stream, sent)) = &mut peer.saying else { return };
+        if *sent < peer.words.len() {
+            *sent += endpoint.write(now, *stream, &peer.words[*sent..]);
+            if *sent >= peer.words.len() {
+                endpoint.finish(now, *stream);
+            }
+        }
+    }
+
+    /// The peer `at` has begun to tell something on `stream`.
+    pub(super) fn hear(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize, stream: StreamId) -> bool {
+        if let Some((before, _)) = self.peers[at].hearing.replace((stream, Reader::new())) {
+            self.streams.remove(&before);
+            endpoint.reset(now, before, ResetReason::Protocol);
+        }
+        self.streams.insert(stream, at);
+        self.read(now, endpoint, stream).unwrap_or(false)
+    }
+
+    /// Something has happened to `stream`. Returns whether what a peer allows has changed; `None` if the stream carries no
+    /// announcement.
+    pub(super) fn on_ready(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> Option<bool> {
+        let at = *self.streams.get(&stream)?;
+        if self.peers[at].saying.is_some_and(|(saying, _)| saying == stream) {
+            self.write(now, endpoint, at);
+            return Some(false);
+        }
+        Some(self.read(now, endpoint, stream).unwrap_or(false))
+    }
+
+    /// `stream` is over. Returns whether it carried an announcement.
+    pub(super) fn on_end(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> bool {
+        let Some(at) = self.streams.remove(&stream) else { return false };
+        let peer = &mut self.peers[at];
+        peer.saying.take_if(|(saying, _)| *saying == stream);
+        peer.hearing.take_if(|(hearing, _)| *hearing == stream);
+        self.begin(now, endpoint, at);
+        true
+    }
+
+    /// Reads on in what a peer tells; `None` if nothing is to be read.
+    fn read(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> Option<bool> {
+        let peer = &mut self.peers[*self.streams.get(&stream)?];
+        let (_, reader) = peer.hearing.as_mut().filter(|(hearing, _)| *hearing == stream)?;
+        let mut has_changed = false;
+        loop {
+            let mut slices = [IoSlice::new(&[]); 1];
+            if endpoint.readable(stream, &mut slices) == 0 {
+                return Some(has_changed);
+            }
+            let length = slices[0].len();
+            match reader.push(&slices[0]) {
+                Ok(reach) => {
+                    endpoint.consume(now, stream, length);
+                    if let Some(reach) = reach {
+                        has_changed = peer.allows.as_ref() != Some(&reach);
+                        peer.allows = Some(reach);
+                        endpoint.finish(now, stream);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a peer tells what it allows in a way that is not understood");
+                    endpoint.reset(now, stream, ResetReason::Protocol);
+                    return Some(has_changed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which connections are intercepted now: those whose peer is up, lets them through and has room for them.
+
+use super::Relays;
+use crate::leg::Leg;
+use crate::rules::Accelerated;
+use ipnet::IpNet;
+use relay::reach::{Reach, intersection};
+use units::Instant;
+
+/// Of all streams or descriptors, one part in so many is kept back for connections that are on their way when interception ends.
+const KEPT_BACK: u64 = 16;
+
+impl<L: Leg> Relays<L> {
+    /// Tells every peer what it may use here.
+    pub(crate) fn tell_reach(&mut self, now: Instant) {
+        for (at, peer) in &self.peers {
+            self.leg.tell_reach(now, at, &peer.policy.reach());
+        }
+    }
+
+    /// The connections to intercept.
+    pub(crate) fn intercepted(&mut self) -> Vec<Accelerated> {
+        let mut groups: Vec<Accelerated> = Vec::new();
+        if self.descriptors_ran_short_at.is_some() {
+            return groups;
+        }
+        for at in self.places() {
+            if !self.leg.is_up(at) || self.peers[at].is_full {
+                continue;
+            }
+            let servers = self.routes.intercepted(|peer| peer == at);
+            let (clients, servers) = match self.leg.allows(at) {
+                None => (Some(Vec::new()), servers),
+                Some(reach) => (clients(reach), intersection(&servers, &reach.destinations.prefixes())),
+            };
+            self.warn_of_limits(at);
+            let (Some(clients), false) = (clients, servers.is_empty()) else { continue };
+            match groups.iter_mut().find(|group| group.clients == clients) {
+                Some(group) => group.servers.extend(servers),
+                None => groups.push(Accelerated { clients, servers }),
+            }
+        }
+        for group in &mut groups {
+            group.servers = IpNet::aggregate(&group.servers);
+        }
+        groups
+    }
+
+    /// The places of all peers.
+    fn places(&self) -> Vec<usize> {
+        self.peers.iter().map(|(at, _)| at).collect()
+    }
+
+    /// Says once which of a peer's routes it does not let through.
+    fn warn_of_limits(&mut self, at: usize) {
+        let peer = &mut self.peers[at];
+        let Some(reach) = self.leg.allows(at) else { return };
+        if peer.warned_of.as_ref() == Some(reach) {
+            return;
+        }
+        let allowed = reach.destinations.prefixes();
+        let sources = reach.sources.prefixes();
+        let is_of = |prefix: &IpNet, other: &IpNet| matches!(prefix, IpNet::V4(_)) == matches!(other, IpNet::V4(_));
+        let is_closed = |route: &&IpNet| {
+            !sources.iter().any(|source| is_of(source, route)) || intersection(&[route.trunc()], &allowed).is_empty()
+        };
+        let closed: Vec<_> = peer.settings.routes.iter().filter(is_closed).map(ToString::to_string).collect();
+        if !closed.is_empty() {
+            tracing::warn!(
+                peer = peer.settings.name,
+                destinations = closed.join(", "),
+                "the peer lets nothing through to some of its routes, so that connections there go end to end: its \
+                 allow_sources and allow_destinations for this gateway say what it lets through"
+            );
+        }
+        peer.warned_of = Some(reach.clone());
+    }
+
+    /// Whether what is intercepted has to be looked at again.
+    pub(crate) fn must_steer(&mut self) -> bool {
+        std::mem::take(&mut self.must_steer)
+    }
+
+    /// The streams through peer `at` have become more or fewer: without room for more, new connections go end to end.
+    pub(super) fn look_at_room(&mut self, at: usize) {
+        // The last connections of a peer that is removed go first.
+        if !self.peers.contains(at) {
+            return;
+        }
+        let (free, most) = self.leg.room(at);
+        // Where there are few, one for the client that comes before the firewall knows; where there is one, none.
+        let kept_back = (most / KEPT_BACK).max(u64::from(most > 3));
+        let peer = &mut self.peers[at];
+        let is_full = if peer.is_full { free <= 2 * kept_back } else { free <= kept_back };
+        if is_full == peer.is_full || most == 0 {
+            return;
+        }
+        peer.is_full = is_full;
+        self.must_steer = true;
+        let peer = &peer.settings.name;
+        if is_full {
+            tracing::warn!(peer, most, "nearly as many connections as may be: new ones go end to end");
+        } else {
+            tracing::info!(peer, "there is room for connections again");
+        }
+    }
+
+    /// Looks again at what is full: the leg has streams of its own, too.
+    pub(crate) fn look_at_limits(&mut self) {
+        self.may_serve_waiting |= !self.waiting.is_empty();
+        let full: Vec<usize> = self.peers.iter().filter(|(_, peer)| peer.is_full).map(|(at, _)| at).collect();
+        full.into_iter().for_each(|at| self.look_at_room(at));
+    }
+
+    /// A descriptor has the number `number`: the kernel gives out the lowest that is free.
+    pub(super) fn look_at_descriptors(&mut self, number: usize) {
+        let most = self.most_descriptors;
+        if number >= most - most / KEPT_BACK as usize {
+            self.out_of_descriptors();
+        }
+    }
+
+    /// No descriptors are left, or few: new connections go end to end until an eighth of those that are relayed have ended.
+    pub(crate) fn out_of_descriptors(&mut self) {
+        if self.descriptors_ran_short_at.is_none() {
+            tracing::warn!(
+                most = self.most_descriptors,
+                "nearly all descriptors are in use: new connections go end to end; LimitNOFILE (ulimit -n) says how many there are"
+            );
+            self.descriptors_ran_short_at = Some(self.connections.len());
+            self.must_steer = true;
+        }
+    }
+
+    /// A connection has ended.
+    pub(super) fn look_at_descriptors_again(&mut self) {
+        if self.descriptors_ran_short_at.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
+            tracing::info!("there are descriptors again");
+            self.descriptors_ran_short_at = None;
+            self.must_steer = true;
+        }
+    }
+}
+
+/// Where clients may be: an empty list stands for everywhere, none for nowhere.
+fn clients(reach: &Reach) -> Option<Vec<IpNet>> {
+    let prefixes = reach.sources.prefixes();
+    let is_everything = |prefix: &&IpNet| prefix.prefix_len() == 0;
+    match prefixes.iter().filter(is_everything).count() {
+        2 => Some(Vec::new()),
+        _ => Some(prefixes).filter(|prefixes| !prefixes.is_empty()),
+    }
+}
