@@ -211,6 +211,24 @@ fn both_gateways_find_a_connections_class_by_port_and_marking() {
 }
 
 #[test]
+fn the_server_sees_the_clients_code_point() {
+    let Some(pair) = Pair::up("") else { return };
+    for (family, port) in [(Family::V4, 25), (Family::V6, 26)] {
+        let server = pair.serve(family, port, move |mut stream| {
+            let is_v6 = family == Family::V6;
+            let socket = socket2::SockRef::from(&stream);
+            if is_v6 { socket.set_recv_tclass_v6(true) } else { socket.set_recv_tos_v4(true) }.unwrap();
+            let class = kernel::transparent::traffic_class(&socket, is_v6).unwrap();
+            stream.write_all(&[class]).unwrap();
+        });
+        let mut class = [0];
+        connect_marked(&pair, server, 0xb8).read_exact(&mut class).unwrap();
+        // The lower bits are for congestion notification.
+        assert_eq!(class[0] & 0xfc, 0xb8, "{family:?}");
+    }
+}
+
+#[test]
 fn the_servers_reset_reaches_the_client() {
     let Some(pair) = Pair::up("") else { return };
     let server = pair.serve(Family::V4, 7, |mut stream| {

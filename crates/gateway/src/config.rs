@@ -53,6 +53,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// What the kernel keeps of each connection with a host, in each direction.
     pub host_buffer: Bytes,
+    /// Memory for the data of all sessions with peers, half of it for each direction.
+    pub memory: Bytes,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
     pub tcp_timeout: Duration,
     /// After what idle time a host is probed.
@@ -267,6 +269,12 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let host_buffer = gateway.checked("host_buffer", "a size from 64KiB to 1GiB, such as \"2MiB\"", |size: &Bytes| {
         (64 << 10..=1 << 30).contains(&size.as_u64())
     });
+    let memory = gateway.checked("memory", "a size from 1MiB to 16TiB, such as \"2GiB\"", |size: &Bytes| {
+        (1 << 20..=1 << 44).contains(&size.as_u64())
+    });
+    if is_tcp {
+        hop::refuse_others(&mut gateway, &["memory"]);
+    }
     let tcp_timeout =
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     let host_keepalive =
@@ -357,6 +365,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         accept: accept.unwrap_or(Accept::Immediate),
         host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
         interfaces: all,
+        memory: memory.unwrap_or_else(default_memory),
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
         tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(HOUR / 4)),
         host_keepalive: host_keepalive.unwrap_or(Duration::from_secs(2 * HOUR)),
@@ -401,6 +410,14 @@ fn refuse_overlaps(document: &mut Document<'_>, peers: &[Peer], lines: &[usize],
 fn default_host_buffer(rates: [Rate; 2]) -> Bytes {
     let [up, down] = rates;
     up.max(down).bytes_in(Duration::from_millis(100)).clamp(Bytes::new(1 << 20), Bytes::new(16 << 20))
+}
+
+/// A quarter of what the machine has.
+fn default_memory() -> Bytes {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kib: u64 = total.unwrap_or(4 << 20);
+    Bytes::new((kib * 1024 / 4).max(1 << 20))
 }
 
 fn unspecified_address() -> IpAddr {
@@ -623,6 +640,7 @@ mod tests {
         assert_eq!(settings.rules.table, "bentpipe");
         assert!(settings.peers[0].connect_as_client);
         assert_eq!(settings.link.keepalive, Duration::from_secs(100));
+        assert!(settings.memory.as_u64() >= 1 << 20);
         let often = minimal().replace("[link]", "[link]\nkeepalive = \"5s\"");
         assert_eq!(parse(&often, "gateway.toml").unwrap().link.keepalive, Duration::from_secs(5));
     }
@@ -716,6 +734,7 @@ mod tests {
             ("[gateway]", "host_buffer = \"4kB\""),
             ("[gateway]", "host_buffer = \"2GiB\""),
             ("[link]", "outage_limit = \"1s\""),
+            ("[gateway]", "memory = \"1kB\""),
             ("[link]", "keepalive = \"500ms\""),
             ("[link]", "keepalive = \"2h\""),
             ("[link]", "pool = \"65GiB\""),

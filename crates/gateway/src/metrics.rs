@@ -80,6 +80,12 @@ struct PeerLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PeerDirection {
+    peer: String,
+    direction: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Direction {
     direction: &'static str,
 }
@@ -172,6 +178,16 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
         sessions.set(cross.sessions.into());
         registry.register("cross_layer_sessions", "Connections between which the link is divided", sessions);
     }
+    if let Some(memory) = &transport.memory {
+        let bytes = Family::<Direction, Gauge>::default();
+        for (direction, held) in [("received", memory.granted_bytes), ("sent", memory.send_buffered_bytes)] {
+            bytes.get_or_create(&Direction { direction }).set(held as i64);
+        }
+        registry.register_with_unit("memory", "Granted to peers, and held until acknowledged", Unit::Bytes, bytes);
+        let limit = Gauge::<i64>::default();
+        limit.set(memory.limit_bytes.map_or(-1, |limit| limit as i64));
+        registry.register_with_unit("memory_limit", "The most of either; -1: none", Unit::Bytes, limit);
+    }
     let violations = Counter::<u64>::default();
     violations.inc_by(transport.violations);
     registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);
@@ -231,7 +247,12 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     let resent = Family::<PeerLabel, Counter>::default();
     let repair = Family::<PeerLabel, Counter>::default();
     let fresh = Family::<PeerLabel, Counter>::default();
+    let marked = Family::<PeerDirection, Counter>::default();
     for peer in &snapshot.peers {
+        let counts = [("received", peer.congestion_received_packets), ("sent", peer.congestion_reported_packets)];
+        for (direction, count) in counts {
+            marked.get_or_create(&PeerDirection { peer: peer.name.clone(), direction }).inc_by(count);
+        }
         let label = PeerLabel { peer: peer.name.clone() };
         up.get_or_create(&label).set(i64::from(peer.state == "up"));
         rtt.get_or_create(&label).set(peer.rtt_s.unwrap_or(f64::NAN));
@@ -241,6 +262,7 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
         repair.get_or_create(&label).inc_by(peer.repair_bytes);
         fresh.get_or_create(&label).inc_by(peer.sent_bytes);
     }
+    registry.register("peer_congestion_marks", "Datagrams that arrived with a congestion mark", marked);
     registry.register("peer_up", "Whether the peer answers", up);
     registry.register_with_unit("peer_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
     registry.register("peer_streams", "Streams in the session", streams);

@@ -475,8 +475,11 @@ impl<L: Leg> Relays<L> {
         let Some(open) = connection.open else { return };
         let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
         self.set_deadline(key, Some(now + self.connect_timeout));
-        let bounded = |socket: &Socket| transparent::bound_backlog(socket, self.host_backlog);
-        match transparent::connect(source, open.destination, self.mark, self.host_keepalive, bounded) {
+        let prepare = |socket: &Socket| {
+            transparent::set_dscp(socket, open.dscp.value());
+            transparent::bound_backlog(socket, self.host_backlog)
+        };
+        match transparent::connect(source, open.destination, self.mark, self.host_keepalive, prepare) {
             Ok(socket) => self.attach(now, key, socket),
             Err(error) => self.on_connect_failed(now, key, &error),
         }

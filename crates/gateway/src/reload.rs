@@ -65,6 +65,7 @@ impl Comparison {
             accept,
             connect_timeout,
             host_buffer,
+            memory,
             tcp_timeout,
             host_keepalive,
             bypass,
@@ -89,6 +90,7 @@ impl Comparison {
         self.fixed("[gateway] accept", old.accept == *accept);
         self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
         self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
+        self.fixed("[gateway] memory", old.memory == *memory);
         self.free("[gateway] tcp_timeout", old.tcp_timeout == *tcp_timeout);
         self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
         self.free("[[bypass]]", old.bypass == *bypass);

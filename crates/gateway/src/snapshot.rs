@@ -82,6 +82,19 @@ pub struct Transport {
     pub refused: BTreeMap<&'static str, u64>,
     /// With the leg `tcp` and the cross-layer congestion control: what that has been told.
     pub cross_layer: Option<CrossLayer>,
+    /// With the leg `satpep`: its memory.
+    pub memory: Option<Memory>,
+}
+
+/// Memory for the data of all sessions of the leg `satpep`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// The most that `granted_bytes`, and the most that `send_buffered_bytes`, may be.
+    pub limit_bytes: Option<u64>,
+    /// What peers may have this gateway hold.
+    pub granted_bytes: u64,
+    /// What waits for peers' acknowledgements.
+    pub send_buffered_bytes: u64,
 }
 
 /// What the cross-layer congestion control has been told of the link.
@@ -126,6 +139,10 @@ pub struct Peer {
     pub repair_bytes: u64,
     /// Stream bytes received.
     pub received_bytes: u64,
+    /// Datagrams from it that came with a congestion mark.
+    pub congestion_received_packets: u64,
+    /// Datagrams to it that came with a congestion mark, by its reports.
+    pub congestion_reported_packets: u64,
     /// Received bytes that wait for TCP.
     pub receive_buffered_bytes: u64,
     /// Bytes from TCP that wait for the peer's acknowledgement.

@@ -3,7 +3,7 @@
 pub(crate) mod batches;
 pub(crate) mod knock;
 
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -112,13 +112,20 @@ impl Udp {
             SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(IpAddr::V6(v4.ip().to_ipv6_mapped()), v4.port()),
             other => other,
         };
-        let transmit = Transmit { destination, ecn: None, contents, segment_size: Some(segment_size), src_ip: None };
+        let transmit = Transmit {
+            destination,
+            ecn: Some(EcnCodepoint::Ect0),
+            contents,
+            segment_size: Some(segment_size),
+            src_ip: None,
+        };
         self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
-    /// Receives one batch and hands each datagram with its sender to `handle`. Returns how many system buffers were
+    /// Receives one batch and hands each datagram with its sender to `handle`, and whether it came with a congestion mark
+    /// (the system joins only datagrams with the same mark). Returns how many system buffers were
     /// filled; an error of kind `WouldBlock` says that nothing waits.
-    pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8])) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, mut handle: impl FnMut(SocketAddr, &mut [u8], bool)) -> io::Result<usize> {
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = {
             let mut buffers = self.buffers.iter_mut();
             std::array::from_fn(|_| IoSliceMut::new(buffers.next().expect("there are BATCH_SIZE buffers")))
@@ -127,7 +134,7 @@ impl Udp {
         for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(filled) {
             let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
             for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
-                handle(from, datagram);
+                handle(from, datagram, meta.ecn == Some(EcnCodepoint::Ce));
             }
         }
         Ok(filled)
@@ -147,7 +154,7 @@ mod tests {
     fn received(udp: &mut Udp, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut datagrams = Vec::new();
         for _ in 0..1_000_000 {
-            match udp.receive(|from, datagram| datagrams.push((from, datagram.to_vec()))) {
+            match udp.receive(|from, datagram, _| datagrams.push((from, datagram.to_vec()))) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => panic!("{error}"),
                 _ if datagrams.len() >= count => break,
                 _ => std::thread::yield_now(),

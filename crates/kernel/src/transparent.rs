@@ -173,6 +173,14 @@ pub fn is_at_urgent_mark(socket: &Socket) -> io::Result<bool> {
     if result == 0 { Ok(is_at != 0) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Puts the code point `dscp` on what `socket` sends; where the host refuses, packets go without.
+pub fn set_dscp(socket: &Socket, dscp: u8) {
+    let traffic_class = u32::from(dscp) << 2;
+    // Each of them has no meaning for sockets of the other family alone.
+    let _ = socket.set_tos_v4(traffic_class);
+    let _ = socket.set_tclass_v6(traffic_class);
+}
+
 /// Makes closing `socket` end the connection in order again, for when both directions have ended so.
 ///
 /// # Errors
@@ -236,8 +244,12 @@ fn received_class(is_ipv6: bool) -> (libc::c_int, libc::c_int) {
     if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS) } else { (libc::IPPROTO_IP, libc::IP_RECVTOS) }
 }
 
-/// The traffic class of the packet that completed a connection's handshake, which the kernel keeps with the socket.
-fn traffic_class(socket: &Socket, is_ipv6: bool) -> io::Result<u8> {
+/// The traffic class of the packet that completed a connection's handshake, which the kernel keeps with the socket; 0 if the
+/// socket was not set to tell it.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn traffic_class(socket: &Socket, is_ipv6: bool) -> io::Result<u8> {
     #[repr(C)]
     struct Message {
         header: libc::cmsghdr,

@@ -28,6 +28,9 @@ pub struct EndpointConfig {
     pub pacing_gain: f64,
     /// Receive memory of one session. Default: 4 BDP, at least 32 MiB.
     pub pool: Option<Bytes>,
+    /// Memory for the data of all sessions together: a half for what is received, a half for what is sent. Default: as
+    /// much as the sessions may have one by one.
+    pub memory: Option<Bytes>,
     /// Streams that a peer may have open at once. Default 16,384.
     pub max_streams: u32,
     /// The largest IP packet that the path may carry. Default 1500; smaller paths are found by probing.
@@ -77,6 +80,7 @@ impl EndpointConfig {
             rtt,
             pacing_gain: 0.99,
             pool: None,
+            memory: None,
             max_streams: 16_384,
             mtu: 1500,
             keepalive: Duration::from_secs(100),

@@ -26,6 +26,7 @@
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | what the link carries, and what of it is ours |
+//! | `memory` | what sessions may hold, shared out among them |
 //! | `pacer`, `scheduler`, `class` | when to send, and who |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
@@ -45,6 +46,7 @@ mod handshake;
 mod key;
 mod ledger;
 mod loss;
+mod memory;
 mod mtu;
 mod pacer;
 mod payload;
@@ -69,5 +71,5 @@ pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, Str
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};
-pub use stats::{Drops, EndpointStats, PeerStats, StreamStats};
+pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
 pub use trouble::{Stranger, StrangerFault, Trouble};

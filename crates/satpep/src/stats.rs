@@ -88,6 +88,10 @@ pub struct PeerStats {
     pub receive_buffered: u64,
     /// Stream bytes held until acknowledged.
     pub send_buffered: u64,
+    /// Datagrams from it that came with a congestion mark.
+    pub congestion_received: u64,
+    /// Datagrams to it that came with a congestion mark, by its reports.
+    pub congestion_reported: u64,
     /// How often it was found at another address.
     pub moves: u64,
     /// Open streams.
@@ -120,4 +124,16 @@ pub struct StreamStats {
     pub read: u64,
     /// Bytes held for the driver, out-of-order ones included.
     pub receive_buffered: u64,
+}
+
+/// Memory for the data of streams, of all sessions together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// The most that peers may be granted, and the most that is kept of what is written; `None` without a limit.
+    pub limit: Option<u64>,
+    /// Bytes that peers may have us hold: what is held of theirs, and what they may still send.
+    pub granted: u64,
+    /// Bytes written and not acknowledged.
+    pub send_buffered: u64,
 }

@@ -146,6 +146,53 @@ fn a_dead_terminals_share_goes_to_the_other_and_comes_back_at_once() {
 }
 
 #[test]
+fn many_greedy_peers_hold_no_more_than_the_hubs_memory_and_share_it() {
+    const MEMORY: u64 = 16 << 20;
+    let rate = Rate::from_bps(400_000_000);
+    let hop = Hop { rate, return_rate: rate, ..Hop::geo(1e-3, 48) };
+    let mut world = World::with_each(
+        hop,
+        20,
+        |index, config| config.memory = (index == 0).then_some(units::Bytes::new(MEMORY)),
+        |_, _, _| {},
+    );
+    world.connect();
+    world.gateways[0].stalled = (0..100).collect();
+    // One alone may have far more than its part of what is reserved.
+    let first: Vec<_> = (0..4).map(|_| world.send(1, 0, 4_000_000)).collect();
+    world.run_for(seconds(8));
+    let held = |world: &World| -> Vec<u64> {
+        (0..20).map(|peer| world.gateways[0].stats(world.now, peer).receive_buffered).collect()
+    };
+    let alone = held(&world)[0];
+    assert!(alone >= MEMORY / 4 / 20 * 3 / 2, "{alone} bytes held of the only one that sends");
+    for terminal in 2..=20 {
+        for _ in 0..4 {
+            world.send(terminal, 0, 4_000_000);
+        }
+    }
+    world.run_for(seconds(8));
+    let (held, stats) = (held(&world), world.gateways[0].endpoint.memory_stats());
+    assert!(held.iter().sum::<u64>() <= MEMORY / 2 && stats.granted <= MEMORY / 2, "{held:?} {stats:?}");
+    // Streams that nobody reads leave a fifth of the session's part to others.
+    assert!(held.iter().all(|held| *held >= MEMORY / 4 / 20 * 3 / 4), "{held:?}");
+    assert_eq!(world.gateways[0].endpoint.stats().violations, 0, "what was granted is not retracted");
+    // And what is read makes room again.
+    world.gateways[0].stalled.clear();
+    let now = world.now;
+    let streams: Vec<_> = world.gateways[0].received.keys().copied().collect();
+    streams.into_iter().for_each(|id| world.gateways[0].read(now, id));
+    assert!(world.run_until(seconds(200), |world| {
+        let peer = world.gateways[0].peers[0];
+        let done = |id: &satpep::StreamId| {
+            let mut received = world.gateways[0].received.iter();
+            received.any(|(own, received)| own.peer() == peer && own.number() == id.number() && received.finished)
+        };
+        first.iter().all(done)
+    }));
+}
+
+#[test]
 fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
     let mut world = World::new(Hop::geo(0.0, 43), 2);
     world.connect();

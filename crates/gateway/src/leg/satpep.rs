@@ -17,7 +17,8 @@ use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use relay::reach::{ANNOUNCEMENT, Reach};
 use satpep::{
-    Endpoint, EndpointConfig, Event, PeerConfig, PeerId, PeerState, ResetReason, StrangerFault, StreamId, Transmit,
+    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, StrangerFault, StreamId,
+    Transmit,
 };
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
@@ -243,7 +244,14 @@ impl Leg for Satpep {
                 return;
             }
             let endpoint = &mut self.endpoint;
-            match self.udp.receive(|from, datagram| endpoint.handle_datagram(now, from, datagram)) {
+            let received = self.udp.receive(|from, datagram, is_marked| {
+                if is_marked {
+                    endpoint.handle_marked_datagram(now, from, datagram);
+                } else {
+                    endpoint.handle_datagram(now, from, datagram);
+                }
+            });
+            match received {
                 // A batch that is not full has emptied the socket; what comes later raises a new event.
                 Ok(filled) => self.readable = filled == quinn_udp::BATCH_SIZE,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
@@ -621,6 +629,7 @@ impl Leg for Satpep {
             handshakes: stats.handshakes,
             violations: stats.violations,
             send_errors: self.send_errors,
+            memory: Some(memory(&self.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().collect(),
             ..snapshot::Transport::default()
         }
@@ -653,6 +662,8 @@ impl Leg for Satpep {
             retransmitted_bytes: stats.retransmitted_bytes,
             repair_bytes: stats.repair_bytes,
             received_bytes: stats.received_bytes,
+            congestion_received_packets: stats.congestion_received,
+            congestion_reported_packets: stats.congestion_reported,
             receive_buffered_bytes: stats.receive_buffered,
             send_buffered_bytes: stats.send_buffered,
         }
@@ -685,6 +696,14 @@ fn tell_of(stranger: &satpep::Stranger) {
     }
 }
 
+fn memory(stats: &MemoryStats) -> snapshot::Memory {
+    snapshot::Memory {
+        limit_bytes: stats.limit,
+        granted_bytes: stats.granted,
+        send_buffered_bytes: stats.send_buffered,
+    }
+}
+
 fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
@@ -694,6 +713,7 @@ fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>)
     (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
     config.pool = link.pool;
     config.keepalive = link.keepalive;
+    config.memory = Some(settings.memory);
     config.outage_limit = link.outage_limit.unwrap_or(OUTAGE_LIMIT);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
     config.repair = link.repair.unwrap_or(config.repair);

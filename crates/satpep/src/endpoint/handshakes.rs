@@ -99,6 +99,7 @@ impl<P: Payload> Endpoint<P> {
                 session.drain();
             }
             let peer = &mut self.peers[id.index()];
+            session.credit.begin_at(peer.told_credit);
             peer.session = Some(session);
             peer.keys.current = None;
             self.events.push_back(Event::PeerUp(id));
@@ -347,13 +348,16 @@ impl<P: Payload> Endpoint<P> {
         self.random.u32() << 16 | id.0
     }
 
-    fn hello(&self, now: Instant, id: PeerId) -> Hello {
+    fn hello(&mut self, now: Instant, id: PeerId) -> Hello {
+        let credit = self.receive_memory.reserve();
+        let told = &mut self.peers[id.index()].told_credit;
+        *told = credit.max(*told);
         Hello {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
             cipher: self.config.cipher,
-            session_credit: self.config.receive_pool(),
-            stream_credit: self.config.stream_credit(),
+            session_credit: credit,
+            stream_credit: self.config.stream_credit().min(credit / 2),
             max_streams: self.config.max_streams,
         }
     }

@@ -23,22 +23,27 @@ impl Endpoint<Stored> {
     /// Takes in one UDP payload, which is decrypted in place. Whatever does not authenticate is counted and dropped,
     /// with no state kept and no answer given.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        self.on_datagram(now, from, datagram, 0);
+        self.on_datagram(now, from, datagram, (0, false));
+    }
+
+    /// The same for a datagram that came with a congestion mark (CE of RFC 3168) in its IP header.
+    pub fn handle_marked_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.on_datagram(now, from, datagram, (0, true));
     }
 }
 
 impl Endpoint<Elided> {
     /// Takes in a datagram of `size` bytes whose head is `head`.
     pub fn handle_elided(&mut self, now: Instant, from: SocketAddr, head: &mut [u8], size: usize) {
-        self.on_datagram(now, from, head, size.saturating_sub(head.len()));
+        self.on_datagram(now, from, head, (size.saturating_sub(head.len()), false));
     }
 }
 
 impl<P: Payload> Endpoint<P> {
-    /// Takes in a datagram that `elided` bytes were left out of.
-    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize) {
+    /// Takes in a datagram that some bytes were left out of, and that came with a congestion mark or without.
+    fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, bool)) {
         match (datagram.first(), datagram.len()) {
-            (Some(&DATA), _) => self.on_data(now, from, datagram, elided),
+            (Some(&DATA), _) => self.on_data(now, from, datagram, how),
             (Some(&INIT), length) if INIT_LENGTHS.contains(&length) && datagram[2] != VERSION => {
                 self.on_other_version(now, from, datagram);
             }
@@ -50,7 +55,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], elided: usize) {
+    fn on_data(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], (elided, is_marked): (usize, bool)) {
         let size = datagram.len() + elided;
         let Some(header) = DataHeader::read(datagram, size) else {
             self.stats.dropped.malformed += 1;
@@ -90,6 +95,9 @@ impl<P: Payload> Endpoint<P> {
             self.confirm(now, id);
         }
         let elided = (size - DATA_OVERHEAD).saturating_sub(frames.len());
+        if let Some(session) = self.peers[id.index()].session.as_mut().filter(|_| is_marked) {
+            session.congestion.on_marked();
+        }
         let newest = self.peers[id.index()].session.as_ref().is_some_and(|s| number >= s.received.expected());
         self.on_authentic(now, id, number, frames, elided);
         // The newest datagram tells where the peer may be now; an older one may have been held back by someone.
@@ -97,11 +105,13 @@ impl<P: Payload> Endpoint<P> {
             self.on_newest_from(now, id, from, size);
         }
         self.on_path_news(now, id, from);
+        self.on_congestion(now, id);
         self.learn(now, id);
         self.refresh(now, id);
     }
 
     fn on_authentic(&mut self, now: Instant, id: PeerId, number: u64, frames: &[u8], elided: usize) {
+        self.lend_memory(id);
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };
         session.on_heard(now);
@@ -122,6 +132,16 @@ impl<P: Payload> Endpoint<P> {
         self.stats.violations += 1;
         self.events.push_back(Event::PeerBroke(id, violation));
         self.give_up(now, id, ResetReason::Protocol);
+    }
+
+    /// Slows down what is sent to a peer that reports new congestion marks.
+    fn on_congestion(&mut self, now: Instant, id: PeerId) {
+        let peer = &mut self.peers[id.index()];
+        if let Some(session) = peer.session.as_mut()
+            && session.congestion.take_news()
+        {
+            peer.brake.on_marked(now, session.rtt(), self.pacer.rate());
+        }
     }
 
     /// Learns of the link's capacity what a peer tells of arrivals.
@@ -204,6 +224,8 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
         self.peers[id.index()].candidates.clear();
         if let Some(mut session) = self.peers[id.index()].session.take() {
+            self.receive_memory.update(&mut session.credit.receive_holding, 0);
+            self.send_memory.update(&mut session.credit.send_holding, 0);
             self.events.extend(session.abandon(reason));
         }
     }

@@ -40,6 +40,8 @@ impl<P: Payload> Endpoint<P> {
             None => {
                 let index = u16::try_from(self.peers.len()).map_err(|_| ConfigError::TooManyPeers)?;
                 self.peers.push(peer);
+                self.receive_memory.add_peer();
+                self.send_memory.add_peer();
                 PeerId(u32::from(index))
             }
         };
@@ -118,7 +120,10 @@ impl<P: Payload> Endpoint<P> {
         }
         if at <= now && !peer.is_vacant {
             peer.is_vacant = true;
-            peer.session = None;
+            if let Some(mut session) = peer.session.take() {
+                self.receive_memory.update(&mut session.credit.receive_holding, 0);
+                self.send_memory.update(&mut session.credit.send_holding, 0);
+            }
             peer.keys = super::peer::Keys::default();
             self.vacant.push(id);
             self.forget_address(id);
@@ -139,6 +144,7 @@ impl<P: Payload> Endpoint<P> {
     /// What arrives here has become `rate`: sessions that begin from now on get memory for it.
     pub fn set_receive_capacity(&mut self, rate: Rate) {
         self.config.receive_capacity = rate;
+        self.receive_memory.set_most(self.config.receive_pool());
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
 //! | `membership.rs` | peers that come, change and go |
 //! | `path.rs` | where a peer is: new addresses are challenged first |
+//! | `brake.rs` | what congestion marks do |
 //! | `input.rs` | datagrams that arrived, and what time asks of a peer |
 //! | `handshakes.rs` | handshakes begun and answered |
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
@@ -13,6 +14,7 @@
 //! | `output.rs` | whose turn it is to send, at the link's pace |
 
 mod admission;
+mod brake;
 mod cookies;
 mod handshakes;
 mod input;
@@ -30,13 +32,14 @@ use crate::class::Class;
 use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
+use crate::memory::Memory;
 use crate::pacer::Pacer;
 use crate::payload::{Elided, Payload, Stored};
 use crate::random::SecureRandom;
 use crate::scheduler::Scheduler;
 use crate::seal::Unsealed;
 use crate::session::Session;
-use crate::stats::{EndpointStats, PeerStats, StreamStats};
+use crate::stats::{EndpointStats, MemoryStats, PeerStats, StreamStats};
 use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
@@ -101,6 +104,9 @@ pub struct Endpoint<P: Payload = Stored> {
     vacant: Vec<PeerId>,
     /// Where peers are.
     places: BTreeSet<(SocketAddr, PeerId)>,
+    /// Memory granted to peers, and for what is written.
+    receive_memory: Memory,
+    send_memory: Memory,
     pacer: Pacer,
     capacity: Capacity,
     scheduler: Scheduler<PeerId>,
@@ -149,6 +155,7 @@ impl Endpoint<Stored> {
         id: StreamId,
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
+        self.lend_memory(id.peer);
         match self.peers.get_mut(id.peer.index()).and_then(|peer| peer.session.as_mut()) {
             Some(session) => {
                 let result = session.write_with(id, read);
@@ -179,6 +186,7 @@ impl<P: Payload> Endpoint<P> {
     fn start(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         let mut random = SecureRandom::new(seed);
         let identity = Identity::new(config.private_key.clone(), config.mode);
+        let half = config.memory.map(|memory| memory.as_u64() / 2);
         let mut endpoint = Self {
             identity,
             cookies: CookieJar::new(&mut random),
@@ -191,6 +199,8 @@ impl<P: Payload> Endpoint<P> {
             by_key: BTreeMap::new(),
             vacant: Vec::new(),
             places: BTreeSet::new(),
+            receive_memory: Memory::new(half, config.receive_pool()),
+            send_memory: Memory::new(half, config.send_pool()),
             pacer: Pacer::new(config.capacity),
             capacity: Capacity::new(&config, now),
             scheduler: Scheduler::new(config.quantum()),
@@ -427,15 +437,31 @@ impl<P: Payload> Endpoint<P> {
         &self.stats
     }
 
+    /// The memory for the data of streams.
+    pub fn memory_stats(&self) -> MemoryStats {
+        let (granted, send_buffered) = (self.receive_memory.held(), self.send_memory.held());
+        MemoryStats { limit: self.receive_memory.limit(), granted, send_buffered }
+    }
+
     fn session(&self, id: StreamId) -> Option<&Session<P>> {
         self.peers.get(id.peer.index())?.session.as_ref()
     }
 
     fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session<P>) -> T) -> Option<T> {
+        self.lend_memory(id.peer);
         let session = self.peers.get_mut(id.peer.index())?.session.as_mut()?;
         let result = act(session);
         self.refresh(now, id.peer);
         Some(result)
+    }
+
+    /// Sets what the session with a peer may hold beside the others.
+    fn lend_memory(&mut self, id: PeerId) {
+        if let Some(session) = self.peers.get_mut(id.index()).and_then(|peer| peer.session.as_mut()) {
+            let receive = self.receive_memory.allowance(&session.credit.receive_holding);
+            let send = self.send_memory.allowance(&session.credit.send_holding);
+            session.credit.set_pools(receive, send);
+        }
     }
 
     /// Takes a peer's news, and puts it where what it has to send and its next timer say.
@@ -443,6 +469,7 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
         if let Some(session) = &mut peer.session {
+            session.charge(&mut self.receive_memory, &mut self.send_memory);
             while let Some(event) = session.poll_event() {
                 self.events.push_back(event);
             }

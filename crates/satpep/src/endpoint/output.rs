@@ -48,9 +48,9 @@ impl<P: Payload> Peer<P> {
         Flow { place: &mut self.place, busy, weight: self.config.weight, express }
     }
 
-    /// Whether the peer's own cap, if it has one, lets data go now.
+    /// Whether the peer's own cap, if it has one, and marks on the path to it let data go now.
     pub(super) fn is_within_cap(&self, now: Instant) -> bool {
-        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now))
+        self.cap.as_ref().is_none_or(|cap| cap.is_ready(now)) && self.brake.is_ready(now)
     }
 }
 
@@ -250,6 +250,9 @@ impl<P: Payload> Endpoint<P> {
             self.scheduler.charge(peer.flow(now), ip_bytes);
             if let Some(cap) = &mut peer.cap {
                 cap.on_sent(now, ip_bytes);
+            }
+            if let Some(session) = &peer.session {
+                peer.brake.on_sent(now, ip_bytes, session.rtt(), self.pacer.rate());
             }
             self.refresh(now, id);
         }

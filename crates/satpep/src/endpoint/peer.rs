@@ -1,5 +1,6 @@
 //! A peer: its keys, its session, and when handshakes with it are due.
 
+use super::brake::Brake;
 use super::cookies::Cookies;
 use super::path::Candidates;
 use crate::config::PeerConfig;
@@ -51,7 +52,10 @@ pub(super) struct Peer<P: Payload> {
     /// Inits that were admitted by the secret in the second since.
     answered: (Instant, u32),
     pub(super) limits: KeyLimits,
+    /// The most that a handshake of ours told it that it may send at first.
+    pub(super) told_credit: u64,
     pub(super) cap: Option<Pacer>,
+    pub(super) brake: Brake,
     pub(super) place: Place,
     pub(super) urgent_queued: bool,
     pub(super) ack_queued: bool,
@@ -164,6 +168,7 @@ impl<P: Payload> Peer<P> {
             address: config.address,
             candidates: Candidates::default(),
             cap: config.cap.map(Pacer::new),
+            brake: Brake::new(),
             config,
             session: None,
             epoch,
@@ -185,6 +190,7 @@ impl<P: Payload> Peer<P> {
             own_clock_news_at: now,
             answered: (now, 0),
             limits: KeyLimits::DEFAULT,
+            told_credit: 0,
             place: Place::default(),
             urgent_queued: false,
             ack_queued: false,
@@ -254,8 +260,10 @@ impl<P: Payload> Peer<P> {
         let session = self.session.as_ref();
         let timers = session.map_or(Instant::FAR_FUTURE, |session| session.next_timeout(now));
         let waits = |session: &Session<P>| session.has_paced(now) || session.has_idle(now);
-        let capped = match (&self.cap, session) {
-            (Some(cap), Some(session)) if waits(session) && !cap.is_ready(now) => cap.next(),
+        let capped = match session {
+            Some(session) if !self.is_within_cap(now) && waits(session) => {
+                self.cap.as_ref().map_or(Instant::ZERO, Pacer::next).max(self.brake.next())
+            }
             _ => Instant::FAR_FUTURE,
         };
         let challenge = self.candidates.next_timeout().unwrap_or(Instant::FAR_FUTURE);

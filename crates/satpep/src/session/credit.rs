@@ -11,14 +11,18 @@ use super::Session;
 use crate::config::EndpointConfig;
 use crate::handshake::Hello;
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
+use crate::memory::{Holding, Memory};
 use crate::payload::Payload;
 use crate::stream::Told;
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 
 pub(crate) struct Credit {
-    /// Receive memory of the session.
+    /// Receive memory of the session: what it may hold beside others now.
     pool: u64,
+    /// What it holds of the endpoint's memory for each direction.
+    pub(crate) receive_holding: Holding,
+    pub(crate) send_holding: Holding,
     /// Stream bytes that arrived (furthest points of all streams, added up), and of those what readers consumed.
     received: u64,
     consumed: u64,
@@ -57,6 +61,8 @@ impl Credit {
         let unsent_cap = config.capacity.bytes_in(units::Duration::from_millis(100)).as_u64();
         Self {
             pool: config.receive_pool(),
+            receive_holding: Holding::default(),
+            send_holding: Holding::default(),
             received: 0,
             consumed: 0,
             limit: config.receive_pool(),
@@ -74,6 +80,23 @@ impl Credit {
             active: 0,
             active_before: 0,
         }
+    }
+
+    /// The peer was told of this limit with the handshake. A stream begins with half of it at most: a stream's sender holds
+    /// back until its window has grown beyond that, which shows that somebody reads it.
+    pub(crate) fn begin_at(&mut self, limit: u64) {
+        self.limit = limit;
+        self.own_stream_credit = self.own_stream_credit.min(limit / 2);
+    }
+
+    /// Sets what the session may hold now: of what it receives, and of what it sends. What was granted stays so.
+    pub(crate) fn set_pools(&mut self, receive: u64, send: u64) {
+        (self.pool, self.send_pool) = (receive, send);
+    }
+
+    /// Bytes that the peer may have us hold.
+    pub(crate) fn granted(&self) -> u64 {
+        self.limit.saturating_sub(self.consumed)
     }
 
     // Sending.
@@ -123,12 +146,18 @@ impl Credit {
     #[must_use]
     pub(crate) fn on_received(&mut self, bytes: u64) -> bool {
         self.received += bytes;
-        self.received <= self.limit
+        let within = self.received <= self.limit;
+        self.raise_limit();
+        within
     }
 
     /// Readers consumed bytes, or they were dropped with their stream.
     pub(crate) fn on_consumed(&mut self, bytes: u64) {
         self.consumed += bytes;
+        self.raise_limit();
+    }
+
+    fn raise_limit(&mut self) {
         // Seldom where there is plenty; soon where little is free, since the peer then lives on what each update brings.
         let free = self.pool.saturating_sub(self.held());
         if self.consumed + self.pool >= self.limit + (self.pool / 16).min(free / 8).max(1) {
@@ -185,6 +214,13 @@ impl<P: Payload> Session<P> {
             stream.credit_due = true;
             self.queue_control(key);
         }
+    }
+
+    /// Counts what the session holds against the endpoint's memory.
+    pub(crate) fn charge(&mut self, receive: &mut Memory, send: &mut Memory) {
+        let (granted, buffered) = (self.credit.granted(), self.credit.send_buffered());
+        receive.update(&mut self.credit.receive_holding, granted);
+        send.update(&mut self.credit.send_holding, buffered);
     }
 
     /// The session's limit goes into the next datagram.

@@ -48,6 +48,7 @@ impl<P: Payload> Session<P> {
         match frame {
             Frame::Ping => {}
             Frame::Mark => self.marks.mark(now, number),
+            Frame::Marked(count) => self.congestion.on_report(count, self.ledger.next_number()),
             Frame::Arrived { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Restored(restored) => self.on_restored(now, &restored)?,

@@ -15,10 +15,12 @@
 //! | `streams.rs` | what the driver does with streams |
 //! | `liveness.rs` | whether the peer is there |
 //! | `farewell.rs` | leaving in good order |
+//! | `congestion.rs` | congestion marks |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
 
 mod classes;
 mod coding;
+mod congestion;
 mod credit;
 mod farewell;
 mod input;
@@ -88,7 +90,7 @@ pub(crate) struct Session<P: Payload> {
     classes: classes::Classes,
     /// Streams with credits or resets to send.
     control: VecDeque<StreamKey>,
-    credit: credit::Credit,
+    pub(crate) credit: credit::Credit,
     /// Writers that wait for send memory.
     waiting_writers: VecDeque<StreamKey>,
 
@@ -133,6 +135,7 @@ pub(crate) struct Session<P: Payload> {
 
     /// The next datagram is to be marked.
     mark_due: bool,
+    pub(crate) congestion: congestion::Congestion,
     /// The peer's marks.
     marks: Marks,
     arrivals: Arrivals,
@@ -207,6 +210,7 @@ impl<P: Payload> Session<P> {
             restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
             restoring_since: None,
             mark_due: false,
+            congestion: congestion::Congestion::default(),
             marks: Marks::default(),
             arrivals: Arrivals::default(),
             settled_since: [0; 2],
@@ -299,6 +303,11 @@ impl<P: Payload> Session<P> {
         self.path_news.take()
     }
 
+    /// The round-trip time, as measured or expected.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.rtt.smoothed()
+    }
+
     /// How long the peer may take to answer what is sent to it now.
     pub(crate) fn answer_timeout(&self) -> Duration {
         self.rtt.probe_timeout(Duration::ZERO)
@@ -325,7 +334,10 @@ impl<P: Payload> Session<P> {
     }
 
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
+        let [congestion_received, congestion_reported] = self.congestion.counts();
         PeerStats {
+            congestion_received,
+            congestion_reported,
             receive_buffered: self.credit.held(),
             send_buffered: self.credit.send_buffered(),
             streams: self.streams.len() as u64,

@@ -150,6 +150,7 @@ impl<P: Payload> Session<P> {
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
+                self.congestion.report(writer);
             }
             self.repeat_credits(writer, frames);
         }

@@ -26,6 +26,8 @@ const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 const MARK: u8 = 0x0d;
 const ARRIVED: u8 = 0x0e;
+/// How many datagrams came with a congestion mark.
+const MARKED: u8 = 0x0f;
 /// Datagrams that did not arrive and whose stream frames were restored.
 const RESTORED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
@@ -60,6 +62,8 @@ pub(crate) enum Frame<'a> {
     Mark,
     /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
     Arrived { number: u64, micros: u32 },
+    /// How many datagrams of the session have arrived with a congestion mark (RFC 3168).
+    Marked(u64),
     /// About the path that it came on.
     Path(PathFrame),
     /// Which datagrams were lost, but for their stream frames, which recovery symbols restored; newest first.
@@ -75,8 +79,8 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the datagram that carries it wants to be acknowledged.
     pub(crate) fn is_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrived, Close, Floor, Path, Restored};
-        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Path(_) | Restored(_))
+        use Frame::{Ack, Arrived, Close, Floor, Marked, Path, Restored};
+        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Marked(_) | Path(_) | Restored(_))
     }
 }
 
@@ -209,6 +213,7 @@ impl<'a, P: Payload> Reader<'a, P> {
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
             MARK => Frame::Mark,
+            MARKED => Frame::Marked(self.integer()?),
             ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
                 back: self.integer()?,
@@ -352,6 +357,10 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn mark(&mut self) -> bool {
         self.put(MARK, &[])
+    }
+
+    pub(crate) fn marked(&mut self, count: u64) -> bool {
+        self.put(MARKED, &[count])
     }
 
     pub(crate) fn arrived(&mut self, number: u64, micros: u32) -> bool {

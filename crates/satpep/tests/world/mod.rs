@@ -56,6 +56,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub bytes: Vec<u8>,
+    /// It carries a congestion mark.
+    pub marked: bool,
 }
 
 impl Packet for Datagram {
@@ -274,7 +276,7 @@ impl World {
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(Transmit { to, size, segment_size }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
             for bytes in buffer[..size].chunks(segment_size) {
-                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec() };
+                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec(), marked: false };
                 if self.outage || self.unreachable.contains(&index) || bytes.len() + 28 > self.hop.mtu {
                     continue;
                 }
@@ -293,7 +295,7 @@ impl World {
 
     /// Puts a datagram of gateway `index` on its link, past everything that `drive` does.
     pub fn put_on_link(&mut self, index: usize, to: SocketAddr, bytes: &[u8]) {
-        let datagram = Datagram { from: self.gateways[index].address, to, bytes: bytes.to_vec() };
+        let datagram = Datagram { from: self.gateways[index].address, to, bytes: bytes.to_vec(), marked: false };
         let link = if index == 0 { &mut self.forward } else { &mut self.back };
         link.enqueue(self.now, datagram);
     }
@@ -314,7 +316,10 @@ impl World {
             };
             let gateway = &mut self.gateways[index];
             if !self.outage && !self.unreachable.contains(&index) {
-                gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes);
+                match datagram.marked {
+                    true => gateway.endpoint.handle_marked_datagram(now, datagram.from, &mut datagram.bytes),
+                    false => gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes),
+                }
                 gateway.users(now);
             }
         }

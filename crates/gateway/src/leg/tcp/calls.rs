@@ -281,10 +281,7 @@ impl TcpLeg {
     /// Puts the client's marking and the class's priority on a stream's packets.
     pub(super) fn mark_packets(&mut self, stream: HopId, open: &Open, class: Option<&Class>) {
         let Some(socket) = self.hop(stream).and_then(|hop| hop.tcp.socket.as_ref()) else { return };
-        // Where the host refuses, packets go unmarked.
-        let traffic_class = u32::from(open.dscp.value()) << 2;
-        let _ = socket.set_tos_v4(traffic_class);
-        let _ = socket.set_tclass_v6(traffic_class);
+        kernel::transparent::set_dscp(socket, open.dscp.value());
         let priority = match class.map(|class| class.settings.priority) {
             Some(Priority::Interactive) => INTERACTIVE,
             Some(Priority::Bulk) => BULK,
