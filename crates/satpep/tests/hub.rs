@@ -159,7 +159,7 @@ fn many_greedy_peers_hold_no_more_than_the_hubs_memory_and_share_it() {
     world.connect();
     world.gateways[0].stalled = (0..100).collect();
     // One alone may have far more than its part of what is reserved.
-    let first: Vec<_> = (0..4).map(|_| world.send(1, 0, 4_000_000)).collect();
+    let first: Vec<_> = (0..4).map(|_| world.send(1, 0, 1_200_000)).collect();
     world.run_for(seconds(8));
     let held = |world: &World| -> Vec<u64> {
         (0..20).map(|peer| world.gateways[0].stats(world.now, peer).receive_buffered).collect()
@@ -168,7 +168,7 @@ fn many_greedy_peers_hold_no_more_than_the_hubs_memory_and_share_it() {
     assert!(alone >= MEMORY / 4 / 20 * 3 / 2, "{alone} bytes held of the only one that sends");
     for terminal in 2..=20 {
         for _ in 0..4 {
-            world.send(terminal, 0, 4_000_000);
+            world.send(terminal, 0, 1_200_000);
         }
     }
     world.run_for(seconds(8));
