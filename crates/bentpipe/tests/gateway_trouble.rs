@@ -42,6 +42,15 @@ fn a_key_that_the_hub_does_not_know_is_silence() {
 }
 
 #[test]
+fn another_mode_is_told() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_settings = "mode = \"clear\"";
+    pair.start(End::Hub, "");
+    pair.start(End::Terminal, "");
+    pair.wait_for(|pair| reason(pair) == "other_mode");
+}
+
+#[test]
 fn without_a_gateway_doctor_calls_the_peers_itself() {
     let Some(mut pair) = Pair::up("") else { return };
     pair.stop(End::Terminal);
