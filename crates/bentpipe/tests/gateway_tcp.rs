@@ -8,6 +8,7 @@ use lab::Family;
 use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
+use relay::hop::words::Word;
 use relay::hop::{CHALLENGE, Challenge, Hello, SessionKey};
 use relay::preamble::{CONNECTED, Open};
 use satpep::PrivateKey;
@@ -171,8 +172,13 @@ fn an_opening_is_taken_once() {
     session.read_exact(&mut challenge).unwrap();
     let (key, proof) = SessionKey::answer(&own, &hub_key.public_key(), &hello, &Challenge::decode(&challenge)).unwrap();
     session.write_all(&proof).unwrap();
-    session.write_all(&[1]).unwrap();
-    session.read_exact(&mut [0]).unwrap();
+    let (mut probe, mut answer) = (Vec::new(), Vec::new());
+    Word::Probe(9).encode(&mut probe);
+    Word::Answer(9).encode(&mut answer);
+    session.write_all(&probe).unwrap();
+    let mut said = vec![0; answer.len()];
+    session.read_exact(&mut said).unwrap();
+    assert_eq!(said, answer);
 
     let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
     let opening = key.open(5, &open).unwrap();

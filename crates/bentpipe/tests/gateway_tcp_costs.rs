@@ -94,3 +94,30 @@ fn twenty_uploads_cost_less_than_by_the_transport_of_our_own() {
     let bearable = own * 2 + Duration::from_millis(100);
     assert!(clear < bearable && tls < bearable, "{own:?} {clear:?} {tls:?}");
 }
+
+/// Packets that the terminal's gateway has received from the satellite and sent to it.
+fn packets(pair: &Pair) -> [u64; 2] {
+    let list = pair.client().gateway.command("cat").arg("/proc/net/dev").output().unwrap();
+    let text = String::from_utf8(list.stdout).unwrap();
+    let line = text.lines().find(|line| line.trim_start().starts_with("sat:")).unwrap();
+    let words: Vec<u64> =
+        line.split_once(':').unwrap().1.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    [words[1], words[9]]
+}
+
+#[test]
+fn a_pair_with_nothing_to_say_says_nothing_for_a_while() {
+    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let pair = pair.start_both("");
+    let mut quiet = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut quiet, b"then nothing");
+    // What follows from that is over by then.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = packets(&pair);
+    std::thread::sleep(Duration::from_secs(4));
+    let after = packets(&pair);
+    let said = [after[0] - before[0], after[1] - before[1]];
+    // Neighbours' addresses are asked for now and then.
+    assert!(said.iter().all(|count| *count <= 3), "{said:?} packets");
+    echoes(&mut quiet, b"and goes on");
+}

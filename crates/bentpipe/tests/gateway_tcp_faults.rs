@@ -290,3 +290,77 @@ fn an_outage_beyond_the_limit_resets_what_was_in_mid_stream() {
     pair.kill(End::Hub);
     assert_reset(&mut again);
 }
+
+/// Rules that cut the hop at both ends.
+fn cut(pair: &Pair) {
+    let rule = "iifname sat tcp dport 4500 drop; iifname sat tcp sport 4500 drop";
+    for end in [End::Hub, End::Terminal] {
+        pair.nft(end, &format!("add table inet cut {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}"));
+    }
+}
+
+fn mend(pair: &Pair) {
+    for end in [End::Hub, End::Terminal] {
+        pair.nft(end, "delete table inet cut");
+    }
+}
+
+#[test]
+fn a_reset_that_an_outage_has_swallowed_arrives_soon_after_it() {
+    // One that the session survives, and one that it does not.
+    for (settings, outage) in [(CLEAR, 500), (TLS, 500), (CLEAR, 4_000)] {
+        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        pair.outage_limit = "60s";
+        let pair = pair.start_both("");
+        let (report, accepted) = mpsc::channel();
+        let server = pair.serve(Family::V4, 7, move |stream| report.send(stream).unwrap());
+        // Both are quiet when they end: one by its client, the other by its server.
+        let open = || {
+            let mut client = pair.connect(server);
+            client.write_all(b"x").unwrap();
+            let mut stream = accepted.recv_timeout(PATIENCE).unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            (client, stream)
+        };
+        let (by_client, by_server) = (open(), open());
+        std::thread::sleep(Duration::from_millis(200));
+        cut(&pair);
+        let [mut server_of_client, mut client_of_server] = [(by_client.0, by_client.1), (by_server.1, by_server.0)]
+            .map(|(ends, other)| {
+                socket2::SockRef::from(&ends).set_linger(Some(Duration::ZERO)).unwrap();
+                drop(ends);
+                other
+            });
+        std::thread::sleep(Duration::from_millis(outage));
+        mend(&pair);
+        let restored = Instant::now();
+        assert_reset(&mut server_of_client);
+        assert_reset(&mut client_of_server);
+        println!("{outage} ms: {:?}", restored.elapsed());
+        // Retransmissions and calls are a second apart; without more than TCP, it would be a minute.
+        assert!(restored.elapsed() < Duration::from_secs(6), "{:?}", restored.elapsed());
+    }
+}
+
+#[test]
+fn a_path_that_drops_large_packets_without_a_word_carries_everything_in_smaller_ones() {
+    for (settings, most, family) in [(CLEAR, 1_400, Family::V4), (TLS, 1_300, Family::V6)] {
+        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        pair.outside = family;
+        for end in [End::Hub, End::Terminal] {
+            let gateway = &pair.site(end).gateway;
+            // What leaves is what a link would carry: packets, not bunches of them.
+            let status = gateway.command("ip").args(["link", "set", "sat", "gso_max_segs", "1"]).status().unwrap();
+            assert!(status.success());
+            let rule = format!("iifname sat meta length > {most} counter drop");
+            let hook = "type filter hook prerouting priority -300";
+            pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; {rule}; }}; }}"));
+        }
+        let pair = pair.start_both("");
+        let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+        for seed in 0..3 {
+            echoes(&mut client, &pattern(seed, 20_000));
+        }
+        assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Terminal, "reset")), (1, 0));
+    }
+}

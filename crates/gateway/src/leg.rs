@@ -68,6 +68,10 @@ pub(crate) trait Leg: Debug {
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach);
     /// What peer `peer` lets this gateway use, if it has told.
     fn allows(&self, peer: usize) -> Option<&Reach>;
+    /// Whether connections that begin now had better go through `peer`, which is up then.
+    fn invites(&self, peer: usize) -> bool {
+        self.is_up(peer)
+    }
     /// Opens a stream through `peer` that carries the connection `open`.
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
     /// Puts a stream that the peer has opened into the class of the connection that it carries.
@@ -226,6 +230,11 @@ impl Tcp {
             return false;
         }
         now.since(*self.unacknowledged_since.get_or_insert(now)) > limit
+    }
+
+    /// Whether [`Tcp::is_gone`] has found last that something waits for an acknowledgement.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.unacknowledged_since.is_some()
     }
 
     /// Whether the socket has failed; a failure is told once.

@@ -61,6 +61,16 @@ pub fn set_longest_rto(socket: &socket2::Socket, longest: Duration) -> io::Resul
     set_option(socket, TCP_RTO_MAX_MS, libc::c_int::try_from(milliseconds).unwrap_or(120_000))
 }
 
+/// Has the kernel ask whether the other end is there when nothing has come from it for `idle`, and every 15 s from then on;
+/// unless the socket's user timeout says otherwise, the connection fails after four of them.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn set_keepalive(socket: &socket2::Socket, idle: Duration) -> io::Result<()> {
+    let keepalive = socket2::TcpKeepalive::new().with_time(idle).with_interval(Duration::from_secs(15)).with_retries(4);
+    socket.set_tcp_keepalive(&keepalive)
+}
+
 /// Has writes to `socket` wait while more than about so many bytes have not been sent, whatever its send buffer has room for.
 ///
 /// # Errors

@@ -1,16 +1,18 @@
 //! The first bytes of a TCP connection between two gateways, for the satellite leg that is the kernel's own TCP.
 //!
-//! | bytes | session | opening |
-//! | --- | --- | --- |
-//! | 1 | version, 2 | version, 2 |
-//! | 1 | 1 | 2 |
-//! | | 32: the caller's public key | 8: the session, 8: a number used once in it |
-//! | | 32: the caller's nonce | 16: tag |
-//! | | | 15 or 39: [`crate::preamble`] |
+//! | bytes | session | opening | trial |
+//! | --- | --- | --- | --- |
+//! | 1 | version, 2 | version, 2 | version, 2 |
+//! | 1 | 1 | 2 | 3 |
+//! | | 32: the caller's public key | 8: the session, 8: a number used once in it | as an opening |
+//! | | 32: the caller's nonce | 16: tag | 16: tag |
+//! | | | 15 or 39: [`crate::preamble`] | 2: length of what follows, and comes back |
 //!
 //! One connection in each direction is the *session*: the called gateway answers with a [`Challenge`], the caller
 //! proves with a tag of its own that it holds its private key, and from then on both say [`words`]. Every other connection
-//! begins with an opening, whose tag is made with the session's key, and carries the data of one relayed connection.
+//! begins with an opening, whose tag is made with the session's key, and carries the data of one relayed connection; or with a
+//! trial, which is there to see how large the packets may be ([`search`]): as many bytes follow as it says, and as many come
+//! back.
 //!
 //! The opening may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
 //! each opening's number is taken once only ([`once::Window`]), whatever else it says; and a session's hello, which
@@ -18,6 +20,8 @@
 
 pub mod notices;
 pub mod once;
+pub mod search;
+pub mod waiting;
 pub mod words;
 
 use crate::preamble::{self, MAX_LENGTH, Open, PreambleError};
@@ -29,6 +33,7 @@ use subtle::ConstantTimeEq as _;
 pub const VERSION: u8 = 2;
 const SESSION: u8 = 1;
 const OPENING: u8 = 2;
+const TRIAL: u8 = 3;
 
 /// Bytes of a nonce.
 pub const NONCE: usize = 32;
@@ -40,6 +45,8 @@ pub const HELLO: usize = 2 + 32 + NONCE;
 pub const CHALLENGE: usize = NONCE + 8 + 8 + TAG;
 /// Bytes of an opening before its preamble.
 const SEALED: usize = 2 + 8 + 8 + TAG;
+/// Bytes of a trial before what comes back.
+const TRIAL_LENGTH: usize = SEALED + 2;
 /// Bytes of the longest greeting.
 pub const LONGEST: usize = SEALED + MAX_LENGTH;
 
@@ -50,6 +57,20 @@ pub enum Greeting {
     Session(Hello),
     /// A connection that carries a relayed one.
     Opening(Opening),
+    /// A connection that sends what follows back.
+    Trial(Trial),
+}
+
+/// A trial of the path, and the proof that the peer asks for it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// The session whose key made the tag.
+    pub session: u64,
+    /// Used once, as that of an opening.
+    pub number: u64,
+    /// How many bytes follow, and come back.
+    pub length: u16,
+    tag: [u8; TAG],
 }
 
 /// The caller of a session.
@@ -94,7 +115,7 @@ pub enum GreetingError {
     #[error("version {0} is unknown")]
     Version(u8),
     /// The second byte names no kind.
-    #[error("kind {0} is neither a session nor an opening")]
+    #[error("kind {0} is neither a session, an opening nor a trial")]
     Kind(u8),
     /// The relayed connection is not described as it should be.
     #[error(transparent)]
@@ -180,6 +201,7 @@ impl Parser {
             [] => 2,
             [_] => 1,
             [_, SESSION, ..] => HELLO - self.bytes.len(),
+            [_, TRIAL, ..] => TRIAL_LENGTH - self.bytes.len(),
             _ if self.bytes.len() < SEALED + 3 => SEALED + 3 - self.bytes.len(),
             _ => SEALED + if self.bytes[SEALED + 2] == 4 { 15 } else { MAX_LENGTH } - self.bytes.len(),
         }
@@ -194,7 +216,7 @@ impl Parser {
             self.bytes.push(*byte);
             match *self.bytes {
                 [version] if version != VERSION => return Err(GreetingError::Version(version)),
-                [_, kind] if kind != SESSION && kind != OPENING => return Err(GreetingError::Kind(kind)),
+                [_, kind] if ![SESSION, OPENING, TRIAL].contains(&kind) => return Err(GreetingError::Kind(kind)),
                 [_, OPENING, ..] if self.bytes.len() > SEALED => {
                     self.open = self.preamble.push(std::slice::from_ref(byte))?.1;
                 }
@@ -209,6 +231,16 @@ impl Parser {
             let (session, number) =
                 (u64::from_be_bytes(field(&self.bytes, 2)), u64::from_be_bytes(field(&self.bytes, 10)));
             return Some(Greeting::Opening(Opening { session, number, open, tag: field(&self.bytes, 18) }));
+        }
+        if self.bytes.len() == TRIAL_LENGTH && self.bytes[1] == TRIAL {
+            let number = |at| u64::from_be_bytes(field(&self.bytes, at));
+            let length = u16::from_be_bytes(field(&self.bytes, SEALED));
+            return Some(Greeting::Trial(Trial {
+                session: number(2),
+                number: number(10),
+                length,
+                tag: field(&self.bytes, 18),
+            }));
         }
         (self.bytes.len() == HELLO && self.bytes[1] == SESSION).then(|| {
             Greeting::Session(Hello {
@@ -288,6 +320,11 @@ impl SessionKey {
         is_equal(&expected, &challenge.tag).then_some((key, proof))
     }
 
+    /// The session's name.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
     /// Whether `proof` is the caller's.
     pub fn is_proof(&self, proof: &[u8; TAG]) -> bool {
         is_equal(&self.proof(End::Caller), proof)
@@ -319,6 +356,23 @@ impl SessionKey {
         let Ok(length) = opening.open.encode(&mut preamble) else { return false };
         let expected = self.seal(opening.number, &preamble[..length]);
         opening.session == self.session && is_equal(&expected, &opening.tag)
+    }
+
+    /// Writes the trial `number` of the session, which `length` bytes are to follow.
+    pub fn trial(&self, number: u64, length: u16) -> Vec<u8> {
+        let mut bytes = Opening::sealed(self.session, number, &self.seal_trial(number, length)).to_vec();
+        bytes[1] = TRIAL;
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes
+    }
+
+    /// Whether the peer has made `trial` in this session; the caller looks at its number.
+    pub fn is_tried_by_peer(&self, trial: &Trial) -> bool {
+        trial.session == self.session && is_equal(&self.seal_trial(trial.number, trial.length), &trial.tag)
+    }
+
+    fn seal_trial(&self, number: u64, length: u16) -> [u8; TAG] {
+        self.tag(&[b"trial", &number.to_be_bytes()[..], &length.to_be_bytes()].concat())
     }
 
     fn seal(&self, number: u64, preamble: &[u8]) -> [u8; TAG] {
@@ -403,10 +457,22 @@ mod tests {
     #[test]
     fn what_is_no_greeting_is_refused_at_the_first_wrong_byte() {
         assert_eq!(parse(&[1]), Err(GreetingError::Version(1)));
-        assert_eq!(parse(&[2, 3]), Err(GreetingError::Kind(3)));
+        assert_eq!(parse(&[2, 4]), Err(GreetingError::Kind(4)));
         let mut bytes = session().0.open(1, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         bytes[SEALED] = 9;
         assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Version(9))));
+    }
+
+    #[test]
+    fn a_trial_is_taken_for_the_peers() {
+        let (near, far) = session();
+        let Ok(Some(Greeting::Trial(trial))) = parse(&near.trial(9, 2_800)) else { panic!() };
+        assert_eq!((trial.session, trial.number, trial.length), (77, 9, 2_800));
+        assert!(far.is_tried_by_peer(&trial));
+        assert!(
+            !far.is_tried_by_peer(&Trial { length: 65_535, ..trial })
+                && !far.is_tried_by_peer(&Trial { number: 8, ..trial })
+        );
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Pair {
     pub terminal_link: &'static str,
     /// Added to `[link]` of the hub.
     pub hub_link: &'static str,
+    /// `outage_limit` of both.
+    pub outage_limit: &'static str,
     /// Added to `[gateway]` of both.
     pub settings: &'static str,
     /// Added to `[control]` of both.
@@ -74,6 +76,7 @@ impl Pair {
             terminal_settings: "",
             terminal_link: "",
             hub_link: "",
+            outage_limit: "3s",
             settings: "",
             control_settings: "",
             sections: "",
@@ -147,12 +150,13 @@ impl Pair {
         };
         let text = format!(
             "[gateway]\nprivate_key = \"{}\"\nlisten = \"[::]:4500\"\nconnect_timeout = \"3s\"\n{settings}\n{}\n\
-             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"3s\"\n{link}\n\
+             [link]\ninterface = \"sat\"\nrate = \"2Gbit/s\"\nrtt = \"20ms\"\noutage_limit = \"{}\"\n{link}\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [control]\nsocket = \"{}\"\n{}\n\
              [[peer]]\nname = \"other\"\n{peer}\n{named}{peer_settings}\n{}\n",
             own.to_base64(),
             self.settings,
+            self.outage_limit,
             self.socket(end).display(),
             self.control_settings,
             self.sections,

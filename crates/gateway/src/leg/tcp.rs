@@ -16,9 +16,12 @@ mod direct;
 mod hop;
 mod identity;
 mod peer;
+mod ports;
 mod session;
 mod sockets;
+mod talk;
 mod tls;
+mod trials;
 mod trouble;
 
 use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
@@ -32,6 +35,7 @@ use conduit::Pipes;
 use cross::CrossLayer;
 use hop::{Hop, Role, reason_of};
 use peer::PeerLeg;
+use relay::hop::waiting::Waiting;
 use relay::preamble::{CONNECTED, Open};
 use relay::reach::Reach;
 use session::{Accepted, Call, Pace};
@@ -40,14 +44,18 @@ use socket2::Socket;
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use tls::Configs;
 use units::{Duration, Instant, Rate};
 
 /// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
 /// first.
 const HOLD: Duration = Duration::from_millis(10);
-/// Connections that peers may have made without saying what for, all together.
-const MOST_UNKNOWN: usize = 4096;
+/// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
+const STRANGERS: [usize; 2] = [3_072, 256];
+/// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
+/// said what for. Each peer keeps up to 1,024 open ahead of need.
+const KNOWN: [usize; 2] = [16_384, 2_048];
 /// Connections with each peer, unless told.
 const MAX_STREAMS: u64 = 16_384;
 
@@ -55,6 +63,16 @@ const MAX_STREAMS: u64 = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct HopId {
     at: usize,
+    number: u64,
+}
+
+/// What both gateways call the stream of a relayed connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Name {
+    peer: usize,
+    /// Whether this side has opened it.
+    is_own: bool,
+    session: u64,
     number: u64,
 }
 
@@ -73,7 +91,13 @@ pub(crate) struct TcpLeg {
     by_key: HashMap<PublicKey, usize>,
     /// Sessions that peers have begun.
     sessions: HashMap<u64, Accepted>,
-    unknown: usize,
+    /// Streams of relayed connections by the names that both gateways have for them.
+    names: HashMap<Name, usize>,
+    /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
+    strangers: Waiting<usize>,
+    known: Waiting<usize>,
+    /// Where peers are known to be, and how many of them.
+    addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
     epoch: u64,
     events: VecDeque<LegEvent<HopId>>,
@@ -93,6 +117,8 @@ pub(crate) struct TcpLeg {
     /// And a peer that is silent for so long: who only receives does not notice it.
     longest_silence: Duration,
     next_sweep: Instant,
+    /// When to say next that the host is short of something.
+    next_shortage: Instant,
     /// Mark of sockets towards servers.
     mark: u32,
     /// After what idle time servers are probed.
@@ -133,7 +159,8 @@ impl TcpLeg {
             .map_err(while_doing(format!("TCP socket {}", settings.listen)))?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
         watch.add(&listener, Owner::Leg(0)).map_err(while_doing("watching the TCP socket"))?;
-        let peers: Vec<_> = settings.peers.iter().map(|peer| PeerLeg::new(peer, now)).collect();
+        let rtt = settings.link.rtt;
+        let peers: Vec<_> = settings.peers.iter().map(|peer| PeerLeg::new(peer, now, rtt)).collect();
         let by_key = settings.peers.iter().enumerate().filter_map(|(at, peer)| Some((peer.public_key?, at))).collect();
         let mut leg = Self {
             watch,
@@ -147,25 +174,33 @@ impl TcpLeg {
             peers,
             by_key,
             sessions: HashMap::new(),
-            unknown: 0,
+            names: HashMap::new(),
+            strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
+            known: Waiting::new(KNOWN[0], KNOWN[1]),
+            addresses: HashMap::new(),
             epoch: random_number()?,
             events: VecDeque::new(),
             pipes: Pipes::new(),
             cross,
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
-            pace: Pace::new(settings.link.rtt),
+            pace: Pace::new(settings.link.rtt, settings.link.keepalive),
             capacity: settings.link.rate,
             warm: hop.warm,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
-            longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt).silence,
+            longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt, settings.link.keepalive).silence,
             next_sweep: now,
+            next_shortage: now,
             mark: settings.rules.made(),
             host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
             rarely: Rarely::default(),
         };
+        let addresses = leg.peers.iter().filter_map(|peer| Some(peer.settings.address?.ip()));
+        for address in addresses.collect::<Vec<_>>() {
+            *leg.addresses.entry(address).or_default() += 1;
+        }
         if leg.peers.iter().any(PeerLeg::is_direct) {
             leg.events.push_back(LegEvent::PeersChanged);
         }
@@ -189,20 +224,34 @@ impl TcpLeg {
     /// Takes a connection out of the table, and out of what is known of its peer.
     fn remove(&mut self, at: usize) -> Hop {
         self.set_deadline(at, None);
-        let mut hop = self.hops.remove(at);
+        self.release(at);
+        self.hops.remove(at)
+    }
+
+    /// Forgets all that is known of a connection beside its place in the table.
+    fn release(&mut self, at: usize) {
+        self.give_place_back(at);
+        let hop = &mut self.hops[at];
         hop.close_conduits(&mut self.pipes);
         match &hop.role {
-            Role::Unknown(_) => self.unknown -= 1,
             Role::Stream(peer) => {
                 let peer = &mut self.peers[*peer];
+                if let Some(name) = hop.name {
+                    self.names.remove(&name);
+                    peer.note_end(name, hop);
+                }
                 peer.streams -= 1;
                 let info = hop.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Calling(_) | Role::Called(_) => {}
+            Role::Unknown(_)
+            | Role::Calling(_)
+            | Role::Called(_)
+            | Role::Trying { .. }
+            | Role::Echoing { .. }
+            | Role::Leaving => {}
         }
-        hop
     }
 
     fn set_deadline(&mut self, at: usize, deadline: Option<Instant>) {
@@ -213,7 +262,7 @@ impl TcpLeg {
     }
 
     /// What is due for connection `at`.
-    fn on_deadline(&mut self, at: usize) {
+    fn on_deadline(&mut self, now: Instant, at: usize) {
         let hop = &mut self.hops[at];
         hop.deadline = None;
         match &hop.role {
@@ -230,9 +279,19 @@ impl TcpLeg {
             }
             // The client's first bytes came in time.
             Role::Stream(_) => {}
-            Role::Unknown(_) => drop(self.remove(at)),
+            Role::Unknown(_) => self.on_late(now, at),
             Role::Called(_) => self.hang_up(at),
-            Role::Calling(_) | Role::Warm(_) => {}
+            // It has been kept for so long that the path may have forgotten it; another one takes its place.
+            Role::Warm(_) => self.remove(at).close(),
+            Role::Trying { .. } | Role::Echoing { .. } => drop(self.remove(at)),
+            Role::Calling(_) | Role::Leaving => {}
+        }
+    }
+
+    /// Sends on what a connection has to say before it is closed.
+    fn on_leaving(&mut self, at: usize) {
+        if self.hops[at].flush().is_err() || self.hops[at].has_said_all() {
+            self.remove(at).close();
         }
     }
 
@@ -271,17 +330,25 @@ impl TcpLeg {
         self.next_sweep = now + period;
         for peer in 0..self.peers.len() {
             let known = &mut self.peers[peer];
-            if known.streams > 0 && !known.is_direct() && known.heard_at + self.longest_silence <= now {
+            if known.streams > 0
+                && !known.is_direct()
+                && known.silent_since(self.pace.longest_keepalive) + self.longest_silence <= now
+            {
                 known.heard_at = now;
                 self.reset_streams(peer, ResetReason::Outage);
             }
         }
-        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| matches!(hop.role, Role::Stream(_))) {
-            if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
+        let mut gone = Vec::new();
+        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| matches!(hop.role, Role::Stream(_) | Role::Leaving)) {
+            if matches!(hop.role, Role::Leaving) {
+                gone.extend(hop.tcp.is_gone(now, period, self.outage_limit).then_some(at));
+            } else if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
                 hop.failed = Some(ResetReason::Outage);
                 self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, ResetReason::Outage));
             }
         }
+        gone.into_iter().for_each(|at| drop(self.remove(at)));
+        self.search_where_stuck(now);
     }
 
     fn count_opened(&mut self, how: &'static str) {
@@ -310,6 +377,9 @@ impl Leg for TcpLeg {
             Role::Called(_) => self.on_called(now, at),
             Role::Warm(_) => self.on_warm(now, at),
             Role::Stream(_) => self.on_stream(now, at, event),
+            Role::Trying { .. } => self.on_trying(now, at),
+            Role::Echoing { .. } => self.on_echoing(at),
+            Role::Leaving => self.on_leaving(at),
         }
     }
 
@@ -320,7 +390,7 @@ impl Leg for TcpLeg {
     fn take_in(&mut self, now: Instant) {
         while let Some(&(_, at)) = self.deadlines.first().filter(|(due, _)| *due <= now) {
             self.deadlines.pop_first();
-            self.on_deadline(at);
+            self.on_deadline(now, at);
         }
         for peer in 0..self.peers.len() {
             if self.peers[peer].call.as_ref().is_some_and(|call| call.due() <= now) {
@@ -343,19 +413,23 @@ impl Leg for TcpLeg {
 
     fn send_out(&mut self, now: Instant) {
         for peer in 0..self.peers.len() {
+            self.try_path(now, peer);
             self.keep_warm(now, peer);
+            self.settle(now, peer);
         }
     }
 
     fn next_timeout(&self, _: Instant) -> Option<Instant> {
         let calls = self.peers.iter().filter_map(|peer| peer.call.as_ref().map(Call::due));
-        calls.chain(self.deadlines.first().map(|(due, _)| *due)).min()
+        let trials = self.peers.iter().filter_map(|peer| peer.search.next_timeout());
+        calls.chain(trials).chain(self.deadlines.first().map(|(due, _)| *due)).min()
     }
 
     fn tick(&mut self, now: Instant) {
         // A listener that ran out of descriptors tries again.
         self.accepting = true;
         self.sweep(now);
+        self.talk();
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
             cross.say(now, self.capacity, u32::try_from(sessions).unwrap_or(u32::MAX));
@@ -403,6 +477,11 @@ impl Leg for TcpLeg {
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
         self.peers[peer].allows.as_ref()
+    }
+
+    fn invites(&self, peer: usize) -> bool {
+        let peer = &self.peers[peer];
+        peer.is_direct() || peer.call.as_ref().is_some_and(Call::invites)
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
@@ -462,23 +541,26 @@ impl Leg for TcpLeg {
     }
 
     fn reset(&mut self, _: Instant, stream: HopId, reason: ResetReason) {
-        if self.hop(stream).is_none() {
-            return;
-        }
-        let mut hop = self.remove(stream.at);
+        let Some(hop) = self.hop(stream) else { return };
         // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
         let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
-        if hop.open.is_some() && !hop.has_answered && hop.say(&[code]).is_ok() {
+        hop.has_said_why = hop.open.is_some() && !hop.has_answered && hop.say(&[code]).is_ok();
+        let hop = self.remove(stream.at);
+        if hop.has_said_why {
             hop.close();
         }
     }
 
     fn forget(&mut self, stream: HopId) {
-        if self.hop(stream).is_some() {
-            let hop = self.remove(stream.at);
-            if hop.is_over() {
-                hop.close();
-            }
+        let Some(hop) = self.hop(stream) else { return };
+        if !hop.is_over() {
+            drop(self.remove(stream.at));
+        } else if hop.has_said_all() {
+            self.remove(stream.at).close();
+        } else {
+            // What the socket has not taken yet goes before the end.
+            self.release(stream.at);
+            self.hops[stream.at].role = Role::Leaving;
         }
     }
 
@@ -487,19 +569,24 @@ impl Leg for TcpLeg {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
         let (count, progress) = hop.send(&mut self.pipes, tcp);
+        hop.has_sent |= count > 0;
         if let Role::Stream(peer) = hop.role {
             self.peers[peer].sent += count;
         }
         (count, progress)
     }
 
-    fn receive(&mut self, _: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
+    fn receive(&mut self, now: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
         let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
         let (count, progress) = hop.receive(&mut self.pipes, tcp);
         if let Role::Stream(peer) = hop.role {
-            self.peers[peer].received += count;
+            let peer = &mut self.peers[peer];
+            peer.received += count;
+            if count > 0 {
+                peer.received_at = now;
+            }
         }
         (count, progress)
     }
@@ -537,7 +624,9 @@ impl Leg for TcpLeg {
         let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
         let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        let calls = peer.called_by.is_some() && now.since(peer.heard_at) < self.pace.silence;
+        // A peer that does not answer is there only as far as it has been heard of.
+        let heard_at = if peer.call.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
+        let calls = peer.called_by.is_some() && now.since(heard_at) < self.pace.silence;
         let is_up = self.is_up(at) || calls;
         snapshot::Peer {
             name: settings.name.clone(),

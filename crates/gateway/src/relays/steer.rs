@@ -25,7 +25,7 @@ impl<L: Leg> Relays<L> {
             return groups;
         }
         for at in self.places() {
-            if !self.leg.is_up(at) || self.peers[at].is_full {
+            if !self.leg.invites(at) || self.peers[at].is_full {
                 continue;
             }
             let servers = self.routes.intercepted(|peer| peer == at);

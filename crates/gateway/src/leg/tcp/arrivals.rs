@@ -3,9 +3,10 @@
 use super::hop::Role;
 use super::session::{Accepted, Called, Refusal};
 use super::trouble::in_words;
-use super::{HopId, MOST_UNKNOWN, TcpLeg, random_number};
+use super::{HopId, Name, TcpLeg, random_number};
 use crate::daemon::seed;
 use crate::leg::LegEvent;
+use relay::hop::waiting::Ticket;
 use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey};
 use std::io;
 use std::net::IpAddr;
@@ -13,14 +14,22 @@ use units::{Duration, Instant};
 
 /// Connections accepted in one wake.
 const ACCEPTS: usize = 256;
-/// How long a connection that was made ahead of need may wait for its use.
-const IDLE: Duration = Duration::from_secs(600);
-/// How long a caller has for its proof.
-const PROOF: Duration = Duration::from_secs(60);
+/// How long a connection that was made ahead of need may wait for its use; whoever has made it gives it up before.
+const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose openings are taken: those of the last may have overtaken the newest.
 const SESSIONS_EACH: usize = 2;
-/// Probes answered at once.
-const PROBES: usize = 64;
+/// Addresses of which each peer is known.
+const ADDRESSES_EACH: usize = 4;
+/// Bytes of words read at once.
+const WORDS: usize = 1024;
+
+/// A connection's place among those that have not said what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Among those who are known, rather than among strangers.
+    is_known: bool,
+    ticket: Ticket,
+}
 
 impl TcpLeg {
     /// Accepts what waits at the listener.
@@ -32,13 +41,13 @@ impl TcpLeg {
             match self.sockets.accept(&self.listener) {
                 Ok(None) => return,
                 Ok(Some((socket, from))) => {
-                    if self.unknown >= MOST_UNKNOWN || !self.peers.iter().any(|peer| peer.may_call_from(from)) {
+                    if !self.peers.iter().any(|peer| peer.may_call_from(from)) {
                         // Dropping the socket resets the caller.
-                        self.count_refused(if self.unknown >= MOST_UNKNOWN { "too_many" } else { "address" });
+                        self.count_refused("address");
                         continue;
                     }
                     let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };
-                    self.unknown += 1;
+                    self.give_place(now, at, self.addresses.contains_key(&from));
                     let tls = self.tls.as_ref().map(|tls| tls.accept()).transpose();
                     let Ok(tls) = tls else {
                         drop(self.remove(at));
@@ -46,7 +55,6 @@ impl TcpLeg {
                     };
                     self.hops[at].tls = tls.map(Box::new);
                     self.hops[at].tcp.readable = true;
-                    self.set_deadline(at, Some(now + IDLE));
                     self.greet(now, at);
                 }
                 // The caller had gone before it was accepted; or descriptors are short: the next tick tries again.
@@ -59,10 +67,52 @@ impl TcpLeg {
         self.accepting = true;
     }
 
+    /// Gives connection `at` a place, which may cost another one its own.
+    fn give_place(&mut self, now: Instant, at: usize, is_known: bool) {
+        self.give_place_back(at);
+        let waiting = if is_known { &mut self.known } else { &mut self.strangers };
+        let (ticket, driven_out) = waiting.enter(at, self.hops[at].from);
+        self.hops[at].place = Some(Place { is_known, ticket });
+        self.set_deadline(at, Some(now + if is_known { IDLE } else { self.pace.authentication }));
+        if let Some(other) = driven_out {
+            self.count_refused("too_many");
+            self.hops[other].place = None;
+            drop(self.remove(other));
+        }
+    }
+
+    pub(super) fn give_place_back(&mut self, at: usize) {
+        if let Some(Place { is_known, ticket }) = self.hops[at].place.take() {
+            if is_known { self.known.leave(ticket) } else { self.strangers.leave(ticket) }
+        }
+    }
+
+    /// Connection `at` has not said in time what it is for.
+    pub(super) fn on_late(&mut self, now: Instant, at: usize) {
+        let hop = &self.hops[at];
+        let is_stranger = hop.place.is_some_and(|place| !place.is_known);
+        if is_stranger && self.addresses.contains_key(&hop.from) {
+            // A peer has proved meanwhile that it is there.
+            return self.give_place(now, at, true);
+        }
+        if is_stranger {
+            self.count_refused("late");
+        }
+        drop(self.remove(at));
+    }
+
     /// Reads on in what connection `at` is for.
     pub(super) fn greet(&mut self, now: Instant, at: usize) {
         let refusal = match self.hops[at].read_greeting() {
-            Ok(None) => return,
+            Ok(None) => {
+                // TLS knows the key of who has completed its handshake.
+                let hop = &self.hops[at];
+                let is_peer = hop.tls.is_some() && hop.is_ready();
+                if is_peer && hop.place.is_some_and(|place| !place.is_known) {
+                    self.give_place(now, at, true);
+                }
+                return;
+            }
             Ok(Some(Ok(Greeting::Session(hello)))) => {
                 let refusal = self.challenge(now, at, &hello).err();
                 if refusal == Some("stranger") {
@@ -71,6 +121,7 @@ impl TcpLeg {
                 refusal
             }
             Ok(Some(Ok(Greeting::Opening(opening)))) => self.admit(at, &opening).err(),
+            Ok(Some(Ok(Greeting::Trial(trial)))) => self.begin_echo(at, &trial).err(),
             Ok(Some(Err(error))) => {
                 self.say_malformed(now, self.hops[at].from, &in_words(&error));
                 self.counters.violations += 1;
@@ -103,9 +154,8 @@ impl TcpLeg {
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
         self.hops[at].role = Role::Called(Called::new(peer, session, key));
-        self.unknown -= 1;
         self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;
-        self.set_deadline(at, Some(now + PROOF));
+        self.set_deadline(at, Some(now + self.pace.authentication));
         Ok(())
     }
 
@@ -120,19 +170,18 @@ impl TcpLeg {
         if !self.peers[peer].settings.public_key.is_some_and(|key| self.hops[at].may_be(&key)) {
             return Err("stranger");
         }
-        session.take(opening).map_err(|refusal| match refusal {
-            Refusal::NotAuthentic => "not_authentic",
-            Refusal::Replayed => "replayed",
-        })?;
+        session.take(opening).map_err(Refusal::name)?;
         if self.peers[peer].streams >= self.max_streams {
             return Err("too_many");
         }
         self.peers[peer].streams += 1;
-        self.unknown -= 1;
+        self.give_place_back(at);
         self.set_deadline(at, None);
+        let name = Name { peer, is_own: false, session: opening.session, number: opening.number };
+        self.names.insert(name, at);
         let hop = &mut self.hops[at];
         hop.role = Role::Stream(peer);
-        hop.open = Some(opening.open);
+        (hop.name, hop.open) = (Some(name), Some(opening.open));
         let id = HopId { at, number: hop.number };
         self.events.push_back(LegEvent::Opened(id, peer));
         self.mark_packets(id, &opening.open, None);
@@ -145,8 +194,8 @@ impl TcpLeg {
             let Role::Called(called) = &self.hops[at].role else { return };
             let (peer, session, is_proved, missing) =
                 (called.peer, called.session, called.is_proved(), called.missing());
-            let mut buffer = [0; PROBES];
-            let room = if is_proved { PROBES } else { missing };
+            let mut buffer = [0; WORDS];
+            let room = if is_proved { WORDS } else { missing };
             let hop = &mut self.hops[at];
             let said = match hop.read(&mut buffer[..room]) {
                 Ok(count @ 1..) => &buffer[..count],
@@ -154,21 +203,24 @@ impl TcpLeg {
                 Ok(_) | Err(_) => return self.hang_up(at),
             };
             let outcome = match &mut hop.role {
-                _ if is_proved => hop.say(said).map(|()| None).map_err(|_| ()),
-                Role::Called(called) => called.push(said).map_err(|_| ()),
+                Role::Called(called) if is_proved => {
+                    called.reader.push(said);
+                    Ok(None)
+                }
+                Role::Called(called) => called.push(said),
                 _ => return,
             };
             match outcome {
                 Ok(accepted) => {
                     self.set_deadline(at, Some(now + self.pace.caller_silence));
-                    if is_proved {
-                        self.peers[peer].heard_at = now;
-                    }
                     if let Some(accepted) = accepted {
-                        self.begin(at, peer, session, accepted);
+                        self.begin(now, at, peer, session, accepted);
+                    }
+                    if !self.hear_caller(now, peer, at) {
+                        return self.hang_up(at);
                     }
                 }
-                Err(()) => {
+                Err(_) => {
                     self.count_refused("not_authentic");
                     return self.hang_up(at);
                 }
@@ -177,8 +229,10 @@ impl TcpLeg {
     }
 
     /// A peer has begun a session.
-    fn begin(&mut self, at: usize, peer: usize, session: u64, accepted: Accepted) {
+    fn begin(&mut self, now: Instant, at: usize, peer: usize, session: u64, accepted: Accepted) {
         self.counters.sessions += 1;
+        self.give_place_back(at);
+        self.know_address(peer, self.hops[at].from);
         self.sessions.insert(session, accepted);
         let known = &mut self.peers[peer];
         known.sessions.push_back(session);
@@ -186,11 +240,33 @@ impl TcpLeg {
             known.sessions.pop_front().into_iter().for_each(|old| drop(self.sessions.remove(&old)));
         }
         known.has_been_up = true;
+        known.heard_at = now;
+        known.is_told_full = false;
+        known.its_ends.restart();
         let before = known.called_by.replace(at);
         tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
         self.events.push_back(LegEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.hops.contains(*before)) {
             drop(self.remove(before));
+        }
+    }
+
+    /// A peer has proved that it is at `address`.
+    fn know_address(&mut self, peer: usize, address: IpAddr) {
+        let called_from = &mut self.peers[peer].called_from;
+        if called_from.contains(&address) {
+            return;
+        }
+        called_from.push_back(address);
+        *self.addresses.entry(address).or_default() += 1;
+        let forgotten = if called_from.len() > ADDRESSES_EACH { called_from.pop_front() } else { None };
+        if let Some(forgotten) = forgotten
+            && let Some(peers) = self.addresses.get_mut(&forgotten)
+        {
+            *peers -= 1;
+            if *peers == 0 {
+                self.addresses.remove(&forgotten);
+            }
         }
     }
 
@@ -210,7 +286,7 @@ impl TcpLeg {
 
 impl super::PeerLeg {
     /// Whether the peer's gateway may be at `address`.
-    fn may_call_from(&self, address: IpAddr) -> bool {
+    pub(super) fn may_call_from(&self, address: IpAddr) -> bool {
         let from = &self.settings.from;
         self.settings.public_key.is_some() && (from.is_empty() || from.iter().any(|prefix| prefix.contains(&address)))
     }

@@ -2,11 +2,14 @@
 
 use super::hop::Role;
 use super::session::Call;
-use super::{HOLD, HopId, TcpLeg};
+use super::trials::segment;
+use super::{HOLD, HopId, Name, TcpLeg};
 use crate::config::Class;
 use crate::daemon::seed;
 use crate::leg::LegEvent;
 use ::satpep::{Priority, ResetReason};
+use relay::hop::search::Size;
+use relay::hop::words::Reader;
 use relay::hop::{Hello, SessionKey};
 use relay::preamble::Open;
 use std::io;
@@ -19,6 +22,10 @@ const MISSES: u32 = 4;
 const RESPITE: Duration = Duration::from_secs(600);
 /// How long to wait after a connection ahead of need has failed.
 const WARM_RETRY: Duration = Duration::from_secs(5);
+/// How long a connection is kept ahead of need: less than the far side keeps it, or a NAT on the path that goes by RFC 5382.
+const WARM_LIFE: Duration = Duration::from_secs(3600);
+/// How often it is said that the host is short of something.
+const SHORTAGE_PERIOD: Duration = Duration::from_secs(60);
 /// Socket priorities (tc-prio(8)), by which the host's own queues go.
 const INTERACTIVE: u32 = 6;
 const BULK: u32 = 2;
@@ -49,16 +56,11 @@ impl FastOpen {
 impl TcpLeg {
     /// Does what is due for the session with `peer`.
     pub(super) fn serve_call(&mut self, now: Instant, peer: usize) {
-        let probe = self.pace.probe;
-        match self.peers[peer].call.as_mut() {
-            Some(Call::Up { silent_at, next_probe, hop, .. }) if now < *silent_at => {
-                *next_probe = now + probe;
-                let hop = *hop;
-                if self.hops[hop].say(&[0]).is_err() {
-                    self.lose_call(now, peer, "its session has failed");
-                }
+        match &self.peers[peer].call {
+            Some(Call::Up { silent_at: Some(silent_at), .. }) if *silent_at <= now => {
+                self.lose_call(now, peer, "it does not answer");
             }
-            Some(Call::Up { .. }) => self.lose_call(now, peer, "it does not answer"),
+            Some(Call::Up { .. }) => self.look_at_call(now, peer),
             Some(Call::Dialled { .. }) => {
                 self.note_silence(peer);
                 self.lose_call(now, peer, "it has not answered");
@@ -88,10 +90,16 @@ impl TcpLeg {
 
     /// Makes a connection to `peer`'s gateway.
     fn connect(&mut self, now: Instant, peer: usize, role: Role) -> io::Result<usize> {
+        let size = self.peers[peer].search.found().flatten();
+        self.connect_with(now, peer, role, size)
+    }
+
+    /// The same, with IP packets of at most `size` in both directions.
+    pub(super) fn connect_with(&mut self, now: Instant, peer: usize, role: Role, size: Size) -> io::Result<usize> {
         let known = &self.peers[peer];
         let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
-        let socket = self.sockets.connect(address, is_fast_open)?;
+        let socket = self.sockets.connect(address, is_fast_open, size.map(|size| segment(size, address)))?;
         let at = self.insert(role, socket, address.ip())?;
         let hop = &mut self.hops[at];
         hop.is_fast_open = is_fast_open;
@@ -110,7 +118,7 @@ impl TcpLeg {
         self.look_at_fast_open(now, at);
         loop {
             let Some(call) = &self.peers[peer].call else { return };
-            let mut buffer = [0; 64];
+            let mut buffer = [0; 1024];
             let room = if call.is_up() { buffer.len() } else { call.missing().min(buffer.len()) };
             match self.hops[at].read(&mut buffer[..room]) {
                 Ok(count @ 1..) => {
@@ -130,13 +138,12 @@ impl TcpLeg {
 
     /// The peer has said something on the session's connection. Returns whether it may have.
     fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> bool {
-        let silence = self.pace.silence;
         let known = &mut self.peers[peer];
         known.heard_at = now;
         match &mut known.call {
-            Some(Call::Up { silent_at, .. }) => {
-                *silent_at = now + silence;
-                return true;
+            Some(Call::Up { reader, .. }) => {
+                reader.push(said);
+                return self.hear_called(peer, at);
             }
             Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
             _ => return false,
@@ -154,8 +161,22 @@ impl TcpLeg {
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
         known.has_been_up = true;
         known.trouble = None;
-        let (next_probe, silent_at) = (now + self.pace.probe, now + silence);
-        known.call = Some(Call::Up { hop: at, key, next: 0, next_probe, silent_at });
+        if has_restarted {
+            known.own_ends.clear();
+        }
+        known.own_ends.restart();
+        known.search.begin();
+        known.call = Some(Call::Up {
+            hop: at,
+            key,
+            next: 0,
+            reader: Reader::new(),
+            next_look: now + self.pace.probe,
+            said_at: now,
+            silent_at: None,
+            settles_at: Some(now + self.pace.settling),
+            has_room: true,
+        });
         tracing::info!(peer = known.settings.name, "peer is up");
         self.counters.sessions += 1;
         self.events.push_back(LegEvent::PeersChanged);
@@ -177,7 +198,7 @@ impl TcpLeg {
     }
 
     /// The session with `peer` is over; it is called again soon.
-    fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
+    pub(super) fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
         let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
         call.hop().into_iter().for_each(|at| drop(self.remove(at)));
         if call.is_up() {
@@ -200,6 +221,7 @@ impl TcpLeg {
         for _ in self.peers[peer].warm.len()..self.warm {
             let opened = self.connect(now, peer, Role::Warm(peer)).and_then(|at| {
                 self.peers[peer].warm.push_back(at);
+                self.set_deadline(at, Some(now + WARM_LIFE));
                 self.hops[at].say_prefix().inspect_err(|_| drop(self.remove(at)))
             });
             if let Err(error) = opened {
@@ -227,10 +249,18 @@ impl TcpLeg {
 
     /// A connection to `peer`'s gateway that says what it carries.
     pub(super) fn open_hop(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
-        let Some(Call::Up { key, next, .. }) = self.peers[peer].call.as_mut() else { return None };
+        let Some(Call::Up { key, next, next_look, said_at, .. }) = self.peers[peer].call.as_mut() else { return None };
         let opening = key.open(*next, open).ok()?;
+        let name = Name { peer, is_own: true, session: key.session(), number: *next };
         *next += 1;
+        if now.since(*said_at) > self.pace.probe {
+            // The session was left alone, and there may be nobody any more.
+            *next_look = now;
+        }
         if let Some(at) = self.take_warm(peer) {
+            self.set_deadline(at, None);
+            self.names.insert(name, at);
+            self.hops[at].name = Some(name);
             let hop = &mut self.hops[at];
             if let Err(error) = hop.open_with(&opening, None) {
                 hop.fail(&error);
@@ -239,7 +269,10 @@ impl TcpLeg {
             self.count_opened("warm");
             return Some(at);
         }
-        let at = self.connect(now, peer, Role::Stream(peer)).ok()?;
+        let at =
+            self.connect(now, peer, Role::Stream(peer)).inspect_err(|error| self.note_shortage(now, error)).ok()?;
+        self.names.insert(name, at);
+        self.hops[at].name = Some(name);
         let is_fast_open = self.hops[at].is_fast_open;
         self.count_opened(if is_fast_open { "fast_open" } else { "handshake" });
         // With TLS nothing of the client's goes with the SYN.
@@ -252,6 +285,23 @@ impl TcpLeg {
         Some(at)
     }
 
+    /// The host does not let a connection be made that the path has not seen yet.
+    fn note_shortage(&mut self, now: Instant, error: &io::Error) {
+        if now < self.next_shortage {
+            return;
+        }
+        self.next_shortage = now + SHORTAGE_PERIOD;
+        let remedy = match error.raw_os_error() {
+            Some(libc::EPERM) => {
+                "the firewall drops them: its table of connections may be full (raise net.netfilter.nf_conntrack_max)"
+            }
+            Some(libc::EADDRNOTAVAIL) => "its ports are used up (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)",
+            Some(libc::EMFILE | libc::ENFILE) => "descriptors are used up (raise LimitNOFILE)",
+            _ => "see the error",
+        };
+        tracing::warn!(%error, "this host makes no connections across the satellite: {remedy}");
+    }
+
     /// One of the connections that were opened ahead of need and are ready.
     fn take_warm(&mut self, peer: usize) -> Option<usize> {
         let is_ready = |at: &usize| self.hops[*at].is_ready();
@@ -262,7 +312,9 @@ impl TcpLeg {
     /// Looks how TCP Fast Open has gone for connection `at`, once that is known.
     pub(super) fn look_at_fast_open(&mut self, now: Instant, at: usize) {
         let hop = &mut self.hops[at];
-        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer)) = hop.role else { return };
+        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = hop.role else {
+            return;
+        };
         if !hop.is_connected() {
             return;
         }

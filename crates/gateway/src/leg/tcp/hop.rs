@@ -32,6 +32,12 @@ pub(super) enum Role {
     Warm(usize),
     /// It carries a relayed connection, through a peer.
     Stream(usize),
+    /// This side has made it to see whether packets of this size pass; so many bytes have not come back.
+    Trying { peer: usize, size: relay::hop::search::Size, missing: usize },
+    /// A peer has made it for that: so many bytes go back once those that are missing have come.
+    Echoing { length: usize, missing: usize },
+    /// It has carried a relayed connection, and is closed when all is sent.
+    Leaving,
 }
 
 /// A connection.
@@ -49,6 +55,8 @@ pub(super) struct Hop {
     pub(super) awaits_answer: bool,
     /// Whether this side has told the near side that the server has accepted.
     pub(super) has_answered: bool,
+    /// Whether this side has told the near side why there will be no connection.
+    pub(super) has_said_why: bool,
     /// What a peer has opened it for, until the relays have asked.
     pub(super) open: Option<Open>,
     /// Bytes that go before all others: the opening, and what of the client's is to go with it.
@@ -59,6 +67,12 @@ pub(super) struct Hop {
     pub(super) is_fast_open: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) failed: Option<ResetReason>,
+    /// What both gateways call it, if it carries a relayed connection.
+    pub(super) name: Option<super::Name>,
+    /// Its place among those that have not said what they are for.
+    pub(super) place: Option<super::arrivals::Place>,
+    /// Whether something has been sent since it was last found that all had been acknowledged.
+    pub(super) has_sent: bool,
     /// Unless the bytes go in clear.
     pub(super) tls: Option<Box<Tls>>,
     /// What has been decrypted and the client has not taken yet.
@@ -84,12 +98,16 @@ impl Hop {
             is_direct: false,
             awaits_answer: false,
             has_answered: false,
+            has_said_why: false,
             open: None,
             pending: Vec::new(),
             held_until: None,
             is_fast_open: false,
             deadline: None,
             failed: None,
+            name: None,
+            place: None,
+            has_sent: false,
             tls: None,
             decrypted: Vec::new(),
             to_hop: Conduit::default(),
@@ -318,6 +336,11 @@ impl Hop {
         self.tls.as_ref().is_none_or(|tls| tls.is_with(key))
     }
 
+    /// How many bytes wait to be sent before all others.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Whether a relayed connection has data on their way to the other side.
     pub(super) fn has_data_under_way(&self) -> bool {
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
@@ -342,6 +365,11 @@ impl Hop {
     /// Whether both directions have ended in order.
     pub(super) fn is_over(&self) -> bool {
         self.is_finished && self.has_ended
+    }
+
+    /// Whether the socket has taken all that was to be sent, and its end.
+    pub(super) fn has_said_all(&self) -> bool {
+        self.is_shut_down
     }
 
     /// Nothing more will be moved.

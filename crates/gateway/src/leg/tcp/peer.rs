@@ -1,12 +1,19 @@
 //! What there is with one peer.
 
+use super::Name;
 use super::calls::FastOpen;
+use super::hop::Hop;
 use super::session::Call;
 use crate::config::Peer;
 use crate::trouble::Trouble;
+use ::satpep::ResetReason;
+use relay::hop::notices::Notices;
+use relay::hop::search::Search;
+use relay::hop::words::Ended;
 use relay::reach::Reach;
 use std::collections::VecDeque;
-use units::Instant;
+use std::net::IpAddr;
+use units::{Duration, Instant};
 
 /// What there is with one peer.
 #[derive(Debug)]
@@ -22,10 +29,24 @@ pub(super) struct PeerLeg {
     pub(super) trouble: Option<Trouble>,
     /// When it last answered or sent a probe.
     pub(super) heard_at: Instant,
+    /// When the last bytes of a relayed connection came.
+    pub(super) received_at: Instant,
+    /// How many bytes had come when that was last looked at.
+    pub(super) received_before: u64,
+    /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
+    pub(super) own_ends: Notices,
+    pub(super) its_ends: Notices,
+    /// Where it has called from, the last address last.
+    pub(super) called_from: VecDeque<IpAddr>,
+    /// Whether it has been told that there is no room for what it opens.
+    pub(super) is_told_full: bool,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
     pub(super) next_warm: Instant,
+    /// What packets the path carries.
+    pub(super) search: Search,
+    pub(super) next_search: Instant,
     pub(super) fast_open: FastOpen,
     /// What it may use here, as it is told.
     pub(super) reach: Vec<u8>,
@@ -38,7 +59,7 @@ pub(super) struct PeerLeg {
 }
 
 impl PeerLeg {
-    pub(super) fn new(settings: &Peer, now: Instant) -> Self {
+    pub(super) fn new(settings: &Peer, now: Instant, rtt: Duration) -> Self {
         let is_called = settings.public_key.is_some() && settings.address.is_some();
         Self {
             settings: settings.clone(),
@@ -48,9 +69,17 @@ impl PeerLeg {
             has_been_up: false,
             trouble: None,
             heard_at: now,
+            received_at: now,
+            received_before: 0,
+            own_ends: Notices::new(),
+            its_ends: Notices::new(),
+            called_from: VecDeque::new(),
+            is_told_full: false,
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,
+            search: Search::new(rtt),
+            next_search: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
             allows: None,
@@ -58,6 +87,24 @@ impl PeerLeg {
             sent: 0,
             received: 0,
             retransmitted_segments: 0,
+        }
+    }
+
+    /// Since when something should have been heard of it. While nothing is under way, it speaks each `keepalive` only; bytes that came
+    /// after its last word announce the next one.
+    pub(super) fn silent_since(&self, keepalive: Duration) -> Instant {
+        if self.received_at > self.heard_at { self.received_at } else { self.heard_at + keepalive }
+    }
+
+    /// The stream that both call `name` has ended as `hop` says. If that was not in order and the peer may not know, it is
+    /// told.
+    pub(super) fn note_end(&mut self, name: Name, hop: &Hop) {
+        let reason = hop.failed.unwrap_or(ResetReason::Aborted);
+        // It was the peer that has reset it, or that has nothing left of it.
+        let is_known = matches!(hop.failed, Some(ResetReason::Aborted | ResetReason::PeerRestarted));
+        if !hop.is_over() && !is_known && !hop.has_said_why {
+            let ends = if name.is_own { &mut self.own_ends } else { &mut self.its_ends };
+            ends.push(Ended { session: name.session, number: name.number, reason });
         }
     }
 

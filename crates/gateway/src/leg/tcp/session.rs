@@ -1,15 +1,23 @@
 //! The session with a peer: who it is, whether it answers, and the key of its openings.
 
 use relay::hop::once::Window;
-use relay::hop::{CHALLENGE, Challenge, Hello, Opening, SessionKey, TAG};
+use relay::hop::words::Reader;
+use relay::hop::{CHALLENGE, Challenge, Hello, Opening, SessionKey, TAG, Trial};
 use units::{Duration, Instant};
 
 /// The least time between two probes.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// How long to wait before a peer that could not be reached is called again.
 const REDIAL_PERIOD: Duration = Duration::from_secs(1);
-/// A peer that calls is gone if it has sent no probe for so long.
+/// The longest time for which a caller may be told to leave its session alone while nothing is under way.
+const LONGEST_KEEPALIVE: Duration = Duration::from_secs(3600);
+/// How long a connection may take to say who makes it; on a long path four round trips.
+const AUTHENTICATION: Duration = Duration::from_secs(10);
+/// A peer that calls is gone if it has said nothing for so long beyond that.
 const CALLER_SILENCE: Duration = Duration::from_secs(60);
+/// How long interception waits at most for the first connection that is kept ahead of need and for what packets the path
+/// carries, beyond twenty round trips.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// How long things take on a link.
 #[derive(Debug, Clone, Copy)]
@@ -19,14 +27,30 @@ pub(super) struct Pace {
     pub(super) silence: Duration,
     pub(super) redial: Duration,
     pub(super) caller_silence: Duration,
+    /// The longest time without a word from here.
+    pub(super) keepalive: Duration,
+    /// The longest that the peer's settings may say.
+    pub(super) longest_keepalive: Duration,
+    /// Until when a caller has to have proved who it is.
+    pub(super) authentication: Duration,
+    pub(super) settling: Duration,
 }
 
 impl Pace {
     /// On a link whose round-trip time is expected to be `rtt`: a lost probe, and the one that goes in its place, are not
-    /// yet silence.
-    pub(super) fn new(rtt: Duration) -> Self {
+    /// yet silence. While nothing is under way, something is said each `keepalive`.
+    pub(super) fn new(rtt: Duration, keepalive: Duration) -> Self {
         let probe = PROBE_PERIOD.max(rtt);
-        Self { probe, silence: probe * 2 + rtt * 4, redial: REDIAL_PERIOD, caller_silence: CALLER_SILENCE + rtt * 4 }
+        Self {
+            probe,
+            silence: probe * 2 + rtt * 4,
+            redial: REDIAL_PERIOD,
+            caller_silence: CALLER_SILENCE + LONGEST_KEEPALIVE + rtt * 4,
+            keepalive: keepalive.max(probe),
+            longest_keepalive: LONGEST_KEEPALIVE,
+            authentication: AUTHENTICATION.max(rtt * 4),
+            settling: SETTLING + rtt * 20,
+        }
     }
 }
 
@@ -49,9 +73,17 @@ pub(super) enum Call {
         key: SessionKey,
         /// The number of the next opening.
         next: u64,
-        next_probe: Instant,
-        /// When the peer counts as silent: moved on by every answer.
-        silent_at: Instant,
+        reader: Reader,
+        /// When it is looked at next.
+        next_look: Instant,
+        /// When something was said last.
+        said_at: Instant,
+        /// When the peer counts as silent, if it does not answer what it has been asked, or its host acknowledges nothing.
+        silent_at: Option<Instant>,
+        /// Until when interception waits for what makes connections quick; none once that was there.
+        settles_at: Option<Instant>,
+        /// Whether the peer has room for more connections.
+        has_room: bool,
     },
 }
 
@@ -60,7 +92,9 @@ impl Call {
     pub(super) fn due(&self) -> Instant {
         match self {
             Call::Waits(until) | Call::Dialled { until, .. } => *until,
-            Call::Up { next_probe, silent_at, .. } => *next_probe.min(silent_at),
+            Call::Up { next_look, silent_at, .. } => {
+                silent_at.map_or(*next_look, |silent_at| silent_at.min(*next_look))
+            }
         }
     }
 
@@ -74,6 +108,11 @@ impl Call {
 
     pub(super) fn is_up(&self) -> bool {
         matches!(self, Call::Up { .. })
+    }
+
+    /// Whether connections that begin now had better go through the peer.
+    pub(super) fn invites(&self) -> bool {
+        matches!(self, Call::Up { settles_at: None, has_room: true, .. })
     }
 
     /// How many bytes of the challenge are missing.
@@ -103,14 +142,16 @@ pub(super) struct Called {
     key: SessionKey,
     proof: Vec<u8>,
     is_proved: bool,
+    /// Of what it says from then on.
+    pub(super) reader: Reader,
 }
 
 impl Called {
     pub(super) fn new(peer: usize, session: u64, key: SessionKey) -> Self {
-        Self { peer, session, key, proof: Vec::new(), is_proved: false }
+        Self { peer, session, key, proof: Vec::new(), is_proved: false, reader: Reader::new() }
     }
 
-    /// Whether the caller has proved who it is: what it sends from now on are probes.
+    /// Whether the caller has proved who it is: what it sends from now on are words.
     pub(super) fn is_proved(&self) -> bool {
         self.is_proved
     }
@@ -154,7 +195,28 @@ pub(super) enum Refusal {
     Replayed,
 }
 
+impl Refusal {
+    /// What it is counted as.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Refusal::NotAuthentic => "not_authentic",
+            Refusal::Replayed => "replayed",
+        }
+    }
+}
+
 impl Accepted {
+    /// Takes a trial of the path, once.
+    pub(super) fn take_trial(&mut self, trial: &Trial) -> Result<(), Refusal> {
+        if !self.key.is_tried_by_peer(trial) {
+            Err(Refusal::NotAuthentic)
+        } else if !self.window.take(trial.number) {
+            Err(Refusal::Replayed)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Takes an opening, once.
     pub(super) fn take(&mut self, opening: &Opening) -> Result<(), Refusal> {
         if !self.key.is_made_by_peer(opening) {

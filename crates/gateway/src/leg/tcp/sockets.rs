@@ -1,12 +1,13 @@
 //! The sockets of the satellite side.
 
 use super::cross::CrossLayer;
+use super::ports::Ports;
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use units::{Bytes, Duration};
 
 /// Connections that may wait for the end of their handshake with data in their SYN.
@@ -20,6 +21,13 @@ const FAST_OPEN_SERVER: u32 = 2;
 /// the kernel does not. Without, it would after a number of retransmissions.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many ports are tried for a connection; those that others use are few, and if all are taken, so many say it.
+const ATTEMPTS: usize = 64;
+
+/// How long a connection of its own may be quiet before the kernel asks whether the other end is there: its session tells
+/// much sooner, so that this is only for the mappings of NATs on the path.
+const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(600);
+
 /// How every socket of the satellite side is set up.
 #[derive(Debug, Clone)]
 pub(super) struct Sockets {
@@ -30,6 +38,7 @@ pub(super) struct Sockets {
     mark: Option<u32>,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
     longest_rto: Duration,
+    ports: Ports,
     /// Whether connections may be opened with data in the SYN.
     pub(super) fast_open: bool,
 }
@@ -58,6 +67,10 @@ impl Sockets {
             send_buffer: hop.send_buffer,
             receive_buffer: hop.receive_buffer,
             longest_rto: settings.link.rtt * 4,
+            ports: Ports::new(
+                &sysctl::read("net.ipv4.ip_local_port_range").unwrap_or_default(),
+                super::random_number()?,
+            ),
             fast_open: hop.fast_open && host & FAST_OPEN_CLIENT != 0,
         })
     }
@@ -88,13 +101,46 @@ impl Sockets {
         socket.set_nonblocking(true)?;
         // What else was set at the listener is inherited.
         transparent::prepare(&socket)?;
+        tcp::set_keepalive(&socket, KEEPALIVE)?;
         let from = from.as_socket().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
         Ok(Some((socket, from)))
     }
 
-    /// Begins a connection to the gateway at `address`; with `fast_open` it may begin with the first write.
-    pub(super) fn connect(&self, address: SocketAddr, fast_open: bool) -> io::Result<Socket> {
+    /// Begins a connection to the gateway at `address`; with `fast_open` it may begin with the first write. With `segment`,
+    /// neither end sends larger ones.
+    pub(super) fn connect(&mut self, address: SocketAddr, fast_open: bool, segment: Option<u16>) -> io::Result<Socket> {
+        let mut outcome = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+        for _ in 0..ATTEMPTS {
+            let port = self.ports.take();
+            outcome = self.connect_from(port, address, fast_open, segment);
+            match &outcome {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {}
+                _ => break,
+            }
+        }
+        outcome
+    }
+
+    fn connect_from(
+        &self,
+        port: u16,
+        address: SocketAddr,
+        fast_open: bool,
+        segment: Option<u16>,
+    ) -> io::Result<Socket> {
         let socket = self.socket(address)?;
+        socket.set_reuse_address(true)?;
+        let own: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => {
+                socket.set_only_v6(true)?;
+                Ipv6Addr::UNSPECIFIED.into()
+            }
+        };
+        socket.bind(&SocketAddr::new(own, port).into())?;
+        if let Some(segment) = segment {
+            socket.set_tcp_mss(segment.into())?;
+        }
         if fast_open {
             tcp::set_fast_open_connect(&socket)?;
         }
@@ -111,6 +157,7 @@ impl Sockets {
             socket.set_mark(mark)?;
         }
         self.prepare(&socket)?;
+        tcp::set_keepalive(&socket, KEEPALIVE)?;
         Ok(socket)
     }
 

@@ -1,0 +1,188 @@
+//! What is said on the session's own connections once both sides know one another: whether the other end is there, what has
+//! ended, and whether there is room.
+
+use super::hop::Role;
+use super::session::Call;
+use super::{HopId, Name, TcpLeg};
+use crate::leg::LegEvent;
+use relay::hop::words::{Ended, Word};
+use units::Instant;
+
+/// The number of probes that ask whether the peer answers; notices have others.
+const ALIVE: u8 = 0;
+/// Bytes of notices that go at once: what a session's connection has to say beside must not wait behind them for long.
+const ROOM: usize = 16 << 10;
+/// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
+const MOST_PENDING: usize = 256 << 10;
+
+impl TcpLeg {
+    /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
+    pub(super) fn look_at_call(&mut self, now: Instant, peer: usize) {
+        let is_busy = self.is_busy(peer);
+        let known = &mut self.peers[peer];
+        known.received_before = known.received;
+        let Some(Call::Up { hop, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };
+        *next_look = now + self.pace.probe;
+        let hop = &mut self.hops[*hop];
+        // While all is quiet, TCP's acknowledgement is answer enough.
+        let is_acknowledged = || {
+            let info = hop.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+            info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
+        };
+        let word = match is_busy {
+            true => Word::Probe(ALIVE),
+            false if now.since(*said_at) >= self.pace.keepalive => Word::Idle,
+            false => {
+                if silent_at.is_some() && is_acknowledged() {
+                    *silent_at = None;
+                }
+                return;
+            }
+        };
+        *said_at = now;
+        silent_at.get_or_insert(now + self.pace.silence);
+        let mut bytes = Vec::new();
+        word.encode(&mut bytes);
+        if hop.say(&bytes).is_err() {
+            self.lose_call(now, peer, "its session has failed");
+        }
+    }
+
+    /// Whether something is under way to `peer` or from it, or was a moment ago.
+    fn is_busy(&mut self, peer: usize) -> bool {
+        let known = &self.peers[peer];
+        let mut is_busy = known.received != known.received_before;
+        if known.streams == 0 {
+            return is_busy;
+        }
+        let streams = self.hops.iter_mut().map(|(_, hop)| hop);
+        for hop in streams.filter(|hop| matches!(hop.role, Role::Stream(of) if of == peer)) {
+            hop.has_sent = hop.has_sent && hop.has_data_under_way();
+            is_busy |= hop.has_sent || hop.awaits_answer;
+            if is_busy {
+                break;
+            }
+        }
+        is_busy
+    }
+
+    /// Tells all peers what they have to know and have not been told.
+    pub(super) fn talk(&mut self) {
+        for peer in 0..self.peers.len() {
+            let has_room = self.has_room(peer);
+            let known = &mut self.peers[peer];
+            if let Some(Call::Up { hop, .. }) = &known.call
+                && known.own_ends.has_something_to_say()
+            {
+                let hop = &mut self.hops[*hop];
+                let mut bytes = Vec::new();
+                known.own_ends.poll_transmit(&mut bytes, ROOM.saturating_sub(hop.pending()));
+                // A session that has failed says so by its next event.
+                let _ = hop.say(&bytes);
+            }
+            if let Some(at) = known.called_by {
+                let hop = &mut self.hops[at];
+                let mut bytes = Vec::new();
+                if known.is_told_full == has_room {
+                    known.is_told_full = !has_room;
+                    Word::Room(has_room).encode(&mut bytes);
+                }
+                if known.its_ends.has_something_to_say() {
+                    known.its_ends.poll_transmit(&mut bytes, ROOM.saturating_sub(hop.pending()));
+                }
+                let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+            }
+        }
+    }
+
+    /// Whether `peer` had better open more connections: there are streams left, and places for those that have not said what
+    /// they are for.
+    fn has_room(&self, peer: usize) -> bool {
+        let known = &self.peers[peer];
+        // What is under way when it learns that there is none still has to fit; and it is not to change with each connection.
+        let share = if known.is_told_full { 8 } else { 16 };
+        known.streams < self.max_streams - self.max_streams / share
+    }
+
+    /// What the called gateway has said. Returns whether it may have.
+    pub(super) fn hear_called(&mut self, peer: usize, at: usize) -> bool {
+        while let Some(Call::Up { reader, .. }) = &mut self.peers[peer].call
+            && let Some(word) = reader.poll()
+        {
+            self.hear(peer, at, true, word);
+        }
+        self.hops[at].pending() < MOST_PENDING
+    }
+
+    /// What a caller has said. Returns whether it may have.
+    pub(super) fn hear_caller(&mut self, now: Instant, peer: usize, at: usize) -> bool {
+        while let Role::Called(called) = &mut self.hops[at].role
+            && called.is_proved()
+            && let Some(word) = called.reader.poll()
+        {
+            self.peers[peer].heard_at = now;
+            self.hear(peer, at, false, word);
+        }
+        self.hops[at].pending() < MOST_PENDING
+    }
+
+    /// What `peer` has said on connection `at`, of the session that this side has begun or the peer.
+    fn hear(&mut self, peer: usize, at: usize, is_own: bool, word: Word) {
+        let known = &mut self.peers[peer];
+        let mut answer = Vec::new();
+        match word {
+            Word::Probe(number) => Word::Answer(number).encode(&mut answer),
+            Word::Answer(number) => {
+                if let Some(Call::Up { silent_at, .. }) = known.call.as_mut().filter(|_| is_own && number == ALIVE) {
+                    *silent_at = None;
+                }
+                let ends = if is_own { &mut known.own_ends } else { &mut known.its_ends };
+                ends.on_answer(number, &mut answer);
+            }
+            Word::Ended(ended) => self.on_ended(peer, is_own, ended),
+            Word::Room(is_there) => {
+                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|_| is_own) {
+                    *has_room = is_there;
+                    let name = &known.settings.name;
+                    if is_there {
+                        tracing::info!(peer = name, "the peer takes connections again");
+                    } else {
+                        tracing::warn!(
+                            peer = name,
+                            "the peer has no room for more connections: new ones go end to end"
+                        );
+                    }
+                    self.events.push_back(LegEvent::PeersChanged);
+                }
+            }
+            Word::Idle => {}
+        }
+        if !answer.is_empty() {
+            // A session that has failed says so by its next event.
+            let _ = self.hops[at].say(&answer);
+        }
+    }
+
+    /// The peer has reset a stream; the packet that says so may have been lost.
+    fn on_ended(&mut self, peer: usize, is_own: bool, ended: Ended) {
+        let Ended { session, number, reason } = ended;
+        let Some(&at) = self.names.get(&Name { peer, is_own, session, number }) else { return };
+        let hop = &mut self.hops[at];
+        // The peer need not be told the same.
+        (hop.name, hop.failed) = (None, Some(hop.failed.unwrap_or(reason)));
+        self.names.remove(&Name { peer, is_own, session, number });
+        let id = HopId { at, number: self.hops[at].number };
+        self.events.push_back(LegEvent::Reset(id, reason));
+    }
+
+    /// Lets connections go through `peer` once they need not wait for a handshake and a full packet has passed, or have waited for that long enough.
+    pub(super) fn settle(&mut self, now: Instant, peer: usize) {
+        let known = &self.peers[peer];
+        let is_warm =
+            (self.warm == 0 || known.warm.iter().any(|at| self.hops[*at].is_ready())) && known.search.found().is_some();
+        let Some(Call::Up { settles_at, .. }) = &mut self.peers[peer].call else { return };
+        if settles_at.take_if(|until| is_warm || *until <= now).is_some() {
+            self.events.push_back(LegEvent::PeersChanged);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How large the packets may be on the path to a peer: connections that are made to find out.
+
+use super::TcpLeg;
+use super::hop::Role;
+use super::session::{Call, Refusal};
+use relay::hop::Trial;
+use relay::hop::search::Size;
+use std::io;
+use std::net::SocketAddr;
+use units::{Duration, Instant};
+
+/// How often a search begins because of connections that are stuck.
+const SEARCH_PERIOD: Duration = Duration::from_secs(60);
+/// Bytes read of a trial at once.
+const READ: usize = 4096;
+
+/// The largest segment in an IP packet of `size` bytes to `address`.
+pub(super) fn segment(size: u16, address: SocketAddr) -> u16 {
+    // Headers of IP and TCP.
+    size - if address.is_ipv6() { 60 } else { 40 }
+}
+
+impl TcpLeg {
+    /// Makes the trials of the path to `peer` that are due.
+    pub(super) fn try_path(&mut self, now: Instant, peer: usize) {
+        let known = &mut self.peers[peer];
+        if known.search.next_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        if !known.call.as_ref().is_some_and(Call::is_up) {
+            return known.search.stop();
+        }
+        let before = known.search.found();
+        for size in known.search.poll_trials(now) {
+            if let Err(error) = self.make_trial(now, peer, *size) {
+                tracing::debug!(%error, "no trial of the path");
+            }
+        }
+        self.use_found(now, peer, before);
+    }
+
+    /// Where nothing is acknowledged of what a stream sends, and the peer answers all the same, the path may carry smaller
+    /// packets than it did.
+    pub(super) fn search_where_stuck(&mut self, now: Instant) {
+        for (_, hop) in &self.hops {
+            let (Role::Stream(peer), true) = (&hop.role, hop.tcp.is_unacknowledged()) else { continue };
+            let known = &mut self.peers[*peer];
+            if now >= known.next_search && now.since(known.heard_at) < self.pace.silence {
+                known.next_search = now + SEARCH_PERIOD;
+                known.search.begin();
+            }
+        }
+    }
+
+    fn make_trial(&mut self, now: Instant, peer: usize, size: Size) -> io::Result<()> {
+        let known = &mut self.peers[peer];
+        let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let Some(Call::Up { key, next, hop, .. }) = known.call.as_mut() else { return Ok(()) };
+        let session = self.hops[*hop].tcp.socket.as_ref();
+        // Two segments, so that one is full in TLS, too.
+        let full = match size {
+            Some(size) => u32::from(segment(size, address)),
+            None => session.map_or(Ok(1_460), socket2::Socket::tcp_mss)?,
+        };
+        let length = u16::try_from(full * 2).unwrap_or(u16::MAX);
+        let mut words = key.trial(*next, length);
+        *next += 1;
+        words.resize(words.len() + usize::from(length), 0);
+        let at = self.connect_with(now, peer, Role::Trying { peer, size, missing: length.into() }, size)?;
+        self.set_deadline(at, Some(now + self.pace.authentication));
+        self.hops[at].say(&words).inspect_err(|_| drop(self.remove(at)))
+    }
+
+    /// Something of a trial has come back.
+    pub(super) fn on_trying(&mut self, now: Instant, at: usize) {
+        self.look_at_fast_open(now, at);
+        let mut buffer = [0; READ];
+        loop {
+            let hop = &mut self.hops[at];
+            let outcome = hop.flush().and_then(|_| hop.read(&mut buffer));
+            let Role::Trying { peer, size, missing } = &mut hop.role else { return };
+            match outcome {
+                Ok(count @ 1..) if count < *missing => *missing -= count,
+                Ok(1..) => {
+                    let (peer, size) = (*peer, *size);
+                    drop(self.remove(at));
+                    let before = self.peers[peer].search.found();
+                    self.peers[peer].search.on_passed(size);
+                    return self.use_found(now, peer, before);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => {
+                    let (peer, size) = (*peer, *size);
+                    self.peers[peer].search.on_refused(now, size);
+                    return drop(self.remove(at));
+                }
+            }
+        }
+    }
+
+    /// Goes by what has been found, if it is not what was found before.
+    fn use_found(&mut self, now: Instant, peer: usize, before: Option<Size>) {
+        let known = &self.peers[peer];
+        let (name, found) = (&known.settings.name, known.search.found());
+        let Some(size) = found.filter(|_| found != before) else { return };
+        match size {
+            Some(size) => tracing::warn!(
+                peer = name,
+                size,
+                "the path carries no packets as large as its route allows, and does not say so: smaller ones are sent"
+            ),
+            None if before.is_some() => {
+                tracing::info!(peer = name, "the path carries packets as large as its route allows")
+            }
+            None => return,
+        }
+        // Connections have the size that they were made with.
+        self.lose_call(now, peer, "its path carries packets of another size than was thought");
+    }
+
+    /// Sends back what a peer sends to try the path.
+    pub(super) fn begin_echo(&mut self, at: usize, trial: &Trial) -> Result<(), &'static str> {
+        let from = self.hops[at].from;
+        let session = self.sessions.get_mut(&trial.session).ok_or("no_session")?;
+        let peer = session.peer;
+        let key = self.peers[peer].settings.public_key;
+        if !self.peers[peer].may_call_from(from) {
+            return Err("address");
+        }
+        if !key.is_some_and(|key| self.hops[at].may_be(&key)) {
+            return Err("stranger");
+        }
+        session.take_trial(trial).map_err(Refusal::name)?;
+        let length = usize::from(trial.length);
+        self.hops[at].role = Role::Echoing { length, missing: length };
+        self.on_echoing(at);
+        Ok(())
+    }
+
+    /// More of a trial has arrived, or its maker has seen it come back.
+    pub(super) fn on_echoing(&mut self, at: usize) {
+        let mut buffer = [0; READ];
+        loop {
+            let hop = &mut self.hops[at];
+            let outcome = hop.flush().and_then(|_| hop.read(&mut buffer));
+            let Role::Echoing { length, missing } = &mut hop.role else { return };
+            match outcome {
+                Ok(count @ 1..) if *missing > 0 => {
+                    *missing = missing.saturating_sub(count);
+                    let length = *length;
+                    if *missing == 0 && hop.say(&vec![0; length]).is_err() {
+                        return drop(self.remove(at));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => return drop(self.remove(at)),
+            }
+        }
+    }
+}
