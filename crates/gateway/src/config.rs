@@ -440,7 +440,7 @@ fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, [usize
         share: section.choice("share", &[("assigned", Share::Assigned), ("fair", Share::Fair)]).unwrap_or_default(),
         receive_rate: receive_rate.or(rate).unwrap_or_default(),
         rtt: rtt.unwrap_or_default(),
-        mtu: section.integer("mtu", 1280..=65_534).unwrap_or(1500) as u16,
+        mtu: section.integer("mtu", 576..=65_534).unwrap_or(1500) as u16,
         pool: section.checked("pool", "a size from 64KiB to 64GiB, such as \"4MB\"", |pool: &Bytes| {
             (64 << 10..=64 << 30).contains(&pool.as_u64())
         }),
@@ -681,7 +681,7 @@ mod tests {
         for expected in [
             "gateway.toml:4: [link] rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
             "gateway.toml:5: [link] share = \"far\": expected \"assigned\" or \"fair\"",
-            "gateway.toml:6: [link] mtu = 100: expected an integer from 1280 to 65534",
+            "gateway.toml:6: [link] mtu = 100: expected an integer from 576 to 65534",
             "gateway.toml:7: [link] rtts: unknown key; did you mean rtt?",
             "gateway.toml:12: [[peer]] weigth: unknown key; did you mean weight?",
             "gateway.toml:13: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",

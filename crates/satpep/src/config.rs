@@ -33,7 +33,8 @@ pub struct EndpointConfig {
     pub memory: Option<Bytes>,
     /// Streams that a peer may have open at once. Default 16,384.
     pub max_streams: u32,
-    /// The largest IP packet that the path may carry. Default 1500; smaller paths are found by probing.
+    /// The largest IP packet that the path may carry, at least 576. Default 1500; smaller paths are found by probing, down
+    /// to 576 bytes over IPv4 and 1280 over IPv6.
     pub mtu: u16,
     /// The longest time without news from a peer that this side calls, after which it is asked for some. It is less where
     /// NATs on the path forget sooner. Default 100 s.
@@ -92,6 +93,11 @@ impl EndpointConfig {
             run: Run::default(),
             share: Share::default(),
         }
+    }
+
+    /// Whether the largest packet takes the link so long that answers to others wait for it.
+    pub(crate) fn is_thin(&self) -> bool {
+        self.capacity.time_to_send(Bytes::from(usize::from(self.mtu))) > Duration::from_millis(100)
     }
 
     /// Bytes under way on the receiving side at full rate.

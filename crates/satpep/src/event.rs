@@ -135,10 +135,13 @@ impl std::fmt::Display for Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Event {
-    /// The peer answers: connections to it can be accelerated.
+    /// The peer answers, and the path to it carries datagrams of the size in use: connections to it can be accelerated.
     PeerUp(PeerId),
     /// The peer has not answered for a few round trips, or said that it stops: new connections should bypass it.
     PeerSilent(PeerId),
+    /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6: connections
+    /// should bypass it. [`Event::PeerUp`] follows when it does.
+    PathTooSmall(PeerId),
     /// The peer's gateway restarted and lost its streams; a [`Event::Reset`] follows for each.
     PeerRestarted(PeerId),
     /// The peer takes no more streams: new connections should bypass it. Those that there are go on.
@@ -203,7 +206,7 @@ impl std::fmt::Display for ClockSkew {
 /// How a peer stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerState {
-    /// There is no session yet, or none any more.
+    /// There is no session yet, or none any more, or it is not known yet that the path carries data.
     Connecting,
     /// It answers.
     Up,
@@ -211,6 +214,8 @@ pub enum PeerState {
     Silent,
     /// It answers, and takes no more streams.
     Draining,
+    /// It answers, but the path does not carry packets of the least size that sessions work with.
+    PathTooSmall,
 }
 
 /// A stream that could not be opened.

@@ -50,8 +50,9 @@ fn a_two_hundredth_of_the_capacity_is_enough_for_acknowledgements() {
 fn even_the_thinnest_return_link_is_no_outage() {
     let hop = Hop { return_rate: Rate::from_bps(4000), ..thin(0.0, 1) };
     let limit = hop.limit_up(10_000_000);
-    // A probe of its MTU alone would take it two and a half seconds.
-    let mut world = World::with(hop, 1, |config| config.mtu = 1280);
+    // A probe of 1280 bytes alone would take it two and a half seconds.
+    let mut world =
+        World::with_each(hop, 1, |index, config| config.mtu = if index == 0 { 1280 } else { 576 }, |_, _, _| {});
     world.connect();
     let start = world.now;
     let id = world.send(0, 0, 10_000_000);

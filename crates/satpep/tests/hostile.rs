@@ -199,7 +199,8 @@ fn a_forged_response_does_not_spoil_the_handshake_under_way() {
     assert!(*forged.borrow() > 0);
     assert_eq!(world.gateways[1].endpoint.stats().handshakes, 1);
     let at = world.gateways[1].first(|event| matches!(event, Event::PeerUp(_))).expect("up");
-    assert!(at.as_secs_f64() < 1.6, "{at:?}: the first response counted");
+    // A round trip for the handshake and one for the first datagrams, from 1 s on.
+    assert!(at.as_secs_f64() < 2.2, "{at:?}: the first response counted");
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn seconds(count: u64) -> Duration {
 
 #[test]
 fn a_smaller_path_is_found_and_filled() {
-    for (path, loss) in [(1400, 0.0), (1300, 1e-2), (1280, 0.0), (1492, 1e-3)] {
+    for (path, loss) in [(1400, 0.0), (1300, 1e-2), (1280, 0.0), (1492, 1e-3), (1200, 1e-3), (1000, 0.0), (576, 1e-2)] {
         let mut hop = Hop::geo(loss, path as u64);
         hop.mtu = path;
         let mut world = World::new(hop, 1);
@@ -25,7 +25,9 @@ fn a_smaller_path_is_found_and_filled() {
         let start = world.now;
         let id = world.send(0, 0, 2_000_000);
         assert!(world.run_until(seconds(30), |world| world.is_finished(1, id)));
-        let share = world.hop.limit_up(2_000_000) / world.now.since(start).as_secs_f64();
+        // Headers are a larger part of small packets.
+        let payload = (path as f64 - 80.0) / path as f64 * 1500.0 / 1420.0;
+        let share = world.hop.limit_up(2_000_000) / world.now.since(start).as_secs_f64() / payload;
         assert!(share > 0.85, "{share} of the limit on a path of {path}");
     }
 }
@@ -44,7 +46,7 @@ fn data_passes_before_the_path_is_measured() {
 
 #[test]
 fn a_path_that_shrinks_in_the_middle_of_a_transfer_stops_nothing() {
-    for (path, loss) in [(1400, 1e-3), (1300, 0.0)] {
+    for (path, loss) in [(1400, 1e-3), (1300, 0.0), (1000, 0.0), (600, 1e-3)] {
         let mut world = World::new(Hop::geo(loss, 3), 1);
         world.connect();
         let ids = [(1, world.send(0, 0, 6_000_000)), (0, world.send(1, 0, 6_000_000))];
@@ -54,11 +56,60 @@ fn a_path_that_shrinks_in_the_middle_of_a_transfer_stops_nothing() {
         let done = |world: &World| ids.iter().all(|(to, id)| world.is_finished(*to, *id));
         // 9 s at the link's rate are left to send.
         assert!(world.run_until(seconds(20), done), "stuck on a path of {path}");
-        world.run_for(seconds(15));
+        world.run_for(seconds(25));
         let found = usize::from(world.gateways[0].stats(world.now, 0).mtu);
         assert!(found <= path, "{found} on a path of {path}");
         assert_eq!(world.gateways[0].count(|event| matches!(event, Event::Reset(..))), 0);
     }
+}
+
+#[test]
+fn a_peer_is_up_once_the_path_is_known_to_carry_data_a_round_trip_after_the_handshake() {
+    for path in [1500, 1200, 576] {
+        let mut hop = Hop::geo(0.0, 1);
+        hop.mtu = path;
+        let mut world = World::new(hop, 1);
+        let start = world.now;
+        let up = |event: &Event| matches!(event, Event::PeerUp(_));
+        assert!(world.run_until(seconds(5), |world| world.gateways[1].count(up) > 0), "not up on a path of {path}");
+        // One round trip for the handshake, one for the first datagrams, and what an acknowledgement may wait.
+        let took = world.now.since(start);
+        assert!(took < world.hop.rtt * 2 + Duration::from_millis(40), "up after {took} on a path of {path}");
+        let mtu = usize::from(world.gateways[1].stats(world.now, 0).mtu);
+        assert!(mtu <= path && (mtu == path || path == 1200), "{mtu} in use on a path of {path}");
+    }
+}
+
+#[test]
+fn on_a_path_that_is_too_small_nobody_is_up_and_both_sides_say_why() {
+    let mut hop = Hop::geo(0.0, 1);
+    hop.mtu = 500;
+    let mut world = World::new(hop, 1);
+    world.run_for(seconds(20));
+    for gateway in &world.gateways {
+        assert_eq!(gateway.state(0), satpep::PeerState::PathTooSmall);
+        assert_eq!(gateway.count(|event| matches!(event, Event::PeerUp(_))), 0);
+        assert_eq!(gateway.count(|event| matches!(event, Event::PathTooSmall(_))), 1);
+    }
+    world.hop.mtu = 1000;
+    assert!(world.run_until(seconds(10), |world| {
+        world.gateways.iter().all(|gateway| gateway.state(0) == satpep::PeerState::Up)
+    }));
+}
+
+#[test]
+fn what_the_host_refuses_to_send_is_sent_smaller_at_once() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.connect();
+    let id = world.send(0, 0, 3_000_000);
+    world.run_for(seconds(2));
+    assert_eq!(world.gateways[0].stats(world.now, 0).mtu, 1500);
+    world.hop.mtu = 1200;
+    let (now, to) = (world.now, world.gateways[1].address);
+    world.gateways[0].endpoint.handle_refused(now, to, 1500 - 28);
+    let at_once = world.gateways[0].stats(world.now, 0).mtu;
+    assert!(at_once <= 1200, "{at_once} after the host has refused 1500");
+    assert!(world.run_until(seconds(10), |world| world.is_finished(1, id)));
 }
 
 #[test]

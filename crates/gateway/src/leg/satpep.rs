@@ -283,6 +283,14 @@ impl Leg for Satpep {
                     tracing::warn!(peer = self.name(peer), "peer does not answer");
                     LegEvent::PeersChanged
                 }
+                Event::PathTooSmall(peer) => {
+                    tracing::warn!(
+                        peer = self.name(peer),
+                        "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
+                         end to end; look for a tunnel or an interface with a smaller MTU"
+                    );
+                    LegEvent::PeersChanged
+                }
                 Event::PeerRestarted(peer) => {
                     tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
                     self.tell_reach_again(now, peer, true);
@@ -367,9 +375,12 @@ impl Leg for Satpep {
                     self.writable = false;
                     self.unsent = Some(transmit);
                 }
-                // Lost like a datagram on the link; a probe that is too large for the interface is among them.
+                // Lost like a datagram on the link.
                 Err(error) => {
                     self.unsent_from = 0;
+                    if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                        self.endpoint.handle_refused(now, transmit.to, transmit.segment_size);
+                    }
                     self.send_errors += 1;
                     tracing::trace!(%error, to = %transmit.to, "send");
                 }
@@ -649,6 +660,7 @@ impl Leg for Satpep {
                 PeerState::Up => "up",
                 PeerState::Silent => "silent",
                 PeerState::Draining => "draining",
+                PeerState::PathTooSmall => "path too small",
             },
             address: self.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),

@@ -100,9 +100,11 @@ impl<P: Payload> Endpoint<P> {
             }
             let peer = &mut self.peers[id.index()];
             session.credit.begin_at(peer.told_credit);
+            if let Some(address) = &peer.address {
+                session.on_path(now, address);
+            }
             peer.session = Some(session);
             peer.keys.current = None;
-            self.events.push_back(Event::PeerUp(id));
         }
         let peer = &mut self.peers[id.index()];
         pair.first_number = peer.session.as_ref().map_or(0, |session| session.ledger.next_number());

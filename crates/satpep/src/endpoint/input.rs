@@ -200,7 +200,10 @@ impl<P: Payload> Endpoint<P> {
             Some(PathFrame::Response(token)) => {
                 if let Some(address) = peer.candidates.on_response(token) {
                     let another_host = peer.address.is_none_or(|before| before.ip() != address.ip());
-                    session.on_moved(now, another_host);
+                    session.on_moved();
+                    if another_host {
+                        session.on_path(now, &address);
+                    }
                     self.set_address(id, address);
                 }
             }

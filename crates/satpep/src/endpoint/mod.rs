@@ -409,8 +409,23 @@ impl<P: Payload> Endpoint<P> {
         match self.peers.get(peer.index()).and_then(Peer::live_session) {
             None => PeerState::Connecting,
             Some(session) if session.is_silent() => PeerState::Silent,
+            Some(session) if session.is_path_too_small() => PeerState::PathTooSmall,
             Some(session) if session.peer_drains => PeerState::Draining,
-            Some(_) => PeerState::Up,
+            Some(session) if session.is_path_proven() => PeerState::Up,
+            Some(_) => PeerState::Connecting,
+        }
+    }
+
+    /// The host does not take IP packets for `to` that are as large as one with a datagram of `size` bytes: smaller ones
+    /// are sent from now on.
+    pub fn handle_refused(&mut self, now: Instant, to: SocketAddr, size: usize) {
+        let ip_size = u16::try_from(size + output::ip_overhead(&to)).unwrap_or(u16::MAX);
+        for index in 0..self.peers.len() {
+            let peer = &mut self.peers[index];
+            if let (Some(session), true) = (peer.session.as_mut(), peer.address == Some(to)) {
+                session.on_refused(now, ip_size);
+                self.refresh(now, PeerId(index as u32));
+            }
         }
     }
 

@@ -57,6 +57,8 @@ const RESPONSE_NOISE: usize = 32 + HELLO + 16;
 pub(crate) const INIT_LENGTH: usize = INIT_HEADER + INIT_NOISE + 2 * MAC;
 pub(crate) const RESPONSE_LENGTH: usize = RESPONSE_HEADER + RESPONSE_NOISE + 2 * MAC;
 const _: () = assert!(RESPONSE_LENGTH < INIT_LENGTH && COOKIE_REPLY < INIT_LENGTH && NOTICE_LENGTH < INIT_LENGTH);
+/// Handshakes pass wherever sessions work, with the headers of IPv6 and UDP.
+const _: () = assert!(INIT_LENGTH + 48 <= crate::mtu::LEAST as usize);
 const _: () = assert!(*INIT_LENGTHS.start() <= INIT_LENGTH && INIT_LENGTH <= *INIT_LENGTHS.end());
 
 impl Hello {

@@ -1,6 +1,6 @@
 //! Frames that arrived.
 
-use super::{News, Session};
+use super::{News, Path, Session};
 use crate::capacity::Report;
 use crate::event::{Event, Violation};
 use crate::ledger::{SentFrame, Settled, StreamKey};
@@ -278,6 +278,7 @@ impl<P: Payload> Session<P> {
                         } else {
                             self.mtu.on_probe_lost(now, size)
                         }
+                        self.judge_path();
                     }
                     SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame, datagram.number),
                     _ if datagram.delivered => self.on_frame_delivered(frame, datagram.number),
@@ -289,6 +290,22 @@ impl<P: Payload> Session<P> {
             }
         }
         self.wake_waiting_writers();
+    }
+
+    /// Says whether the path carries what is sent through it, when that has changed.
+    fn judge_path(&mut self) {
+        let before = self.path;
+        self.path = match (self.mtu.is_proven(), self.mtu.is_below_least()) {
+            (true, _) => Path::Proven,
+            (_, true) => Path::TooSmall,
+            _ => before,
+        };
+        match self.path {
+            path if path == before => {}
+            Path::Proven if !self.is_silent() => self.events.push_back(Event::PeerUp(self.peer)),
+            Path::TooSmall => self.events.push_back(Event::PathTooSmall(self.peer)),
+            _ => {}
+        }
     }
 
     fn on_frame_delivered(&mut self, frame: &SentFrame, number: u64) {

@@ -128,7 +128,9 @@ impl<P: Payload> Session<P> {
         self.is_returning = std::mem::take(&mut self.is_stalled);
         if self.silent_since.take().is_some() {
             self.is_returning = true;
-            self.events.push_back(Event::PeerUp(self.peer));
+            if self.is_path_proven() {
+                self.events.push_back(Event::PeerUp(self.peer));
+            }
         }
         if self.is_returning {
             self.ledger.on_outage_over();

@@ -36,7 +36,7 @@ use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
 use crate::ledger::{Ledger, Settled, StreamKey};
-use crate::mtu::MtuSearch;
+use crate::mtu::{self, MtuSearch};
 use crate::payload::Payload;
 use crate::received::Received;
 use crate::repair::Restorer;
@@ -46,6 +46,7 @@ use crate::stream::Stream;
 use crate::wire::frame::PathFrame;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use units::RangeSet;
 use units::{Duration, Instant};
 
@@ -58,6 +59,15 @@ pub(crate) enum News {
     Arrival(u64, Duration),
     /// How the newest datagram that is not settled yet fared.
     Feedback(Feedback),
+}
+
+/// Whether the path carries what is sent through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Unknown,
+    Proven,
+    /// Not even packets of the least size pass.
+    TooSmall,
 }
 
 pub(crate) struct Session<P: Payload> {
@@ -73,6 +83,7 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) received: Received,
     rtt: RttEstimator,
     mtu: MtuSearch,
+    path: Path,
     settled: Vec<Settled>,
 
     streams: Slab<Stream<P>>,
@@ -169,7 +180,8 @@ impl<P: Payload> Session<P> {
             ledger: Ledger::new(config.reordering),
             received: Received::new(),
             rtt: RttEstimator::new(config.rtt),
-            mtu: MtuSearch::new(config.mtu, now),
+            mtu: MtuSearch::new(mtu::LEAST, config.mtu, config.is_thin(), now),
+            path: Path::Unknown,
             settled: Vec::new(),
             streams: Slab::new(),
             slots: BTreeMap::new(),
@@ -313,12 +325,14 @@ impl<P: Payload> Session<P> {
         self.rtt.probe_timeout(Duration::ZERO)
     }
 
-    /// The peer is at another address. Through `another_host` the path may carry less than before.
-    pub(crate) fn on_moved(&mut self, now: Instant, another_host: bool) {
+    /// Datagrams take another path from now on, to `to`: it may carry less than the one before.
+    pub(crate) fn on_path(&mut self, now: Instant, to: &SocketAddr) {
+        self.mtu.restart(mtu::least(to), now);
+    }
+
+    /// The peer is at another address.
+    pub(crate) fn on_moved(&mut self) {
         self.stats.moves += 1;
-        if another_host {
-            self.mtu = MtuSearch::new(self.mtu.max(), now);
-        }
         // What went to the old address is missed the sooner.
         self.ping();
     }
@@ -326,6 +340,21 @@ impl<P: Payload> Session<P> {
     /// Tells the peer, if it understands, that this gateway takes no more streams.
     pub(crate) fn drain(&mut self) {
         self.drain_due = self.knows_drain;
+    }
+
+    /// Whether a datagram of the size in use has arrived since the session began, so that it can carry data.
+    pub(crate) fn is_path_proven(&self) -> bool {
+        self.path == Path::Proven
+    }
+
+    /// Whether the path does not carry packets of the least size that sessions work with.
+    pub(crate) fn is_path_too_small(&self) -> bool {
+        self.path == Path::TooSmall
+    }
+
+    /// The host does not take packets of `ip_size` bytes for the path.
+    pub(crate) fn on_refused(&mut self, now: Instant, ip_size: u16) {
+        self.mtu.on_refused(now, ip_size);
     }
 
     /// The largest IP packet to send.
