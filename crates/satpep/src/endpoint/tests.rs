@@ -1,7 +1,6 @@
 //! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
 
 use super::*;
-use crate::config::PeerConfig;
 use crate::seal::Sealing as _;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};

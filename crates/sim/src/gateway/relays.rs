@@ -412,6 +412,7 @@ impl Side {
             }
             satpep::Event::PeerUp(_)
             | satpep::Event::PeerSilent(_)
+            | satpep::Event::PathTooSmall(_)
             | satpep::Event::PeerDrains(_)
             | satpep::Event::PeerRestarted(_)
             | satpep::Event::PeerClockSetBack(..)
