@@ -2,7 +2,7 @@
 # own and leave nothing behind.
 CARGO ?= cargo
 
-.PHONY: all build test lint bench demo bpf
+.PHONY: all build test lint bench demo bpf fuzz chaos
 
 all: build
 
@@ -29,6 +29,15 @@ bench: build
 	$(CARGO) bench --workspace
 	$(CARGO) bench -p sim --bench sim -- --peers
 	$(CARGO) run --release --bin bentpipe -- bench peers hub stalled echo throughput connections
+
+# Every fuzz target for a minute each; SECONDS_EACH chooses another time.
+fuzz:
+	fuzz/run.sh $(or $(SECONDS_EACH),60)
+
+# 100,000 transfers under faults in virtual time, and half an hour of real ones.
+chaos: build
+	$(CARGO) run --release --bin bentpipe -- chaos --transfers 100000
+	$(CARGO) run --release --bin bentpipe -- chaos --real --transfers 10000 --minutes 30
 
 demo: build
 	$(CARGO) run --release --bin bentpipe -- demo

@@ -13,12 +13,13 @@ mod dice;
 mod fault;
 mod gateway;
 mod host;
-mod pattern;
+pub mod pattern;
 mod plan;
 mod report;
 mod strangers;
 mod world;
 
+pub use dice::Dice;
 pub use report::{Failure, Leaks, Report};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! The bytes of transfers: no two directions and no two places alike.
 
 /// Fills `out` with the bytes of the direction `key` from offset `from` on.
-pub(crate) fn fill(key: u64, from: u64, out: &mut [u8]) {
+pub fn fill(key: u64, from: u64, out: &mut [u8]) {
     let mut word = 0;
     for (at, byte) in (from..).zip(out.iter_mut()) {
         if at == from || at.is_multiple_of(8) {
@@ -12,7 +12,7 @@ pub(crate) fn fill(key: u64, from: u64, out: &mut [u8]) {
 }
 
 /// How many of `bytes` differ from those of the direction `key` from offset `from` on.
-pub(crate) fn count_wrong(key: u64, from: u64, bytes: &[u8]) -> u64 {
+pub fn count_wrong(key: u64, from: u64, bytes: &[u8]) -> u64 {
     let (mut word, mut wrong) = (0, 0);
     for (at, byte) in (from..).zip(bytes) {
         if at == from || at.is_multiple_of(8) {

@@ -44,6 +44,39 @@ pub struct Leaks {
     pub connections: u64,
     /// Cases in which idle gateways went on to send more than keeps a session alive.
     pub restless: u64,
+    /// Descriptors that real gateways had open beyond those of their start.
+    pub descriptors: u64,
+    /// Bytes of memory that real gateways kept beyond what they may.
+    pub memory_bytes: u64,
+    /// Tables of the firewall and rules of routing that real gateways left behind.
+    pub rules: u64,
+    /// Real gateways that did not end when told to.
+    pub processes: u64,
+}
+
+impl Leaks {
+    fn add(&mut self, other: Leaks) {
+        self.streams += other.streams;
+        self.buffered_bytes += other.buffered_bytes;
+        self.connections += other.connections;
+        self.restless += other.restless;
+        self.descriptors += other.descriptors;
+        self.memory_bytes += other.memory_bytes;
+        self.rules += other.rules;
+        self.processes += other.processes;
+    }
+}
+
+impl std::fmt::Display for Leaks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Leaks { streams, buffered_bytes, connections, restless, .. } = self;
+        let Leaks { descriptors, memory_bytes, rules, processes, .. } = self;
+        write!(
+            f,
+            "{streams} streams, {buffered_bytes} B in buffers, {connections} connections, {restless} restless cases, \
+             {descriptors} descriptors, {memory_bytes} B of memory, {rules} rules, {processes} processes"
+        )
+    }
 }
 
 /// Something that went wrong in a case.
@@ -81,10 +114,7 @@ impl Report {
         self.delivered_bytes += other.delivered_bytes;
         self.wrong_bytes += other.wrong_bytes;
         self.hangs += other.hangs;
-        self.leaks.streams += other.leaks.streams;
-        self.leaks.buffered_bytes += other.leaks.buffered_bytes;
-        self.leaks.connections += other.leaks.connections;
-        self.leaks.restless += other.leaks.restless;
+        self.leaks.add(other.leaks);
         for (kind, count) in other.faults {
             *self.faults.entry(kind).or_default() += count;
         }
@@ -94,7 +124,7 @@ impl Report {
     }
 
     /// Notes something that went wrong.
-    pub(crate) fn fail(&mut self, says: impl Into<String>) {
+    pub fn fail(&mut self, says: impl Into<String>) {
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(Failure { seed: self.seed, says: says.into() });
         }

@@ -6,3 +6,10 @@ pub fn syn(packet: &[u8]) {
         assert_eq!(open.source.is_ipv4(), open.destination.is_ipv4());
     }
 }
+
+/// Reads a line of the feed: a word, nothing, or a fault in words.
+pub fn feed(line: &[u8]) {
+    if let Err(fault) = crate::told::plain::parse(line, units::Duration::from_secs(60)) {
+        assert!(!fault.is_empty());
+    }
+}

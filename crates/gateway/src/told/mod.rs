@@ -14,7 +14,7 @@
 
 mod ledger;
 mod modem;
-mod plain;
+pub(crate) mod plain;
 mod service;
 mod teller;
 

@@ -1,5 +1,6 @@
 //! `bentpipe chaos`: gateways and their transfers under faults at random, every byte checked.
 
+mod real;
 mod simulated;
 
 use crate::output::{Failure, Output};
@@ -12,6 +13,7 @@ Examples:
   bentpipe chaos                                1,000 transfers under faults, in virtual time
   bentpipe chaos --transfers 100000 --json      many more, for programs
   bentpipe chaos --seed 4711 --transfers 1      just the case of this seed, as a failure names it
+  bentpipe chaos --real --minutes 30            real gateways and sockets in private namespaces, for half an hour
 
 A case is a hub with its terminals, their links, some dozens of transfers and the faults that befall them, all drawn from
 the case's seed: loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clocks
@@ -31,6 +33,17 @@ pub struct Args {
     /// Cases side by side [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Run real gateways in private namespaces and befall those: SIGKILL, restarts, pauses, outages, strangers
+    #[arg(long, conflicts_with = "jobs")]
+    real: bool,
+    /// With --real, go on for at least so many minutes
+    #[arg(long, value_name = "N", requires = "real", value_parser = minutes)]
+    minutes: Option<f64>,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("`{text}` is no number of minutes"))?;
+    if (0.0..=10_000.0).contains(&minutes) { Ok(minutes) } else { Err("0 to 10000 minutes".into()) }
 }
 
 /// Runs the cases and prints what they came to.
@@ -38,12 +51,13 @@ pub struct Args {
 /// # Errors
 /// If anything went wrong in a case, or the command was interrupted.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
-    let (report, interrupted) = simulated::run(args, output)?;
+    let (report, interrupted) = if args.real { real::run(args, output)? } else { simulated::run(args, output)? };
     output.result(&report, || Text(&report))?;
     if let Some(failure) = report.failures.first() {
         let more = report.failures.len() - 1;
         let more = if more > 0 { format!(" ({more} more)") } else { String::new() };
-        let again = format!("repeat it with: bentpipe chaos --seed {} --transfers 1", failure.seed);
+        let real = if args.real { "--real " } else { "" };
+        let again = format!("repeat it with: bentpipe chaos {real}--seed {} --transfers 1", failure.seed);
         return Err(Failure::failed(format!("in the case of seed {}: {}{more}; {again}", failure.seed, failure.says)));
     }
     if interrupted {
@@ -65,11 +79,7 @@ impl Display for Text<'_> {
         writeln!(f, "  ended for none      {broken}")?;
         writeln!(f, "  wrong bytes         {wrong_bytes}")?;
         writeln!(f, "  hung                {hangs}")?;
-        let chaos::Leaks { streams, buffered_bytes, connections, restless } = leaks;
-        writeln!(
-            f,
-            "  left over           {streams} streams, {buffered_bytes} B, {connections} connections, {restless} restless cases"
-        )?;
+        writeln!(f, "  left over           {leaks}")?;
         let faults: Vec<_> = self.0.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         writeln!(f, "  faults              {}", faults.join(", "))?;
         self.0.failures.iter().take(10).try_for_each(|failure| writeln!(f, "seed {}: {}", failure.seed, failure.says))

@@ -1,0 +1,246 @@
+//! A hub and a terminal as processes, which die, stop, pause and come back.
+
+use crate::output::Failure;
+use chaos::Dice;
+use lab::{Family, Site, Topology};
+use satpep::PrivateKey;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use units::Rate;
+
+/// UDP and TCP port of the satellite side.
+pub const PORT: u16 = 4500;
+
+/// What crosses the satellite.
+#[derive(Debug, Clone, Copy)]
+pub struct Carrier {
+    /// Settings in `[gateway]`.
+    pub settings: &'static str,
+    pub is_tcp: bool,
+}
+
+/// The satellite legs in their modes.
+pub const CARRIERS: [Carrier; 4] = [
+    Carrier { settings: "mode = \"encrypted\"", is_tcp: false },
+    Carrier { settings: "mode = \"clear\"", is_tcp: false },
+    Carrier { settings: "leg = \"tcp\"\nmode = \"encrypted\"", is_tcp: true },
+    Carrier { settings: "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", is_tcp: true },
+];
+
+/// Two gateways: 0 is the hub's, 1 the terminal's.
+pub struct Pair<'a> {
+    topology: &'a Topology,
+    program: PathBuf,
+    directory: PathBuf,
+    running: [Option<Child>; 2],
+    /// Rules and tables that were there before the gateways.
+    before: [BTreeSet<String>; 2],
+}
+
+impl<'a> Pair<'a> {
+    /// Starts both and waits until their session is up.
+    ///
+    /// # Errors
+    /// If they do not come up.
+    pub fn start(
+        topology: &'a Topology,
+        program: &Path,
+        directory: &Path,
+        carrier: Carrier,
+        (rates, rtt): ([Rate; 2], units::Duration),
+        dice: &mut Dice,
+    ) -> Result<Self, Failure> {
+        let mut pair = Self {
+            topology,
+            program: program.to_owned(),
+            directory: directory.to_owned(),
+            running: [None, None],
+            before: Default::default(),
+        };
+        fs::create_dir_all(directory).map_err(|error| Failure::failed(format!("{}: {error}", directory.display())))?;
+        let mut key = || PrivateKey::from_random(std::array::from_fn(|_| dice.word() as u8));
+        let keys = [key(), key()];
+        for side in 0..2 {
+            let text = settings(pair.site(side), pair.site(1 - side), side, &keys, carrier, rates, rtt)
+                + &format!("[control]\nsocket = \"{}\"\n", pair.file(side, "sock").display());
+            fs::write(pair.file(side, "toml"), text).map_err(Failure::failed)?;
+            pair.before[side] = pair.rules(side)?;
+            pair.spawn(side)?;
+        }
+        if pair.wait_until_up(Duration::from_secs(30)) {
+            return Ok(pair);
+        }
+        Err(Failure::failed(format!("the gateways do not come up: {}", pair.last_words())))
+    }
+
+    fn site(&self, side: usize) -> &'a Site {
+        if side == 0 { &self.topology.hub } else { &self.topology.terminals[0] }
+    }
+
+    fn file(&self, side: usize, suffix: &str) -> PathBuf {
+        self.directory.join(format!("{}.{suffix}", ["hub", "terminal"][side]))
+    }
+
+    /// Starts a gateway that does not run.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    pub fn spawn(&mut self, side: usize) -> Result<(), Failure> {
+        let log = File::options().create(true).append(true).open(self.file(side, "log")).map_err(Failure::failed)?;
+        let mut command = self.site(side).gateway.command(&self.program);
+        command.args(["gateway", "--config"]).arg(self.file(side, "toml"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        self.running[side] = Some(child.map_err(Failure::failed)?);
+        Ok(())
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, side: usize) {
+        if let Some(mut child) = self.running[side].take() {
+            // It may have ended already, which is told elsewhere.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGTERM; `None` if it has not ended after 15 s, and was killed then.
+    pub fn stop(&mut self, side: usize) -> Option<ExitStatus> {
+        let mut child = self.running[side].take()?;
+        self.signal_child(&child, "TERM");
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        None
+    }
+
+    /// Sends a signal to a gateway.
+    pub fn signal(&self, side: usize, name: &str) {
+        if let Some(child) = &self.running[side] {
+            self.signal_child(child, name);
+        }
+    }
+
+    /// By its number: the child has not been waited for, so that nobody else can have it.
+    fn signal_child(&self, child: &Child, name: &str) {
+        let pid = child.id().to_string();
+        let _ = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
+    }
+
+    /// Gateways that ended without being told to.
+    pub fn ended(&mut self) -> Vec<(usize, ExitStatus)> {
+        let status = |child: &mut Option<Child>| child.as_mut()?.try_wait().ok()?;
+        (0..2).filter_map(|side| Some((side, status(&mut self.running[side])?))).collect()
+    }
+
+    /// What a gateway says of itself; null if it does not answer.
+    pub fn status(&self, side: usize) -> Value {
+        gateway::status(&self.file(side, "sock")).unwrap_or(Value::Null)
+    }
+
+    /// Whether both say that their peer answers, within `patience`.
+    pub fn wait_until_up(&self, patience: Duration) -> bool {
+        wait_until(patience, || (0..2).all(|side| self.status(side)["peers"][0]["state"] == "up"))
+    }
+
+    /// Connections that both gateways relay.
+    pub fn connections(&self) -> u64 {
+        (0..2).map(|side| self.status(side)["streams"].as_array().map_or(0, Vec::len) as u64).sum()
+    }
+
+    /// Descriptors that a gateway has open, and bytes of memory that it keeps.
+    pub fn holds(&self, side: usize) -> Option<(u64, u64)> {
+        let pid = self.running[side].as_ref()?.id();
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+        Some((descriptors, kernel::process::resident_memory(pid).ok()?))
+    }
+
+    /// Tables and rules at a gateway that were not there before it.
+    ///
+    /// # Errors
+    /// If the kernel's programs cannot be run.
+    pub fn left_behind(&self, side: usize) -> Result<Vec<String>, Failure> {
+        Ok(self.rules(side)?.difference(&self.before[side]).cloned().collect())
+    }
+
+    fn rules(&self, side: usize) -> Result<BTreeSet<String>, Failure> {
+        let mut lines = BTreeSet::new();
+        for words in [&["nft", "list", "tables"][..], &["ip", "rule"], &["ip", "-6", "rule"]] {
+            let output = self.site(side).gateway.command(words[0]).args(&words[1..]).output();
+            let output = output.map_err(|error| Failure::missing(format!("{}: {error}", words[0])))?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            lines.extend(text.lines().map(|line| format!("{}: {}", words.join(" "), line.trim())));
+        }
+        Ok(lines)
+    }
+
+    /// Changes the firewall at a gateway.
+    pub fn nft(&self, side: usize, rules: &str) {
+        let _ = self.site(side).gateway.command("nft").arg(rules).stderr(Stdio::null()).status();
+    }
+
+    /// The last lines of both logs.
+    pub fn last_words(&self) -> String {
+        let tail = |side| {
+            let log = fs::read_to_string(self.file(side, "log")).unwrap_or_default();
+            log.lines().rev().take(3).collect::<Vec<_>>().join(" / ")
+        };
+        format!("hub: {}; terminal: {}", tail(0), tail(1))
+    }
+}
+
+impl Drop for Pair<'_> {
+    fn drop(&mut self) {
+        (0..2).for_each(|side| self.kill(side));
+    }
+}
+
+/// Asks until `done` or for `patience`.
+pub fn wait_until(patience: Duration, done: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !done() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(30));
+    }
+    true
+}
+
+fn settings(
+    own: &Site,
+    other: &Site,
+    side: usize,
+    keys: &[PrivateKey; 2],
+    carrier: Carrier,
+    rates: [Rate; 2],
+    rtt: units::Duration,
+) -> String {
+    let address = |site: &Site| SocketAddr::new(site.satellite_address(Family::V4), PORT);
+    let call = (side == 1 || carrier.is_tcp).then(|| format!("address = \"{}\"\n", address(other)));
+    format!(
+        "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:{PORT}\"\n{}\n\
+         [link]\ninterface = \"sat\"\nrate = \"{}bit/s\"\nreceive_rate = \"{}bit/s\"\nrtt = \"{}ns\"\n\
+         [intercept]\ninterfaces = [\"lan\"]\n\
+         [[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{}allow_destinations = [\"{}\"]\n",
+        keys[side].to_base64(),
+        carrier.settings,
+        rates[side].as_bps(),
+        rates[1 - side].as_bps(),
+        rtt.as_nanos(),
+        keys[1 - side].public_key(),
+        call.unwrap_or_default(),
+        own.networks()[0],
+    )
+}

@@ -1,0 +1,173 @@
+//! The handshake and the openings of the leg `tcp` as state machines, with someone between the gateways who knows public
+//! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes an opening only if the near one
+//! made it, and once; neither takes a session for the other's that is not.
+
+use relay::hop::once::Window;
+use relay::hop::{CHALLENGE, Challenge, Greeting, Hello, Opening, Parser, SessionKey, TAG};
+use relay::preamble::Open;
+use satpep::PrivateKey;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+/// The near gateway, the far one, and the attacker.
+fn keys() -> &'static [PrivateKey; 3] {
+    static KEYS: OnceLock<[PrivateKey; 3]> = OnceLock::new();
+    KEYS.get_or_init(|| [1, 2, 3].map(|byte| PrivateKey::from_random([byte; 32])))
+}
+
+/// What the far gateway knows of a session that somebody asked for.
+struct Called {
+    key: SessionKey,
+    /// The caller has proved who it is, and it is the near gateway.
+    is_proved: bool,
+    window: Window,
+}
+
+/// The gateways, and all that the attacker has seen.
+#[derive(Default)]
+pub struct Model {
+    /// What the near gateway asked, and the sessions that it takes for the far one's.
+    hellos: Vec<Hello>,
+    near: Vec<SessionKey>,
+    far: Vec<Called>,
+    /// All that was ever on the way.
+    challenges: Vec<[u8; CHALLENGE]>,
+    proofs: Vec<[u8; TAG]>,
+    openings: Vec<Vec<u8>>,
+    /// What the near gateway opened: session of the near one, number, connection.
+    made: BTreeSet<(u64, u64, Open)>,
+    taken: BTreeSet<(u64, u64)>,
+    nonces: u8,
+}
+
+fn open(byte: u8) -> Open {
+    let address = |last: u8| std::net::SocketAddr::from(([198, 18, 0, last], 80));
+    Open::new(address(1), address(byte))
+}
+
+fn opening(bytes: &[u8]) -> Option<Opening> {
+    let (mut parser, mut rest) = (Parser::new(), bytes);
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(parser.missing().min(rest.len()));
+        rest = behind;
+        match parser.push(piece) {
+            Ok(Some(Greeting::Opening(opening))) => return Some(opening),
+            Ok(None) => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn flip(bytes: &mut [u8], argument: u8) {
+    let place = usize::from(argument) % bytes.len();
+    bytes[place] ^= 1 << (argument % 8);
+}
+
+impl Model {
+    fn nonce(&mut self) -> [u8; 32] {
+        self.nonces = self.nonces.wrapping_add(1);
+        [self.nonces; 32]
+    }
+
+    /// The far gateway is called by someone with the public key of `caller`.
+    fn call(&mut self, hello: &Hello) {
+        let (nonce, session) = (self.nonce(), self.far.len() as u64 + 1);
+        let called = SessionKey::challenge(&keys()[1], hello, nonce, session, 1);
+        let (key, challenge) = called.expect("the keys are real ones");
+        self.challenges.push(challenge.encode());
+        self.far.push(Called { key, is_proved: false, window: Window::new() });
+    }
+
+    /// The near gateway reads a challenge as the answer to its hello.
+    fn read_challenge(&mut self, hello: usize, bytes: [u8; CHALLENGE]) {
+        let (hello, challenge) = (self.hellos[hello], Challenge::decode(&bytes));
+        if let Some((key, proof)) = SessionKey::answer(&keys()[0], &keys()[1].public_key(), &hello, &challenge) {
+            assert!(
+                self.challenges.contains(&bytes),
+                "a challenge that the far gateway never made was taken for its own"
+            );
+            self.near.push(key);
+            self.proofs.push(proof);
+        }
+    }
+
+    fn read_proof(&mut self, session: usize, proof: [u8; TAG]) {
+        let called = &mut self.far[session];
+        if called.key.is_proof(&proof) {
+            assert!(self.proofs.contains(&proof), "a proof that the near gateway never made");
+            called.is_proved = true;
+        }
+    }
+
+    fn read_opening(&mut self, bytes: &[u8]) {
+        let Some(opening) = opening(bytes) else { return };
+        let number = (opening.session as usize).wrapping_sub(1);
+        let Some(called) = self.far.get_mut(number) else { return };
+        if called.is_proved && called.key.is_made_by_peer(&opening) && called.window.take(opening.number) {
+            assert!(self.made.contains(&(opening.session, opening.number, opening.open)), "{opening:?} was invented");
+            assert!(self.taken.insert((opening.session, opening.number)), "{opening:?} was taken twice");
+        }
+    }
+
+    /// One thing happens, as two bytes say. Returns how many openings were taken so far.
+    pub fn step(&mut self, operation: u8, argument: u8) -> usize {
+        let pick = |length: usize| usize::from(argument) % length.max(1);
+        match operation % 12 {
+            0 => {
+                let hello = Hello { caller: keys()[0].public_key(), nonce: self.nonce() };
+                self.hellos.push(hello);
+                self.call(&hello);
+            }
+            // Someone repeats a hello, or says one under the near gateway's name.
+            1 if !self.hellos.is_empty() => self.call(&self.hellos[pick(self.hellos.len())].clone()),
+            2 => self.call(&Hello { caller: keys()[0].public_key(), nonce: [argument; 32] }),
+            3 if !self.hellos.is_empty() && !self.challenges.is_empty() => {
+                let challenge = self.challenges[self.challenges.len() - 1];
+                self.read_challenge(self.hellos.len() - 1, challenge);
+            }
+            4 if !self.hellos.is_empty() && !self.challenges.is_empty() => {
+                let challenge = self.challenges[pick(self.challenges.len())];
+                self.read_challenge(pick(self.hellos.len()), challenge);
+            }
+            5 if !self.hellos.is_empty() && !self.challenges.is_empty() => {
+                let mut challenge = self.challenges[self.challenges.len() - 1];
+                flip(&mut challenge, argument);
+                self.read_challenge(self.hellos.len() - 1, challenge);
+            }
+            // Someone answers in the far gateway's place with a key of their own.
+            6 if !self.hellos.is_empty() => {
+                let hello = self.hellos[self.hellos.len() - 1];
+                let forged = SessionKey::challenge(&keys()[2], &hello, [argument; 32], 1, 1);
+                self.read_challenge(self.hellos.len() - 1, forged.expect("a real key").1.encode());
+            }
+            7 if !self.far.is_empty() && !self.proofs.is_empty() => {
+                self.read_proof(pick(self.far.len()), self.proofs[self.proofs.len() - 1]);
+            }
+            8 if !self.far.is_empty() => {
+                let challenge = self.challenges[pick(self.challenges.len())];
+                let tag = *challenge.last_chunk().expect("a challenge ends in a tag");
+                self.read_proof(pick(self.far.len()), tag);
+            }
+            9 if !self.near.is_empty() => {
+                let (number, open) = (self.openings.len() as u64, open(argument));
+                let bytes = self.near[pick(self.near.len())].open(number, &open).expect("addresses of one family");
+                let session = opening(&bytes).expect("it was just written").session;
+                self.made.insert((session, number, open));
+                self.read_opening(&bytes);
+                self.openings.push(bytes);
+            }
+            10 if !self.openings.is_empty() => {
+                let bytes = self.openings[pick(self.openings.len())].clone();
+                self.read_opening(&bytes);
+            }
+            11 if !self.openings.is_empty() => {
+                let mut bytes = self.openings[self.openings.len() - 1].clone();
+                flip(&mut bytes, argument);
+                self.read_opening(&bytes);
+            }
+            _ => {}
+        }
+        self.taken.len()
+    }
+}

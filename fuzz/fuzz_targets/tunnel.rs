@@ -1,0 +1,14 @@
+//! Two gateways of the leg `tcp` and someone between them: see the model.
+#![no_main]
+
+#[path = "../../crates/relay/tests/tunnel/mod.rs"]
+mod tunnel;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let mut model = tunnel::Model::default();
+    for pair in input.chunks_exact(2).take(64) {
+        model.step(pair[0], pair[1]);
+    }
+});
