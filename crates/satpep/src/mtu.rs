@@ -1,8 +1,9 @@
 //! Path-MTU discovery by probing (DPLPMTUD, RFC 8899): packets are never fragmented.
 //!
-//! A search begins with two probes at once: of the largest size, and of the least that counts. What arrives of them is the
-//! first size in use, so a path is proven to carry what is sent through it one round trip after the first datagram,
-//! whatever it carries. From there on the search goes up. On a thin link the least size is proven alone, and first: the two
+//! The first handshake of a session is padded to the largest packet, so its success proves that the path carries it, and
+//! costs no time. Where it does not, an attempt without padding succeeds, and a search begins with two probes at once: of
+//! the largest size, and of the least that counts. What arrives of them is the first size in use, one round trip later. From
+//! there on the search goes up. On a thin link nothing is padded, and the least size is proven alone, and first: the two
 //! together would take it seconds.
 
 use smallvec::SmallVec;

@@ -1,9 +1,11 @@
 //! Handshakes: calls that go out, their answers, and calls that come in.
 
 use super::Endpoint;
+use super::output::ip_overhead;
 use super::peer::{Calls, KeyPair, Said, Unconfirmed};
+use crate::config::EndpointConfig;
 use crate::event::{ClockSkew, Event, PeerId, ResetReason};
-use crate::handshake::{Echo, Hello, Notice, Pending, Received, mac1_of, other_version};
+use crate::handshake::{Echo, Hello, INIT_LENGTH, Notice, Pending, RESPONSE_LENGTH, Received, mac1_of, other_version};
 use crate::payload::Payload;
 use crate::session::Session;
 use crate::trouble::{Stranger, StrangerFault, Trouble};
@@ -75,9 +77,11 @@ impl<P: Payload> Endpoint<P> {
 
     /// The peer uses the keys of the handshake that we answered: so do we from now on.
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
-        if let Some(Unconfirmed { pair, hello, answered_to }) = self.peers[id.index()].keys.unconfirmed.take() {
+        let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
+        if let Some(Unconfirmed { pair, hello, answered_to, padded }) = unconfirmed {
             self.set_address(id, answered_to);
             self.establish(now, id, pair, &hello);
+            self.prove_path(now, id, padded);
         }
     }
 
@@ -114,6 +118,15 @@ impl<P: Payload> Endpoint<P> {
         self.refresh(now, id);
     }
 
+    /// A handshake datagram of `length` bytes, if it was padded, has reached the peer.
+    fn prove_path(&mut self, now: Instant, id: PeerId, length: Option<usize>) {
+        let peer = &mut self.peers[id.index()];
+        if let (Some(length), Some(to), Some(session)) = (length, &peer.address, &mut peer.session) {
+            session.on_size_arrived(now, (length + ip_overhead(to)).try_into().unwrap_or(u16::MAX));
+            self.refresh(now, id);
+        }
+    }
+
     pub(super) fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         if !self.identity.has_valid_mac1(datagram) {
             self.stats.dropped.stranger += 1;
@@ -144,7 +157,7 @@ impl<P: Payload> Endpoint<P> {
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
-            self.respond(now, id, from, received);
+            self.respond(now, id, from, received, datagram.len());
         }
     }
 
@@ -178,13 +191,18 @@ impl<P: Payload> Endpoint<P> {
         true
     }
 
-    fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received) {
+    /// Answers an init of `length` bytes. A padded one is answered by a padded response, which proves to both sides what
+    /// the path carries.
+    fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received, length: usize) {
         let local_index = self.new_index(id);
         let hello = self.hello(now, id);
         self.peers[id.index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
-        if let Some((response, agreement)) = self.identity.respond(received, &hello, local_index) {
+        let padded = (length > INIT_LENGTH).then(|| padded_length(&self.config, &from)).flatten();
+        let padded = padded.map(|padded| padded.min(length)).filter(|padded| *padded > RESPONSE_LENGTH);
+        let answer = self.identity.respond(received, &hello, (local_index, padded));
+        if let Some((response, agreement)) = answer {
             let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
-            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from });
+            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from, padded });
             self.put_out(from, response);
         }
     }
@@ -268,6 +286,9 @@ impl<P: Payload> Endpoint<P> {
                     peer.cookies.on_success(cookie);
                 }
                 self.establish(now, id, pair, &hello);
+                // A padded response answers an init that arrived padded.
+                let arrived = pending.padded.filter(|_| datagram.len() > RESPONSE_LENGTH);
+                self.prove_path(now, id, arrived);
                 // The peer switches to the new keys with the first datagram that uses them.
                 if let Some(session) = &mut self.peers[id.index()].session {
                     session.on_heard(now);
@@ -377,7 +398,9 @@ impl<P: Payload> Endpoint<P> {
         let to = if peer.attempts.is_multiple_of(2) { peer.config.address.or(peer.address) } else { peer.address };
         let (Some(to), Some(acquaintance)) = (to, &peer.acquaintance) else { return };
         let whom = (&peer.config.public_key, &**acquaintance);
-        let init = self.identity.initiate(whom, &hello, local_index, (cookie, peer.echo), &mut self.random);
+        let padded = peer.wants_padding().then(|| padded_length(&self.config, &to)).flatten();
+        let padded = padded.filter(|padded| *padded > INIT_LENGTH);
+        let init = self.identity.initiate(whom, &hello, (local_index, padded), (cookie, peer.echo), &mut self.random);
         if let Some((datagram, pending)) = init {
             peer.calls.attempts = peer.calls.attempts.saturating_add(1);
             peer.calls.first.get_or_insert(now);
@@ -385,6 +408,12 @@ impl<P: Payload> Endpoint<P> {
             self.put_out(to, datagram);
         }
     }
+}
+
+/// The length of a handshake datagram to `to` that fills the largest packet; `None` on a thin link, which a large one would
+/// hold up.
+fn padded_length(config: &EndpointConfig, to: &SocketAddr) -> Option<usize> {
+    (!config.is_thin()).then(|| usize::from(config.mtu).saturating_sub(ip_overhead(to)))
 }
 
 /// An address without what one host may write in several ways.

@@ -47,8 +47,8 @@ impl<P: Payload> Endpoint<P> {
             (Some(&INIT), length) if INIT_LENGTHS.contains(&length) && datagram[2] != VERSION => {
                 self.on_other_version(now, from, datagram);
             }
-            (Some(&INIT), INIT_LENGTH) => self.on_init(now, from, datagram),
-            (Some(&RESPONSE), RESPONSE_LENGTH) => self.on_response(now, datagram),
+            (Some(&INIT), INIT_LENGTH..) => self.on_init(now, from, datagram),
+            (Some(&RESPONSE), RESPONSE_LENGTH..) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             (Some(&NOTICE), NOTICE_LENGTH) => self.on_notice(now, datagram),
             _ => self.stats.dropped.malformed += 1,

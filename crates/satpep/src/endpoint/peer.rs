@@ -82,6 +82,8 @@ pub(super) struct Unconfirmed<K> {
     pub(super) hello: Hello,
     /// Where the answer went: if the peer uses the keys, there it was.
     pub(super) answered_to: SocketAddr,
+    /// The length of the answer, if it was padded.
+    pub(super) padded: Option<usize>,
 }
 
 impl<K> Default for Keys<K> {
@@ -250,6 +252,12 @@ impl<P: Payload> Peer<P> {
         let interval = Self::RETRY.max(rtt * 2);
         self.attempt_at = now + interval * u64::from((self.attempts + 2).min(10)) / 2;
         self.attempts += 1;
+    }
+
+    /// Whether the init of this attempt fills the largest packet, so that its answer proves the path: the first one of a
+    /// session does, and what follows a challenge to one that arrived. On a path that does not carry it the next attempts pass.
+    pub(super) fn wants_padding(&self) -> bool {
+        self.session.is_none() && (self.prompted || matches!(self.attempts % 4, 0 | 1))
     }
 
     /// When the peer has something to do by time.

@@ -53,13 +53,13 @@ const HELLO: usize = 1 + 1 + 8 + 8 + 8 + 8 + 4;
 const INIT_PAYLOAD: usize = HELLO + size_of::<Echo>();
 const INIT_NOISE: usize = 32 + 48 + INIT_PAYLOAD + 16;
 const RESPONSE_NOISE: usize = 32 + HELLO + 16;
-/// Bytes of an init datagram; longer than every answer to it.
+/// Bytes of an init datagram that is not padded; longer than every answer to it. Padding goes before the MACs.
 pub(crate) const INIT_LENGTH: usize = INIT_HEADER + INIT_NOISE + 2 * MAC;
 pub(crate) const RESPONSE_LENGTH: usize = RESPONSE_HEADER + RESPONSE_NOISE + 2 * MAC;
 const _: () = assert!(RESPONSE_LENGTH < INIT_LENGTH && COOKIE_REPLY < INIT_LENGTH && NOTICE_LENGTH < INIT_LENGTH);
 /// Handshakes pass wherever sessions work, with the headers of IPv6 and UDP.
 const _: () = assert!(INIT_LENGTH + 48 <= crate::mtu::LEAST as usize);
-const _: () = assert!(*INIT_LENGTHS.start() <= INIT_LENGTH && INIT_LENGTH <= *INIT_LENGTHS.end());
+const _: () = assert!(INIT_LENGTHS.start <= INIT_LENGTH);
 
 impl Hello {
     fn encode(&self) -> [u8; HELLO] {
@@ -119,6 +119,8 @@ pub(crate) struct Pending {
     cipher: Cipher,
     /// The cookie that `mac2` was made with.
     pub(crate) cookie: Option<Cookie>,
+    /// The length of the datagram, if it was padded.
+    pub(crate) padded: Option<usize>,
 }
 
 /// An init that has been authenticated, before the answer to it.
@@ -157,12 +159,12 @@ impl Identity {
         state.ok().map(Box::new)
     }
 
-    /// Writes an init to `peer`; `None` if its key is not a point that a shared secret can be made with.
+    /// Writes an init to `peer`, of a larger length if it is to be `padded`; `None` if its key is not a point that a shared secret can be made with.
     pub(crate) fn initiate(
         &self,
         (peer, acquaintance): (&PublicKey, &Acquaintance),
         hello: &Hello,
-        local_index: u32,
+        (local_index, padded): (u32, Option<usize>),
         (cookie, echo): (Option<Cookie>, Echo),
         random: &mut SecureRandom,
     ) -> Option<(Vec<u8>, Pending)> {
@@ -176,10 +178,11 @@ impl Identity {
         noise.write_message(&payload, &mut datagram[INIT_HEADER..]).ok()?;
         let masked = acquaintance.masked(hello.timestamp, &datagram[INIT_HEADER..]);
         datagram[8..INIT_HEADER].copy_from_slice(&masked.to_be_bytes());
+        datagram.resize(padded.unwrap_or(INIT_LENGTH) - 2 * MAC, 0);
         let by_cookie = cookie.as_ref().map(cookie::mac2_key);
         let mac2 = by_cookie.as_ref().unwrap_or(&acquaintance.own_mac2);
         let mac1 = cookie::append_macs(&mut datagram, &cookie::mac1_key(peer), Some(mac2));
-        Some((datagram, Pending { noise, local_index, mac1, cipher: hello.cipher, cookie }))
+        Some((datagram, Pending { noise, local_index, mac1, cipher: hello.cipher, cookie, padded }))
     }
 
     /// Reads an init. `has_valid_mac1` and, where needed, `mac2` were checked before.
@@ -204,18 +207,19 @@ impl Identity {
         })
     }
 
-    /// Answers an init.
+    /// Answers an init, by a larger datagram if it is to be `padded`.
     pub(crate) fn respond<K: Sealing>(
         &self,
         mut received: Received,
         hello: &Hello,
-        local_index: u32,
+        (local_index, padded): (u32, Option<usize>),
     ) -> Option<(Vec<u8>, Agreement<K>)> {
         let mut datagram = vec![RESPONSE, self.mode.code(), VERSION, 0];
         datagram.extend_from_slice(&local_index.to_be_bytes());
         datagram.extend_from_slice(&received.peer_index.to_be_bytes());
         datagram.resize(RESPONSE_LENGTH - 2 * MAC, 0);
         received.noise.write_message(&hello.encode(), &mut datagram[RESPONSE_HEADER..]).ok()?;
+        datagram.resize(padded.unwrap_or(RESPONSE_LENGTH) - 2 * MAC, 0);
         cookie::append_macs(&mut datagram, &cookie::mac1_key(&received.initiator), None);
         let (initiator_sends, responder_sends) = received.noise.dangerously_get_raw_split();
         let cipher = received.hello.cipher;

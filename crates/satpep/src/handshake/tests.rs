@@ -31,7 +31,7 @@ fn init(
     random: &mut SecureRandom,
 ) -> (Vec<u8>, Pending) {
     let acquaintance = from.acquaintance(&to.public).expect("a secret");
-    from.initiate((&to.public, &acquaintance), hello, 77, (cookie, [9; 16]), random).expect("init")
+    from.initiate((&to.public, &acquaintance), hello, (77, None), (cookie, [9; 16]), random).expect("init")
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn both_sides_agree() {
     assert!(far.has_valid_mac1(&init));
     let received = far.receive(&init, &mut random).expect("authentic");
     assert_eq!((received.initiator, received.hello, received.echo), (near.public, hello(10), [9; 16]));
-    let (response, at_far) = far.respond::<DataKey>(received, &hello(20), 88).expect("response");
+    let (response, at_far) = far.respond::<DataKey>(received, &hello(20), (88, None)).expect("response");
     assert_eq!(response.len(), RESPONSE_LENGTH);
     assert!(near.has_valid_mac1(&response));
     let at_near: Agreement<DataKey> = near.complete(&mut pending, &response).expect("authentic");
@@ -61,7 +61,7 @@ fn a_forged_answer_leaves_the_handshake_usable() {
     let mut random = SecureRandom::new([3; 32]);
     let (init, mut pending) = init(&near, &far, &hello(10), None, &mut random);
     let received = far.receive(&init, &mut random).expect("authentic");
-    let (response, _) = far.respond::<DataKey>(received, &hello(20), 88).expect("response");
+    let (response, _) = far.respond::<DataKey>(received, &hello(20), (88, None)).expect("response");
     let mut forged = response.clone();
     forged[RESPONSE_HEADER + 40] ^= 1;
     assert!(near.complete::<DataKey>(&mut pending, &forged).is_err());

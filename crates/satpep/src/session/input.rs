@@ -293,7 +293,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// Says whether the path carries what is sent through it, when that has changed.
-    fn judge_path(&mut self) {
+    pub(super) fn judge_path(&mut self) {
         let before = self.path;
         self.path = match (self.mtu.is_proven(), self.mtu.is_below_least()) {
             (true, _) => Path::Proven,

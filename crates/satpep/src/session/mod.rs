@@ -330,6 +330,12 @@ impl<P: Payload> Session<P> {
         self.mtu.restart(mtu::least(to), now);
     }
 
+    /// A packet of `ip_size` bytes was seen to pass the path.
+    pub(crate) fn on_size_arrived(&mut self, now: Instant, ip_size: u16) {
+        self.mtu.on_probe_acked(now, ip_size);
+        self.judge_path();
+    }
+
     /// The peer is at another address.
     pub(crate) fn on_moved(&mut self) {
         self.stats.moves += 1;
