@@ -472,7 +472,9 @@ impl Leg for TcpLeg {
     }
 
     fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
-        self.peers[peer].reach = reach.encode();
+        let known = &mut self.peers[peer];
+        known.reach = reach.encode();
+        known.is_reach_told = false;
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {

@@ -13,6 +13,7 @@
 //! | 2 | [`Word::Idle`] | nothing |
 //! | 3 | [`Word::Ended`] | 8: the session, 8: the opening's number, 1: [`ResetReason::code`] |
 //! | 4 | [`Word::Room`] | 1: 1 if there is, 0 if not |
+//! | 5 | [`Word::Reach`] | [`crate::reach::Reach::encode`] |
 //!
 //! Kinds that a gateway does not know are skipped; so is what follows a word beyond what it needs.
 
@@ -22,7 +23,7 @@ use satpep::ResetReason;
 const HEAD: usize = 3;
 
 /// One thing that is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     /// Asks for an answer with the same number.
     Probe(u8),
@@ -34,6 +35,8 @@ pub enum Word {
     Ended(Ended),
     /// Whether the far side has room for connections that are opened from now on. It has until it says otherwise.
     Room(bool),
+    /// What the caller may use at the called gateway, as [`crate::reach::Reach::decode`] reads it.
+    Reach(Vec<u8>),
 }
 
 /// The end of a relayed connection whose reset may have been lost.
@@ -68,6 +71,9 @@ impl Word {
                 say(3, &body);
             }
             Word::Room(is_there) => say(4, &[u8::from(*is_there)]),
+            // What is too long for a word is left out, so that the caller is told nothing rather than something else.
+            Word::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
+            Word::Reach(reach) => say(5, reach),
         }
     }
 
@@ -83,6 +89,7 @@ impl Word {
                 Word::Ended(Ended { session: number(0)?, number: number(8)?, reason })
             }
             4 => Word::Room(*body.first()? != 0),
+            5 => Word::Reach(body.to_vec()),
             _ => return None,
         })
     }
@@ -130,7 +137,14 @@ mod tests {
 
     fn all() -> Vec<Word> {
         let ended = Ended { session: 1 << 60, number: 77, reason: ResetReason::Aborted };
-        vec![Word::Probe(9), Word::Answer(255), Word::Idle, Word::Ended(ended), Word::Room(true), Word::Room(false)]
+        vec![
+            Word::Probe(9),
+            Word::Answer(255),
+            Word::Idle,
+            Word::Ended(ended),
+            Word::Room(true),
+            Word::Reach(vec![7; 300]),
+        ]
     }
 
     fn encoded(words: &[Word]) -> Vec<u8> {

@@ -242,6 +242,7 @@ impl TcpLeg {
         known.has_been_up = true;
         known.heard_at = now;
         known.is_told_full = false;
+        known.is_reach_told = known.reach.is_empty();
         known.its_ends.restart();
         let before = known.called_by.replace(at);
         tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");

@@ -50,6 +50,7 @@ pub(super) struct PeerLeg {
     pub(super) fast_open: FastOpen,
     /// What it may use here, as it is told.
     pub(super) reach: Vec<u8>,
+    pub(super) is_reach_told: bool,
     /// What it lets this gateway use, if it has told.
     pub(super) allows: Option<Reach>,
     pub(super) streams: u64,
@@ -82,6 +83,7 @@ impl PeerLeg {
             next_search: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
+            is_reach_told: true,
             allows: None,
             streams: 0,
             sent: 0,

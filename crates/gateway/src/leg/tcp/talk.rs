@@ -6,6 +6,7 @@ use super::session::Call;
 use super::{HopId, Name, TcpLeg};
 use crate::leg::LegEvent;
 use relay::hop::words::{Ended, Word};
+use relay::reach::Reach;
 use units::Instant;
 
 /// The number of probes that ask whether the peer answers; notices have others.
@@ -87,6 +88,9 @@ impl TcpLeg {
                     known.is_told_full = !has_room;
                     Word::Room(has_room).encode(&mut bytes);
                 }
+                if !std::mem::replace(&mut known.is_reach_told, true) {
+                    Word::Reach(known.reach.clone()).encode(&mut bytes);
+                }
                 if known.its_ends.has_something_to_say() {
                     known.its_ends.poll_transmit(&mut bytes, ROOM.saturating_sub(hop.pending()));
                 }
@@ -155,6 +159,16 @@ impl TcpLeg {
                     self.events.push_back(LegEvent::PeersChanged);
                 }
             }
+            Word::Reach(reach) => match Reach::decode(&reach) {
+                Ok(reach) if is_own => {
+                    known.allows = Some(reach);
+                    self.events.push_back(LegEvent::PeersChanged);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(peer = known.settings.name, %error, "what the peer allows is not understood")
+                }
+            },
             Word::Idle => {}
         }
         if !answer.is_empty() {
