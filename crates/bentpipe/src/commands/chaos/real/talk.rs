@@ -180,6 +180,7 @@ fn receive(plan: &Plan, role: usize, mut stream: &TcpStream, key: u64) -> Seen {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::sync::mpsc;
 
     fn plan() -> Plan {
         Plan { number: 3, bytes: [100_000, 70_000], waits: [false, true], abort: None, stall: None }
@@ -188,18 +189,29 @@ mod tests {
     fn between(
         plan: Plan,
         server: impl FnOnce(TcpStream) -> Option<(Plan, Seen)> + Send + 'static,
+        once_client_ended: impl FnOnce(),
     ) -> (Seen, Option<Seen>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let far = thread::spawn(move || server(listener.accept().expect("a client").0));
         let near = client(&plan, TcpStream::connect(address).expect("it listens"));
+        once_client_ended();
         (near, far.join().expect("no panic").map(|(_, seen)| seen))
     }
 
     #[test]
     fn both_ends_tell_complete_aborted_cut_and_wrong_transfers_apart() {
-        assert_eq!(between(plan(), server), (Seen::Complete, Some(Seen::Complete)));
-        let (near, far) = between(Plan { abort: Some((0, 10)), ..plan() }, server);
+        assert_eq!(between(plan(), server, || ()), (Seen::Complete, Some(Seen::Complete)));
+        // More than the sockets can hold: without a reader, the client gives up before it has sent all of it.
+        let aborted = Plan { abort: Some((0, 10)), bytes: [64 << 20, 70_000], ..plan() };
+        let (has_given_up, given_up) = mpsc::channel();
+        let late = move |mut stream: TcpStream| {
+            stream.read_exact(&mut [0; HEADER]).ok()?;
+            send(&stream, 7, 10).ok()?;
+            given_up.recv_timeout(PATIENCE).ok()?;
+            Some((aborted, talk(&aborted, 1, &stream)))
+        };
+        let (near, far) = between(aborted, late, || has_given_up.send(()).expect("the server waits for it"));
         assert_eq!(near, Seen::GaveUp);
         assert!(matches!(far, Some(Seen::Broken(_) | Seen::CutShort(_))), "{far:?}");
         let cut = |mut stream: TcpStream| {
@@ -207,12 +219,12 @@ mod tests {
             send(&stream, 7, 69_999).ok()?;
             None
         };
-        assert_eq!(between(Plan { waits: [true, false], ..plan() }, cut).0, Seen::CutShort(1));
+        assert_eq!(between(Plan { waits: [true, false], ..plan() }, cut, || ()).0, Seen::CutShort(1));
         let wrong = |mut stream: TcpStream| {
             stream.read_exact(&mut [0; HEADER + 100_000]).ok()?;
             send(&stream, 8, 70_000).ok()?;
             None
         };
-        assert!(matches!(between(Plan { waits: [true, false], ..plan() }, wrong).0, Seen::Wrong(_)));
+        assert!(matches!(between(Plan { waits: [true, false], ..plan() }, wrong, || ()).0, Seen::Wrong(_)));
     }
 }
