@@ -1,4 +1,5 @@
 //! A running gateway takes over new settings, and drains, without touching a connection.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
 
