@@ -12,6 +12,8 @@ use lab::{Direction, Ends, Family, Flow, Satellite, Workload, bulk};
 use link::{LinkConfig, QueueLimit, Steps};
 use pair::{End, Pair, echo_all, echoes};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,14 +36,19 @@ fn allowed(rate: Rate, sessions: u32) -> f64 {
 
 /// Gateways that are up, the terminal's with the control; `None` where that cannot be loaded.
 fn gateways(rates: Option<Steps<Rate>>) -> Option<Pair> {
+    let queue = QueueLimit::Bytes(Bytes::new(250_000));
+    let link = LinkConfig { queue, ..LinkConfig::new(RATE, units::Duration::from(RTT) / 2) };
+    gateways_over(RATE, LinkConfig { rate_steps: rates, ..link })
+}
+
+/// The same over a satellite of this direction to the hub, and of its first rate back.
+fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     if let Err(error) = congestion::requirements::check() {
         eprintln!("SKIPPED: {error}");
         return None;
     }
-    let queue = QueueLimit::Bytes(Bytes::new(250_000));
-    let link = LinkConfig { queue, ..LinkConfig::new(RATE, units::Duration::from(RTT) / 2) };
-    let return_link = LinkConfig { rate_steps: rates, ..link.clone() };
-    let mut pair = Pair::across(Some(Satellite { forward: link, return_link }))?;
+    let forward = LinkConfig { rate_steps: None, ..link.clone() };
+    let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
     (pair.settings, pair.hub_calls) = ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", true);
     pair.start(End::Hub, "");
     pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
@@ -49,7 +56,7 @@ fn gateways(rates: Option<Steps<Rate>>) -> Option<Pair> {
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);
     pair.wait_until(End::Terminal, true);
-    tell(&pair, RATE);
+    tell(&pair, rate);
     Some(pair)
 }
 
@@ -137,6 +144,57 @@ fn share_the_link() -> Result<(), String> {
 #[test]
 fn what_is_told_is_divided_between_those_with_data() {
     best_of_three(share_the_link);
+}
+
+/// Bytes of a request, which a byte answers.
+const REQUEST: usize = 20_000;
+
+/// How long one request after the other takes until `end` or at most `count`, each on a connection of its own.
+fn requests(pair: &Pair, server: SocketAddr, count: usize, end: Instant) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while times.len() < count && Instant::now() < end {
+        let start = Instant::now();
+        let mut stream = pair.connect(server);
+        stream.write_all(&[7; REQUEST]).unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        times.push(start.elapsed());
+    }
+    times
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn leave_what_is_not_used() -> Result<(), String> {
+    const BEGIN: Duration = Duration::from_secs(2);
+    const END: Duration = Duration::from_secs(12);
+    let (rate, way) = (Rate::from_bps(6_000_000), units::Duration::from_millis(275));
+    let queue = QueueLimit::Bytes(Bytes::new(400_000));
+    let Some(pair) = gateways_over(rate, LinkConfig { queue, ..LinkConfig::new(rate, way) }) else { return Ok(()) };
+    let server = pair.serve(Family::V4, 7, |mut stream: TcpStream| {
+        let answered = stream.read_exact(&mut [0; REQUEST]).and_then(|()| stream.write_all(&[1]));
+        answered.unwrap();
+    });
+    let idle = median(requests(&pair, server, 3, Instant::now() + END));
+    let (flow, busy) = thread::scope(|scope| {
+        let busy = scope.spawn(|| requests(&pair, server, usize::MAX, Instant::now() + END));
+        (upload(&pair, &[Duration::ZERO], END).remove(0), busy.join().unwrap())
+    });
+    let (first, last) = (flow.start + BEGIN, flow.start + END);
+    let limit = rate.as_bps() as f64 / 8.0 * SEGMENT / 1500.0;
+    let (file, slowest) = (goodput(&flow, first, last) / limit, busy.iter().max().unwrap().as_secs_f64());
+    let (count, busy) = (busy.len(), median(busy));
+    println!("of the line: {file:.3}; {count} requests in {busy:?}, the slowest in {slowest:.3} s, idle {idle:?}");
+    let is_quick = busy <= idle + Duration::from_millis(30);
+    if file >= 0.93 && is_quick { Ok(()) } else { Err(format!("{file:.3} of the line; {busy:?}, idle {idle:?}")) }
+}
+
+/// Small requests beside a file use little of a share; the rest is the file's.
+#[test]
+fn what_requests_leave_of_their_shares_is_the_upload_s() {
+    best_of_three(leave_what_is_not_used);
 }
 
 /// When the emulator of `pair` started, at most a few milliseconds later than it says.

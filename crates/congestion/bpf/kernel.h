@@ -58,6 +58,11 @@ struct tcp_sock {
 	__u32 snd_ssthresh;
 	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 write_seq; /* behind the last byte that waits to be sent */
+	__u32 packets_out; /* segments sent and not acknowledged; of these arrived, lost, and sent again: */
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
 	__u32 srtt_us; /* eight times the smoothed round-trip time */
 	__u32 max_packets_out;
 	__u64 bytes_sent; /* of data, what was sent again included */

@@ -26,7 +26,7 @@ pub struct LinkWord {
     pub capacity: Rate,
     /// Bytes of headers for each byte of payload: K.
     pub header_share: f64,
-    /// Sessions that share it; `None`: as many as have sent within a second or two.
+    /// Sessions that share it; `None`: those that have data to send, and those that have less than their share by what they use.
     pub sessions: Option<u32>,
     /// What may wait at the link: it is added to the smallest round-trip time. With nothing, the window is that of the equation,
     /// and the link idles whenever segments come closer together or later than they left.
@@ -37,10 +37,10 @@ pub struct LinkWord {
 
 impl LinkWord {
     /// Bytes of a word.
-    const SIZE: usize = 32;
+    const SIZE: usize = 40;
 
-    /// As the program reads it (`struct link`), at `now` of the monotonic clock.
-    fn to_bytes(self, now: Duration) -> [u8; Self::SIZE] {
+    /// As the program reads it (`struct link`), at `now` of the monotonic clock, for connections that are counted in `account`.
+    fn to_bytes(self, now: Duration, account: u32) -> [u8; Self::SIZE] {
         let payload = |capacity| model::cross_layer::share(capacity, self.header_share, 1) as u64;
         let (until, fallback) = match self.expiry {
             Some((time, capacity)) => ((now + time).as_nanos(), payload(capacity)),
@@ -52,7 +52,7 @@ impl LinkWord {
         for (place, number) in long.chunks_exact_mut(8).zip([payload(self.capacity), fallback, until]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
-        for (place, number) in short.chunks_exact_mut(4).zip([self.sessions.unwrap_or(0), queue]) {
+        for (place, number) in short.chunks_exact_mut(4).zip([self.sessions.unwrap_or(0), queue, account, 0]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
@@ -125,8 +125,17 @@ impl LinkTable {
     /// # Errors
     /// If the table is full.
     pub fn set(&self, mark: u32, word: LinkWord) -> Result<(), Error> {
+        self.set_part(mark, mark, word)
+    }
+
+    /// The same of a link whose connections have one of several marks, and share it. Connections of `mark` are counted with those
+    /// of the mark `account`.
+    ///
+    /// # Errors
+    /// If the table is full.
+    pub fn set_part(&self, mark: u32, account: u32, word: LinkWord) -> Result<(), Error> {
         let now = kernel::clock::now().since(units::Instant::ZERO);
-        self.map.update(&mark.to_ne_bytes(), &word.to_bytes(now), MapFlags::ANY).map_err(|error| {
+        self.map.update(&mark.to_ne_bytes(), &word.to_bytes(now, account), MapFlags::ANY).map_err(|error| {
             Error::Missing(format!("the table of links takes no more than {} ({error:#})", self.map.max_entries()))
         })
     }
@@ -154,8 +163,8 @@ fn unreadable(error: libbpf_rs::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn numbers(word: LinkWord) -> ([u64; 3], [u32; 2]) {
-        let bytes = word.to_bytes(Duration::from_secs(5));
+    fn numbers(word: LinkWord) -> ([u64; 3], [u32; 4]) {
+        let bytes = word.to_bytes(Duration::from_secs(5), 7);
         let long = |k| u64::from_ne_bytes(bytes[k * 8..][..8].try_into().expect("eight bytes"));
         let short = |k| u32::from_ne_bytes(bytes[24 + k * 4..][..4].try_into().expect("four bytes"));
         (std::array::from_fn(long), std::array::from_fn(short))
@@ -165,9 +174,9 @@ mod tests {
     fn the_program_is_told_payload_bytes_per_second_and_when_they_are_stale() {
         let capacity = Rate::from_bps(8_000_000);
         let word = LinkWord { capacity, header_share: 0.0505, sessions: None, queue: Duration::ZERO, expiry: None };
-        assert_eq!(numbers(word), ([951_927, 0, 0], [0, 0]));
+        assert_eq!(numbers(word), ([951_927, 0, 0], [0, 0, 7, 0]));
         let expiry = Some((Duration::from_secs(2), Rate::from_bps(84_040)));
         let word = LinkWord { sessions: Some(3), queue: Duration::from_millis(20), expiry, ..word };
-        assert_eq!(numbers(word), ([951_927, 10_000, 7_000_000_000], [3, 20_000]));
+        assert_eq!(numbers(word), ([951_927, 10_000, 7_000_000_000], [3, 20_000, 7, 0]));
     }
 }

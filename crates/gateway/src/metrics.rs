@@ -176,7 +176,7 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
     if let Some(cross) = &transport.cross_layer {
         let sessions = Gauge::<i64>::default();
         sessions.set(cross.sessions.into());
-        registry.register("cross_layer_sessions", "Connections between which the link is divided", sessions);
+        registry.register("cross_layer_sessions", "Connections with data under way, at least one", sessions);
     }
     if let Some(memory) = &transport.memory {
         let bytes = Family::<Direction, Gauge>::default();

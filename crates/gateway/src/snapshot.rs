@@ -104,7 +104,7 @@ pub struct CrossLayer {
     pub control: String,
     /// What the link carries, headers included.
     pub capacity_bps: u64,
-    /// Connections that share it: those that have data under way, and at least one.
+    /// Connections that have data under way, and at least one.
     pub sessions: u32,
 }
 

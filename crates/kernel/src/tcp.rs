@@ -79,24 +79,6 @@ pub fn set_unsent_limit(socket: &socket2::Socket, bytes: u32) -> io::Result<()> 
     set_option(socket, libc::TCP_NOTSENT_LOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
 }
 
-/// Has `socket` send no faster from now on than so many bytes a second, until its congestion control sets a rate of its own.
-///
-/// # Errors
-/// If the kernel refuses (before Linux 4.20 more than 4 GB/s).
-pub fn limit_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> io::Result<()> {
-    // SAFETY: the descriptor is open and the option's value is a long that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_second).cast(),
-            mem::size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 fn set_option(socket: &socket2::Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     crate::transparent::set_int(socket, libc::IPPROTO_TCP, option, value)
 }

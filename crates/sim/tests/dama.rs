@@ -220,6 +220,59 @@ fn what_may_wait_at_the_link_does_not_add_up_from_connection_to_connection() {
     }
 }
 
+/// A file of 10 MB alone, and with requests of 20 kB beside it, over 6 Mbit/s and 550 ms.
+const BESIDE_REQUESTS: [&str; 8] = [
+    "carrier.return.rate=6Mbit/s",
+    "link.one.delay=273ms",
+    "link.one.forward={ dama = { carrier = \"return\", cra = \"6Mbit/s\", every = \"10ms\" }, queue = \"unlimited\" }",
+    "link.two.forward={ rate = \"1Mbit/s\", queue = \"1BDP\" }",
+    "carrier.return.superframe=10ms",
+    "stop.time=60s",
+    "tcp.cross.capacity.queue=20ms",
+    "tcp.cross.receive_buffer_max=4MiB",
+];
+const FILE: [&str; 2] = ["flow.file.count=1", "flow.file.bulk={ size = \"10MB\" }"];
+
+const REQUESTS: &str = r#"
+[[flow]]
+name = "request"
+from = "client"
+to = "server"
+tcp = "cubic"
+count = 20
+start = { every = "650ms" }
+bulk = { size = "20kB" }
+"#;
+
+/// How long the file and each request take; without a file only the requests.
+fn times(has_file: bool, requests: &str) -> Vec<f64> {
+    let (file, pair) = TOLD.split_once("[tcp.cross]").expect("the file comes first");
+    let file = if has_file { file } else { "" };
+    let text = format!("{CARRIER}{file}{requests}[tcp.cross]{pair}");
+    let changes: Vec<_> =
+        BESIDE_REQUESTS.into_iter().chain(FILE.into_iter().filter(|_| has_file)).map(str::to_owned).collect();
+    let loaded = scenario::load(&text, "requests.toml", &changes, &|_| Err("no files".into())).expect("sound");
+    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    simulation.run();
+    let took = |flow: &sim::FlowReport| flow.end_s.expect("complete") - flow.start_s.expect("started");
+    simulation.report().flows.iter().map(took).collect()
+}
+
+#[test]
+fn what_requests_leave_of_their_shares_is_the_file_s() {
+    let lone = REQUESTS.replace("count = 20", "count = 1");
+    let idle = times(false, &lone)[0];
+    let alone = times(true, &lone.replace("every = \"650ms\"", "at = \"40s\""))[0];
+    let mut busy = times(true, REQUESTS);
+    let file = busy.remove(0);
+    busy.sort_by(f64::total_cmp);
+    let median = busy[busy.len() / 2];
+    println!("the file {file:.2} s, alone {alone:.2} s; a request {median:.3} s, with nothing else {idle:.3} s");
+    assert!(file <= alone / 0.93, "{file} {alone}");
+    // 20 ms may wait at the link, which has slots of 10 ms.
+    assert!(median <= idle + 0.035, "{median} {idle}");
+}
+
 #[test]
 fn a_pair_is_told_nothing_where_no_carrier_is() {
     let text = format!("{CARRIER}{TOLD}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");

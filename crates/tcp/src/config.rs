@@ -140,14 +140,14 @@ pub struct Allocation {
     pub rate: Rate,
     /// How many they are.
     pub connections: u32,
-    /// Which of them this one is, from 0: what is left of dividing whole segments goes to some of them.
-    pub rank: u32,
+    /// Payload a second with which this one may fill its window, if that is more than the window in a round trip.
+    pub pace: Rate,
 }
 
 impl Allocation {
-    /// All of `rate` for the first of so many connections.
+    /// `rate` for so many connections.
     pub fn new(rate: Rate, connections: u32) -> Self {
-        Self { rate, connections, rank: 0 }
+        Self { rate, connections, pace: Rate::ZERO }
     }
 }
 

@@ -471,6 +471,11 @@ impl Connection {
         self.sender.write_space()
     }
 
+    /// Bytes that were written and have never been sent.
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
     /// Bytes in order that wait to be read.
     pub fn readable(&self) -> u64 {
         self.receiver.readable()

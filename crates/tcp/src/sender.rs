@@ -121,6 +121,11 @@ impl Sender {
         if self.is_finished { 0 } else { self.config().send_buffer.as_u64().saturating_sub(held) }
     }
 
+    /// Bytes of the application's that have never been sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.end.saturating_sub(self.out.board.nxt())
+    }
+
     /// Takes up to `bytes` of the application's data.
     pub(crate) fn write(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.write_space());

@@ -66,6 +66,14 @@ impl Sending {
         }
     }
 
+    /// Bytes of the application's that have never been sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        match self {
+            Sending::Usual(sender) => sender.unsent(),
+            Sending::Ns2(sender) => sender.unsent(),
+        }
+    }
+
     /// Takes up to `bytes` of the application's data.
     pub(crate) fn write(&mut self, bytes: u64) -> u64 {
         match self {

@@ -403,7 +403,7 @@ impl Leg for TcpLeg {
     fn follow(&mut self, now: Instant, told: &Told) {
         self.capacity = told.up;
         if let Some(cross) = &mut self.cross {
-            cross.say_capacity(now, told.up);
+            cross.say(now, told.up);
         }
     }
 
@@ -432,10 +432,8 @@ impl Leg for TcpLeg {
         self.talk();
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
-            cross.say(now, self.capacity, u32::try_from(sessions).unwrap_or(u32::MAX));
-            if let Some(share) = cross.take_reduced_share() {
-                self.hops.iter().for_each(|(_, hop)| hop.slow_to(share));
-            }
+            cross.count(u32::try_from(sessions).unwrap_or(u32::MAX));
+            cross.say(now, self.capacity);
         }
     }
 
@@ -491,7 +489,7 @@ impl Leg for TcpLeg {
             return None;
         }
         if let Some(cross) = &mut self.cross {
-            cross.say_one_more(now, self.capacity);
+            cross.say(now, self.capacity);
         }
         let is_direct = self.peers[peer].is_direct();
         let at = if is_direct { self.open_direct(now, peer, open)? } else { self.open_hop(now, peer, open)? };

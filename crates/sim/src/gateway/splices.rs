@@ -1,7 +1,7 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
 use super::leg::{Address, Leg, Route, pass_on};
-use super::told::Told;
+use super::told::{Sharing, Told};
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
 use crate::NodeId;
 use crate::packet::{Body, Parcel};
@@ -18,7 +18,8 @@ pub(crate) struct Splices {
     /// The pair's first timer.
     timer: u32,
     /// For each node its carrier towards the other, if windows follow that.
-    told: [Option<Told>; 2],
+    told: [Option<(Told, Sharing)>; 2],
+    satellite: Arc<tcp::Config>,
 }
 
 /// Two connections at one node, each reading what the other sends on.
@@ -73,11 +74,14 @@ impl Splices {
             splices.push(if first == 0 { [near, far] } else { [far, near] });
         }
         let [a, b] = config.nodes;
-        let told = [(a, b), (b, a)].map(|(from, to)| Told::on_way(network, from, to).filter(|_| config.told));
+        let told = [(a, b), (b, a)].map(|(from, to)| {
+            let told = Told::on_way(network, from, to).filter(|_| config.told)?;
+            Some((told, Sharing::new(splits.len())))
+        });
         if config.told && told.iter().all(Option::is_none) {
             return Err(config.error("nothing tells it its capacity: no link between its nodes has `dama`"));
         }
-        Ok(Self { splices, splits, timer, told })
+        Ok(Self { splices, splits, timer, told, satellite: satellite.clone() })
     }
 
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
@@ -86,7 +90,9 @@ impl Splices {
         let splice = &mut self.splices[split][side];
         if let Some(leg) = &mut splice.legs[leg] {
             leg.tcp.handle_segment(wire.now, segment);
-            if splice.serve(wire) {
+            let has_changed = splice.serve(wire);
+            self.share(wire, split, side);
+            if has_changed {
                 self.follow(wire);
             }
         }
@@ -95,20 +101,30 @@ impl Splices {
     /// Tells the connections between the gateways what they have, where that is news.
     pub(crate) fn follow(&mut self, wire: &mut Wire) {
         for (side, told) in self.told.iter_mut().enumerate() {
-            let Some(told) = told else { continue };
+            let Some((told, sharing)) = told else { continue };
             let hop = |split: &Split| usize::from(split.first == side);
             let all = self.splits.iter().zip(&self.splices);
             let open = all.filter(|(split, splices)| splices[side].has_open(hop(split))).count() as u32;
             let Some(rate) = told.news(wire, open) else { continue };
-            let mut rank = 0;
-            for (split, splices) in self.splits.iter().zip(&mut self.splices) {
-                let is_open = splices[side].has_open(hop(split));
+            sharing.set_rate(rate);
+            for (at, (split, splices)) in self.splits.iter().zip(&mut self.splices).enumerate() {
                 if let Some(leg) = &mut splices[side].legs[hop(split)] {
-                    leg.tcp.set_capacity(wire.now, tcp::Allocation { rate, connections: open, rank });
+                    sharing.follow(wire, at, &self.satellite, leg);
                     leg.transmit(wire);
                 }
-                rank += u32::from(is_open);
             }
+        }
+    }
+
+    /// Something has happened at the connection of `split` between the gateways: it has its part of what is told.
+    fn share(&mut self, wire: &mut Wire, split: usize, side: usize) {
+        let Some((_, sharing)) = &mut self.told[side] else { return };
+        let hop = usize::from(self.splits[split].first == side);
+        if let Some(leg) = &mut self.splices[split][side].legs[hop] {
+            sharing.follow(wire, split, &self.satellite, leg);
+            leg.transmit(wire);
+            // What has left now.
+            sharing.follow(wire, split, &self.satellite, leg);
         }
     }
 
@@ -118,6 +134,7 @@ impl Splices {
         let splice = &mut self.splices[split][side];
         let has_changed =
             splice.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) && splice.serve(wire);
+        self.share(wire, split, side);
         if has_changed {
             self.follow(wire);
         }

@@ -1,8 +1,10 @@
 //! What a terminal's carrier tells the gateway beside it: how much it has now.
 
+use super::leg::Leg;
 use crate::wire::Wire;
 use crate::{DirectionId, Network, NodeId};
-use units::Rate;
+use model::cross_layer::{self, Account, Claim, Use};
+use units::{Duration, Rate};
 
 /// A gateway's way onto a carrier.
 #[derive(Debug)]
@@ -31,5 +33,64 @@ impl Told {
         }
         let now = (wire.allocated(self.direction)?, connections);
         (self.latest.replace(now) != Some(now)).then_some(now.0)
+    }
+}
+
+/// How the connections of a gateway share what its carrier gives: by what they use (the rule of `bp_cross`).
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    /// What all may have.
+    rate: Rate,
+    account: Account,
+    /// What each connection, by its number, counts as, and the window that it was told.
+    claims: Vec<(Option<Claim>, f64)>,
+    told: Vec<Option<tcp::Allocation>>,
+}
+
+impl Sharing {
+    pub(crate) fn new(connections: usize) -> Self {
+        Self {
+            rate: Rate::ZERO,
+            account: Account::default(),
+            claims: vec![(None, cross_layer::LEAST); connections],
+            told: vec![None; connections],
+        }
+    }
+
+    /// All may have `rate` from now on.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+
+    /// Tells connection `number` its part, where that is news.
+    pub(crate) fn follow(&mut self, wire: &Wire, number: usize, config: &tcp::Config, leg: &mut Leg) {
+        let metrics = leg.tcp.metrics();
+        let (rtt, queue) = config.capacity.map_or((Duration::ZERO, Duration::ZERO), |is| (is.rtt, is.queue));
+        let rtt = if metrics.min_rtt.is_zero() { rtt } else { metrics.min_rtt };
+        let each = f64::from(config.mss) / (rtt + queue).as_secs_f64().max(1e-9);
+        let (before, window_before) = self.claims[number];
+        if let Some(claim) = before {
+            self.account.remove(claim);
+        }
+        let flight = metrics.in_flight as f64 / f64::from(config.mss);
+        let unsent = leg.tcp.unsent();
+        let kind = Use::of(unsent > 0, flight, window_before, before.map(|claim| claim.kind));
+        let header_share = config.tuning.header_share;
+        let all = cross_layer::share(self.rate, header_share, 1);
+        let window = self.account.window(all, each, kind);
+        let pace = Rate::from_bps((self.account.pace(all, kind) * 8.0) as u64);
+        let counts = !leg.tcp.is_closed() && (flight > 0.0 || unsent > 0);
+        let rate = each * if kind == Use::Full { window } else { flight };
+        let claim = counts.then_some(Claim { kind, rate });
+        if let Some(claim) = claim {
+            self.account.add(claim);
+        }
+        self.claims[number] = (claim, window);
+        // The control makes a window of the rate again.
+        let rate = Rate::from_bps(((window + 0.01) * each * (1.0 + header_share) * 8.0) as u64);
+        let allocation = tcp::Allocation { pace, ..tcp::Allocation::new(rate, 1) };
+        if self.told[number].replace(allocation) != Some(allocation) {
+            leg.tcp.set_capacity(wire.now, allocation);
+        }
     }
 }

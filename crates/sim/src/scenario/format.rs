@@ -597,7 +597,7 @@ pub(super) struct Gateway {
     /// How their TCP between them behaves, where the protocol is tcp. By default as towards hosts.
     pub(super) tcp: Option<Name>,
     /// Whether the windows of a protocol of tcp whose control goes by the capacity (cross-layer) follow what a carrier on the
-    /// way allocates (see `dama`), divided by the connections that are open; from the first of them to the last the terminal
+    /// way allocates (see `dama`), divided between the connections by what they use; from the first of them to the last the terminal
     /// asks for all that it may have.
     #[schemars(extend("default" = false))]
     pub(super) told: Option<bool>,

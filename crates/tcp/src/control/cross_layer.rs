@@ -29,9 +29,9 @@ impl CrossLayer {
     }
 
     fn segments(&self) -> f64 {
-        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, rank }, rtt, queue }| {
+        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, .. }, rtt, queue }| {
             let payload = Bytes::new(self.mss.into());
-            model::cross_layer::segments_of(rate, rtt + queue, self.header_share, payload, connections, rank)
+            model::cross_layer::segments(rate, rtt + queue, self.header_share, payload, connections)
         })
     }
 
@@ -69,9 +69,9 @@ impl Control for CrossLayer {
     }
 
     fn pacing_rate(&self, _window: &Window) -> Option<Rate> {
-        let rtt = self.capacity?.rtt;
+        let Capacity { allocation, rtt, .. } = self.capacity?;
         let window = self.segments() * f64::from(self.mss) * 8.0;
-        (!rtt.is_zero()).then(|| Rate::from_bps((window / rtt.as_secs_f64()) as u64))
+        (!rtt.is_zero()).then(|| Rate::from_bps((window / rtt.as_secs_f64()) as u64).max(allocation.pace))
     }
 
     fn governs_window(&self) -> bool {

@@ -1,8 +1,7 @@
-//! The cross-layer congestion control: its table of links, kept current with what the link carries and how many
-//! connections have data to send.
+//! The cross-layer congestion control: its table of links, kept current with what the link carries.
 //!
 //! The control gives each connection its share of the allocation (J. Kim et al., "Cross-layer TCP over DVB-RCS"; see
-//! `congestion`). It knows connections by the mark of their socket.
+//! `congestion`), and what others leave of theirs. It knows connections by the mark of their socket, and sees itself what they use.
 
 use crate::config::CROSS_LAYER as NAME;
 use crate::snapshot;
@@ -26,12 +25,10 @@ pub(super) struct CrossLayer {
     configured: Rate,
     /// What may wait at the link.
     queue: Duration,
-    said: Option<(Rate, u32)>,
+    said: Option<Rate>,
     said_at: Instant,
-    /// Connections with data to send, as they were counted last.
+    /// Connections with data under way, as they were counted last.
     counted: u32,
-    /// There are more of them, and those that were there have not been slowed down.
-    has_grown: bool,
 }
 
 /// Who holds the control in the kernel.
@@ -56,7 +53,7 @@ impl CrossLayer {
             )),
             failed => failed,
         })?;
-        Ok(Self { source, marks, configured, queue, said: None, said_at: Instant::ZERO, counted: 0, has_grown: false })
+        Ok(Self { source, marks, configured, queue, said: None, said_at: Instant::ZERO, counted: 0 })
     }
 
     /// The control's name for `TCP_CONGESTION`.
@@ -67,37 +64,20 @@ impl CrossLayer {
         }
     }
 
-    /// What the control was told last.
+    /// What the control was told last, and how many connections share it.
     pub(super) fn report(&self) -> Option<snapshot::CrossLayer> {
-        let (capacity, sessions) = self.said?;
-        let (control, capacity_bps) = (self.name().to_owned(), capacity.as_bps());
-        Some(snapshot::CrossLayer { control, capacity_bps, sessions })
+        let (control, capacity_bps) = (self.name().to_owned(), self.said?.as_bps());
+        Some(snapshot::CrossLayer { control, capacity_bps, sessions: self.counted.max(1) })
     }
 
-    /// Says that the link carries `capacity`; who has data to send is as it was.
-    pub(super) fn say_capacity(&mut self, now: Instant, capacity: Rate) {
-        self.say(now, capacity, self.counted);
-    }
-
-    /// Says that one more connection is about to have data to send, before its first bytes leave with the window of fewer.
-    pub(super) fn say_one_more(&mut self, now: Instant, capacity: Rate) {
-        self.say(now, capacity, self.counted.saturating_add(1));
-    }
-
-    /// Where connections have become more, each one's share, in bytes of payload a second: without an acknowledgement the control
-    /// does not look at its table, and those that began alone would send what one may for a whole round trip.
-    pub(super) fn take_reduced_share(&mut self) -> Option<u64> {
-        let (capacity, sessions) = self.said.filter(|_| std::mem::take(&mut self.has_grown))?;
-        Some((capacity.as_bps() as f64 / 8.0 / (1.0 + HEADER_SHARE) / f64::from(sessions)) as u64)
-    }
-
-    /// Says that the link carries `capacity` and that so many connections have data to send.
-    pub(super) fn say(&mut self, now: Instant, capacity: Rate, sessions: u32) {
-        self.has_grown |= sessions > self.counted.max(1);
+    /// So many connections have data under way.
+    pub(super) fn count(&mut self, sessions: u32) {
         self.counted = sessions;
-        // To the control, none means that it counts for itself.
-        let sessions = sessions.max(1);
-        if self.said == Some((capacity, sessions)) && now.since(self.said_at) < REFRESH {
+    }
+
+    /// Says that the link carries `capacity`.
+    pub(super) fn say(&mut self, now: Instant, capacity: Rate) {
+        if self.said == Some(capacity) && now.since(self.said_at) < REFRESH {
             return;
         }
         let table = match &self.source {
@@ -105,14 +85,13 @@ impl CrossLayer {
             Source::Pinned(table) => Some(table),
         };
         let expiry = Some((EXPIRY, self.configured));
-        let word =
-            LinkWord { capacity, header_share: HEADER_SHARE, sessions: Some(sessions), queue: self.queue, expiry };
+        let word = LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, queue: self.queue, expiry };
         for mark in self.marks {
-            if let Some(Err(error)) = table.map(|table| table.set(mark, word)) {
+            if let Some(Err(error)) = table.map(|table| table.set_part(mark, self.marks[0], word)) {
                 tracing::warn!(%error, "the cross-layer control could not be told of the link");
             }
         }
-        (self.said, self.said_at) = (Some((capacity, sessions)), now);
+        (self.said, self.said_at) = (Some(capacity), now);
     }
 }
 

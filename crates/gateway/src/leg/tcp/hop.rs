@@ -349,14 +349,6 @@ impl Hop {
         kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments > 0)
     }
 
-    /// Has a relayed connection send no faster than this, in bytes a second, until it is acknowledged something.
-    pub(super) fn slow_to(&self, rate: u64) {
-        if let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) {
-            // One that cannot be slowed down follows a round trip later.
-            let _ = kernel::tcp::limit_pacing_rate(socket, rate);
-        }
-    }
-
     /// Whether TCP's handshake has ended.
     pub(super) fn is_connected(&self) -> bool {
         self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())
