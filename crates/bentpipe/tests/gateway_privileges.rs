@@ -3,7 +3,8 @@
 
 mod pair;
 
-use pair::{End, Pair, carries_both_directions};
+use lab::Family;
+use pair::{End, Pair, carries_both_directions, echo_all, echoes};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, by the numbers of capability.h.
@@ -86,6 +87,30 @@ fn it_is_enough_for_the_leg_tcp() {
     let Some(pair) = Pair::with_leg_tcp(settings).and_then(|pair| as_nobody(pair, settings)) else { return };
     assert_reduced(&pair, NOBODY, KEPT_WITH_PIPES);
     assert_works(pair);
+}
+
+/// A process that has given up root hands over to one that root has started.
+#[test]
+fn another_process_takes_over_from_another_user() {
+    let Some(mut pair) = Pair::new().and_then(|pair| as_nobody(pair, "user = \"nobody\"")) else { return };
+    let server = pair.serve(Family::V4, 9, echo_all);
+    for _ in 0..2 {
+        let mut connection = pair.connect(server);
+        echoes(&mut connection, b"through the old ones");
+        let mut old = [End::Hub, End::Terminal].map(|end| pair.take_over(end));
+        assert_reduced(&pair, NOBODY, KEPT);
+        echoes(&mut connection, b"still");
+        pair.wait_until(End::Terminal, true);
+        echoes(&mut pair.connect(server), b"through the new ones");
+        drop(connection);
+        for end in [End::Hub, End::Terminal] {
+            pair.wait_for(|pair| pair.status(end)["predecessor"].is_null());
+        }
+        assert!(old.iter_mut().all(|old| old.wait().unwrap().success()));
+    }
+    pair.stop(End::Terminal);
+    assert!(!pair.sets(End::Terminal).contains("bentpipe"), "{}", pair.sets(End::Terminal));
+    assert!(!pair.socket(End::Terminal).exists());
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The control socket: what a running gateway is asked, one question a connection, and its answers as JSON.
 //!
-//! A question is a line: `status`, `reload`, or `drain` and perhaps the nanoseconds within which to end. Whoever asks nothing
-//! is sent the gateway's state.
+//! A question is a line: `status`, `reload`, `drain` and perhaps the nanoseconds within which to end, or that of
+//! [`crate::takeover`]. Whoever asks nothing is sent the gateway's state.
 
 use crate::daemon::{Handle, StartError, while_doing};
 use crate::privileges::Plan;
 use crate::reload::ReloadError;
+use crate::takeover;
 use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read, Write};
@@ -29,6 +30,13 @@ const LONGEST: usize = 64;
 pub(crate) struct Control {
     file: SocketFile,
     stopped: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// Another process has the socket file from now on.
+    pub(crate) fn disown(&mut self) {
+        self.file.disown();
+    }
 }
 
 impl Drop for Control {
@@ -83,9 +91,10 @@ pub(crate) struct Socket {
     file: SocketFile,
 }
 
-/// Listens at `path`, for those whom `plan` lets ask.
-pub(crate) fn listen(path: &Path, plan: &Plan) -> Result<Socket, StartError> {
-    let (listener, file) = unix::listen(path, Some(plan), "control socket")?;
+/// Listens at `path`, for those whom `plan` lets ask; `takes_over` from a gateway that serves it still.
+pub(crate) fn listen(path: &Path, plan: &Plan, takes_over: bool) -> Result<Socket, StartError> {
+    let listen = if takes_over { unix::replace } else { unix::listen };
+    let (listener, file) = listen(path, Some(plan), "control socket")?;
     Ok(Socket { listener, file })
 }
 
@@ -121,6 +130,7 @@ fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
             let Some(snapshot) = handle.snapshot() else { return Ok(()) };
             serde_json::to_vec(&snapshot)
         }
+        (Some(takeover::QUESTION), None, None) => return takeover::serve(stream, handle),
         (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(handle.reload())),
         (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
         _ => serde_json::to_vec(&Answer::refused("the question is none of: status, reload, drain")),

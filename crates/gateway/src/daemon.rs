@@ -5,6 +5,7 @@
 //! one, so that no busy socket keeps the others waiting.
 
 mod changes;
+mod succession;
 
 use crate::config::{self, Accept, ConfigError, Settings};
 use crate::control;
@@ -20,6 +21,7 @@ use crate::relays::Relays;
 use crate::reload::ReloadError;
 use crate::snapshot::{Facts, Snapshot};
 use crate::steering::{News, Steering};
+use crate::takeover::{Heir, Offer, Predecessor};
 use crate::told::{Feed, Told};
 use crate::trouble;
 use ::satpep::PrivateKey;
@@ -32,9 +34,11 @@ use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
+use succession::{HandedOver, Joining};
 use tokio::sync::watch;
 use units::{Duration, Instant};
 
@@ -97,6 +101,12 @@ struct Daemon<L: Leg> {
     bypassed: BTreeMap<String, u64>,
     next_count: Instant,
     drain: Option<Drain>,
+    /// Just begun, beside a process that this one takes over from.
+    joining: Option<Joining>,
+    predecessor: Option<Predecessor>,
+    /// Another process has new connections. It is told the end of this one by that of the stream.
+    handed_over: Option<HandedOver>,
+    control: Option<control::Control>,
     services: Vec<Box<dyn std::any::Any + Send>>,
 }
 
@@ -120,6 +130,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no running gateway to take over from, or it hands nothing over.
+    #[error("--take-over: {0}")]
+    TakeOver(String),
     /// A peer's settings make no sense.
     #[error("peer {name}: {source}")]
     Peer {
@@ -136,7 +149,7 @@ impl StartError {
         match self {
             StartError::Kernel(error) => error.is_missing(),
             StartError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            StartError::Peer { .. } => false,
+            StartError::Peer { .. } | StartError::TakeOver(_) => false,
         }
     }
 }
@@ -154,6 +167,12 @@ enum Request {
     Reload(Box<Settings>, mpsc::SyncSender<Result<Vec<String>, ReloadError>>),
     /// To end with the last connection, or within a time.
     Drain(Option<Duration>),
+    /// To offer its work to another process.
+    Offer(mpsc::SyncSender<Result<(Offer, Vec<OwnedFd>), String>>),
+    /// The offer came to nothing.
+    WithdrawOffer,
+    /// To leave new connections to another process, which hears of the end by the end of this stream.
+    HandOver(UnixStream, mpsc::SyncSender<()>),
     Stop,
 }
 
@@ -217,6 +236,26 @@ impl Handle {
         self.send(Request::Drain(within));
     }
 
+    /// What another process may take over, and the listeners.
+    pub(crate) fn offer(&self) -> Result<(Offer, Vec<OwnedFd>), String> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Offer(answer));
+        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
+    }
+
+    /// The other process has not taken over.
+    pub(crate) fn withdraw_offer(&self) {
+        self.send(Request::WithdrawOffer);
+    }
+
+    /// Leaves new connections to another process. Returns once it is done.
+    pub(crate) fn hand_over(&self, stream: UnixStream) {
+        let (done, is_done) = mpsc::sync_channel(1);
+        self.send(Request::HandOver(stream, done));
+        // An error means that the gateway has stopped.
+        let _ = is_done.recv();
+    }
+
     fn send(&self, request: Request) {
         // Nobody listens any more only when the gateway has stopped.
         if self.requests.send(request).is_ok() {
@@ -232,11 +271,26 @@ impl Gateway {
     /// # Errors
     /// If the machine lacks or refuses something; nothing stays behind then.
     pub fn start(settings: Settings) -> Result<Self, StartError> {
+        Self::begin(settings, None)
+    }
+
+    /// The same, beside a running gateway of the same name, which leaves new connections to this one and finishes its own.
+    ///
+    /// # Errors
+    /// Those of [`Gateway::start`], and if there is no such gateway or it hands nothing over. It goes on as before then.
+    pub fn take_over(settings: Settings) -> Result<Self, StartError> {
+        let heir = Heir::ask(&settings)?;
+        Self::begin(settings, Some(heir))
+    }
+
+    fn begin(settings: Settings, heir: Option<Heir>) -> Result<Self, StartError> {
         Ok(Self(match settings.hop.clone() {
-            None => Kind::Satpep(Box::new(Daemon::start(settings, Satpep::start)?)),
+            None => Kind::Satpep(Box::new(Daemon::start(settings, heir, Satpep::start)?)),
             Some(hop) => {
-                let start = |settings: &Settings, now, watch: &Watch| TcpLeg::start(settings, &hop, now, watch);
-                Kind::Tcp(Box::new(Daemon::start(settings, start)?))
+                let start = |settings: &Settings, now, watch: &Watch, _: Option<&Heir>| {
+                    TcpLeg::start(settings, &hop, now, watch)
+                };
+                Kind::Tcp(Box::new(Daemon::start(settings, heir, start)?))
             }
         }))
     }
@@ -264,7 +318,8 @@ impl Gateway {
 impl<L: Leg> Daemon<L> {
     fn start(
         settings: Settings,
-        start_leg: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
+        mut heir: Option<Heir>,
+        start_leg: impl FnOnce(&Settings, Instant, &Watch, Option<&Heir>) -> Result<L, StartError>,
     ) -> Result<Self, StartError> {
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
@@ -278,18 +333,24 @@ impl<L: Leg> Daemon<L> {
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
-        let leg = start_leg(&settings, now, &watch)?;
+        let leg = start_leg(&settings, now, &watch, heir.as_ref())?;
         // Before the addresses are read, so that no change is missed.
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
         let mut relays = Relays::new(leg, &settings, &own, watch);
         relays.most_descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let listeners = listeners(&settings)?;
+        let listeners = match &mut heir {
+            None => listeners(&settings)?,
+            Some(heir) => heir.take_listeners(),
+        };
+        let joining = heir.as_ref().map(|heir| Joining::new(now, settings.link.rtt, &heir.offer, &relays));
+        // From here on the other process has let go of what follows.
+        let predecessor = heir.map(Heir::commit).transpose()?;
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
         // What follows starts threads and programs, and has to do without.
-        let control = control::listen(&settings.control, &plan)?;
+        let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
         let privileges = plan.reduce(&settings)?;
         let listening = Arc::clone(&waker);
         let feed = Feed::start(&settings, move || {
@@ -297,13 +358,17 @@ impl<L: Leg> Daemon<L> {
             let _ = listening.wake();
         })?;
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
-        services.push(Box::new(control::serve(control, handle.clone())?));
+        let control = Some(control::serve(control, handle.clone())?);
         if let Some(address) = settings.metrics {
             services.push(Box::new(metrics::serve(address, handle.clone())?));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
-        let steering = Some(Steering::new(rules, exempt, own, move |news| handle.send(Request::News(news)))?);
+        let on_news = move |news| handle.send(Request::News(news));
+        let steering = Some(match &joining {
+            None => Steering::new(rules, exempt, own, on_news)?,
+            Some(joining) => Steering::adopt(rules, (joining.accelerated(&mut relays), exempt), own, on_news)?,
+        });
         let mut gateway = Self {
             poll,
             waker,
@@ -329,6 +394,10 @@ impl<L: Leg> Daemon<L> {
             bypassed: BTreeMap::new(),
             next_count: now,
             drain: None,
+            joining,
+            predecessor,
+            handed_over: None,
+            control,
             services,
             settings,
         };
@@ -380,7 +449,10 @@ impl<L: Leg> Daemon<L> {
 
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool {
-        self.relays.leg.has_more() || self.accepting || self.syns_wait || self.relays.has_work()
+        self.relays.leg.has_more()
+            || (self.accepting && self.joining.is_none())
+            || self.syns_wait
+            || self.relays.has_work()
     }
 
     fn on_event(&mut self, now: Instant, event: &mio::event::Event) {
@@ -416,6 +488,7 @@ impl<L: Leg> Daemon<L> {
         if self.next_tick <= now {
             self.tick(now);
         }
+        self.join(now);
         self.hold(now);
         self.accept(now);
         self.take_events(now);
@@ -441,6 +514,7 @@ impl<L: Leg> Daemon<L> {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
         }
+        self.look_at_other_process(now);
     }
 
     /// Says of peers that are not up why.
@@ -460,7 +534,7 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn accept(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.accepting) {
+        if self.joining.is_some() || !std::mem::take(&mut self.accepting) {
             return;
         }
         for listener in &self.listeners {
@@ -503,7 +577,7 @@ impl<L: Leg> Daemon<L> {
         peers_changed |= self.relays.must_steer();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
-            Some(_) if peers_changed => self.intercept(),
+            Some(_) if peers_changed && self.joining.is_none() => self.intercept(),
             _ => {}
         }
     }
@@ -517,7 +591,8 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn set_timer(&mut self, now: Instant) {
-        let deadlines = [self.relays.leg.next_timeout(now), self.relays.next_timeout(), Some(self.next_tick)];
+        let joined = self.joining.as_ref().map(|joining| joining.until);
+        let deadlines = [self.relays.leg.next_timeout(now), self.relays.next_timeout(), joined, Some(self.next_tick)];
         let deadline = deadlines.into_iter().flatten().min();
         // A timer that is set too early costs a wake; setting it anew each time costs more.
         let is_later = |set_to: Instant| deadline.is_none_or(|deadline| set_to <= deadline);
@@ -540,6 +615,14 @@ impl<L: Leg> Daemon<L> {
                     // The asker may have gone.
                     let _ = answer.send(self.reload(now, *settings));
                 }
+                Request::Offer(answer) => {
+                    let _ = answer.send(self.offer());
+                }
+                Request::WithdrawOffer => self.relays.leg.end_offer(),
+                Request::HandOver(stream, done) => {
+                    self.hand_over(now, stream);
+                    let _ = done.send(());
+                }
                 Request::Drain(within) => self.begin_drain(now, within),
                 Request::Snapshot(answer) => {
                     self.count_bypassed(now);
@@ -547,6 +630,7 @@ impl<L: Leg> Daemon<L> {
                         name: &self.settings.name,
                         public_key: self.public_key.clone(),
                         started: self.started,
+                        predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
                         drain: self.drain,
                         told: *self.told.borrow(),
                         words: self.feed.counts(),
@@ -575,6 +659,7 @@ impl<L: Leg> Daemon<L> {
     fn stop(&mut self) {
         tracing::info!("stopping");
         self.services.clear();
+        self.control = None;
         if let Some(steering) = &self.steering {
             steering.stop();
         }

@@ -20,6 +20,7 @@ use socket2::Socket;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use units::{Duration, Instant, Rate};
 
@@ -51,6 +52,13 @@ pub(crate) trait Leg: Debug {
 
     /// Has all peers open no more connections through here. Those that there are go on.
     fn drain(&mut self, now: Instant);
+    /// The peers that are up, by public key, and where; and this run's generation. Another process is let at the port then.
+    ///
+    /// # Errors
+    /// Why the leg cannot be handed over.
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String>;
+    /// No other process has the port any more.
+    fn end_offer(&mut self);
     /// Takes over what of `settings` may change while running, the peers apart.
     fn reconfigure(&mut self, now: Instant, settings: &Settings);
     /// There is another peer, at place `at`, where there was none.

@@ -21,6 +21,7 @@ mod reload;
 pub mod rules;
 mod snapshot;
 mod steering;
+mod takeover;
 pub mod told;
 mod trouble;
 mod udp;

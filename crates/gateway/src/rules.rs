@@ -245,6 +245,8 @@ pub struct Installed {
     rules: Rules,
     accelerated: Vec<Accelerated>,
     exempt: Vec<Bypass>,
+    /// Another process answers for them.
+    is_disowned: bool,
 }
 
 impl Installed {
@@ -253,7 +255,7 @@ impl Installed {
     /// # Errors
     /// If `nft` or `ip` is missing or refuses; nothing stays behind then.
     pub fn new(rules: Rules) -> Result<Self, Error> {
-        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new() };
+        let mut installed = Self { rules, accelerated: Vec::new(), exempt: Vec::new(), is_disowned: false };
         installed.remove_commands();
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
@@ -263,6 +265,22 @@ impl Installed {
             result => result?,
         }
         Ok(installed)
+    }
+
+    /// Takes the place of a process that leaves its rules, which are `rules` but for the interfaces; `accelerated` is intercepted
+    /// at once. Relayed connections notice nothing: the table changes in one step, and routes stay as they are.
+    ///
+    /// # Errors
+    /// If `nft` refuses; the rules are then what they were.
+    pub fn adopt(rules: Rules, accelerated: Vec<Accelerated>, exempt: Vec<Bypass>) -> Result<Self, Error> {
+        let script = rules.setup_script() + &rules.exempt_script(&exempt, &[]) + &rules.intercept_script(&accelerated);
+        nftables::run_script(&script)?;
+        Ok(Self { rules, accelerated, exempt, is_disowned: false })
+    }
+
+    /// Leaves the rules to another process.
+    pub fn disown(&mut self) {
+        self.is_disowned = true;
     }
 
     /// Sets up rules for a kernel whose nftables cannot hold packets.
@@ -296,7 +314,7 @@ impl Installed {
     /// # Errors
     /// If `nft` refuses; what is intercepted is then what it was.
     pub fn intercept(&mut self, accelerated: Vec<Accelerated>) -> Result<(), Error> {
-        if accelerated != self.accelerated {
+        if accelerated != self.accelerated && !self.is_disowned {
             nftables::run_script(&self.rules.intercept_script(&accelerated))?;
             self.accelerated = accelerated;
         }
@@ -308,7 +326,7 @@ impl Installed {
     /// # Errors
     /// If `nft` refuses; what is left alone is then what it was.
     pub fn exempt(&mut self, exempt: Vec<Bypass>) -> Result<(), Error> {
-        if exempt != self.exempt {
+        if exempt != self.exempt && !self.is_disowned {
             nftables::run_script(&self.rules.exempt_script(&exempt, &self.exempt))?;
             self.exempt = exempt;
         }
@@ -327,6 +345,9 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
+        if self.is_disowned {
+            return;
+        }
         if let Err(error) = nftables::run_script(&self.rules.removal_script()) {
             tracing::warn!(%error, "the nftables table could not be removed");
         }

@@ -16,6 +16,10 @@ use units::Instant;
 pub struct Snapshot {
     /// The gateway's name.
     pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// The process that it has taken over from, while that finishes its connections.
+    pub predecessor: Option<u32>,
     /// Whether it takes no more connections, and for how long it goes on at most.
     pub draining: Option<Draining>,
     /// Seconds since it started.
@@ -180,6 +184,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) name: &'a str,
     pub(crate) public_key: String,
     pub(crate) started: Instant,
+    pub(crate) predecessor: Option<u32>,
     pub(crate) drain: Option<Drain>,
     pub(crate) told: Told,
     pub(crate) words: [Counts; 2],
@@ -193,6 +198,8 @@ impl Snapshot {
         let peer = |(at, peer): (usize, &crate::relays::PeerEntry)| relays.leg.peer(now, at, &peer.settings);
         Self {
             name: facts.name.to_owned(),
+            pid: std::process::id(),
+            predecessor: facts.predecessor,
             draining: facts.drain.map(|drain| drain.report(now, relays.connections().count())),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),

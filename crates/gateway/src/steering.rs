@@ -39,6 +39,8 @@ struct Wish {
     exempt: Option<Vec<Bypass>>,
     /// Whether to read the counters.
     count: bool,
+    /// Whether the rules are another process's from now on.
+    release: bool,
     done: Option<mpsc::SyncSender<()>>,
 }
 
@@ -53,6 +55,24 @@ impl Steering {
     ) -> Result<Self, Error> {
         let mut installed = Installed::new(rules)?;
         installed.exempt(exempt)?;
+        Self::follow(installed, addresses, on_news)
+    }
+
+    /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
+    pub(crate) fn adopt(
+        rules: Rules,
+        (accelerated, exempt): (Vec<Accelerated>, Vec<Bypass>),
+        addresses: Vec<IpAddr>,
+        on_news: impl Fn(News) + Send + 'static,
+    ) -> Result<Self, Error> {
+        Self::follow(Installed::adopt(rules, accelerated, exempt)?, addresses, on_news)
+    }
+
+    fn follow(
+        installed: Installed,
+        addresses: Vec<IpAddr>,
+        on_news: impl Fn(News) + Send + 'static,
+    ) -> Result<Self, Error> {
         let follower = Follower { installed, wished: Wish::default(), addresses, on_news: Box::new(on_news) };
         let (wishes, received) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -80,6 +100,14 @@ impl Steering {
     /// Looks at the host's addresses without waiting for the next period.
     pub(crate) fn look_at_addresses(&self) {
         self.send(Wish::default());
+    }
+
+    /// Leaves the rules to another process, as they are; returns when that is so.
+    pub(crate) fn release(&self) {
+        let (done, is_done) = mpsc::sync_channel(1);
+        self.send(Wish { release: true, done: Some(done), ..Wish::default() });
+        // An error means that the thread, and with it the rules, has gone.
+        let _ = is_done.recv();
     }
 
     /// Intercepts nothing any more; returns when that is so, or `nft` has refused.
@@ -132,6 +160,9 @@ impl Follower {
                         wished.accelerated = wish.accelerated.or(wished.accelerated.take());
                         wished.exempt = wish.exempt.or(wished.exempt.take());
                         wished.count |= wish.count;
+                        if wish.release {
+                            self.installed.disown();
+                        }
                         dones.extend(wish.done);
                     }
                 }

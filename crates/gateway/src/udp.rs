@@ -3,6 +3,8 @@
 pub(crate) mod batches;
 pub(crate) mod knock;
 
+use crate::takeover::selector;
+use kernel::reuseport;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
@@ -37,13 +39,19 @@ impl std::fmt::Debug for Udp {
 
 impl Udp {
     /// A socket bound to `address`; an unspecified IPv6 address serves IPv4, too.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    /// It shares its port with the socket of another process that agrees if it is to be `beside` that.
+    pub(crate) fn bind(address: SocketAddr, beside: bool) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(!address.ip().is_unspecified())?;
         }
         socket.set_nonblocking(true)?;
+        // A port can be shared later only if it was bound so.
+        reuseport::set_shared(&socket, true)?;
         socket.bind(&address.into())?;
+        if !beside {
+            reuseport::set_shared(&socket, false)?;
+        }
         kernel::transparent::set_buffers(&socket, RECEIVE_BUFFER, SEND_BUFFER)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
@@ -53,6 +61,22 @@ impl Udp {
             metas: vec![RecvMeta::default(); BATCH_SIZE],
             socket,
         })
+    }
+
+    /// Lets another process bind the port, which gets nothing yet.
+    pub(crate) fn share(&self) -> io::Result<()> {
+        reuseport::set_shared(&self.socket, true)?;
+        reuseport::attach_selector(&self.socket, &selector::first())
+    }
+
+    /// Keeps other processes away again.
+    pub(crate) fn unshare(&self) -> io::Result<()> {
+        reuseport::set_shared(&self.socket, false)
+    }
+
+    /// Takes what is for this process's generation, and calls of peers, from the socket that was bound before.
+    pub(crate) fn take_share(&self, generation: u32) -> io::Result<()> {
+        reuseport::attach_selector(&self.socket, &selector::by_generation(generation))
     }
 
     /// How many bytes to offer the transport for one system call, when IP packets hold at most `mtu` bytes.
@@ -165,8 +189,8 @@ mod tests {
 
     #[test]
     fn where_the_system_takes_no_batches_every_datagram_arrives_alone() {
-        let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let sender = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let sender = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         // Without checksums the system cannot take a batch apart.
         kernel::testing::send_without_checksums(&sender.socket);
         assert!(sender.takes_batches());
@@ -184,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_batch_arrives_as_the_datagrams_it_was_made_of() {
-        let mut receiver = Udp::bind("[::]:0".parse().unwrap()).unwrap();
-        let sender = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut receiver = Udp::bind("[::]:0".parse().unwrap(), false).unwrap();
+        let sender = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let port = receiver.socket.local_addr().unwrap().as_socket().unwrap().port();
         let contents: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
         sender.send(([127, 0, 0, 1], port).into(), &contents, 1000).unwrap();

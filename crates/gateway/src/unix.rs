@@ -10,18 +10,27 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
+    /// Another process has put its own there.
+    is_anothers: bool,
 }
 
 impl SocketFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Leaves the file to another process.
+    pub(crate) fn disown(&mut self) {
+        self.is_anothers = true;
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody else may have removed it.
-        let _ = std::fs::remove_file(&self.path);
+        if !self.is_anothers {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -41,9 +50,19 @@ pub(crate) fn listen(path: &Path, plan: Option<&Plan>, what: &str) -> Result<(Un
     }
     .map_err(while_doing(doing()))?;
     let listener = UnixListener::bind(path).map_err(while_doing(doing()))?;
-    let file = SocketFile { path: path.to_owned() };
+    let file = SocketFile { path: path.to_owned(), is_anothers: false };
     let mode = plan.map_or(Ok(0o600), |plan| plan.give(path)).map_err(while_doing(doing()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(while_doing(doing()))?;
+    Ok((listener, file))
+}
+
+/// Listens at `path` in the place of a gateway that leaves it to this process.
+pub(crate) fn replace(path: &Path, plan: Option<&Plan>, what: &str) -> Result<(UnixListener, SocketFile), StartError> {
+    let doing = || format!("{what} {}", path.display());
+    let beside = path.with_extension("next");
+    let (listener, mut file) = listen(&beside, plan, what)?;
+    std::fs::rename(&beside, path).map_err(while_doing(doing()))?;
+    file.path = path.to_owned();
     Ok((listener, file))
 }
 

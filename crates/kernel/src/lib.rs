@@ -19,6 +19,7 @@ pub mod priority;
 pub mod privileges;
 pub mod process;
 pub mod qdisc;
+pub mod reuseport;
 pub mod route;
 pub mod routes;
 pub mod sandbox;

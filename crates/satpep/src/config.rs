@@ -181,6 +181,6 @@ pub enum ConfigError {
     #[error("the peer has another key; another key is another peer")]
     OtherKey,
     /// More peers than indices.
-    #[error("more than 65,535 peers")]
+    #[error("more than 32,768 peers")]
     TooManyPeers,
 }

@@ -40,7 +40,6 @@ impl Run {
     }
 
     /// The run that `epoch` names.
-    #[cfg(test)]
     pub(crate) fn of(epoch: u64) -> Self {
         match epoch >> 62 {
             0 | 1 => Run::Fresh,

@@ -16,16 +16,39 @@ pub struct StreamId {
 }
 
 impl PeerId {
-    /// The peer's place in the order in which peers were added, from 0.
-    pub const fn index(self) -> usize {
+    /// The bit in the name of a peer's twin, which is its process of generation 1.
+    pub(crate) const TWIN: u32 = 1 << 15;
+
+    /// The place of its entry in the endpoint.
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// The name that the driver knows.
+    pub(crate) const fn own(self) -> Self {
+        self.of_generation(0)
+    }
+
+    /// The name of the entry for the peer's process of `generation`.
+    pub(crate) const fn of_generation(self, generation: u32) -> Self {
+        Self(self.0 & !Self::TWIN | if generation & 1 == 1 { Self::TWIN } else { 0 })
+    }
+
+    /// The name of the entry for its other process.
+    pub(crate) const fn sibling(self) -> Self {
+        Self(self.0 ^ Self::TWIN)
+    }
+
+    /// The generation of the process that the entry is for.
+    pub(crate) const fn generation(self) -> u32 {
+        if self.0 & Self::TWIN == 0 { 0 } else { 1 }
     }
 }
 
 impl StreamId {
     /// The peer at its other end.
     pub const fn peer(self) -> PeerId {
-        self.peer
+        self.peer.own()
     }
 
     /// Its number in the session.

@@ -54,6 +54,7 @@ mod random;
 mod received;
 mod reordering;
 mod repair;
+pub mod routing;
 mod rtt;
 mod scheduler;
 mod seal;

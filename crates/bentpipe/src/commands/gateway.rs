@@ -24,6 +24,7 @@ Examples:
   bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      what is wrong with host, network or peers, and the remedy
   bentpipe gateway status                                          peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over a new process takes over, the old one ends with its last connection
   bentpipe gateway reload                                          take over what has changed in its file
   bentpipe gateway drain --within 10min                            take no more connections, end with the last";
 
@@ -43,6 +44,9 @@ pub struct Args {
     /// Print the commands that a start would run, and run nothing
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
+    /// Take new connections over from the running gateway of this name, which finishes its own and ends
+    #[arg(long, conflicts_with_all = ["check", "dry_run"])]
+    take_over: bool,
     #[command(subcommand)]
     command: Option<GatewayCommand>,
 }
@@ -113,7 +117,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
             if args.dry_run {
                 return dry_run(&settings, output);
             }
-            relay(settings)
+            relay(settings, args.take_over)
         }
         (None, None) => Err(Failure::usage("--config FILE is missing")),
     }
@@ -138,11 +142,12 @@ fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
     output.result(&serde_json::json!({"script": script}), || script.clone())
 }
 
-fn relay(settings: Settings) -> Result<(), Failure> {
+fn relay(settings: Settings, takes_over: bool) -> Result<(), Failure> {
     // Signals are caught before anything is set up, so that whatever is set up is taken down again.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
-    let gateway = Gateway::start(settings).map_err(start_failure)?;
+    let start = if takes_over { Gateway::take_over } else { Gateway::start };
+    let gateway = start(settings).map_err(start_failure)?;
     let handle = gateway.handle();
     let watch = move || {
         for signal in signals.forever() {

@@ -268,6 +268,23 @@ impl Pair {
         }
     }
 
+    /// Starts a new process at `end` that takes over, and waits until it answers; returns the old one.
+    pub fn take_over(&mut self, end: End) -> Child {
+        let mut command = self.gateway(end);
+        let new = command.arg("--take-over").spawn().unwrap();
+        let pid = new.id();
+        let old = self.running[end as usize].replace(new).unwrap();
+        self.wait_for(|pair| pair.status(end)["pid"] == pid);
+        old
+    }
+
+    /// Starts a process at `end` that does not succeed in taking over; returns what it says.
+    pub fn fails_to_take_over(&self, end: End) -> String {
+        let output = self.gateway(end).arg("--take-over").output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+
     /// SIGTERM, and wait for the end.
     pub fn stop(&mut self, end: End) {
         let mut child = self.running[end as usize].take().unwrap();

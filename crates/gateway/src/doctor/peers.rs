@@ -91,7 +91,7 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
 /// Calls all peers as the gateway would, and returns what its status would tell of them.
 fn call(settings: &Settings) -> Result<Vec<Value>, StartError> {
     match &settings.hop {
-        None => called(settings, Satpep::start),
+        None => called(settings, |settings, now, watch| Satpep::start(settings, now, watch, None)),
         Some(hop) => called(settings, |settings, now, watch| TcpLeg::start(settings, hop, now, watch)),
     }
 }

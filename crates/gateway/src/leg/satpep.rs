@@ -7,6 +7,7 @@ use crate::config::{Class, Knowledge, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
 use crate::snapshot;
+use crate::takeover::{Heir, Offer};
 use crate::told::{Source, Told};
 use crate::trouble::Trouble;
 use crate::udp::Udp;
@@ -17,8 +18,8 @@ use kernel::clock;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use relay::reach::{ANNOUNCEMENT, Reach};
 use satpep::{
-    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, StrangerFault, StreamId,
-    Transmit,
+    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, StrangerFault,
+    StreamId, Transmit,
 };
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
@@ -39,6 +40,7 @@ const SLICES: usize = 64;
 
 /// The transport and its socket.
 pub(crate) struct Satpep {
+    run: Run,
     endpoint: Endpoint,
     udp: Udp,
     readable: bool,
@@ -92,16 +94,28 @@ impl Way {
 
 impl Satpep {
     /// Binds the socket and begins to call the peers.
-    pub(crate) fn start(settings: &Settings, now: Instant, watch: &Watch) -> Result<Self, StartError> {
-        let udp = Udp::bind(settings.listen).map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
+    pub(crate) fn start(
+        settings: &Settings,
+        now: Instant,
+        watch: &Watch,
+        heir: Option<&Heir>,
+    ) -> Result<Self, StartError> {
+        let run = heir.map_or(Run::Fresh, Heir::run);
+        let udp = Udp::bind(settings.listen, heir.is_some())
+            .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
         watch.add(&udp, Owner::Leg(0)).map_err(while_doing("watching the UDP socket"))?;
-        let (endpoint, peers) = endpoint(settings, now)?;
+        let (mut endpoint, peers) = endpoint(settings, run, now)?;
+        if let Some(heir) = heir {
+            udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
+            call(&mut endpoint, now, settings, &peers, &heir.offer);
+        }
         let announcements = Announcements::new(&peers);
         let outside = match &settings.link.interface {
             None => None,
             Some(name) => Some(OutsideTraffic::new(name)?),
         };
         Ok(Self {
+            run,
             endpoint,
             send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
             udp,
@@ -436,6 +450,22 @@ impl Leg for Satpep {
         self.endpoint.drain(now);
     }
 
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String> {
+        self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
+        let up = |&(at, peer): &(usize, &Peer)| {
+            let id = self.peers[at];
+            let is_up = self.endpoint.peer_state(id) == PeerState::Up;
+            is_up.then(|| Some((peer.public_key?.to_string(), self.endpoint.peer_address(id)?))).flatten()
+        };
+        Ok((self.run.generation(), settings.iter().filter_map(up).collect()))
+    }
+
+    fn end_offer(&mut self) {
+        if let Err(error) = self.udp.unshare() {
+            tracing::warn!(%error, "the UDP port stays shared");
+        }
+    }
+
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.endpoint.set_keepalive(settings.link.keepalive);
@@ -716,9 +746,24 @@ fn memory(stats: &MemoryStats) -> snapshot::Memory {
     }
 }
 
-fn endpoint(settings: &Settings, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
+/// Between calls of peers that a process before this one had.
+const CALL_SPACING: Duration = Duration::from_millis(2);
+
+/// Calls the peers that were up with the process before this one where they were.
+fn call(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[PeerId], offer: &Offer) {
+    let known: HashMap<String, PeerId> =
+        settings.peers.iter().zip(ids).filter_map(|(peer, id)| Some((peer.public_key?.to_string(), *id))).collect();
+    for (index, (key, address)) in offer.peers.iter().enumerate() {
+        if let Some(id) = known.get(key) {
+            endpoint.call(now + CALL_SPACING * index as u64, *id, *address);
+        }
+    }
+}
+
+fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Vec<PeerId>), StartError> {
     let link = &settings.link;
     let mut config = EndpointConfig::new(settings.private_key.clone(), link.rate, link.receive_rate, link.rtt);
+    config.run = run;
     config.mode = settings.mode;
     config.cipher = settings.cipher;
     config.mtu = link.mtu;

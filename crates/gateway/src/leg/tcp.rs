@@ -44,7 +44,7 @@ use socket2::Socket;
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use tls::Configs;
 use units::{Duration, Instant, Rate};
 
@@ -444,6 +444,12 @@ impl Leg for TcpLeg {
 
     /// The peers are not told: they open connections through here as long as this gateway runs.
     fn drain(&mut self, _: Instant) {}
+
+    fn offer(&mut self, _: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String> {
+        Err("leg = \"tcp\" is not handed over: drain the gateway, then start another".into())
+    }
+
+    fn end_offer(&mut self) {}
 
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.connect_timeout = settings.connect_timeout;

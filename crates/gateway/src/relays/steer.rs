@@ -20,12 +20,17 @@ impl<L: Leg> Relays<L> {
 
     /// The connections to intercept.
     pub(crate) fn intercepted(&mut self) -> Vec<Accelerated> {
+        self.intercepted_by(|leg, at| leg.invites(at))
+    }
+
+    /// The connections to intercept, were the peers for which (by place) `invites` holds those that take connections.
+    pub(crate) fn intercepted_by(&mut self, invites: impl Fn(&L, usize) -> bool) -> Vec<Accelerated> {
         let mut groups: Vec<Accelerated> = Vec::new();
         if self.descriptors_ran_short_at.is_some() {
             return groups;
         }
         for at in self.places() {
-            if !self.leg.invites(at) || self.peers[at].is_full {
+            if !invites(&self.leg, at) || self.peers[at].is_full {
                 continue;
             }
             let servers = self.routes.intercepted(|peer| peer == at);

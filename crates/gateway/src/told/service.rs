@@ -24,7 +24,7 @@ pub struct Feed {
     modem: Option<modem::Seen>,
     /// None where nobody can tell anything.
     thread: Option<Thread>,
-    _socket: Option<unix::SocketFile>,
+    socket: Option<unix::SocketFile>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Feed {
         let (feed, configured) = (&settings.feed, configured(settings));
         let board = Board::new(Ledger::new(configured, feed.limits), configured, Box::new(on_change));
         if !feed.is_used() && settings.dlep.is_none() {
-            return Ok(Self { board, modem: None, thread: None, _socket: None });
+            return Ok(Self { board, modem: None, thread: None, socket: None });
         }
         if let Some(dlep) = &settings.dlep {
             kernel::gtsm::index(&dlep.interface)
@@ -90,7 +90,17 @@ impl Feed {
         let modem = settings.dlep.clone().map(|dlep| (dlep, modem::Seen::default()));
         let seen = modem.as_ref().map(|(_, seen)| seen.clone());
         let services = Services { board: board.clone(), max_age: feed.max_age, listener, http, modem };
-        Ok(Self { board, modem: seen, thread: Some(services.start()?), _socket: socket })
+        Ok(Self { board, modem: seen, thread: Some(services.start()?), socket })
+    }
+
+    /// Listens no longer: what was told last goes on to count.
+    pub(crate) fn stop(&mut self) {
+        if let Some(Thread { stop, handle }) = self.thread.take() {
+            // The thread may have ended by itself.
+            let _ = stop.send(());
+            let _ = handle.join();
+        }
+        self.socket = None;
     }
 
     /// The link is configured to be as `settings` say.

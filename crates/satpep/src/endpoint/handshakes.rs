@@ -4,9 +4,11 @@ use super::Endpoint;
 use super::output::ip_overhead;
 use super::peer::{Calls, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
+use crate::epoch::Run;
 use crate::event::{ClockSkew, Event, PeerId, ResetReason};
 use crate::handshake::{Echo, Hello, INIT_LENGTH, Notice, Pending, RESPONSE_LENGTH, Received, mac1_of, other_version};
 use crate::payload::Payload;
+use crate::routing::{self, GENERATION_BIT};
 use crate::session::Session;
 use crate::trouble::{Stranger, StrangerFault, Trouble};
 use crate::wire::packet::{VERSION, read_u32};
@@ -21,11 +23,11 @@ const GUESSES: usize = 16;
 const CLOCK_NEWS: Duration = Duration::from_secs(600);
 
 impl<P: Payload> Endpoint<P> {
-    /// Why `peer` is not up, by what its handshakes showed; `None` while it is up. What cannot be told apart from here is
+    /// Why the peer is not up, by what its handshakes showed; `None` while it is up. What cannot be told apart from here is
     /// said in the words of [`Trouble`]. Ask a few seconds after the start at the earliest.
-    pub fn peer_trouble(&self, now: Instant, peer: PeerId) -> Option<Trouble> {
-        let peer = self.peers.get(peer.index())?;
-        if peer.session.as_ref().is_some_and(|session| !session.is_silent()) {
+    pub fn peer_trouble(&self, now: Instant, id: PeerId) -> Option<Trouble> {
+        let peer = self.peers.get(id.index())?;
+        if self.best_session(id).is_some_and(|session| !session.is_silent()) {
             return None;
         }
         let Calls { attempts, first, said } = peer.calls;
@@ -91,19 +93,22 @@ impl<P: Payload> Endpoint<P> {
         let continues =
             self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
         if !continues {
+            if Run::of(hello.epoch) == Run::Fresh {
+                self.end_other(now, id);
+            }
             if self.peers[id.index()].session.is_some() {
                 self.events.push_back(Event::PeerRestarted(id));
                 self.drop_session(id, ResetReason::PeerRestarted);
             }
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
-            let calls = self.peers[id.index()].config.address.is_some();
+            let calls = self.peers[id.own().index()].config.address.is_some();
             let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
             if self.draining {
                 session.drain();
             }
+            session.credit.begin_at(self.peers[id.own().index()].told_credit);
             let peer = &mut self.peers[id.index()];
-            session.credit.begin_at(peer.told_credit);
             if let Some(address) = &peer.address {
                 session.on_path(now, address);
             }
@@ -194,9 +199,10 @@ impl<P: Payload> Endpoint<P> {
     /// Answers an init of `length` bytes. A padded one is answered by a padded response, which proves to both sides what
     /// the path carries.
     fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received, length: usize) {
+        let id = self.entry(now, id, Run::of(received.hello.epoch).generation());
         let local_index = self.new_index(id);
         let hello = self.hello(now, id);
-        self.peers[id.index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
+        self.peers[id.own().index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
         let padded = (length > INIT_LENGTH).then(|| padded_length(&self.config, &from)).flatten();
         let padded = padded.map(|padded| padded.min(length)).filter(|padded| *padded > RESPONSE_LENGTH);
         let answer = self.identity.respond(received, &hello, (local_index, padded));
@@ -253,7 +259,7 @@ impl<P: Payload> Endpoint<P> {
         let there = self.places.range(at(from.port(), 0)..=at(from.port(), u32::MAX));
         let host = self.places.range(at(0, 0)..=at(u16::MAX, u32::MAX));
         let others = (0..self.peers.len()).map(|index| PeerId(index as u32));
-        let vouched = there.chain(host).map(|(_, id)| *id).chain(others).take(GUESSES).find_map(|id| {
+        let vouched = there.chain(host).map(|(_, id)| id.own()).chain(others).take(GUESSES).find_map(|id| {
             let peer = &self.peers[id.index()];
             let acquaintance = peer.acquaintance.as_ref().filter(|_| peer.leaves_at.is_none())?;
             Some((id, acquaintance.vouches(init)?))
@@ -276,11 +282,12 @@ impl<P: Payload> Endpoint<P> {
         match self.identity.complete(&mut pending, datagram) {
             Ok(agreement) => {
                 let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
+                let (caller, id) = (id, self.answered_by(now, id, &hello));
                 // The answer may come from anywhere; what it answers arrived at `to`.
                 self.set_address(id, to);
                 let unix_time = self.unix_time(now);
-                let peer = &mut self.peers[id.index()];
-                peer.clock = Some(ClockSkew::between(unix_time, hello.timestamp));
+                self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, hello.timestamp));
+                let peer = &mut self.peers[caller.index()];
                 peer.echo = Echo::default();
                 if let Some(cookie) = pending.cookie {
                     peer.cookies.on_success(cookie);
@@ -368,12 +375,14 @@ impl<P: Payload> Endpoint<P> {
 
     /// An index that names the peer in its lower half and is hard to guess in its upper.
     fn new_index(&mut self, id: PeerId) -> u32 {
-        self.random.u32() << 16 | id.0
+        let generation = if self.config.run.generation() == 1 { GENERATION_BIT } else { 0 };
+        self.random.u32() << 17 | generation | id.0
     }
 
     fn hello(&mut self, now: Instant, id: PeerId) -> Hello {
         let credit = self.receive_memory.reserve();
-        let told = &mut self.peers[id.index()].told_credit;
+        // A call may be answered by a process of either generation.
+        let told = &mut self.peers[id.own().index()].told_credit;
         *told = credit.max(*told);
         Hello {
             epoch: self.peers[id.index()].epoch,
@@ -387,7 +396,7 @@ impl<P: Payload> Endpoint<P> {
 
     pub(super) fn begin_handshake(&mut self, now: Instant, id: PeerId) {
         self.peers[id.index()].on_attempt(now, self.config.rtt);
-        if self.closing {
+        if self.closing || !self.may_call(id) {
             return;
         }
         let (local_index, random) = (self.new_index(id), self.random.u32());
@@ -400,7 +409,9 @@ impl<P: Payload> Endpoint<P> {
         let whom = (&peer.config.public_key, &**acquaintance);
         let padded = peer.wants_padding().then(|| padded_length(&self.config, &to)).flatten();
         let padded = padded.filter(|padded| *padded > INIT_LENGTH);
-        let init = self.identity.initiate(whom, &hello, (local_index, padded), (cookie, peer.echo), &mut self.random);
+        let wanted = peer.session.as_ref().map_or(0, |_| routing::wanted(id.generation()));
+        let init =
+            self.identity.initiate(whom, &hello, (local_index, padded, wanted), (cookie, peer.echo), &mut self.random);
         if let Some((datagram, pending)) = init {
             peer.calls.attempts = peer.calls.attempts.saturating_add(1);
             peer.calls.first.get_or_insert(now);

@@ -61,8 +61,8 @@ impl<P: Payload> Endpoint<P> {
             self.stats.dropped.malformed += 1;
             return;
         };
-        let id = PeerId(header.receiver & 0xffff);
-        let Some(peer) = self.peers.get_mut(id.index()) else {
+        let found = self.entry_of(header.receiver).and_then(|id| Some((id, self.peers.get(id.index())?)));
+        let Some((id, peer)) = found else {
             self.stats.dropped.unknown_session += 1;
             return;
         };
@@ -212,16 +212,16 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Ends a session for good: both sides begin anew with the next handshake.
-    fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
+    pub(super) fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
         let was_silent = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_silent);
         self.drop_session(id, reason);
         if !was_silent {
             self.events.push_back(Event::PeerSilent(id));
         }
         let peer = &mut self.peers[id.index()];
-        peer.epoch = peer.epoch.wrapping_add(1);
         peer.keys = super::peer::Keys::default();
         peer.attempt_at = now;
+        self.renew_epoch(id);
     }
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {

@@ -4,6 +4,7 @@ use super::Endpoint;
 use super::handshakes::canonical;
 use super::peer::Peer;
 use crate::config::{ConfigError, PeerConfig};
+use crate::epoch::Run;
 use crate::event::{Event, PeerId, ResetReason};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
@@ -34,15 +35,19 @@ impl<P: Payload> Endpoint<P> {
         let peer = Peer::new(config, acquaintance, epoch, now);
         let id = match self.vacant.pop() {
             Some(id) => {
+                if let Some(twin) = self.peers.get_mut(id.sibling().index()) {
+                    let config = PeerConfig { address: None, ..peer.config.clone() };
+                    let acquaintance = self.identity.acquaintance(&config.public_key);
+                    twin.replace(Peer::new(config, acquaintance, peer.epoch, now));
+                }
                 self.peers[id.index()].replace(peer);
                 id
             }
             None => {
-                let index = u16::try_from(self.peers.len()).map_err(|_| ConfigError::TooManyPeers)?;
-                self.peers.push(peer);
+                let id = self.peers.push(peer).ok_or(ConfigError::TooManyPeers)?;
                 self.receive_memory.add_peer();
                 self.send_memory.add_peer();
-                PeerId(u32::from(index))
+                id
             }
         };
         self.by_key.insert(key, id);
@@ -67,11 +72,19 @@ impl<P: Payload> Endpoint<P> {
             peer.attempt_at = now;
         }
         let moves_to = (config.address != peer.config.address && peer.session.is_none()).then_some(config.address);
+        let (weight, cap) = (config.weight, config.cap);
         peer.config = config;
         match moves_to {
             Some(Some(address)) => self.set_address(id, address),
             Some(None) => self.forget_address(id),
             None => {}
+        }
+        if let Some(twin) = self.peers.get_mut(id.sibling().index()) {
+            if cap != twin.config.cap {
+                twin.cap = cap.map(Pacer::new);
+            }
+            (twin.config.weight, twin.config.cap) = (weight, cap);
+            self.refresh(now, id.sibling());
         }
         self.refresh(now, id);
         Ok(())
@@ -80,6 +93,11 @@ impl<P: Payload> Endpoint<P> {
     /// Ends what there is with a peer: its streams are reset here and there, and nobody with its key gets an answer any
     /// more. Its name may be given to a peer that is added later.
     pub fn remove_peer(&mut self, now: Instant, id: PeerId) {
+        self.remove_entry(now, id.own());
+        self.remove_entry(now, id.sibling());
+    }
+
+    fn remove_entry(&mut self, now: Instant, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.index()).filter(|peer| peer.leaves_at.is_none()) else { return };
         peer.leaves_at = Some(now + FAREWELL);
         peer.attempt = None;
@@ -100,10 +118,16 @@ impl<P: Payload> Endpoint<P> {
     /// A peer whose software is older than this is not told; streams that it opens are taken.
     pub fn drain(&mut self, now: Instant) {
         self.draining = true;
-        for index in 0..self.peers.len() {
-            if let Some(session) = self.peers[index].session.as_mut() {
+        // Another process may have taken over: a session that begins from now on ends none with that.
+        self.config.run = Run::Beside { generation: self.config.run.generation() };
+        for id in self.peers.ids() {
+            let peer = &mut self.peers[id.index()];
+            if peer.session.is_none() {
+                peer.epoch = self.config.run.epoch(peer.epoch);
+            }
+            if let Some(session) = peer.session.as_mut() {
                 session.drain();
-                self.refresh(now, PeerId(index as u32));
+                self.refresh(now, id);
             }
         }
     }
@@ -125,7 +149,8 @@ impl<P: Payload> Endpoint<P> {
                 self.send_memory.update(&mut session.credit.send_holding, 0);
             }
             peer.keys = super::peer::Keys::default();
-            self.vacant.push(id);
+            // The twin, if there is one, leaves at the same time, and serves the next peer of this name.
+            self.vacant.extend((id == id.own()).then_some(id));
             self.forget_address(id);
         }
         true

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `mod.rs` | the driver's interface |
 //! | `peer.rs` | a peer: its keys, its session, its handshakes' timing |
+//! | `peers.rs` | a peer's entries: one for each of its processes while it is upgraded |
+//! | `generations.rs` | which of a peer's processes is opened streams |
 //! | `membership.rs` | peers that come, change and go |
 //! | `path.rs` | where a peer is: new addresses are challenged first |
 //! | `brake.rs` | what congestion marks do |
@@ -16,12 +18,14 @@
 mod admission;
 mod brake;
 mod cookies;
+mod generations;
 mod handshakes;
 mod input;
 mod membership;
 mod output;
 mod path;
 mod peer;
+mod peers;
 #[cfg(test)]
 mod tests;
 #[cfg(any(test, fuzzing))]
@@ -44,7 +48,7 @@ use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
 use admission::Admission;
-use peer::Peer;
+use peers::Peers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -98,7 +102,7 @@ pub struct Endpoint<P: Payload = Stored> {
     strangers: Strangers,
     /// What the wall clock said, and when: nanoseconds since 1970.
     unix_time: (Instant, u64),
-    peers: Vec<Peer<P>>,
+    peers: Peers<P>,
     by_key: BTreeMap<crate::PublicKey, PeerId>,
     /// Names of peers that were removed, for others.
     vacant: Vec<PeerId>,
@@ -195,7 +199,7 @@ impl<P: Payload> Endpoint<P> {
             strangers: Strangers::default(),
             random,
             unix_time: (now, unix_time),
-            peers: Vec::new(),
+            peers: Peers::new(),
             by_key: BTreeMap::new(),
             vacant: Vec::new(),
             places: BTreeSet::new(),
@@ -315,7 +319,12 @@ impl<P: Payload> Endpoint<P> {
 
     /// The next piece of news.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        while let Some(event) = self.events.pop_front() {
+            if let Some(event) = self.for_driver(event) {
+                return Some(event);
+            }
+        }
+        None
     }
 
     /// Opens a stream to `peer`. The peer learns of it with the first bytes.
@@ -323,9 +332,8 @@ impl<P: Payload> Endpoint<P> {
     /// # Errors
     /// If there is no session, or the peer takes no more streams.
     pub fn open(&mut self, _now: Instant, peer: PeerId) -> Result<StreamId, OpenError> {
-        let peer = self.peers.get_mut(peer.index()).filter(|peer| peer.leaves_at.is_none());
-        let session = peer.and_then(|peer| peer.session.as_mut());
-        session.ok_or(OpenError::NotConnected)?.open()
+        let best = self.best(peer).ok_or(OpenError::NotConnected)?;
+        self.peers[best.index()].session.as_mut().ok_or(OpenError::NotConnected)?.open()
     }
 
     /// Puts a stream into a class. What is settled of the class holds for all of its streams to this peer, from now on.
@@ -385,10 +393,10 @@ impl<P: Payload> Endpoint<P> {
     /// handshake is begun or answered.
     pub fn close(&mut self, now: Instant) {
         self.closing = true;
-        for index in 0..self.peers.len() {
-            if let Some(session) = self.peers[index].session.as_mut() {
+        for id in self.peers.ids() {
+            if let Some(session) = self.peers[id.index()].session.as_mut() {
                 session.close();
-                self.refresh(now, PeerId(index as u32));
+                self.refresh(now, id);
             }
         }
     }
@@ -406,7 +414,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// How a peer stands.
     pub fn peer_state(&self, peer: PeerId) -> PeerState {
-        match self.peers.get(peer.index()).and_then(Peer::live_session) {
+        match self.best_session(peer) {
             None => PeerState::Connecting,
             Some(session) if session.is_silent() => PeerState::Silent,
             Some(session) if session.is_path_too_small() => PeerState::PathTooSmall,
@@ -431,12 +439,12 @@ impl<P: Payload> Endpoint<P> {
 
     /// Where datagrams to a peer go now: where it last answered from, or is configured to be.
     pub fn peer_address(&self, peer: PeerId) -> Option<SocketAddr> {
-        self.peers.get(peer.index())?.address
+        self.peers.get(self.best(peer).unwrap_or(peer).index())?.address
     }
 
     /// A peer's counters.
     pub fn peer_stats(&self, now: Instant, peer: PeerId) -> PeerStats {
-        let session = self.peers.get(peer.index()).and_then(|peer| peer.session.as_ref());
+        let session = self.best_session(peer);
         let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
         let clock = self.peers.get(peer.index()).and_then(|peer| peer.clock);
         PeerStats { pacing_rate: self.pacer.rate(), clock, ..stats }

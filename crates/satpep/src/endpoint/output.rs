@@ -1,6 +1,7 @@
 //! Whose turn it is to send, at the link's pace.
 
 use super::peer::Peer;
+use super::peers::Peers;
 use super::{Endpoint, Transmit};
 use crate::capacity::Progress;
 use crate::event::PeerId;
@@ -15,7 +16,7 @@ use units::Instant;
 
 /// The peers as the scheduler sees them.
 struct PeerFlows<'a, P: Payload> {
-    peers: &'a mut [Peer<P>],
+    peers: &'a mut Peers<P>,
     now: Instant,
 }
 

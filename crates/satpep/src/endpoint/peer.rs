@@ -62,6 +62,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) idle_queued: bool,
     pub(super) working_queued: bool,
     pub(super) timer: Option<Instant>,
+    /// Calls left to where a process before this one had it.
+    pub(super) calls_left: u32,
     /// The peer was removed, and is told so until then.
     pub(super) leaves_at: Option<Instant>,
     /// It has left; another peer may have its place.
@@ -199,6 +201,7 @@ impl<P: Payload> Peer<P> {
             idle_queued: false,
             working_queued: false,
             timer: None,
+            calls_left: 0,
             leaves_at: None,
             is_vacant: false,
         }
@@ -225,7 +228,7 @@ impl<P: Payload> Peer<P> {
                 }
             }
             // A peer that was never called waits for a call; one that fell silent may have restarted.
-            _ if self.config.address.is_some() || self.session.is_some() => Instant::ZERO,
+            _ if self.config.address.is_some() || self.session.is_some() || self.calls_left > 0 => Instant::ZERO,
             _ => Instant::FAR_FUTURE,
         };
         wanted.max(self.attempt_at)

@@ -159,17 +159,18 @@ impl Identity {
         state.ok().map(Box::new)
     }
 
-    /// Writes an init to `peer`, of a larger length if it is to be `padded`; `None` if its key is not a point that a shared secret can be made with.
+    /// Writes an init to `peer`, of a larger length if it is to be `padded`, meant for its process that is `wanted`
+    /// ([`crate::routing`]); `None` if its key is not a point that a shared secret can be made with.
     pub(crate) fn initiate(
         &self,
         (peer, acquaintance): (&PublicKey, &Acquaintance),
         hello: &Hello,
-        (local_index, padded): (u32, Option<usize>),
+        (local_index, padded, wanted): (u32, Option<usize>, u8),
         (cookie, echo): (Option<Cookie>, Echo),
         random: &mut SecureRandom,
     ) -> Option<(Vec<u8>, Pending)> {
         let mut noise = self.noise(self.mode, random.fork(), Some(peer))?;
-        let mut datagram = vec![INIT, self.mode.code(), VERSION, 0];
+        let mut datagram = vec![INIT, self.mode.code(), VERSION, wanted];
         datagram.extend_from_slice(&local_index.to_be_bytes());
         datagram.resize(INIT_LENGTH - 2 * MAC, 0);
         let mut payload = [0; INIT_PAYLOAD];

@@ -31,7 +31,7 @@ fn init(
     random: &mut SecureRandom,
 ) -> (Vec<u8>, Pending) {
     let acquaintance = from.acquaintance(&to.public).expect("a secret");
-    from.initiate((&to.public, &acquaintance), hello, (77, None), (cookie, [9; 16]), random).expect("init")
+    from.initiate((&to.public, &acquaintance), hello, (77, None, 0), (cookie, [9; 16]), random).expect("init")
 }
 
 #[test]

@@ -236,6 +236,11 @@ impl<P: Payload> Session<P> {
         self.events.pop_front()
     }
 
+    /// Rises from one session of the endpoint to the next.
+    pub(crate) fn tag(&self) -> u32 {
+        self.tag
+    }
+
     /// Streams that share the link now.
     pub(crate) fn busy_streams(&self) -> u32 {
         self.classes.busy_streams()

@@ -1,7 +1,7 @@
 //! Datagrams: four of the handshake, one of data.
 //!
 //! ```text
-//! init      1 | mode | version | 0 | sender (4) | masked time (8) | Noise message 1 | mac1 (16) | mac2 (16)
+//! init      1 | mode | version | wanted | sender (4) | masked time (8) | Noise message 1 | mac1 (16) | mac2 (16)
 //! response  2 | mode | version | 0 | sender (4) | receiver (4)    | Noise message 2 | mac1 (16) | mac2 (16)
 //! cookie    3 | 0    | version | 0 | receiver (4) | nonce (12)    | sealed cookie (16 + 16)
 //! notice    5 | kind | version | 0 | receiver (4) | nonce (12)    | sealed notice (24 + 16)
@@ -11,12 +11,16 @@
 //! init has its version and its sender at these places, ends in the two MACs, and has a `mac1` that is made alike, so that
 //! an endpoint of another version can say which one it speaks.
 
-/// Kinds of datagram: the first byte.
-pub(crate) const INIT: u8 = 1;
-pub(crate) const RESPONSE: u8 = 2;
-pub(crate) const COOKIE: u8 = 3;
-pub(crate) const DATA: u8 = 4;
-pub(crate) const NOTICE: u8 = 5;
+/// The first byte of a call.
+pub const INIT: u8 = 1;
+/// The first byte of the answer to a call.
+pub const RESPONSE: u8 = 2;
+/// The first byte of a cookie reply.
+pub const COOKIE: u8 = 3;
+/// The first byte of what belongs to a session.
+pub const DATA: u8 = 4;
+/// The first byte of what else a call may be told.
+pub const NOTICE: u8 = 5;
 
 /// The version of the handshake and of what follows it.
 pub(crate) const VERSION: u8 = 2;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses the part that it needs")]
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
-use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, StreamId, Transmit};
+use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -80,6 +80,10 @@ pub struct Gateway {
     pub keep_open: bool,
     /// Streams are answered with what they bring.
     pub echo: bool,
+    /// Of this process.
+    pub run: Run,
+    /// It is no more.
+    pub is_dead: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -139,11 +143,13 @@ pub struct World {
 }
 
 pub fn key(index: usize) -> PrivateKey {
-    PrivateKey::from_random([index as u8 + 1; 32])
+    let mut bytes = [(index as u8).wrapping_add(1); 32];
+    bytes[1] ^= (index >> 8) as u8;
+    PrivateKey::from_random(bytes)
 }
 
 pub fn address(index: usize) -> SocketAddr {
-    SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
+    SocketAddr::from(([198, 18, (index / 254) as u8, (index % 254) as u8 + 1], 4500))
 }
 
 impl World {
@@ -179,21 +185,22 @@ impl World {
             rounds: 0,
         };
         for index in 0..=terminals {
-            let gateway = world.gateway(index, terminals, 1);
+            let gateway = world.gateway(index, terminals, 1, Run::Fresh);
             world.gateways.push(gateway);
         }
         world
     }
 
-    fn gateway(&self, index: usize, terminals: usize, run: u64) -> Gateway {
+    fn gateway(&self, index: usize, terminals: usize, number: u64, run: Run) -> Gateway {
         let hub = index == 0;
         let (out, back) =
             if hub { (self.hop.rate, self.hop.return_rate) } else { (self.hop.return_rate, self.hop.rate) };
         let out = if hub { out } else { Rate::from_bps(out.as_bps() / terminals as u64) };
         let mut config = EndpointConfig::new(key(index), out, back, self.hop.rtt);
         (self.adjust_endpoint)(index, &mut config);
-        let unix_time = (1 << 50) + run * (1 << 40) + self.now.as_nanos();
-        let mut endpoint = Endpoint::new(config, self.now, unix_time, [index as u8 ^ (run as u8) << 4; 32]);
+        config.run = run;
+        let unix_time = (1 << 50) + number * (1 << 40) + self.now.as_nanos();
+        let mut endpoint = Endpoint::new(config, self.now, unix_time, [index as u8 ^ (number as u8) << 4; 32]);
         let others = if hub { 1..=terminals } else { 0..=0 };
         let peers = others
             .map(|other| {
@@ -213,13 +220,15 @@ impl World {
             stalled: Vec::new(),
             keep_open: false,
             echo: false,
+            run,
+            is_dead: false,
         }
     }
 
     /// Gateway `index` dies and comes back with nothing but its configuration.
     pub fn restart(&mut self, index: usize, run: u64) {
         let terminals = self.gateways.len() - 1;
-        self.gateways[index] = self.gateway(index, terminals, run);
+        self.gateways[index] = self.gateway(index, terminals, run, Run::Fresh);
     }
 
     /// Runs until all sessions are up, and a second longer.
@@ -252,10 +261,16 @@ impl World {
     /// One round: everything that is due now, then on to the next deadline. `false` when that lies beyond `end`.
     pub fn step(&mut self, end: Instant) -> bool {
         for index in 0..self.gateways.len() {
-            self.drive(index);
+            if !self.gateways[index].is_dead {
+                self.drive(index);
+            }
         }
         self.deliver();
-        let deadlines = self.gateways.iter().filter_map(|gateway| gateway.endpoint.next_timeout());
+        let deadlines = self
+            .gateways
+            .iter()
+            .filter(|gateway| !gateway.is_dead)
+            .filter_map(|gateway| gateway.endpoint.next_timeout());
         let next = deadlines.chain(self.forward.next_timeout()).chain(self.back.next_timeout()).min();
         match next {
             Some(next) if next <= end => {
@@ -283,7 +298,8 @@ impl World {
                 if let Some(capture) = &mut self.capture {
                     capture.push(datagram.clone());
                 }
-                let link = if index == 0 { &mut self.forward } else { &mut self.back };
+                let is_hub = gateway.address == address(0);
+                let link = if is_hub { &mut self.forward } else { &mut self.back };
                 match &mut self.tamper {
                     Some(tamper) => tamper(&datagram).into_iter().for_each(|datagram| link.enqueue(now, datagram)),
                     None => link.enqueue(now, datagram),
@@ -311,7 +327,7 @@ impl World {
             }
         }
         for mut datagram in arrived {
-            let Some(index) = self.gateways.iter().position(|gateway| gateway.address == datagram.to) else {
+            let Some(index) = self.process_of(&datagram) else {
                 continue;
             };
             let gateway = &mut self.gateways[index];
@@ -323,6 +339,36 @@ impl World {
                 gateway.users(now);
             }
         }
+    }
+
+    /// The process that a datagram is for: of several at one address, as [`satpep::routing`] has it.
+    fn process_of(&self, datagram: &Datagram) -> Option<usize> {
+        let there = |index: &usize| self.gateways[*index].address == datagram.to && !self.gateways[*index].is_dead;
+        let processes: Vec<usize> = (0..self.gateways.len()).filter(there).collect();
+        let newest = *processes.last()?;
+        let byte = |at: usize| datagram.bytes.get(at).map(|byte| u32::from(*byte));
+        let wanted = match datagram.bytes.first() {
+            Some(&routing::INIT) => byte(routing::WANTED_AT).and_then(|wanted| wanted.checked_sub(1)),
+            Some(&kind) => byte(routing::generation_at(kind)).map(|byte| byte & 1),
+            None => None,
+        };
+        let named = processes.into_iter().find(|index| Some(self.gateways[*index].run.generation()) == wanted);
+        Some(named.unwrap_or(newest))
+    }
+
+    /// A new process takes over from gateway `index`, which was told of none since it began; returns the new one's number.
+    /// The old one is told two seconds later that it drains.
+    pub fn upgrade(&mut self, index: usize, terminals: usize) -> usize {
+        let run = Run::Beside { generation: 1 - self.gateways[index].run.generation() };
+        let place = (0..=terminals).find(|place| address(*place) == self.gateways[index].address).expect("a gateway");
+        let mut successor = self.gateway(place, terminals, 2, run);
+        for (peer, known) in successor.peers.clone().into_iter().zip(self.gateways[index].peers.clone()) {
+            if let Some(at) = self.gateways[index].endpoint.peer_address(known) {
+                successor.endpoint.call(self.now, peer, at);
+            }
+        }
+        self.gateways.push(successor);
+        self.gateways.len() - 1
     }
 
     /// Bytes that were offered to the forward link.

@@ -250,7 +250,7 @@ pub(crate) fn init_to_hub(net: &Net, from: PrivateKey, at: SocketAddr, with_cook
     let hello = crate::fuzzing::hello();
     let mut make = |cookie| {
         let extras = (cookie, Default::default());
-        identity.initiate((&hub, &acquaintance), &hello, (1, None), extras, &mut random).expect("an init")
+        identity.initiate((&hub, &acquaintance), &hello, (1, None, 0), extras, &mut random).expect("an init")
     };
     let (mut bytes, pending) = make(None);
     if with_cookie {

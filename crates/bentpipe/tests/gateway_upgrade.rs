@@ -1,0 +1,132 @@
+//! A new process takes over from a running gateway: connections go on, and new ones find it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use lab::Family;
+use pair::{CLEAR, End, PATIENCE, Pair, echo_all, echoes, pattern};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Waits until a process has ended by itself, in order.
+fn assert_ends(mut child: Child) {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the old process does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(child.wait().unwrap().success());
+}
+
+fn stays_up(pair: &Pair, connections: &mut [TcpStream]) {
+    for (index, connection) in connections.iter_mut().enumerate() {
+        echoes(connection, format!("connection {index}").as_bytes());
+    }
+    assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
+}
+
+/// Upgrades those ends while connections run, and again once the old processes have ended.
+fn upgrades(ends: &[End]) {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    for _ in 0..2 {
+        let mut before: Vec<TcpStream> = (0..10).map(|_| pair.connect(server)).collect();
+        stays_up(&pair, &mut before);
+        // One is in the middle of a transfer.
+        let bytes = pattern(1, 3_000_000);
+        let mut bulk = pair.connect(server);
+        let mut sender = bulk.try_clone().unwrap();
+        let sent = bytes.clone();
+        let sending = std::thread::spawn(move || sender.write_all(&sent).unwrap());
+        let old: Vec<Child> = ends.iter().map(|end| pair.take_over(*end)).collect();
+        let mut received = vec![0; bytes.len()];
+        bulk.read_exact(&mut received).unwrap();
+        sending.join().unwrap();
+        assert!(received == bytes, "the transfer went on through both processes");
+        for end in ends {
+            pair.wait_until(*end, true);
+        }
+        let mut after: Vec<TcpStream> = (0..10).map(|_| pair.connect(server)).collect();
+        stays_up(&pair, &mut after);
+        stays_up(&pair, &mut before);
+        for end in ends {
+            assert!(pair.status(*end)["predecessor"].is_u64());
+        }
+        drop((bulk, before));
+        old.into_iter().for_each(assert_ends);
+        for end in ends {
+            pair.wait_for(|pair| pair.status(*end)["predecessor"].is_null());
+        }
+        stays_up(&pair, &mut after);
+        echoes(&mut pair.connect(server), b"and new ones");
+    }
+    for end in [End::Hub, End::Terminal] {
+        pair.stop(end);
+        let tables = pair.site(end).gateway.command("nft").args(["list", "tables"]).output().unwrap();
+        assert!(!String::from_utf8(tables.stdout).unwrap().contains("bentpipe"), "the last process removes the rules");
+    }
+}
+
+#[test]
+fn a_terminal_is_upgraded_and_keeps_its_connections() {
+    upgrades(&[End::Terminal]);
+}
+
+#[test]
+fn a_hub_is_upgraded_and_keeps_its_connections() {
+    upgrades(&[End::Hub]);
+}
+
+#[test]
+fn both_ends_are_upgraded_at_once() {
+    upgrades(&[End::Hub, End::Terminal]);
+}
+
+#[test]
+fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut connection = pair.connect(server);
+    let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+    for (settings, reason) in [
+        (
+            good.replace("[intercept]\n", "[intercept]\nmark = 77\n"),
+            "[intercept] mark is not that of the running gateway",
+        ),
+        (
+            good.replace("connect_timeout", "accept = \"confirmed\"\nconnect_timeout"),
+            "accept = \"confirmed\" is not taken over",
+        ),
+        (good.replace("connect_timeout", &format!("{CLEAR}\nconnect_timeout")), "leg = \"tcp\" is not taken over"),
+    ] {
+        pair.edit(End::Terminal, |_| settings.clone());
+        let told = pair.fails_to_take_over(End::Terminal);
+        assert!(told.contains(reason), "{told}");
+        echoes(&mut connection, b"still");
+        echoes(&mut pair.connect(server), b"and new ones");
+    }
+    pair.edit(End::Terminal, |_| good.clone());
+    // A process that is killed while it finishes its connections leaves nothing that keeps the new one from working.
+    let mut old = pair.take_over(End::Terminal);
+    let told = pair.fails_to_take_over(End::Terminal);
+    assert!(told.contains("still finishes its connections") || told.contains("only just begun"), "{told}");
+    old.kill().unwrap();
+    old.wait().unwrap();
+    pair.wait_for(|pair| pair.status(End::Terminal)["predecessor"].is_null());
+    pair.wait_until(End::Terminal, true);
+    echoes(&mut pair.connect(server), b"the new one");
+    // As does the new one: a restart cleans up.
+    let mut old = pair.take_over(End::Terminal);
+    pair.kill(End::Terminal);
+    old.kill().unwrap();
+    old.wait().unwrap();
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, true);
+    echoes(&mut pair.connect(server), b"restarted");
+}

@@ -1,0 +1,132 @@
+//! One process after the other: what the event loop does when it hands its work over, and when it takes over another's.
+
+use super::Daemon;
+use crate::drain::Drain;
+use crate::leg::Leg;
+use crate::relays::{PeerEntry, Relays};
+use crate::rules::Accelerated;
+use crate::takeover::Offer;
+use mio::unix::SourceFd;
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use units::{Duration, Instant};
+
+/// How long a process that has taken over waits for the peers, beside round trips.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Round trips that it waits: an init and its answer, once more after a loss.
+const ROUND_TRIPS: u64 = 4;
+
+/// A process that has taken over and waits for the peers that the other one had: clients wait in the listeners' queues.
+#[derive(Debug)]
+pub(super) struct Joining {
+    pub(super) until: Instant,
+    /// The places of the peers.
+    peers: BTreeSet<usize>,
+}
+
+impl Joining {
+    pub(super) fn new<L: Leg>(now: Instant, rtt: Duration, offer: &Offer, relays: &Relays<L>) -> Self {
+        let offered: BTreeSet<&str> = offer.peers.iter().map(|(key, _)| &**key).collect();
+        let is_offered =
+            |entry: &PeerEntry| entry.settings.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
+        let peers = relays.peers().iter().filter(|(_, entry)| is_offered(entry)).map(|(at, _)| at).collect();
+        Self { until: now + patience(rtt), peers }
+    }
+
+    /// What is intercepted meanwhile: what the other process had.
+    pub(super) fn accelerated<L: Leg>(&self, relays: &mut Relays<L>) -> Vec<Accelerated> {
+        relays.intercepted_by(|_, at| self.peers.contains(&at))
+    }
+}
+
+fn patience(rtt: Duration) -> Duration {
+    PATIENCE + rtt * ROUND_TRIPS
+}
+
+/// A process that has handed over.
+#[derive(Debug)]
+pub(super) struct HandedOver {
+    /// The peers are told then that this process takes no more connections: by then they have a session with the other.
+    tell_at: Option<Instant>,
+    /// Its end tells the other process that this one has ended.
+    _stream: UnixStream,
+}
+
+impl<L: Leg> Daemon<L> {
+    /// What another process may take over.
+    pub(super) fn offer(&mut self) -> Result<(Offer, Vec<OwnedFd>), String> {
+        if self.drain.is_some() || self.handed_over.is_some() {
+            return Err("the running gateway drains".into());
+        }
+        if self.joining.is_some() {
+            return Err("the running gateway has only just begun: try again".into());
+        }
+        if let Some(predecessor) = &mut self.predecessor
+            && !predecessor.has_ended()
+        {
+            let pid = predecessor.pid;
+            return Err(format!(
+                "process {pid}, which was before the running one, still finishes its connections: wait, or end it with SIGTERM"
+            ));
+        }
+        let clone = |listener: &socket2::Socket| listener.try_clone().map(OwnedFd::from);
+        let listeners = self.listeners.iter().map(clone).collect::<Result<Vec<_>, _>>();
+        let listeners = listeners.map_err(|error| format!("the listeners cannot be handed over: {error}"))?;
+        let peers: Vec<_> = self.relays.peers().iter().map(|(at, entry)| (at, &entry.settings)).collect();
+        let peers: Vec<_> = peers.into_iter().map(|(at, settings)| (at, settings.clone())).collect();
+        let borrowed: Vec<_> = peers.iter().map(|(at, settings)| (*at, settings)).collect();
+        let (generation, up) = self.relays.leg.offer(&borrowed)?;
+        Ok((Offer::new(&self.settings, generation, up), listeners))
+    }
+
+    /// Leaves to another process what there can be only once, and finishes the connections that there are.
+    pub(super) fn hand_over(&mut self, now: Instant, stream: UnixStream) {
+        for listener in std::mem::take(&mut self.listeners) {
+            // The other process has the same socket, so that closing it here would not end its watch.
+            let _ = self.poll.registry().deregister(&mut SourceFd(&listener.as_raw_fd()));
+        }
+        self.accepting = false;
+        if let Some(steering) = &self.steering {
+            steering.release();
+        }
+        if let Some(control) = &mut self.control {
+            control.disown();
+        }
+        self.services.clear();
+        self.feed.stop();
+        let rtt = self.settings.link.rtt;
+        self.drain = Some(Drain::new(now, patience(rtt), None));
+        self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), _stream: stream });
+        tracing::info!(
+            connections = self.relays.connections().len(),
+            "another process has taken over; this one ends with its last connection"
+        );
+    }
+
+    /// Begins to take connections once the peers are up, or have had time for it.
+    pub(super) fn join(&mut self, now: Instant) {
+        let Some(joining) = &self.joining else { return };
+        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg.is_up(*at)) {
+            return;
+        }
+        self.joining = None;
+        self.accepting = true;
+        self.intercept();
+        tracing::info!("new connections are taken over");
+    }
+
+    /// Does what the hand-over asks for by time.
+    pub(super) fn look_at_other_process(&mut self, now: Instant) {
+        if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
+            tracing::info!("the process before this one has ended");
+            self.predecessor = None;
+            self.relays.leg.end_offer();
+        }
+        if let Some(handed_over) = &mut self.handed_over
+            && handed_over.tell_at.take_if(|at| *at <= now).is_some()
+        {
+            self.relays.leg.drain(now);
+        }
+    }
+}

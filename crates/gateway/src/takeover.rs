@@ -1,0 +1,265 @@
+//! A running gateway's work goes over to a new process: the new one takes new connections, the old one finishes its own.
+//!
+//! Over the control socket the new process asks (`take-over`) and is made an [`Offer`], with the listeners for clients as open
+//! descriptors. It binds the UDP port beside the old one, says `ready`, and hears `done` once the old one has let go of what
+//! there can be only once. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
+//! long as the old process runs.
+
+pub(crate) mod selector;
+
+use crate::config::Settings;
+use crate::daemon::{Handle, StartError, while_doing};
+use crate::rules::Rules;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+use satpep::Run;
+use serde::{Deserialize, Serialize};
+use socket2::Socket;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// What both say, in this form.
+const VERSION: u32 = 1;
+/// The question at the control socket.
+pub(crate) const QUESTION: &str = "take-over";
+/// How long either waits for the other's next word.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Listeners that are handed over at most: one for each Internet Protocol.
+const LISTENERS: usize = 2;
+/// An offer is no longer than this: 65,535 peers with their addresses fit.
+const LONGEST: u64 = 16 << 20;
+
+/// What a running gateway hands over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    version: u32,
+    /// The process that hands over.
+    pub(crate) pid: u32,
+    /// Its generation.
+    pub(crate) generation: u32,
+    /// What must be the same in both: rules and listeners serve the connections of both.
+    fixed: Fixed,
+    /// Peers that are up, and where.
+    pub(crate) peers: Vec<(String, SocketAddr)>,
+}
+
+/// Settings that the two processes have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Fixed {
+    public_key: String,
+    listen: SocketAddr,
+    port: u16,
+    mark: u32,
+    routing_table: u32,
+    priority: u32,
+    ipv6: bool,
+    table: String,
+    intercepts: bool,
+}
+
+impl Fixed {
+    fn new(settings: &Settings) -> Self {
+        let Rules { table, interfaces, port, mark, routing_table, priority, ipv6, .. } = &settings.rules;
+        Self {
+            public_key: settings.private_key.public_key().to_string(),
+            listen: settings.listen,
+            port: *port,
+            mark: *mark,
+            routing_table: *routing_table,
+            priority: *priority,
+            ipv6: *ipv6,
+            table: table.clone(),
+            intercepts: !interfaces.is_empty(),
+        }
+    }
+
+    /// The setting that differs from `other`'s.
+    fn difference(&self, other: &Self) -> Option<&'static str> {
+        [
+            ("[gateway] private_key", self.public_key != other.public_key),
+            ("[gateway] listen", self.listen != other.listen),
+            ("[gateway] name", self.table != other.table),
+            ("[intercept] interfaces (whether there are any)", self.intercepts != other.intercepts),
+            ("[intercept] port", self.port != other.port),
+            ("[intercept] mark", self.mark != other.mark),
+            ("[intercept] table", self.routing_table != other.routing_table),
+            ("[intercept] rule_priority", self.priority != other.priority),
+            ("IPv6 of this host", self.ipv6 != other.ipv6),
+        ]
+        .into_iter()
+        .find_map(|(name, differs)| differs.then_some(name))
+    }
+}
+
+impl Offer {
+    pub(crate) fn new(settings: &Settings, generation: u32, peers: Vec<(String, SocketAddr)>) -> Self {
+        let fixed = Fixed::new(settings);
+        Self { version: VERSION, pid: std::process::id(), generation, fixed, peers }
+    }
+}
+
+/// What the old process says to the question.
+#[derive(Debug, Serialize, Deserialize)]
+enum Reply {
+    #[serde(rename = "offer")]
+    Offer(Box<Offer>),
+    #[serde(rename = "refused")]
+    Refused(String),
+}
+
+/// The side of the running gateway, on the control thread. The stream is kept until the process ends.
+pub(crate) fn serve(mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (reply, listeners) = match handle.offer() {
+        Ok((offer, listeners)) => (Reply::Offer(Box::new(offer)), listeners),
+        Err(reason) => (Reply::Refused(reason), Vec::new()),
+    };
+    let is_offered = matches!(reply, Reply::Offer(_));
+    let mut line = serde_json::to_vec(&reply).map_err(io::Error::other)?;
+    line.push(b'\n');
+    let sent = send(&mut stream, &line, &listeners);
+    drop(listeners);
+    if !is_offered {
+        return sent;
+    }
+    match sent.and_then(|()| read_line(&mut stream, 64)) {
+        Ok(word) if word == "ready" => {
+            handle.hand_over(stream.try_clone()?);
+            stream.write_all(b"done\n")
+        }
+        outcome => {
+            handle.withdraw_offer();
+            outcome.map(drop)
+        }
+    }
+}
+
+/// The new process between the offer and the old one's answer to `ready`.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    pub(crate) offer: Offer,
+    listeners: Vec<Socket>,
+    stream: UnixStream,
+}
+
+impl Heir {
+    /// Asks the gateway that runs with the control socket of `settings`.
+    pub(crate) fn ask(settings: &Settings) -> Result<Self, StartError> {
+        let refuse = |reason: String| StartError::TakeOver(reason);
+        if settings.hop.is_some() {
+            return Err(refuse("leg = \"tcp\" is not taken over: drain the gateway, then start another".into()));
+        }
+        if settings.accept == crate::config::Accept::Confirmed {
+            return Err(refuse(
+                "accept = \"confirmed\" is not taken over: drain the gateway, then start another".into(),
+            ));
+        }
+        let path = settings.control.display();
+        let mut stream = UnixStream::connect(&settings.control)
+            .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
+        let doing = || while_doing(format!("taking over from the gateway at {path}"));
+        stream.set_read_timeout(Some(PATIENCE)).map_err(doing())?;
+        stream.write_all(format!("{QUESTION}\n").as_bytes()).map_err(doing())?;
+        let (line, listeners) = receive(&mut stream).map_err(doing())?;
+        let offer = match serde_json::from_slice(&line) {
+            Ok(Reply::Offer(offer)) if offer.version == VERSION => *offer,
+            Ok(Reply::Offer(offer)) => {
+                return Err(refuse(format!("the running gateway hands over in form {}, not {VERSION}", offer.version)));
+            }
+            Ok(Reply::Refused(reason)) => return Err(refuse(reason)),
+            Err(_) => return Err(refuse("the running gateway does not know how to hand over".into())),
+        };
+        if let Some(setting) = Fixed::new(settings).difference(&offer.fixed) {
+            return Err(refuse(format!("{setting} is not that of the running gateway")));
+        }
+        Ok(Self { offer, listeners, stream })
+    }
+
+    /// This process's run.
+    pub(crate) fn run(&self) -> Run {
+        Run::Beside { generation: 1 - (self.offer.generation & 1) }
+    }
+
+    /// The listeners for clients.
+    pub(crate) fn take_listeners(&mut self) -> Vec<Socket> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// Has the old process let go.
+    pub(crate) fn commit(mut self) -> Result<Predecessor, StartError> {
+        let doing = || while_doing("taking over");
+        self.stream.write_all(b"ready\n").map_err(doing())?;
+        let word = read_line(&mut self.stream, 64).map_err(doing())?;
+        if word != "done" {
+            return Err(StartError::TakeOver("the running gateway has ended meanwhile".into()));
+        }
+        self.stream.set_nonblocking(true).map_err(doing())?;
+        Ok(Predecessor { pid: self.offer.pid, stream: self.stream })
+    }
+}
+
+/// The old process, which finishes its connections.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    pub(crate) pid: u32,
+    stream: UnixStream,
+}
+
+impl Predecessor {
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.stream.read(&mut [0; 16]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+/// Sends `bytes`, and with the first of them `descriptors`.
+fn send(stream: &mut UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(io::Error::other("too many listeners"));
+    }
+    let sent = sendmsg(&*stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    stream.write_all(&bytes[sent..])
+}
+
+/// Receives a line, and the sockets that came with it.
+fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut line = vec![0; 65_536];
+    let received = recvmsg(&*stream, &mut [IoSliceMut::new(&mut line)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    line.truncate(received.bytes);
+    let mut sockets = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            sockets.extend(descriptors.map(Socket::from));
+        }
+    }
+    let mut rest = stream.take(LONGEST);
+    let mut buffer = [0; 4096];
+    while line.last() != Some(&b'\n') {
+        match rest.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => line.extend_from_slice(&buffer[..count]),
+        }
+    }
+    Ok((line, sockets))
+}
+
+/// A line of at most `longest` bytes, without its end; empty at the end of the stream.
+fn read_line(stream: &mut UnixStream, longest: usize) -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < longest && stream.read(&mut byte)? == 1 && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}

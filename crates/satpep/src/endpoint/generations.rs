@@ -1,0 +1,124 @@
+//! Peers that are upgraded: which of their processes has a session, and which one is opened streams.
+
+use super::Endpoint;
+use super::peer::Peer;
+use crate::epoch::Run;
+use crate::event::{Event, PeerId, PeerState, ResetReason};
+use crate::handshake::Hello;
+use crate::payload::Payload;
+use crate::session::Session;
+use std::net::SocketAddr;
+use units::Instant;
+
+/// Calls after which a peer whose address was handed over is no longer called there.
+const CALLS: u32 = 8;
+
+impl<P: Payload> Endpoint<P> {
+    /// Calls a peer at `address` from `at` on, where a process before this one had it. If it does not answer soon, it is
+    /// left to call.
+    pub fn call(&mut self, at: Instant, id: PeerId, address: SocketAddr) {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        peer.calls_left = CALLS;
+        peer.attempt_at = at;
+        self.set_address(id, address);
+        self.refresh(at, id);
+    }
+
+    /// The entry of the peer's process of `generation`, made now if there is none.
+    pub(super) fn entry(&mut self, now: Instant, id: PeerId, generation: u32) -> PeerId {
+        let (own, entry) = (id.of_generation(0), id.of_generation(generation));
+        if self.peers.get(entry.index()).is_none() {
+            let config = crate::PeerConfig { address: None, ..self.peers[own.index()].config.clone() };
+            // A call goes out under the peer's own name, and one that crosses it is answered under the twin's: both tell one epoch.
+            let epoch = self.peers[own.index()].epoch;
+            let acquaintance = self.identity.acquaintance(&config.public_key);
+            self.peers.add_twin(entry, || Peer::new(config, acquaintance, epoch, now));
+            // Its session needs memory beside the other's.
+            self.receive_memory.add_peer();
+            self.send_memory.add_peer();
+        }
+        entry
+    }
+
+    /// The entry of the process that has answered a call under the name `id`. If the call was for another one, which had a
+    /// session, that process is no more: its calls would have found it.
+    pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, hello: &Hello) -> PeerId {
+        let entry = self.entry(now, id, Run::of(hello.epoch).generation());
+        if entry != id && self.peers[id.index()].session.is_some() {
+            self.give_up(now, id, ResetReason::PeerRestarted);
+        }
+        entry
+    }
+
+    /// Whether a handshake is begun under the name `id`: not for a new session where another process has one, or where this
+    /// one takes no more streams. It counts.
+    pub(super) fn may_call(&mut self, id: PeerId) -> bool {
+        let peer = &mut self.peers[id.index()];
+        peer.calls_left = peer.calls_left.saturating_sub(1);
+        peer.session.is_some() || !(self.draining || self.has_other_session(id))
+    }
+
+    /// The entry that datagrams for `receiver` belong to: a call goes out under the peer's own name, and its answer may
+    /// come from a process of either generation.
+    pub(super) fn entry_of(&self, receiver: u32) -> Option<PeerId> {
+        let id = PeerId(receiver & 0xffff);
+        [id, id.sibling()]
+            .into_iter()
+            .find(|id| self.peers.get(id.index()).is_some_and(|peer| peer.key_pair(receiver).is_some()))
+    }
+
+    /// The entry through which streams are opened: of the sessions whose peer answers and takes streams, the newest.
+    pub(super) fn best(&self, id: PeerId) -> Option<PeerId> {
+        let rank = |session: &Session<P>| (!session.peer_drains, !session.is_silent(), session.tag());
+        let live = self.peers.both(id).filter_map(|(id, peer)| Some((rank(peer.live_session()?), id)));
+        live.max_by_key(|(rank, _)| *rank).map(|(_, id)| id)
+    }
+
+    /// The session whose state is the peer's.
+    pub(super) fn best_session(&self, id: PeerId) -> Option<&Session<P>> {
+        self.best(id).and_then(|id| self.peers[id.index()].live_session())
+    }
+
+    /// Whether another process of the peer's has a session that counts.
+    pub(super) fn has_other_session(&self, id: PeerId) -> bool {
+        self.peers.get(id.sibling().index()).is_some_and(|peer| peer.live_session().is_some_and(|s| !s.is_silent()))
+    }
+
+    /// A process of the peer's has begun that found none beside it: the other one's session is over.
+    pub(super) fn end_other(&mut self, now: Instant, id: PeerId) {
+        let other = id.sibling();
+        if self.peers.get(other.index()).is_some_and(|peer| peer.session.is_some()) {
+            self.events.push_back(Event::PeerRestarted(other));
+            self.drop_session(other, ResetReason::PeerRestarted);
+            self.peers[other.index()].keys = super::peer::Keys::default();
+            self.refresh(now, other);
+        }
+    }
+
+    /// The sessions that begin with the peer from now on are none that it may still have.
+    pub(super) fn renew_epoch(&mut self, id: PeerId) {
+        let epoch = self.config.run.epoch(u64::from_be_bytes(self.random.bytes()));
+        for id in [id, id.sibling()] {
+            if let Some(peer) = self.peers.get_mut(id.index()).filter(|peer| peer.session.is_none()) {
+                peer.epoch = epoch;
+            }
+        }
+    }
+
+    /// News by the name that the driver knows; nothing that says less than another session of the peer's does.
+    pub(super) fn for_driver(&self, event: Event) -> Option<Event> {
+        Some(match event {
+            Event::PeerSilent(id) if self.state(id) != PeerState::Up => Event::PeerSilent(id.own()),
+            Event::PeerDrains(id) if self.state(id) != PeerState::Up => Event::PeerDrains(id.own()),
+            Event::PeerSilent(_) | Event::PeerDrains(_) => return None,
+            Event::PeerUp(id) => Event::PeerUp(id.own()),
+            Event::PeerRestarted(id) => Event::PeerRestarted(id.own()),
+            Event::PeerBroke(id, violation) => Event::PeerBroke(id.own(), violation),
+            other => other,
+        })
+    }
+
+    fn state(&self, id: PeerId) -> PeerState {
+        self.peer_state(id.own())
+    }
+}

@@ -1,0 +1,316 @@
+//! Gateways that are upgraded: a new process takes new streams, the old one finishes its own.
+
+mod world;
+
+use satpep::{Event, PeerState, StreamId};
+use units::Duration;
+use world::{Datagram, Hop, World, address};
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn lost(event: &Event) -> bool {
+    matches!(event, Event::Reset(..) | Event::PeerRestarted(_) | Event::PeerBroke(..))
+}
+
+fn losses(world: &World) -> usize {
+    world.gateways.iter().map(|gateway| gateway.count(lost)).sum()
+}
+
+fn opened(world: &World, index: usize) -> usize {
+    world.gateways[index].count(|event| matches!(event, Event::Opened(_)))
+}
+
+/// Streams in both directions between the hub and each terminal.
+fn traffic(world: &mut World, hub: usize, terminals: &[usize], bytes: u64) -> Vec<(usize, StreamId)> {
+    let mut streams = Vec::new();
+    for (place, terminal) in terminals.iter().enumerate() {
+        let down = world.send(hub, place, bytes);
+        let up = world.send(*terminal, 0, bytes);
+        streams.extend([(*terminal, down), (hub, up)]);
+    }
+    streams
+}
+
+/// Whether those are finished, each with all of its bytes.
+fn are_finished(world: &World, streams: &[(usize, StreamId)], bytes: u64) -> bool {
+    streams.iter().all(|(index, id)| {
+        world.gateways[*index]
+            .received
+            .iter()
+            .filter(|(own, r)| own.number() == id.number() && r.finished)
+            .any(|(_, received)| received.bytes == bytes)
+    })
+}
+
+/// The rest of a hand-over: once the peers have had time, the old process says that it drains.
+fn drain(world: &mut World, index: usize) {
+    let now = world.now;
+    world.gateways[index].endpoint.drain(now);
+}
+
+fn leave(world: &mut World, index: usize) {
+    // Both sides have to know that the last streams have ended.
+    world.run_for(seconds(5));
+    let now = world.now;
+    world.gateways[index].endpoint.close(now);
+    world.run_for(seconds(3));
+    world.gateways[index].is_dead = true;
+}
+
+/// A hub with so many terminals is upgraded twice, with streams in both directions of each.
+fn hub_is_upgraded(hop: Hop, terminals_count: usize) {
+    let mut world = World::new(hop, terminals_count);
+    world.connect();
+    let terminals: Vec<usize> = (1..=terminals_count).collect();
+    let before = traffic(&mut world, 0, &terminals, 200_000);
+    world.run_for(seconds(2));
+    let new = world.upgrade(0, terminals_count);
+    let is_up = move |world: &World| (0..terminals_count).all(|peer| world.gateways[new].state(peer) == PeerState::Up);
+    assert!(world.run_until(seconds(10), is_up), "the new process calls the peers of the old one");
+    // The terminals use the new keys half a round trip later, or after a probe if that is lost.
+    world.run_for(seconds(3));
+    let opened_at_old = opened(&world, 0);
+    let after = traffic(&mut world, new, &terminals, 20_000);
+    world.run_for(seconds(2));
+    assert_eq!(
+        (opened(&world, 0), opened(&world, new)),
+        (opened_at_old, terminals_count),
+        "new streams go to the new process"
+    );
+    drain(&mut world, 0);
+    let done = move |world: &World| are_finished(world, &before, 200_000) && are_finished(world, &after, 20_000);
+    assert!(world.run_until(seconds(120), done));
+    assert_eq!(losses(&world), 0);
+    assert!((1..=terminals_count).all(|terminal| world.gateways[terminal].state(0) == PeerState::Up));
+    leave(&mut world, 0);
+    assert!(
+        (1..=terminals_count).all(|terminal| world.gateways[terminal].state(0) == PeerState::Up),
+        "the new one goes on"
+    );
+    assert_eq!(losses(&world), 0);
+
+    // And once more: the third process has the generation of the first.
+    let third = world.upgrade(new, terminals_count);
+    let is_up =
+        move |world: &World| (0..terminals_count).all(|peer| world.gateways[third].state(peer) == PeerState::Up);
+    assert!(world.run_until(seconds(10), is_up));
+    world.run_for(seconds(3));
+    let again = traffic(&mut world, third, &terminals, 20_000);
+    assert!(world.run_until(seconds(60), move |world| are_finished(world, &again, 20_000)));
+    assert_eq!(losses(&world), 0);
+}
+
+#[test]
+fn the_hub_of_fifty_terminals_is_upgraded_and_no_stream_ends() {
+    hub_is_upgraded(Hop::geo(0.01, 1), 50);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn the_hub_of_a_thousand_terminals_is_upgraded_and_no_stream_ends() {
+    let rate = units::Rate::from_bps(120_000_000);
+    hub_is_upgraded(Hop { rate, return_rate: rate, ..Hop::geo(0.01, 1) }, 1000);
+}
+
+#[test]
+fn both_ends_are_upgraded_at_once() {
+    for seed in 1..=4 {
+        let mut world = World::new(Hop::geo(0.02, seed), 1);
+        world.connect();
+        let before = traffic(&mut world, 0, &[1], 1_500_000);
+        world.run_for(seconds(1));
+        let (hub, terminal) = (world.upgrade(0, 1), world.upgrade(1, 1));
+        let is_up = move |world: &World| [hub, terminal].iter().all(|at| world.gateways[*at].state(0) == PeerState::Up);
+        assert!(world.run_until(seconds(15), is_up), "seed {seed}");
+        // Calls that crossed have been settled by then.
+        world.run_for(seconds(3));
+        let after = traffic(&mut world, hub, &[terminal], 300_000);
+        world.run_for(seconds(2));
+        drain(&mut world, 0);
+        drain(&mut world, 1);
+        let done = move |world: &World| are_finished(world, &before, 1_500_000) && are_finished(world, &after, 300_000);
+        assert!(world.run_until(seconds(60), done), "seed {seed}");
+        assert_eq!(losses(&world), 0, "seed {seed}");
+        leave(&mut world, 0);
+        leave(&mut world, 1);
+        world.run_for(seconds(200));
+        assert!(is_up(&world), "seed {seed}: their keys are renewed");
+        assert_eq!(losses(&world), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn keys_of_a_session_with_the_old_process_are_renewed_with_it() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.connect();
+    let (down, up) = (world.write(0, 0, 1000), world.write(1, 0, 1000));
+    world.run_for(seconds(1));
+    let new = world.upgrade(0, 1);
+    world.run_for(seconds(5));
+    drain(&mut world, 0);
+    let handshakes = world.gateways[0].endpoint.stats().handshakes;
+    // Traffic now and then: keys are used, and renewed after two minutes.
+    for _ in 0..30 {
+        world.run_for(seconds(15));
+        world.gateways[0].sending.get_mut(&down).expect("it goes on").left += 100;
+        world.gateways[1].sending.get_mut(&up).expect("it goes on").left += 100;
+    }
+    world.run_for(seconds(5));
+    assert!(world.gateways[0].endpoint.stats().handshakes > handshakes, "the old process has renewed its keys");
+    assert_eq!(world.received(1, down).expect("open").bytes, 4000);
+    assert_eq!(losses(&world), 0);
+    assert_eq!(world.gateways[new].state(0), PeerState::Up);
+}
+
+#[test]
+fn the_death_of_the_old_process_ends_its_streams_and_no_others() {
+    let mut world = World::new(Hop::geo(0.01, 1), 2);
+    world.connect();
+    let _ = traffic(&mut world, 0, &[1, 2], 3_000_000);
+    world.run_for(seconds(2));
+    let new = world.upgrade(0, 2);
+    world.run_for(seconds(3));
+    let after = traffic(&mut world, new, &[1, 2], 500_000);
+    world.run_for(seconds(1));
+    world.gateways[0].is_dead = true;
+    // Its peers notice: nobody answers for the old session, and a call for it finds the new process.
+    let reset = |world: &World| {
+        (1..=2)
+            .all(|terminal| world.gateways[terminal].count(lost) == 2 + 1 || world.gateways[terminal].count(lost) == 2)
+    };
+    assert!(world.run_until(seconds(20), reset));
+    assert!(world.run_until(seconds(60), move |world| are_finished(world, &after, 500_000)));
+    assert_eq!(world.gateways[new].count(lost), 0);
+    assert!((1..=2).all(|terminal| world.gateways[terminal].state(0) == PeerState::Up));
+}
+
+#[test]
+fn the_death_of_the_new_process_leaves_the_old_one_its_streams() {
+    let mut world = World::new(Hop::geo(0.01, 1), 1);
+    world.connect();
+    let before = traffic(&mut world, 0, &[1], 2_000_000);
+    world.run_for(seconds(1));
+    let new = world.upgrade(0, 1);
+    world.run_for(seconds(3));
+    world.gateways[new].is_dead = true;
+    world.run_for(seconds(5));
+    assert_eq!(world.gateways[1].state(0), PeerState::Up, "the old one still answers");
+    let again = world.send(1, 0, 10_000);
+    let done = move |world: &World| are_finished(world, &before, 2_000_000) && world.is_finished(0, again);
+    assert!(world.run_until(seconds(60), done));
+    assert_eq!(world.gateways[0].count(lost), 0);
+}
+
+#[test]
+fn a_fresh_process_after_both_ends_the_sessions_of_both() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.connect();
+    let _ = world.write(1, 0, 1000);
+    world.run_for(seconds(1));
+    let new = world.upgrade(0, 1);
+    world.run_for(seconds(3));
+    let _ = world.write(1, 0, 1000);
+    world.run_for(seconds(1));
+    world.gateways[new].is_dead = true;
+    world.restart(0, 3);
+    // The hub waits to be called.
+    assert!(world.run_until(seconds(60), |world| world.gateways[1].count(|e| matches!(e, Event::Reset(..))) == 2));
+    assert!(world.run_until(seconds(20), |world| world.gateways[1].state(0) == PeerState::Up));
+    let stream = world.send(1, 0, 10_000);
+    assert!(world.run_until(seconds(20), |world| world.is_finished(0, stream)));
+}
+
+#[test]
+fn recorded_handshakes_change_nothing() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.capture = Some(Vec::new());
+    world.connect();
+    let before = traffic(&mut world, 0, &[1], 2_000_000);
+    world.run_for(seconds(1));
+    let new = world.upgrade(0, 1);
+    world.run_for(seconds(3));
+    let after = traffic(&mut world, new, &[1], 300_000);
+    let recorded: Vec<Datagram> = world.capture.take().expect("capturing");
+    let recorded: Vec<Datagram> = recorded.into_iter().filter(|datagram| matches!(datagram.bytes[0], 1 | 2)).collect();
+    assert!(recorded.len() >= 4);
+    for _ in 0..5 {
+        for datagram in &recorded {
+            let from = if datagram.to == address(0) { 1 } else { 0 };
+            world.put_on_link(from, datagram.to, &datagram.bytes);
+        }
+        world.run_for(seconds(1));
+    }
+    let done = move |world: &World| are_finished(world, &before, 2_000_000) && are_finished(world, &after, 300_000);
+    assert!(world.run_until(seconds(60), done));
+    assert_eq!(losses(&world), 0);
+}
+
+/// Peers whose sessions, with both processes of each, hold all that they may, and that come and go.
+#[test]
+fn memory_is_shared_among_the_sessions_with_all_processes_of_all_peers() {
+    const MEMORY: u64 = 8 << 20;
+    let rate = units::Rate::from_bps(200_000_000);
+    let hop = Hop { rate, return_rate: rate, ..Hop::geo(1e-3, 5) };
+    let mut world = World::with_each(
+        hop,
+        4,
+        |index, config| config.memory = (index == 0).then_some(units::Bytes::new(MEMORY)),
+        |_, _, _| {},
+    );
+    world.connect();
+    world.gateways[0].stalled = (0..100).collect();
+    let greedy = |world: &mut World, terminals: &[usize]| {
+        for terminal in terminals {
+            for _ in 0..8 {
+                world.send(*terminal, 0, 2_000_000);
+            }
+        }
+        world.run_for(seconds(8));
+    };
+    let old = [1, 2, 3, 4];
+    greedy(&mut world, &old);
+    let held_by_old = world.gateways[0].endpoint.memory_stats().granted;
+    let new = old.map(|terminal| world.upgrade(terminal, 4));
+    world.run_for(seconds(5));
+    greedy(&mut world, &new);
+    let granted = |world: &World| world.gateways[0].endpoint.memory_stats().granted;
+    assert!(granted(&world) > held_by_old, "the new processes' sessions are granted memory, too");
+    // What the old ones were granted is theirs; the new ones may begin with what is reserved for each peer, half of it all.
+    assert!(granted(&world) <= MEMORY / 2 * 3 / 2, "{held_by_old}, then {}", granted(&world));
+    // Once they have used it, all share the same memory.
+    world.gateways[0].stalled.clear();
+    let now = world.now;
+    let streams: Vec<_> = world.gateways[0].received.keys().copied().collect();
+    streams.into_iter().for_each(|id| world.gateways[0].read(now, id));
+    world.run_for(seconds(60));
+    world.gateways[0].stalled = (0..200).collect();
+    greedy(&mut world, &[old, new].concat());
+    assert!(granted(&world) > MEMORY / 4, "they take what they get: {}", granted(&world));
+    assert!(granted(&world) <= MEMORY / 2, "{}", granted(&world));
+    assert_eq!(world.gateways[0].endpoint.stats().violations, 0, "what was granted is not retracted");
+    for place in 0..4 {
+        let (now, peer) = (world.now, world.gateways[0].peers[place]);
+        world.gateways[0].endpoint.remove_peer(now, peer);
+    }
+    world.run_for(seconds(5));
+    assert_eq!(world.gateways[0].endpoint.memory_stats().granted, 0, "all sessions of a peer that is removed are over");
+}
+
+#[test]
+fn a_process_that_is_called_by_its_peers_name_may_send_what_the_call_allowed() {
+    let memory = |config: &mut satpep::EndpointConfig| config.memory = Some(units::Bytes::new(8 << 20));
+    let mut world = World::with(Hop::geo(0.0, 1), 1, memory);
+    world.connect();
+    let hub = world.upgrade(0, 1);
+    world.run_for(seconds(5));
+    // The terminal's new process calls the hub, and the hub's new one answers.
+    let terminal = world.upgrade(1, 1);
+    let sessions = world.gateways[hub].endpoint.stats().handshakes;
+    assert!(world.run_until(seconds(10), move |world| world.gateways[hub].endpoint.stats().handshakes > sessions));
+    let stream = world.send(hub, 0, 1_000_000);
+    assert!(world.run_until(seconds(30), move |world| world.is_finished(terminal, stream)));
+    assert_eq!(world.gateways[terminal].endpoint.stats().violations, 0);
+    assert_eq!(losses(&world), 0);
+}
