@@ -59,8 +59,8 @@ impl Plan {
     }
 
     fn encode(&self) -> [u8; HEADER] {
-        let flags = u64::from(self.waits[0]) | u64::from(self.waits[1]) << 1;
-        let abort = self.abort.filter(|(who, _)| *who == 1).map_or(u64::MAX, |(_, after)| after);
+        let (who, abort) = self.abort.unwrap_or((0, u64::MAX));
+        let flags = u64::from(self.waits[0]) | u64::from(self.waits[1]) << 1 | (who as u64) << 2;
         let stall = self.stall.filter(|(who, _)| *who == 1).map_or(0, |(_, lasts)| lasts.as_millis() as u64);
         let mut header = [0; HEADER];
         let words = [self.number, self.bytes[0], self.bytes[1], abort, flags | stall << 8];
@@ -76,7 +76,8 @@ impl Plan {
             number: word(0),
             bytes: [word(1), word(2)],
             waits: [rest & 1 == 1, rest & 2 == 2],
-            abort: (abort != u64::MAX).then_some((1, abort)),
+            // The client as well: the server then expects a reset, or an end too early.
+            abort: (abort != u64::MAX).then_some((usize::from(rest & 4 == 4), abort)),
             stall: (rest >> 8 > 0).then(|| (1, Duration::from_millis(rest >> 8))),
         }
     }
@@ -197,6 +198,15 @@ mod tests {
         let near = client(&plan, TcpStream::connect(address).expect("it listens"));
         once_client_ended();
         (near, far.join().expect("no panic").map(|(_, seen)| seen))
+    }
+
+    #[test]
+    fn a_server_learns_who_is_to_give_up() {
+        let waits = [[false, false], [true, false], [false, true]];
+        for (abort, waits) in [None, Some((0, 10)), Some((1, 0))].into_iter().zip(waits) {
+            let told = Plan::decode(&Plan { abort, waits, ..plan() }.encode());
+            assert_eq!((told.abort, told.waits), (abort, waits));
+        }
     }
 
     #[test]
