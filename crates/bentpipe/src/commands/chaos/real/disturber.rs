@@ -1,7 +1,7 @@
 //! The faults that befall a pair of real gateways.
 
 use super::Shared;
-use super::pair::{Carrier, PORT, Pair};
+use super::pair::{CARRIERS, Carrier, PORT, Pair};
 use crate::output::Failure;
 use chaos::Dice;
 use lab::{Family, Topology};
@@ -11,11 +11,11 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What makes an outage at a gateway: a table of its own, so that it is taken away as a whole.
+/// What makes an outage at a gateway: a table of its own, so that it is taken away as a whole. What arrives is lost; what leaves
+/// is lost at the other end, since a host whose own firewall drops its SYN-ACK forgets the connection at once.
 const OUTAGE: &str = "add table inet chaos_outage; \
     add chain inet chaos_outage in { type filter hook prerouting priority -400; }; \
-    add chain inet chaos_outage out { type filter hook postrouting priority 400; }; \
-    add rule inet chaos_outage in iifname sat drop; add rule inet chaos_outage out oifname sat drop";
+    add rule inet chaos_outage in iifname sat drop";
 const OUTAGE_OVER: &str = "delete table inet chaos_outage";
 
 /// One that disturbs.
@@ -24,6 +24,8 @@ pub struct Disturber<'p, 't> {
     shared: &'p Shared,
     topology: &'t Topology,
     carrier: Carrier,
+    /// Whether gateways die and stop: no connection ends early where they do not.
+    restarts: bool,
     dice: Dice,
 }
 
@@ -36,7 +38,9 @@ impl<'p, 't> Disturber<'p, 't> {
         carrier: Carrier,
         dice: Dice,
     ) -> Self {
-        Self { pair, shared, topology, carrier, dice }
+        // Each carrier in turn, with and without.
+        let restarts = shared.seed / CARRIERS.len() as u64 % 2 == 1;
+        Self { pair, shared, topology, carrier, restarts, dice }
     }
 
     /// Lets one fault after the other befall the pair for so long; all are over then.
@@ -49,10 +53,11 @@ impl<'p, 't> Disturber<'p, 't> {
             thread::sleep(self.dice.millis(100.0, 1500.0).into());
             let side = self.dice.index(2);
             match self.dice.index(8) {
-                0 => self.outage(side),
+                0 => self.outage(),
                 1 => self.pause(side),
-                2 => self.come_back(side, true)?,
-                3 => self.come_back(side, false)?,
+                2 if self.restarts => self.come_back(side, true)?,
+                3 if self.restarts => self.come_back(side, false)?,
+                2 | 3 => self.outage(),
                 4 => self.garbage(side),
                 5 => self.strangers_connect(side),
                 6 => self.small_packets(),
@@ -62,11 +67,11 @@ impl<'p, 't> Disturber<'p, 't> {
         Ok(())
     }
 
-    fn outage(&mut self, side: usize) {
+    fn outage(&mut self) {
         self.shared.count_fault("outage");
-        self.pair.nft(side, OUTAGE);
+        (0..2).for_each(|side| self.pair.nft(side, OUTAGE));
         thread::sleep(self.dice.millis(50.0, 3000.0).into());
-        self.pair.nft(side, OUTAGE_OVER);
+        (0..2).for_each(|side| self.pair.nft(side, OUTAGE_OVER));
     }
 
     fn pause(&mut self, side: usize) {
