@@ -15,7 +15,7 @@
 //!
 //! An address may be used if the longest prefix of its kind (source or destination) that contains it is an allowed one.
 
-use crate::routes::subtract;
+use crate::routes::most_specific;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -53,17 +53,7 @@ impl Ranges {
 
     /// Disjoint prefixes, in order, that hold exactly the addresses that may be used.
     pub fn prefixes(&self) -> Vec<IpNet> {
-        let mut result = Vec::new();
-        for (prefix, _) in self.entries.iter().filter(|(_, allowed)| *allowed) {
-            let inner: Vec<IpNet> = self
-                .entries
-                .iter()
-                .map(|(other, _)| *other)
-                .filter(|other| other != prefix && prefix.contains(other))
-                .collect();
-            subtract(*prefix, &inner, &mut result);
-        }
-        IpNet::aggregate(&result)
+        most_specific(&self.entries, |allowed| *allowed)
     }
 }
 

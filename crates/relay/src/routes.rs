@@ -64,24 +64,23 @@ impl<P: Copy + PartialEq> Routes<P> {
     /// The destinations to intercept: disjoint prefixes that hold exactly the addresses whose peer `is_up`. Everything
     /// else goes end to end (the bypass).
     pub fn intercepted(&self, is_up: impl Fn(P) -> bool) -> Vec<IpNet> {
-        let mut result = Vec::new();
-        for (prefix, peer) in &self.entries {
-            if is_up(*peer) {
-                let inner: Vec<IpNet> = self
-                    .entries
-                    .iter()
-                    .map(|(other, _)| *other)
-                    .filter(|other| other != prefix && prefix.contains(other))
-                    .collect();
-                subtract(*prefix, &inner, &mut result);
-            }
-        }
-        IpNet::aggregate(&result)
+        most_specific(&self.entries, |peer| is_up(*peer))
     }
 }
 
+/// Disjoint prefixes, in order, that hold exactly the addresses whose most specific entry `fits`.
+pub(crate) fn most_specific<T>(entries: &[(IpNet, T)], fits: impl Fn(&T) -> bool) -> Vec<IpNet> {
+    let mut result = Vec::new();
+    for (prefix, _) in entries.iter().filter(|(_, value)| fits(value)) {
+        let others = entries.iter().map(|(other, _)| *other);
+        let inner: Vec<IpNet> = others.filter(|other| other != prefix && prefix.contains(other)).collect();
+        subtract(*prefix, &inner, &mut result);
+    }
+    IpNet::aggregate(&result)
+}
+
 /// Adds to `result` the parts of `prefix` that lie outside every one of `holes` (all of which lie within it).
-pub(crate) fn subtract(prefix: IpNet, holes: &[IpNet], result: &mut Vec<IpNet>) {
+fn subtract(prefix: IpNet, holes: &[IpNet], result: &mut Vec<IpNet>) {
     if holes.is_empty() {
         result.push(prefix);
     } else if !holes.contains(&prefix) {
