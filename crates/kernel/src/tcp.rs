@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct TcpInfo {
     /// Smoothed round-trip time.
     pub srtt: Duration,
+    /// The shortest round-trip time of late.
+    pub min_rtt: Duration,
     /// Congestion window in segments.
     pub cwnd: u32,
     /// Slow-start threshold in segments; `i32::MAX` before the first loss.
@@ -106,6 +108,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
     }
     Ok(TcpInfo {
         srtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
+        min_rtt: Duration::from_micros(u64::from(info.tcpi_min_rtt)),
         cwnd: info.tcpi_snd_cwnd,
         ssthresh: info.tcpi_snd_ssthresh,
         retransmitted_segments: info.tcpi_total_retrans,

@@ -7,6 +7,7 @@ use crate::output::{Failure, Output};
 use chaos::Report;
 use clap::Args as ClapArgs;
 use std::fmt::{self, Display};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +15,8 @@ Examples:
   bentpipe chaos --transfers 100000 --json      many more, for programs
   bentpipe chaos --seed 4711 --transfers 1      just the case of this seed, as a failure names it
   bentpipe chaos --real --minutes 30            real gateways and sockets in private namespaces, for half an hour
+  BENTPIPE_LOG=debug bentpipe chaos --real --seed 7 --transfers 1 --keep logs
+                                                one case, and what the gateways said if it goes wrong
 
 A case is a hub with its terminals, their links, some dozens of transfers and the faults that befall them, all drawn from
 the case's seed: loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clocks
@@ -39,6 +42,9 @@ pub struct Args {
     /// With --real, go on for at least so many minutes
     #[arg(long, value_name = "N", requires = "real", value_parser = minutes)]
     minutes: Option<f64>,
+    /// With --real, keep the settings and logs of both gateways of each case that went wrong, below this directory
+    #[arg(long, value_name = "DIR", requires = "real")]
+    keep: Option<PathBuf>,
 }
 
 fn minutes(text: &str) -> Result<f64, String> {

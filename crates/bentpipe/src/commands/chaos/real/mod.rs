@@ -15,7 +15,7 @@ use pair::{CARRIERS, Pair, wait_until};
 use replicas::Interrupt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -56,7 +56,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(Report, bool), Failure> {
     let mut all = Report { seed: args.seed, ..Report::default() };
     let mut seed = args.seed;
     while (all.transfers < args.transfers || begun.elapsed() < least) && !interrupt.is_set() {
-        let report = case(seed, args.case_time(), &program, &interrupt)?;
+        let report = case(args, seed, &program, &interrupt)?;
         let sound = if report.is_sound() { "sound" } else { "NOT SOUND" };
         if output.shows_progress() {
             eprintln!("case {seed}: {} transfers, {sound}", report.transfers);
@@ -73,15 +73,24 @@ impl Args {
         let all = self.minutes.map_or(DISTURBED, |minutes| Duration::from_secs_f64(minutes * 60.0));
         all.clamp(Duration::from_secs(2), DISTURBED)
     }
+
+    /// Where the gateways of the case `seed` have their settings and logs.
+    fn directory(&self, seed: u64) -> PathBuf {
+        match &self.keep {
+            Some(keep) => keep.join(format!("seed-{seed}")),
+            None => std::env::temp_dir().join(format!("bentpipe-chaos-{}-{seed}", std::process::id())),
+        }
+    }
 }
 
-fn case(seed: u64, lasts: Duration, program: &Path, interrupt: &Interrupt) -> Result<Report, Failure> {
+fn case(args: &Args, seed: u64, program: &Path, interrupt: &Interrupt) -> Result<Report, Failure> {
+    let lasts = args.case_time();
     let mut dice = Dice::new(seed, 2);
     let carrier = CARRIERS[(seed % CARRIERS.len() as u64) as usize];
     let rates = [Rate::from_bps(dice.spread(8e6, 80e6) as u64), Rate::from_bps(dice.spread(4e6, 40e6) as u64)];
     let rtt = dice.millis(10.0, 600.0);
     let topology = Topology::new(1, Some(satellite(&mut dice, rates, rtt, lasts))).map_err(lab_failure)?;
-    let directory = std::env::temp_dir().join(format!("bentpipe-chaos-{}-{seed}", std::process::id()));
+    let directory = args.directory(seed);
     let mut pair = Pair::start(&topology, program, &directory, carrier, (rates, rtt), &mut dice)?;
     let base = [0, 1].map(|side| pair.holds(side).map_or(0, |(descriptors, _)| descriptors));
     let shared = Arc::new(Shared {
@@ -110,9 +119,10 @@ fn case(seed: u64, lasts: Duration, program: &Path, interrupt: &Interrupt) -> Re
     // Wakes the server, which then sees that this is the end.
     let _ = topology.hub.host.run(|| TcpStream::connect(server));
     let _ = accepting.join();
-    // What is left of the directory is a temporary file system's, which ends with the process.
-    let _ = std::fs::remove_dir_all(&directory);
     let report = shared.report.lock().map_or_else(|_| Report::default(), |report| report.clone());
+    if report.is_sound() || args.keep.is_none() {
+        std::fs::remove_dir_all(&directory).map_err(Failure::failed)?;
+    }
     Ok(report)
 }
 
@@ -164,8 +174,9 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> Result<thread::JoinHand
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 let begun = Instant::now();
+                let client = stream.peer_addr().ok();
                 if let Some((plan, seen)) = talk::server(stream) {
-                    shared.note(&plan, 1, begun, seen);
+                    shared.note(&plan, 1, (begun, client), seen);
                 }
             });
         }
@@ -177,12 +188,16 @@ fn be_client(shared: &Shared, server: SocketAddr) {
     while !shared.is_ending.load(Ordering::Relaxed) {
         let plan = Plan::draw(shared.seed, shared.next.fetch_add(1, Ordering::Relaxed));
         let begun = Instant::now();
+        let mut client = None;
         let seen = match TcpStream::connect_timeout(&server, PATIENCE) {
-            Ok(stream) => talk::client(&plan, stream),
+            Ok(stream) => {
+                client = stream.local_addr().ok();
+                talk::client(&plan, stream)
+            }
             Err(error) if error.kind() == ErrorKind::TimedOut => Seen::Hung,
             Err(error) => Seen::Broken(error.kind()),
         };
-        shared.note(&plan, 0, begun, seen);
+        shared.note(&plan, 0, (begun, client), seen);
     }
 }
 
@@ -224,13 +239,16 @@ impl Shared {
         }
     }
 
-    /// Notes how an end of a transfer ended.
-    fn note(&self, plan: &Plan, role: usize, begun: Instant, seen: Seen) {
+    /// Notes how one end saw the transfer of the client at that address, which it had begun at that time.
+    fn note(&self, plan: &Plan, role: usize, (begun, client): (Instant, Option<SocketAddr>), seen: Seen) {
         let is_excused = self.was_cut(begun) || plan.abort.is_some();
         let Ok(mut report) = self.report.lock() else { return };
         let is_client = role == 0;
         report.transfers += u64::from(is_client);
-        let says = format!("{plan:?}, seen by its {}: {seen:?}", if is_client { "client" } else { "server" });
+        let end = if is_client { "client" } else { "server" };
+        let from = client.map_or_else(|| "no connection".to_owned(), |client| format!("from {client}"));
+        let lasted = begun.elapsed().as_secs_f64();
+        let says = format!("{plan:?}, {from}, seen by its {end} after {lasted:.1} s: {seen:?}");
         match seen {
             Seen::Complete => {
                 report.completed += u64::from(is_client);
@@ -245,14 +263,14 @@ impl Shared {
                 report.fail(says);
             }
             // A kernel ends the connections of a process that was killed in order, whatever they carried.
-            Seen::GaveUp | Seen::Broken(_) | Seen::CutShort(_) if is_excused => {
+            Seen::GaveUp | Seen::ResetLost | Seen::Broken(_) | Seen::CutShort(_) if is_excused => {
                 report.ended_early += u64::from(is_client);
             }
             Seen::CutShort(bytes) => {
                 report.wrong_bytes += bytes;
                 report.fail(says);
             }
-            Seen::GaveUp | Seen::Broken(_) => {
+            Seen::GaveUp | Seen::ResetLost | Seen::Broken(_) => {
                 report.broken += u64::from(is_client);
                 report.fail(says);
             }
