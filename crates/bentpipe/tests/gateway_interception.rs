@@ -10,7 +10,9 @@ use kernel::testing::set_md5_key;
 use lab::Family;
 use pair::{End, PATIENCE, Pair, echo_all, echoes, patient};
 use socket2::{Domain, Socket, Type};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 /// Runs `ip` with each of these arguments at the gateway of `end`.
 fn ip(pair: &Pair, end: End, commands: &[&str]) {
@@ -200,4 +202,41 @@ fn beyond_the_most_streams_connections_go_end_to_end() {
     echoes(&mut pair.connect(server), b"accelerated again");
     assert_eq!(pair.count(End::Terminal, "accepted"), 5);
     all.iter_mut().for_each(|stream| echoes(stream, b"still there"));
+}
+
+/// A connection of the client's from `port` to `server`, as if its last use of the port were forgotten.
+fn connect_from(pair: &Pair, port: u16, server: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    let family = if server.is_ipv4() { Family::V4 } else { Family::V6 };
+    socket.bind(&SocketAddr::new(pair.client().host_address(family), port).into()).unwrap();
+    socket.connect_timeout(&server.into(), PATIENCE)?;
+    Ok(patient(socket.into()))
+}
+
+#[test]
+fn a_port_that_was_relayed_a_moment_ago_can_be_used_past_the_gateways() {
+    for family in [Family::V4, Family::V6] {
+        let Some(pair) = Pair::up("") else { return };
+        reuses_a_port(pair, family);
+    }
+}
+
+fn reuses_a_port(mut pair: Pair, family: Family) {
+    const PORT: u16 = 40_000;
+    // The client is one that reuses its ports soon.
+    let again = || kernel::sysctl::write("net.ipv4.tcp_tw_reuse", "1");
+    pair.client().host.run(again).unwrap().unwrap();
+    let server = pair.serve(family, 7, echo_all);
+    let mut client = pair.client().host.run(|| connect_from(&pair, PORT, server)).unwrap().unwrap();
+    echoes(&mut client, b"relayed");
+    // The client ends first, and so does the hub's gateway on its behalf: it is there that the ports are remembered.
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    pair.wait_for(|pair| pair.count(End::Hub, "finished") == 1);
+    pair.stop(End::Terminal);
+    // Timestamps tell a new connection from the old one after a second.
+    std::thread::sleep(Duration::from_millis(1_500));
+    let mut client = pair.client().host.run(|| connect_from(&pair, PORT, server)).unwrap().expect("end to end");
+    echoes(&mut client, b"end to end");
 }

@@ -6,6 +6,7 @@
 
 mod changes;
 mod succession;
+mod sysctls;
 
 use crate::config::{self, Accept, ConfigError, Settings};
 use crate::control;
@@ -39,6 +40,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use succession::{HandedOver, Joining};
+pub(crate) use sysctls::EARLY_DEMUX;
 use tokio::sync::watch;
 use units::{Duration, Instant};
 
@@ -323,7 +325,7 @@ impl<L: Leg> Daemon<L> {
     ) -> Result<Self, StartError> {
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
-        warn_about_host(&settings);
+        sysctls::prepare(&settings);
         let now = clock::now();
         let poll = Poll::new().map_err(while_doing("creating a poll"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(while_doing("creating a waker"))?);
@@ -713,31 +715,4 @@ pub(crate) fn seed() -> Result<[u8; 32], StartError> {
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-}
-
-/// Settings of the host that keep connections from being relayed, or bypassed ones from being forwarded.
-fn warn_about_host(settings: &Settings) {
-    let is = |path: &str, value: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
-    for family in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-        if is(&format!("/proc/sys/net/{family}"), "0") {
-            tracing::warn!(
-                "net.{} is 0: connections that bypass the gateway are not forwarded",
-                family.replace('/', ".")
-            );
-        }
-    }
-    if settings.accept == Accept::Confirmed && settings.rules.interfaces.is_empty() {
-        tracing::warn!("accept = \"confirmed\" has no effect without [intercept] interfaces");
-    }
-    if routes::has_ipv6() && !settings.rules.ipv6 {
-        tracing::warn!("this host has no address ::1: IPv6 connections are not relayed");
-    }
-    for interface in settings.rules.interfaces.iter().map(String::as_str).chain(["all"]) {
-        let conf = format!("/proc/sys/net/ipv4/conf/{interface}");
-        if is(&format!("{conf}/src_valid_mark"), "1") && !is(&format!("{conf}/rp_filter"), "0") {
-            tracing::warn!(
-                "net.ipv4.conf.{interface}: src_valid_mark with rp_filter drops intercepted packets; set one of them to 0"
-            );
-        }
-    }
 }

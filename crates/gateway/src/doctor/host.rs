@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::config::{Named, Settings};
+use crate::daemon::EARLY_DEMUX;
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
@@ -18,6 +19,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.extend(interfaces(settings));
     checks.push(firewall(settings));
     checks.extend(forwarding(settings));
+    checks.push(early_demux());
     checks.extend(reverse_path(settings));
     checks.extend(routes(settings));
     checks.push(clock());
@@ -109,6 +111,21 @@ fn forwarding(settings: &Settings) -> Vec<Check> {
         Err(error) => Check::lacking(format!("forwarding {key}"), error.to_string(), "mount /proc"),
     };
     keys.into_iter().map(check).collect()
+}
+
+/// The gateway turns it off where it may.
+fn early_demux() -> Check {
+    match sysctl::read(EARLY_DEMUX) {
+        Ok(value) if value != "0" && sysctl::check_writable(EARLY_DEMUX).is_err() => Check::bad(
+            "early demux",
+            format!(
+                "{EARLY_DEMUX} is {value}: connections past the gateway hang if their ports were relayed a minute ago"
+            ),
+            format!("sysctl -w {EARLY_DEMUX}=0, and put it into /etc/sysctl.d"),
+        ),
+        Ok(_) => Check::good("early demux", "off, or the gateway turns it off"),
+        Err(error) => Check::lacking("early demux", error.to_string(), "mount /proc"),
+    }
 }
 
 fn reverse_path(settings: &Settings) -> Vec<Check> {

@@ -1,0 +1,57 @@
+//! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
+
+use crate::config::{Accept, Settings};
+use kernel::{routes, sysctl};
+
+/// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
+/// the kernel then drops packets that are to be forwarded to those, if the same addresses and ports were in use for a relayed
+/// connection a moment ago (TIME-WAIT). IPv6 goes by the same setting.
+pub(crate) const EARLY_DEMUX: &str = "net.ipv4.tcp_early_demux";
+
+/// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
+pub(super) fn prepare(settings: &Settings) {
+    turn_early_demux_off();
+    warn(settings);
+}
+
+/// It saves a look-up for each packet, of which a gateway that forwards has no use.
+fn turn_early_demux_off() {
+    let is_off = || sysctl::read(EARLY_DEMUX).is_ok_and(|value| value == "0");
+    if is_off() {
+        return;
+    }
+    match sysctl::write(EARLY_DEMUX, "0") {
+        Ok(()) => tracing::info!("{EARLY_DEMUX} is 0 from now on"),
+        Err(error) => tracing::warn!(
+            %error,
+            "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
+        ),
+    }
+}
+
+/// Settings of the host that keep connections from being relayed, or bypassed ones from being forwarded.
+fn warn(settings: &Settings) {
+    let is = |path: &str, value: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    for family in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        if is(&format!("/proc/sys/net/{family}"), "0") {
+            tracing::warn!(
+                "net.{} is 0: connections that bypass the gateway are not forwarded",
+                family.replace('/', ".")
+            );
+        }
+    }
+    if settings.accept == Accept::Confirmed && settings.rules.interfaces.is_empty() {
+        tracing::warn!("accept = \"confirmed\" has no effect without [intercept] interfaces");
+    }
+    if routes::has_ipv6() && !settings.rules.ipv6 {
+        tracing::warn!("this host has no address ::1: IPv6 connections are not relayed");
+    }
+    for interface in settings.rules.interfaces.iter().map(String::as_str).chain(["all"]) {
+        let conf = format!("/proc/sys/net/ipv4/conf/{interface}");
+        if is(&format!("{conf}/src_valid_mark"), "1") && !is(&format!("{conf}/rp_filter"), "0") {
+            tracing::warn!(
+                "net.ipv4.conf.{interface}: src_valid_mark with rp_filter drops intercepted packets; set one of them to 0"
+            );
+        }
+    }
+}
