@@ -10,6 +10,7 @@ use pair::{CLEAR, End, PATIENCE, Pair, TLS, assert_reset, echo_all, echoes, pati
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -363,4 +364,72 @@ fn a_path_that_drops_large_packets_without_a_word_carries_everything_in_smaller_
         }
         assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Terminal, "reset")), (1, 0));
     }
+}
+
+/// Ports of the terminal's connections to the hub's gateway.
+fn ports_to_hub(pair: &Pair) -> Vec<String> {
+    let words = ["-Htn", "state", "established", "dport", "= :4500"];
+    let list = pair.client().gateway.command("ss").args(words).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let port = |line: &str| Some(line.split_whitespace().nth(2)?.rsplit_once(':')?.1.to_owned());
+    list.lines().filter_map(port).collect()
+}
+
+/// Ends the terminal's connections from `ports` to the hub's gateway, of which one is the session's, until there is another
+/// session. What says who opens a connection goes on.
+fn renew_session(pair: &Pair, ports: &[String]) {
+    let sessions = || pair.status(End::Terminal)["transport"]["handshakes"].as_u64().unwrap();
+    let before = sessions();
+    let ports = ports.join(", ");
+    let ends = format!("iifname sat tcp dport 4500 tcp sport {{ {ports} }} @ih,0,16 != 0x0202 reject with tcp reset");
+    let hook = "type filter hook input priority 0";
+    pair.nft(End::Hub, &format!("add table ip renewal {{ chain in {{ {hook}; {ends}; }}; }}"));
+    pair.wait_for(|_| sessions() > before);
+    pair.nft(End::Hub, "delete table ip renewal");
+}
+
+#[test]
+fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
+    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    pair.sections = "[tcp]\nwarm = 0\nfast_open = false";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let hook = "type filter hook input priority 0";
+    // Openings, by their first bytes, are lost until they have been sent again often enough.
+    let loses = "iifname sat tcp dport 4500 @ih,0,16 0x0202 counter drop";
+    pair.nft(End::Hub, &format!("add table ip path {{ chain in {{ {hook}; {loses}; }}; }}"));
+    let mut client = pair.connect(server);
+    client.write_all(b"early").unwrap();
+    pair.wait_for(|pair| dropped(pair) > 0);
+    (0..3).for_each(|_| renew_session(&pair, &ports_to_hub(&pair)));
+    pair.nft(End::Hub, "delete table ip path");
+    client.read_exact(&mut [0; 5]).unwrap();
+    echoes(&mut client, &pattern(1, 100_000));
+}
+
+#[test]
+fn clients_that_connect_while_a_session_ends_wait_for_the_next() {
+    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    pair.sections = "[tcp]\nwarm = 0";
+    let pair = pair.start_both("");
+    let server = pair.serve(Family::V4, 7, echo_all);
+    for _ in 0..3 {
+        pair.wait_until(End::Terminal, true);
+        pair.wait_for(|pair| ports_to_hub(pair).len() == 1);
+        let session = ports_to_hub(&pair);
+        let is_over = AtomicBool::new(false);
+        // One after the other, so that some meet the moment between the session's end and the firewall's change.
+        let connect = || {
+            while !is_over.load(Ordering::Relaxed) {
+                echoes(&mut pair.connect(server), b"hello");
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(connect)));
+            std::thread::sleep(Duration::from_millis(100));
+            renew_session(&pair, &session);
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+    assert_eq!(pair.count(End::Terminal, "turned_away"), 0);
 }

@@ -63,7 +63,7 @@ pub(crate) struct Relays<L: Leg> {
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
     unaccepted: HashMap<Ends, usize>,
-    /// Clients that wait for a stream of their peer's, and until when.
+    /// Clients that wait for a stream of their peer's, or for their peer, and until when.
     waiting: VecDeque<(Instant, Socket, Open)>,
     /// Whether a stream has become free for one of them.
     may_serve_waiting: bool,
@@ -117,7 +117,7 @@ pub struct Counters {
     pub finished: u64,
     /// Connections that ended with a reset, for whatever reason.
     pub reset: u64,
-    /// Connections that no peer was up for, or that had no stream left.
+    /// Connections that no peer was there for, or for which there was no stream in time.
     pub turned_away: u64,
     /// Connections that a peer asked for and its policy denies.
     pub denied: u64,
@@ -214,17 +214,18 @@ impl<L: Leg> Relays<L> {
         }
         self.look_at_descriptors(usize::try_from(socket.as_raw_fd()).unwrap_or(0));
         if let Some(socket) = self.relay(now, socket, open) {
-            let has_peer = self.routes.peer_of(called.ip()).is_some_and(|at| self.leg.is_up(at));
-            if has_peer && self.waiting.len() < MOST_WAITING {
+            // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
+            if self.routes.peer_of(called.ip()).is_some() && self.waiting.len() < MOST_WAITING {
                 return self.waiting.push_back((now + self.connect_timeout, socket, open));
             }
             // Dropping the socket resets the client.
             self.counters.turned_away += 1;
-            tracing::debug!(%client, destination = %called, "turned away: no peer is up for it, or it has no stream left");
+            tracing::debug!(%client, destination = %called, "turned away: no peer is there for it, or too many wait for a stream");
         }
     }
 
-    /// Serves clients that wait for a stream, once one may have become free, and sends away those that have waited for too long.
+    /// Serves clients that wait for a stream or for their peer, once there may be one, and sends away those that have waited for too
+    /// long.
     pub(crate) fn serve_waiting(&mut self, now: Instant) {
         if std::mem::take(&mut self.may_serve_waiting) {
             for _ in 0..self.waiting.len() {
@@ -236,8 +237,9 @@ impl<L: Leg> Relays<L> {
         }
         while self.waiting.front().is_some_and(|(until, ..)| *until <= now) {
             // Dropping the socket resets the client.
-            self.waiting.pop_front();
+            let ended = self.waiting.pop_front().map(|(_, _, open)| open);
             self.counters.turned_away += 1;
+            tracing::debug!(?ended, "turned away: there was no stream for it in time");
         }
     }
 
@@ -265,10 +267,10 @@ impl<L: Leg> Relays<L> {
             };
         }
         let Some((stream, peer)) = self.open_stream(now, &open) else {
-            let has_peer = self.routes.peer_of(open.destination.ip()).is_some_and(|at| self.leg.is_up(at));
+            let has_peer = self.routes.peer_of(open.destination.ip()).is_some();
             self.counters.turned_away += u64::from(!has_peer);
             match self.held_syns.as_mut() {
-                // The client sends another while it waits for a stream.
+                // The client sends another, which finds a stream or goes end to end.
                 Some(syns) if has_peer => syns.forget(&held),
                 Some(syns) => syns.refuse(&held),
                 None => {}
@@ -304,7 +306,7 @@ impl<L: Leg> Relays<L> {
     pub(crate) fn on_stream_event(&mut self, now: Instant, event: LegEvent<L::Stream>) {
         let key_of = |stream| self.by_stream.get(&stream).copied();
         match event {
-            LegEvent::PeersChanged => {}
+            LegEvent::PeersChanged => self.may_serve_waiting |= !self.waiting.is_empty(),
             LegEvent::Opened(stream, peer) => {
                 let key = self.insert(Connection::new(State::Opening, stream, peer, false, now));
                 self.set_deadline(key, Some(now + OPEN_TIMEOUT));

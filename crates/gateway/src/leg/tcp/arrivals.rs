@@ -1,7 +1,7 @@
 //! Connections that peers make: what for, and whether they may.
 
 use super::hop::Role;
-use super::session::{Accepted, Called, Refusal};
+use super::session::{Accepted, Call, Called, Refusal};
 use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
 use crate::daemon::seed;
@@ -16,8 +16,9 @@ use units::{Duration, Instant};
 const ACCEPTS: usize = 256;
 /// How long a connection that was made ahead of need may wait for its use; whoever has made it gives it up before.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
-/// Sessions of one peer whose openings are taken: those of the last may have overtaken the newest.
-const SESSIONS_EACH: usize = 2;
+/// Sessions of one peer whose openings are taken: an opening that is lost is sent again, and while that takes seconds, the path may
+/// change more than once, which begins a session each time.
+const SESSIONS_EACH: usize = 16;
 /// Addresses of which each peer is known.
 const ADDRESSES_EACH: usize = 4;
 /// Bytes of words read at once.
@@ -244,6 +245,11 @@ impl TcpLeg {
         known.is_told_full = false;
         known.is_reach_told = known.reach.is_empty();
         known.its_ends.restart();
+        if let Some(Call::Up { next_look, .. }) = &mut known.call {
+            // It may have restarted, and what said so may have been lost.
+            *next_look = now;
+            known.must_ask = true;
+        }
         let before = known.called_by.replace(at);
         tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
         self.events.push_back(LegEvent::PeersChanged);

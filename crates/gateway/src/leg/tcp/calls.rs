@@ -207,6 +207,11 @@ impl TcpLeg {
         } else {
             tracing::debug!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
         }
+        self.drop_warm(peer);
+    }
+
+    /// Closes the connections to `peer` that are open ahead of need.
+    pub(super) fn drop_warm(&mut self, peer: usize) {
         while let Some(&warm) = self.peers[peer].warm.front() {
             drop(self.remove(warm));
         }

@@ -33,6 +33,8 @@ pub(super) struct PeerLeg {
     pub(super) received_at: Instant,
     /// How many bytes had come when that was last looked at.
     pub(super) received_before: u64,
+    /// Whether it is to be asked at once whether it is still the one that was called.
+    pub(super) must_ask: bool,
     /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
     pub(super) own_ends: Notices,
     pub(super) its_ends: Notices,
@@ -72,6 +74,7 @@ impl PeerLeg {
             heard_at: now,
             received_at: now,
             received_before: 0,
+            must_ask: false,
             own_ends: Notices::new(),
             its_ends: Notices::new(),
             called_from: VecDeque::new(),

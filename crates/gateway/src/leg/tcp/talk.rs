@@ -19,7 +19,7 @@ const MOST_PENDING: usize = 256 << 10;
 impl TcpLeg {
     /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
     pub(super) fn look_at_call(&mut self, now: Instant, peer: usize) {
-        let is_busy = self.is_busy(peer);
+        let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         let known = &mut self.peers[peer];
         known.received_before = known.received;
         let Some(Call::Up { hop, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };

@@ -110,12 +110,13 @@ impl TcpLeg {
                 "the path carries no packets as large as its route allows, and does not say so: smaller ones are sent"
             ),
             None if before.is_some() => {
-                tracing::info!(peer = name, "the path carries packets as large as its route allows")
+                tracing::info!(peer = name, "the path carries packets as large as its route allows");
+                // Those that are kept ahead of need have the size that they were made with, and the session needs no larger one.
+                return self.drop_warm(peer);
             }
             None => return,
         }
-        // Connections have the size that they were made with.
-        self.lose_call(now, peer, "its path carries packets of another size than was thought");
+        self.lose_call(now, peer, "its path carries smaller packets than was thought");
     }
 
     /// Sends back what a peer sends to try the path.
