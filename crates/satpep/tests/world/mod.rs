@@ -4,7 +4,7 @@
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -74,6 +74,8 @@ pub struct Gateway {
     pub events: Vec<(Instant, Event)>,
     pub received: BTreeMap<StreamId, Received>,
     pub sending: BTreeMap<StreamId, Sending>,
+    /// Of those, the ones that may take more.
+    writable: BTreeSet<StreamId>,
     /// Numbers of streams that are not read.
     pub stalled: Vec<u64>,
     /// Streams that were read to their end are not ended in the other direction.
@@ -138,6 +140,12 @@ pub struct World {
     adjust_endpoint: AdjustEndpoint,
     adjust_peer: AdjustPeer,
     buffer: Vec<u8>,
+    /// When each gateway is driven next, and which ones are in any case.
+    due: BTreeSet<(Instant, usize)>,
+    due_at: Vec<Option<Instant>>,
+    touched: BTreeSet<usize>,
+    /// The processes at each address, the newest last.
+    places: BTreeMap<SocketAddr, Vec<usize>>,
     /// Rounds since the time last moved.
     rounds: u32,
 }
@@ -182,13 +190,24 @@ impl World {
             adjust_endpoint: Rc::new(adjust_endpoint),
             adjust_peer: Rc::new(adjust_peer),
             buffer: vec![0; 64 * 1024],
+            due: BTreeSet::new(),
+            due_at: Vec::new(),
+            touched: BTreeSet::new(),
+            places: BTreeMap::new(),
             rounds: 0,
         };
         for index in 0..=terminals {
             let gateway = world.gateway(index, terminals, 1, Run::Fresh);
-            world.gateways.push(gateway);
+            world.add(gateway);
         }
         world
+    }
+
+    fn add(&mut self, gateway: Gateway) -> usize {
+        let index = self.gateways.len();
+        self.gateways.push(gateway);
+        self.due_at.push(None);
+        index
     }
 
     fn gateway(&self, index: usize, terminals: usize, number: u64, run: Run) -> Gateway {
@@ -217,6 +236,7 @@ impl World {
             events: Vec::new(),
             received: BTreeMap::new(),
             sending: BTreeMap::new(),
+            writable: BTreeSet::new(),
             stalled: Vec::new(),
             keep_open: false,
             echo: false,
@@ -243,35 +263,60 @@ impl World {
 
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
-        while self.step(end) {}
+        self.touch_all();
+        while self.advance(end) {}
         self.now = end;
     }
 
     /// Runs until `done` or for `limit` at most; returns whether it was done.
     pub fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
         let end = self.now + limit;
+        self.touch_all();
         while !done(self) {
-            if !self.step(end) {
+            if !self.advance(end) {
                 return done(self);
             }
         }
         true
     }
 
+    /// As [`World::run_until`], for a `done` that takes long to see: it is asked ten times a second.
+    pub fn run_until_about(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
+        let end = self.now + limit;
+        while !done(self) && self.now < end {
+            self.run_for(Duration::from_millis(100));
+        }
+        done(self)
+    }
+
     /// One round: everything that is due now, then on to the next deadline. `false` when that lies beyond `end`.
     pub fn step(&mut self, end: Instant) -> bool {
-        for index in 0..self.gateways.len() {
+        self.touch_all();
+        self.advance(end)
+    }
+
+    /// Whatever a test has done to gateways is looked at.
+    fn touch_all(&mut self) {
+        self.touched.extend(0..self.gateways.len());
+        self.places.clear();
+        for (index, gateway) in self.gateways.iter_mut().enumerate() {
+            self.places.entry(gateway.address).or_default().push(index);
+            gateway.writable.extend(gateway.sending.keys());
+        }
+    }
+
+    fn advance(&mut self, end: Instant) -> bool {
+        let due: Vec<usize> = self.due.iter().take_while(|(at, _)| *at <= self.now).map(|(_, index)| *index).collect();
+        self.touched.extend(due);
+        for index in std::mem::take(&mut self.touched) {
             if !self.gateways[index].is_dead {
                 self.drive(index);
             }
+            self.set_due(index);
         }
         self.deliver();
-        let deadlines = self
-            .gateways
-            .iter()
-            .filter(|gateway| !gateway.is_dead)
-            .filter_map(|gateway| gateway.endpoint.next_timeout());
-        let next = deadlines.chain(self.forward.next_timeout()).chain(self.back.next_timeout()).min();
+        let due = self.due.first().map(|(at, _)| *at);
+        let next = [due, self.forward.next_timeout(), self.back.next_timeout()].into_iter().flatten().min();
         match next {
             Some(next) if next <= end => {
                 self.rounds = if next > self.now { 0 } else { self.rounds + 1 };
@@ -281,6 +326,16 @@ impl World {
             }
             _ => false,
         }
+    }
+
+    /// Looks when gateway `index` is to be driven next.
+    fn set_due(&mut self, index: usize) {
+        let gateway = &self.gateways[index];
+        let due = if gateway.is_dead { None } else { gateway.endpoint.next_timeout() };
+        if let Some(before) = std::mem::replace(&mut self.due_at[index], due) {
+            self.due.remove(&(before, index));
+        }
+        self.due.extend(due.map(|at| (at, index)));
     }
 
     fn drive(&mut self, index: usize) {
@@ -337,22 +392,22 @@ impl World {
                     false => gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes),
                 }
                 gateway.users(now);
+                self.set_due(index);
             }
         }
     }
 
     /// The process that a datagram is for: of several at one address, as [`satpep::routing`] has it.
     fn process_of(&self, datagram: &Datagram) -> Option<usize> {
-        let there = |index: &usize| self.gateways[*index].address == datagram.to && !self.gateways[*index].is_dead;
-        let processes: Vec<usize> = (0..self.gateways.len()).filter(there).collect();
-        let newest = *processes.last()?;
+        let mut processes = self.places.get(&datagram.to)?.iter().copied().filter(|at| !self.gateways[*at].is_dead);
+        let newest = processes.clone().next_back()?;
         let byte = |at: usize| datagram.bytes.get(at).map(|byte| u32::from(*byte));
         let wanted = match datagram.bytes.first() {
             Some(&routing::INIT) => byte(routing::WANTED_AT).and_then(|wanted| wanted.checked_sub(1)),
             Some(&kind) => byte(routing::generation_at(kind)).map(|byte| byte & 1),
             None => None,
         };
-        let named = processes.into_iter().find(|index| Some(self.gateways[*index].run.generation()) == wanted);
+        let named = processes.find(|index| Some(self.gateways[*index].run.generation()) == wanted);
         Some(named.unwrap_or(newest))
     }
 
@@ -367,8 +422,7 @@ impl World {
                 successor.endpoint.call(self.now, peer, at);
             }
         }
-        self.gateways.push(successor);
-        self.gateways.len() - 1
+        self.add(successor)
     }
 
     /// Bytes that were offered to the forward link.
@@ -433,6 +487,9 @@ impl Gateway {
                         self.received.insert(id, Received { opened_at: now, ..Received::default() });
                     }
                     Event::Readable(id) => self.read(now, id),
+                    Event::Writable(id) => {
+                        self.writable.insert(id);
+                    }
                     Event::Closed(id) => self.received.entry(id).or_default().finished = true,
                     Event::Reset(id, _) => {
                         self.sending.remove(&id);
@@ -449,22 +506,24 @@ impl Gateway {
     fn write(&mut self, now: Instant) -> bool {
         let mut progress = false;
         let mut chunk = Vec::new();
-        for (id, sending) in self.sending.iter_mut().filter(|(_, sending)| !sending.finished) {
+        for id in std::mem::take(&mut self.writable) {
+            let Some(sending) = self.sending.get_mut(&id).filter(|sending| !sending.finished) else { continue };
             while sending.left > 0 {
-                let length = (sending.left as usize).min(32 * 1024).min(self.endpoint.write_space(*id));
-                if length == 0 {
-                    break;
-                }
+                // Where there is no room, a byte that is offered has the endpoint tell when there is.
+                let length = (sending.left as usize).min(32 * 1024).min(self.endpoint.write_space(id).max(1));
                 chunk.resize(length, 0);
                 fill_pattern(id.number(), sending.written, &mut chunk);
-                let written = self.endpoint.write(now, *id, &chunk) as u64;
+                let written = self.endpoint.write(now, id, &chunk) as u64;
+                if written == 0 {
+                    break;
+                }
                 sending.written += written;
                 sending.left -= written;
                 progress = true;
             }
             if sending.left == 0 && sending.finish {
                 sending.finished = true;
-                self.endpoint.finish(now, *id);
+                self.endpoint.finish(now, id);
                 progress = true;
             }
         }
