@@ -17,8 +17,14 @@ fn check<'a>(checks: &'a [Value], name: &str) -> &'a Value {
 #[test]
 fn a_closed_port_is_told_until_the_peer_is_up() {
     let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "[metrics]\nlisten = \"127.0.0.1:9090\"";
     pair.start(End::Terminal, "");
     pair.wait_for(|pair| reason(pair) == "port_closed");
+    let troubled = |pair: &Pair| {
+        let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
+        metrics.contains("bentpipe_peer_trouble{peer=\"other\",reason=\"port_closed\"} 1\n")
+    };
+    assert!(troubled(&pair));
     let (code, checks) = pair.doctor(End::Terminal);
     let peer = check(&checks, "peer other");
     assert_eq!((code, &peer["ok"]), (Some(1), &false.into()), "{checks:?}");
@@ -28,6 +34,7 @@ fn a_closed_port_is_told_until_the_peer_is_up() {
     pair.start(End::Hub, "");
     pair.wait_until(End::Terminal, true);
     assert_eq!(reason(&pair), Value::Null);
+    assert!(!troubled(&pair));
     assert_eq!(check(&pair.doctor(End::Terminal).1, "peer other")["ok"], true);
 }
 

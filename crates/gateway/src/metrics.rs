@@ -86,6 +86,12 @@ struct PeerDirection {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PeerTrouble {
+    peer: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Direction {
     direction: &'static str,
 }
@@ -248,7 +254,11 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     let repair = Family::<PeerLabel, Counter>::default();
     let fresh = Family::<PeerLabel, Counter>::default();
     let marked = Family::<PeerDirection, Counter>::default();
+    let trouble = Family::<PeerTrouble, Gauge>::default();
     for peer in &snapshot.peers {
+        if let Some(found) = &peer.trouble {
+            trouble.get_or_create(&PeerTrouble { peer: peer.name.clone(), reason: found.reason }).set(1);
+        }
         let counts = [("received", peer.congestion_received_packets), ("sent", peer.congestion_reported_packets)];
         for (direction, count) in counts {
             marked.get_or_create(&PeerDirection { peer: peer.name.clone(), direction }).inc_by(count);
@@ -264,6 +274,7 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     }
     registry.register("peer_congestion_marks", "Datagrams that arrived with a congestion mark", marked);
     registry.register("peer_up", "Whether the peer answers", up);
+    registry.register("peer_trouble", "1 for the reason why the peer is not up; nothing while it is", trouble);
     registry.register_with_unit("peer_rtt", "Smoothed round-trip time", Unit::Seconds, rtt);
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
