@@ -1,7 +1,7 @@
 //! The faults that befall a pair of real gateways.
 
 use super::Shared;
-use super::pair::{CARRIERS, Carrier, PORT, Pair};
+use super::pair::{CARRIERS, Carrier, PORT, Pair, TakeOver};
 use crate::output::Failure;
 use chaos::Dice;
 use lab::{Family, Topology};
@@ -52,7 +52,7 @@ impl<'p, 't> Disturber<'p, 't> {
         while Instant::now() < end && !interrupt.is_set() {
             thread::sleep(self.dice.millis(100.0, 1500.0).into());
             let side = self.dice.index(2);
-            match self.dice.index(8) {
+            match self.dice.index(9) {
                 0 => self.outage(),
                 1 => self.pause(side),
                 2 if self.restarts => self.come_back(side, true)?,
@@ -61,6 +61,7 @@ impl<'p, 't> Disturber<'p, 't> {
                 4 => self.garbage(side),
                 5 => self.strangers_connect(side),
                 6 => self.small_packets(),
+                7 => self.upgrade(side)?,
                 _ => self.reload(side),
             }
         }
@@ -106,6 +107,19 @@ impl<'p, 't> Disturber<'p, 't> {
             self.shared.fail(|report| report.broken += 1, says);
         }
         self.shared.set_away(false);
+        Ok(())
+    }
+
+    /// A new process takes over from a gateway: no connection ends for it.
+    fn upgrade(&mut self, side: usize) -> Result<(), Failure> {
+        match self.pair.take_over(side)? {
+            TakeOver::Done => self.shared.count_fault("upgrade"),
+            TakeOver::Busy => {}
+            TakeOver::Failed(why) => {
+                let says = format!("gateway {side} was not taken over: {why}; {}", self.pair.last_words());
+                self.shared.fail(|report| report.broken += 1, says);
+            }
+        }
         Ok(())
     }
 

@@ -290,6 +290,10 @@ fn settle(pair: &mut Pair<'_>, shared: &Shared, up_again: bool, base: [u64; 2]) 
         let left = pair.connections();
         shared.fail(|report| report.leaks.connections += left, format!("{left} connections were left"));
     }
+    for side in pair.finish_former(Duration::from_secs(30)) {
+        let says = format!("a process of gateway {side} that was taken over from does not end: {}", pair.last_words());
+        shared.fail(|report| report.leaks.processes += 1, says);
+    }
     for (side, base) in base.into_iter().enumerate() {
         let held = || pair.holds(side).unwrap_or_default();
         let most = base + MORE_DESCRIPTORS;

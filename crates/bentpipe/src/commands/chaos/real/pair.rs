@@ -39,6 +39,8 @@ pub struct Pair<'a> {
     program: PathBuf,
     directory: PathBuf,
     running: [Option<Child>; 2],
+    /// Processes that others have taken over from, by side, and that finish their connections.
+    former: Vec<(usize, Child)>,
     /// Rules and tables that were there before the gateways.
     before: [BTreeSet<String>; 2],
 }
@@ -61,6 +63,7 @@ impl<'a> Pair<'a> {
             program: program.to_owned(),
             directory: directory.to_owned(),
             running: [None, None],
+            former: Vec::new(),
             before: Default::default(),
         };
         fs::create_dir_all(directory).map_err(|error| Failure::failed(format!("{}: {error}", directory.display())))?;
@@ -92,37 +95,80 @@ impl<'a> Pair<'a> {
     /// # Errors
     /// If the process cannot be started.
     pub fn spawn(&mut self, side: usize) -> Result<(), Failure> {
-        let log = File::options().create(true).append(true).open(self.file(side, "log")).map_err(Failure::failed)?;
-        let mut command = self.site(side).gateway.command(&self.program);
-        command.args(["gateway", "--config"]).arg(self.file(side, "toml"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        self.running[side] = Some(child.map_err(Failure::failed)?);
+        self.running[side] = Some(self.begin(side, &[])?);
         Ok(())
     }
 
-    /// SIGKILL.
-    pub fn kill(&mut self, side: usize) {
-        if let Some(mut child) = self.running[side].take() {
-            // It may have ended already, which is told elsewhere.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    fn begin(&self, side: usize, options: &[&str]) -> Result<Child, Failure> {
+        let log = File::options().create(true).append(true).open(self.file(side, "log")).map_err(Failure::failed)?;
+        let mut command = self.site(side).gateway.command(&self.program);
+        command.args(["gateway", "--config"]).arg(self.file(side, "toml")).args(options);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        child.map_err(Failure::failed)
     }
 
-    /// SIGTERM; `None` if it has not ended after 15 s, and was killed then.
-    pub fn stop(&mut self, side: usize) -> Option<ExitStatus> {
-        let mut child = self.running[side].take()?;
-        self.signal_child(&child, "TERM");
-        let deadline = Instant::now() + Duration::from_secs(15);
+    /// A new process takes over from the one that runs, which finishes its connections. Returns how that has come out.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    pub fn take_over(&mut self, side: usize) -> Result<TakeOver, Failure> {
+        self.forget_ended();
+        // One at a time: the gateway refuses others.
+        if self.former.iter().any(|(of, _)| *of == side) {
+            return Ok(TakeOver::Busy);
+        }
+        let mut new = self.begin(side, &["--take-over"])?;
+        let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
-            if let Ok(Some(status)) = child.try_wait() {
-                return Some(status);
+            if self.status(side)["pid"] == new.id() {
+                if let Some(old) = self.running[side].replace(new) {
+                    self.former.push((side, old));
+                }
+                return Ok(TakeOver::Done);
+            }
+            if let Ok(Some(status)) = new.try_wait() {
+                return Ok(TakeOver::Failed(status.to_string()));
             }
             thread::sleep(Duration::from_millis(20));
         }
-        let _ = child.kill();
-        let _ = child.wait();
-        None
+        end(&mut new);
+        Ok(TakeOver::Failed("it does not answer after 30 s".into()))
+    }
+
+    /// Waits for the processes that others have taken over from to end with their connections. Returns the sides of those that
+    /// have not, or not in order; they are killed.
+    pub fn finish_former(&mut self, patience: Duration) -> Vec<usize> {
+        let deadline = Instant::now() + patience;
+        let former = std::mem::take(&mut self.former);
+        let outlasts = |child: &mut Child| !wait_for_end(child, deadline).is_some_and(|status| status.success());
+        former.into_iter().filter_map(|(side, mut child)| outlasts(&mut child).then_some(side)).collect()
+    }
+
+    /// Forgets processes that have ended.
+    fn forget_ended(&mut self) {
+        self.former.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+    }
+
+    /// SIGKILL, to all processes of a gateway.
+    pub fn kill(&mut self, side: usize) {
+        // They may have ended already, which is told elsewhere.
+        self.running[side].take().iter_mut().for_each(end);
+        let of_side = |(of, _): &mut (usize, Child)| *of == side;
+        self.former.extract_if(.., of_side).for_each(|(_, mut child)| end(&mut child));
+    }
+
+    /// SIGTERM, to all processes of a gateway; `None` if one has not ended after 15 s, and was killed then.
+    pub fn stop(&mut self, side: usize) -> Option<ExitStatus> {
+        let mut child = self.running[side].take()?;
+        let of_side = |(of, _): &mut (usize, Child)| *of == side;
+        let former: Vec<Child> = self.former.extract_if(.., of_side).map(|(_, child)| child).collect();
+        let deadline = Instant::now() + Duration::from_secs(15);
+        for mut child in former {
+            self.signal_child(&child, "TERM");
+            wait_for_end(&mut child, deadline)?;
+        }
+        self.signal_child(&child, "TERM");
+        wait_for_end(&mut child, deadline)
     }
 
     /// Sends a signal to a gateway.
@@ -203,6 +249,36 @@ impl<'a> Pair<'a> {
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
         (0..2).for_each(|side| self.kill(side));
+    }
+}
+
+/// How the upgrade of a gateway has come out.
+pub enum TakeOver {
+    /// The new process has new connections.
+    Done,
+    /// The process before the last one has not ended.
+    Busy,
+    /// The new process has ended, as this says.
+    Failed(String),
+}
+
+/// SIGKILL.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// How `child` has ended by itself; `None` if it has not at `deadline`, and was killed then.
+fn wait_for_end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() > deadline {
+            end(child);
+            return None;
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
