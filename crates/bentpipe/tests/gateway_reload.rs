@@ -4,7 +4,7 @@
 mod pair;
 
 use lab::Family;
-use pair::{End, Pair, assert_reset, echo_all, echoes};
+use pair::{CLEAR, End, Pair, TLS, assert_reset, echo_all, echoes};
 
 /// The prefixes of the site that the hub serves, as routes of the terminal's peer.
 const EVERYTHING: &str = "routes = [\"0.0.0.0/0\", \"::/0\"]";
@@ -12,12 +12,15 @@ const ELSEWHERE: &str = "routes = [\"203.0.113.0/24\"]";
 
 /// A pair whose terminal sends everything to the hub, by routes that stand in its file.
 fn routed() -> Option<Pair> {
-    let mut pair = Pair::new()?;
+    Some(start_routed(Pair::new()?))
+}
+
+fn start_routed(mut pair: Pair) -> Pair {
     pair.start(End::Hub, "");
     pair.start(End::Terminal, EVERYTHING);
     pair.wait_until(End::Hub, true);
     pair.wait_until(End::Terminal, true);
-    Some(pair)
+    pair
 }
 
 #[test]
@@ -75,7 +78,21 @@ fn a_reload_that_cannot_be_done_changes_nothing_and_says_why() {
 
 #[test]
 fn the_connections_of_a_peer_that_is_removed_are_reset_and_it_can_come_back() {
-    let Some(pair) = routed() else { return };
+    if let Some(pair) = routed() {
+        removes_and_adds(&pair);
+    }
+}
+
+#[test]
+fn so_with_the_leg_tcp() {
+    for leg in [CLEAR, TLS] {
+        if let Some(pair) = Pair::with_leg_tcp(leg) {
+            removes_and_adds(&start_routed(pair));
+        }
+    }
+}
+
+fn removes_and_adds(pair: &Pair) {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut client = pair.connect(server);
     echoes(&mut client, b"before");
@@ -92,6 +109,71 @@ fn the_connections_of_a_peer_that_is_removed_are_reset_and_it_can_come_back() {
     assert_eq!(pair.ask(End::Hub, &["reload"]).0, 0);
     pair.wait_until(End::Terminal, true);
     echoes(&mut pair.connect(server), b"again");
+}
+
+/// Another peer comes, changes its address and goes, beside one whose connections go on.
+#[test]
+fn peers_of_the_leg_tcp_come_change_and_go_beside_others() {
+    for leg in [CLEAR, TLS] {
+        let Some(pair) = Pair::with_leg_tcp(leg) else { return };
+        let pair = start_routed(pair);
+        let server = pair.serve(Family::V4, 7, echo_all);
+        let mut stays = pair.connect(server);
+        echoes(&mut stays, b"before");
+        let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+        let other = satpep::PrivateKey::from_random([9; 32]).public_key();
+        let another = |port: u16| {
+            format!(
+                "[[peer]]\nname = \"another\"\npublic_key = \"{other}\"\naddress = \"127.0.0.1:{port}\"\n\
+                 routes = [\"203.0.113.0/24\"]\noverlap = true\n"
+            )
+        };
+        let mut reload = |text: String, change: &str| {
+            pair.edit(End::Terminal, |_| text.clone());
+            let (code, said, refused) = pair.ask(End::Terminal, &["reload"]);
+            assert!(code == 0 && said.contains(change), "{said}{refused}");
+            echoes(&mut stays, b"after");
+            echoes(&mut pair.connect(server), b"and a new one");
+        };
+        let trouble = |pair: &Pair| pair.status(End::Terminal)["peers"][1]["trouble"]["reason"].clone();
+        reload(good.clone() + &another(4599), "[[peer]] another added");
+        pair.wait_for(|pair| trouble(pair) == "port_closed");
+        // This gateway's own port: it is called there, and is not who it should be.
+        reload(good.clone() + &another(4500), "[[peer]] another: address changed");
+        pair.wait_for(|pair| matches!(trouble(pair).as_str(), Some("not_accepted" | "wrong_key" | "tls")));
+        reload(good.clone(), "[[peer]] another removed");
+        assert_eq!(pair.status(End::Terminal)["peers"].as_array().unwrap().len(), 1);
+        assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
+    }
+}
+
+/// A peer that is called at another address answers there; connections that were made to the one before go on.
+#[test]
+fn a_peer_of_the_leg_tcp_is_called_at_its_new_address_and_its_connections_go_on() {
+    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let anywhere = "from = [\"0.0.0.0/0\", \"::/0\"]";
+    pair.start(End::Hub, anywhere);
+    pair.start(End::Terminal, &format!("{EVERYTHING}\n{anywhere}"));
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let mut stays = pair.connect(server);
+    echoes(&mut stays, b"before");
+    let [from, to] = [Family::V4, Family::V6].map(|family| {
+        format!("address = \"{}\"", std::net::SocketAddr::new(pair.server().satellite_address(family), 4500))
+    });
+    pair.edit(End::Terminal, |text| text.replace(&from, &to));
+    let (code, said, refused) = pair.ask(End::Terminal, &["reload"]);
+    assert!(code == 0 && said.contains("[[peer]] other: address changed"), "{said}{refused}");
+    pair.wait_for(|pair| {
+        pair.status(End::Terminal)["peers"][0]["address"].as_str().is_some_and(|a| a.starts_with('['))
+    });
+    pair.wait_until(End::Terminal, true);
+    let before = pair.count(End::Terminal, "accepted");
+    echoes(&mut pair.connect(server), b"by way of IPv6");
+    assert_eq!(pair.count(End::Terminal, "accepted"), before + 1);
+    echoes(&mut stays, b"after");
+    assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
 }
 
 fn drains(mut pair: Pair) {
@@ -119,6 +201,15 @@ fn drains(mut pair: Pair) {
 fn a_gateway_that_drains_ends_with_its_last_connection() {
     if let Some(pair) = routed() {
         drains(pair);
+    }
+}
+
+#[test]
+fn a_gateway_of_the_leg_tcp_tells_its_peers_that_it_drains() {
+    for leg in [CLEAR, TLS] {
+        if let Some(pair) = Pair::with_leg_tcp(leg) {
+            drains(start_routed(pair));
+        }
     }
 }
 

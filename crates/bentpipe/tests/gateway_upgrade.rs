@@ -4,7 +4,7 @@
 mod pair;
 
 use lab::Family;
-use pair::{CLEAR, End, PATIENCE, Pair, echo_all, echoes, pattern};
+use pair::{CLEAR, End, PATIENCE, Pair, TLS, echo_all, echoes, pattern};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Child;
@@ -32,8 +32,7 @@ fn stays_up(pair: &Pair, connections: &mut [TcpStream]) {
 }
 
 /// Upgrades those ends while connections run, and again once the old processes have ended.
-fn upgrades(ends: &[End]) {
-    let Some(mut pair) = Pair::up("") else { return };
+fn upgrades(mut pair: Pair, ends: &[End]) {
     let server = pair.serve(Family::V4, 7, echo_all);
     for _ in 0..2 {
         let mut before: Vec<TcpStream> = (0..10).map(|_| pair.connect(server)).collect();
@@ -75,17 +74,88 @@ fn upgrades(ends: &[End]) {
 
 #[test]
 fn a_terminal_is_upgraded_and_keeps_its_connections() {
-    upgrades(&[End::Terminal]);
+    if let Some(pair) = Pair::up("") {
+        upgrades(pair, &[End::Terminal]);
+    }
 }
 
 #[test]
 fn a_hub_is_upgraded_and_keeps_its_connections() {
-    upgrades(&[End::Hub]);
+    if let Some(pair) = Pair::up("") {
+        upgrades(pair, &[End::Hub]);
+    }
 }
 
 #[test]
 fn both_ends_are_upgraded_at_once() {
-    upgrades(&[End::Hub, End::Terminal]);
+    if let Some(pair) = Pair::up("") {
+        upgrades(pair, &[End::Hub, End::Terminal]);
+    }
+}
+
+#[test]
+fn gateways_of_the_leg_tcp_are_upgraded_and_keep_their_connections() {
+    for (leg, ends) in [(CLEAR, &[End::Hub, End::Terminal][..]), (TLS, &[End::Hub])] {
+        if let Some(pair) = Pair::with_leg_tcp(leg) {
+            upgrades(pair.start_both(""), ends);
+        }
+    }
+}
+
+/// Clients who connect all the time, while the gateway at an end is upgraded: each is served, none twice.
+fn serves_all_who_come(pair: &mut Pair, end: End) {
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let host = pair.client().host.clone();
+    let served = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut served = 0;
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        let stream = host.run(|| TcpStream::connect_timeout(&server, PATIENCE)).unwrap().unwrap();
+                        echoes(&mut pair::patient(stream), b"served");
+                        served += 1;
+                    }
+                    served
+                })
+            })
+            .collect();
+        let old = pair.take_over(end);
+        pair.wait_until(end, true);
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let served = clients.into_iter().map(|client| client.join().unwrap()).sum::<u32>();
+        assert!(std::process::Command::new("kill").arg(old.id().to_string()).status().unwrap().success());
+        assert_ends(old);
+        served
+    });
+    assert!(served > 20, "{served}");
+}
+
+#[test]
+fn clients_that_come_while_a_gateway_is_upgraded_are_served() {
+    for leg in ["", CLEAR, TLS] {
+        for end in [End::Hub, End::Terminal] {
+            let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+            if let Some(pair) = pair {
+                serves_all_who_come(&mut pair.start_both(""), end);
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_whose_syn_is_held_are_served_though_the_gateway_is_upgraded() {
+    for leg in ["", CLEAR] {
+        let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+        let Some(mut pair) = pair else { return };
+        if !pair.start_confirming() {
+            return;
+        }
+        serves_all_who_come(&mut pair, End::Terminal);
+        pair.assert_refused(Family::V4);
+    }
 }
 
 #[test]
@@ -101,9 +171,12 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
         ),
         (
             good.replace("connect_timeout", "accept = \"confirmed\"\nconnect_timeout"),
-            "accept = \"confirmed\" is not taken over",
+            "[gateway] accept is not that of the running gateway",
         ),
-        (good.replace("connect_timeout", &format!("{CLEAR}\nconnect_timeout")), "leg = \"tcp\" is not taken over"),
+        (
+            good.replace("connect_timeout", &format!("{CLEAR}\nconnect_timeout")),
+            "[gateway] leg is not that of the running gateway",
+        ),
     ] {
         pair.edit(End::Terminal, |_| settings.clone());
         let told = pair.fails_to_take_over(End::Terminal);

@@ -174,7 +174,7 @@ enum Request {
     /// The offer came to nothing.
     WithdrawOffer,
     /// To leave new connections to another process, which hears of the end by the end of this stream.
-    HandOver(UnixStream, mpsc::SyncSender<()>),
+    HandOver(UnixStream, mpsc::SyncSender<Vec<u8>>),
     Stop,
 }
 
@@ -250,12 +250,12 @@ impl Handle {
         self.send(Request::WithdrawOffer);
     }
 
-    /// Leaves new connections to another process. Returns once it is done.
-    pub(crate) fn hand_over(&self, stream: UnixStream) {
+    /// Leaves new connections to another process. Returns once it is done, with what the leg leaves to it.
+    pub(crate) fn hand_over(&self, stream: UnixStream) -> Vec<u8> {
         let (done, is_done) = mpsc::sync_channel(1);
         self.send(Request::HandOver(stream, done));
         // An error means that the gateway has stopped.
-        let _ = is_done.recv();
+        is_done.recv().unwrap_or_default()
     }
 
     fn send(&self, request: Request) {
@@ -289,8 +289,8 @@ impl Gateway {
         Ok(Self(match settings.hop.clone() {
             None => Kind::Satpep(Box::new(Daemon::start(settings, heir, Satpep::start)?)),
             Some(hop) => {
-                let start = |settings: &Settings, now, watch: &Watch, _: Option<&Heir>| {
-                    TcpLeg::start(settings, &hop, now, watch)
+                let start = |settings: &Settings, now, watch: &Watch, heir: Option<&mut Heir>| {
+                    TcpLeg::start(settings, &hop, now, watch, heir)
                 };
                 Kind::Tcp(Box::new(Daemon::start(settings, heir, start)?))
             }
@@ -321,7 +321,7 @@ impl<L: Leg> Daemon<L> {
     fn start(
         settings: Settings,
         mut heir: Option<Heir>,
-        start_leg: impl FnOnce(&Settings, Instant, &Watch, Option<&Heir>) -> Result<L, StartError>,
+        start_leg: impl FnOnce(&Settings, Instant, &Watch, Option<&mut Heir>) -> Result<L, StartError>,
     ) -> Result<Self, StartError> {
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
@@ -335,7 +335,7 @@ impl<L: Leg> Daemon<L> {
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
-        let leg = start_leg(&settings, now, &watch, heir.as_ref())?;
+        let leg = start_leg(&settings, now, &watch, heir.as_mut())?;
         // Before the addresses are read, so that no change is missed.
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
@@ -347,7 +347,13 @@ impl<L: Leg> Daemon<L> {
         };
         let joining = heir.as_ref().map(|heir| Joining::new(now, settings.link.rtt, &heir.offer, &relays));
         // From here on the other process has let go of what follows.
-        let predecessor = heir.map(Heir::commit).transpose()?;
+        let predecessor = match heir.map(Heir::commit).transpose()? {
+            None => None,
+            Some((predecessor, estate)) => {
+                relays.inherit(now, &estate).map_err(while_doing("taking over"))?;
+                Some(predecessor)
+            }
+        };
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
             relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
@@ -453,7 +459,7 @@ impl<L: Leg> Daemon<L> {
     fn has_more(&self) -> bool {
         self.relays.leg.has_more()
             || (self.accepting && self.joining.is_none())
-            || self.syns_wait
+            || (self.syns_wait && self.joining.is_none())
             || self.relays.has_work()
     }
 
@@ -558,6 +564,9 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn hold(&mut self, now: Instant) {
+        if self.joining.is_some() {
+            return;
+        }
         for _ in 0..ACCEPTS {
             let (true, Some(syns)) = (self.syns_wait, self.relays.held_syns.as_mut()) else { return };
             match syns.receive() {
@@ -622,8 +631,7 @@ impl<L: Leg> Daemon<L> {
                 }
                 Request::WithdrawOffer => self.relays.leg.end_offer(),
                 Request::HandOver(stream, done) => {
-                    self.hand_over(now, stream);
-                    let _ = done.send(());
+                    let _ = done.send(self.hand_over(now, stream));
                 }
                 Request::Drain(within) => self.begin_drain(now, within),
                 Request::Snapshot(answer) => {

@@ -21,7 +21,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use units::{Duration, Instant, Rate};
 
 /// How the satellite side works.
@@ -52,13 +52,24 @@ pub(crate) trait Leg: Debug {
 
     /// Has all peers open no more connections through here. Those that there are go on.
     fn drain(&mut self, now: Instant);
-    /// The peers that are up, by public key, and where; and this run's generation. Another process is let at the port then.
+    /// What another process may take over; it is let at the port then.
     ///
     /// # Errors
     /// Why the leg cannot be handed over.
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String>;
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String>;
     /// No other process has the port any more.
     fn end_offer(&mut self);
+    /// Leaves to another process what there can be only once. Returns what [`Leg::inherit`] of that one is to be given.
+    fn hand_over(&mut self, _: Instant) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Goes on with what another process has left.
+    ///
+    /// # Errors
+    /// If it is not understood.
+    fn inherit(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
     /// Takes over what of `settings` may change while running, the peers apart.
     fn reconfigure(&mut self, now: Instant, settings: &Settings);
     /// There is another peer, at place `at`, where there was none.
@@ -113,6 +124,17 @@ pub(crate) trait Leg: Debug {
     fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble>;
     /// The state of peer `at`, whose settings are `settings`.
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer;
+}
+
+/// What another process may take over of a leg.
+#[derive(Debug)]
+pub(crate) struct LegOffer {
+    /// This run's generation.
+    pub(crate) generation: u32,
+    /// The peers that are up, by public key, and where.
+    pub(crate) up: Vec<(String, SocketAddr)>,
+    /// Where it takes connections of peers.
+    pub(crate) listener: Option<OwnedFd>,
 }
 
 /// What a leg has to say.
@@ -263,7 +285,7 @@ fn failed(error: &io::Error) -> (bool, Progress) {
 /// Where descriptors are watched: those of the relays and those of the leg have numbers of their own, from 0.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    registry: Registry,
+    pub(crate) registry: Registry,
     first_token: usize,
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Relays<L: Leg> {
     /// With `accept = "confirmed"`: the queue of held SYNs, and the connections whose TCP has yet to be accepted.
     pub(crate) held_syns: Option<HeldSyns>,
     unaccepted: HashMap<Ends, usize>,
+    /// Until when connections may come whose SYN nobody has held, since one process had gone and the next had not come.
+    unheld_until: Instant,
     /// Clients that wait for a stream of their peer's, or for their peer, and until when.
     waiting: VecDeque<(Instant, Socket, Open)>,
     /// Whether a stream has become free for one of them.
@@ -155,6 +157,7 @@ impl<L: Leg> Relays<L> {
             next_sweep: Instant::ZERO,
             held_syns: None,
             unaccepted: HashMap::new(),
+            unheld_until: Instant::ZERO,
             waiting: VecDeque::new(),
             may_serve_waiting: false,
             must_steer: false,
@@ -209,7 +212,8 @@ impl<L: Leg> Relays<L> {
     pub(crate) fn accept(&mut self, now: Instant, accepted: Accepted) {
         let Accepted { socket, client, called, traffic_class } = accepted;
         let open = Open { dscp: Dscp::of_traffic_class(traffic_class), ..Open::new(client, called) };
-        if self.held_syns.is_some() {
+        let was_held = now >= self.unheld_until || self.unaccepted.contains_key(&ends(&open));
+        if self.held_syns.is_some() && was_held {
             return self.accept_released(now, socket, &open);
         }
         self.look_at_descriptors(usize::try_from(socket.as_raw_fd()).unwrap_or(0));
@@ -222,6 +226,29 @@ impl<L: Leg> Relays<L> {
             self.counters.turned_away += 1;
             tracing::debug!(%client, destination = %called, "turned away: no peer is there for it, or too many wait for a stream");
         }
+    }
+
+    /// Leaves clients whose SYN is held to another process: they send another SYN within a second or so.
+    pub(crate) fn leave_held_syns(&mut self, now: Instant) {
+        let keys: Vec<usize> =
+            self.connections.iter().filter(|(_, one)| one.is_unaccepted()).map(|(key, _)| key).collect();
+        for key in keys {
+            if let (Some(syns), Some(held)) = (self.held_syns.as_mut(), self.connections[key].syn.take()) {
+                syns.forget(&held);
+            }
+            self.apply(now, key, Event::Shutdown);
+        }
+        // The other process can serve the queue then.
+        self.held_syns = None;
+    }
+
+    /// Goes on with what another process has left.
+    ///
+    /// # Errors
+    /// If the leg does not understand it.
+    pub(crate) fn inherit(&mut self, now: Instant, estate: &[u8]) -> io::Result<()> {
+        self.unheld_until = now + HANDSHAKE_TIMEOUT;
+        self.leg.inherit(estate)
     }
 
     /// Serves clients that wait for a stream or for their peer, once there may be one, and sends away those that have waited for too
@@ -605,5 +632,10 @@ impl<S> Connection<S> {
             deadline: None,
             queued: false,
         }
+    }
+
+    /// Whether the client waits for an answer to its SYN.
+    fn is_unaccepted(&self) -> bool {
+        matches!(self.state, State::Confirming | State::Released)
     }
 }

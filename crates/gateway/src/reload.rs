@@ -97,7 +97,7 @@ impl Comparison {
         self.leg(old, new);
         self.link(&old.link, link);
         self.rules(&old.rules, rules);
-        self.peers(&old.peers, peers, new.hop.is_some());
+        self.peers(&old.peers, peers);
         self.free("[[class]]", old.classes == *classes);
         self.fixed("[feed] socket", old.feed.socket == feed.socket);
         self.fixed("[feed] http", old.feed.http == feed.http);
@@ -178,25 +178,19 @@ impl Comparison {
         self.fixed("[intercept] rule_priority", old.priority == *priority);
     }
 
-    fn peers(&mut self, old: &[Peer], new: &[Peer], is_tcp: bool) {
+    fn peers(&mut self, old: &[Peer], new: &[Peer]) {
         for peer in new {
             match old.iter().find(|before| before.is_same_gateway(peer)) {
-                Some(before) => self.peer(before, peer, is_tcp),
-                None if is_tcp => {
-                    self.fixed(&format!("[[peer]] {}: with leg = \"tcp\", the set of peers", peer.name), false)
-                }
+                Some(before) => self.peer(before, peer),
                 None => self.changes.push(format!("[[peer]] {} added", peer.name)),
             }
         }
         for before in old.iter().filter(|before| !new.iter().any(|peer| peer.is_same_gateway(before))) {
-            match is_tcp {
-                true => self.fixed(&format!("[[peer]] {}: with leg = \"tcp\", the set of peers", before.name), false),
-                false => self.changes.push(format!("[[peer]] {} removed: its connections are reset", before.name)),
-            }
+            self.changes.push(format!("[[peer]] {} removed: its connections are reset", before.name));
         }
     }
 
-    fn peer(&mut self, old: &Peer, new: &Peer, is_tcp: bool) {
+    fn peer(&mut self, old: &Peer, new: &Peer) {
         let Peer {
             name,
             public_key: _,
@@ -223,11 +217,7 @@ impl Comparison {
             ("cap", old.cap == *cap),
         ];
         for (key, is_same) in keys {
-            let setting = format!("[[peer]] {name}: {key}");
-            match key {
-                "address" | "from" if is_tcp => self.fixed(&format!("{setting}, with leg = \"tcp\","), is_same),
-                _ => self.free(&setting, is_same),
-            }
+            self.free(&format!("[[peer]] {name}: {key}"), is_same);
         }
     }
 }
@@ -323,9 +313,13 @@ mod tests {
         let rates = tcp(text()).replace("6Mbit/s", "9Mbit/s").replace("10.1.0.0/16", "10.2.0.0/16");
         let changes = compare(&old, &parse(&rates, "new").unwrap()).unwrap();
         assert!(changes.contains(&"[link] rate changed".into()), "{changes:?}");
-        let added = tcp(text()) + &format!("[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = []\n", key(2));
-        let error = compare(&old, &parse(&added, "new").unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("[[peer]] two: with leg = \"tcp\", the set of peers cannot change"), "{error}");
+        let added = tcp(text())
+            + &format!(
+                "address = \"192.0.2.1:4500\"\n[[peer]]\nname = \"two\"\npublic_key = \"{}\"\nroutes = []\n",
+                key(2)
+            );
+        let changes = compare(&old, &parse(&added, "new").unwrap()).unwrap();
+        assert_eq!(changes, ["[[peer]] one: address changed", "[[peer]] two added"]);
         let other = tcp(text()) + "[tcp]\nwarm = 3\n";
         let error = compare(&old, &parse(&other, "new").unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("[tcp] cannot change"), "{error}");

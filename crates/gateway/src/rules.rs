@@ -260,10 +260,7 @@ impl Installed {
         for command in installed.rules.setup_commands() {
             routes::ip(&command)?;
         }
-        match nftables::run_script(&installed.rules.setup_script()) {
-            Err(_) if installed.rules.hold.is_some() => installed.hold_by_iptables()?,
-            result => result?,
-        }
+        installed.set_up()?;
         Ok(installed)
     }
 
@@ -273,9 +270,25 @@ impl Installed {
     /// # Errors
     /// If `nft` refuses; the rules are then what they were.
     pub fn adopt(rules: Rules, accelerated: Vec<Accelerated>, exempt: Vec<Bypass>) -> Result<Self, Error> {
-        let script = rules.setup_script() + &rules.exempt_script(&exempt, &[]) + &rules.intercept_script(&accelerated);
-        nftables::run_script(&script)?;
-        Ok(Self { rules, accelerated, exempt, is_disowned: false })
+        let mut installed = Self { rules, accelerated, exempt, is_disowned: true };
+        installed.set_up()?;
+        installed.is_disowned = false;
+        Ok(installed)
+    }
+
+    /// Puts all of the table in force in one step.
+    fn set_up(&mut self) -> Result<(), Error> {
+        match nftables::run_script(&self.script()) {
+            Err(_) if self.rules.hold.is_some() => self.hold_by_iptables(),
+            result => result,
+        }
+    }
+
+    fn script(&self) -> String {
+        let Self { rules, accelerated, exempt, .. } = self;
+        let exempt = if exempt.is_empty() { String::new() } else { rules.exempt_script(exempt, &[]) };
+        let intercept = if accelerated.is_empty() { String::new() } else { rules.intercept_script(accelerated) };
+        rules.setup_script() + &exempt + &intercept
     }
 
     /// Leaves the rules to another process.
@@ -286,7 +299,7 @@ impl Installed {
     /// Sets up rules for a kernel whose nftables cannot hold packets.
     fn hold_by_iptables(&mut self) -> Result<(), Error> {
         self.rules.hold = Some(Hold::Iptables);
-        nftables::run_script(&self.rules.setup_script())?;
+        nftables::run_script(&self.script())?;
         for (program, arguments) in self.rules.hold_commands(true) {
             // A leftover may or may not exist.
             let _ = routes::run(program, &arguments);

@@ -1,20 +1,21 @@
 //! A running gateway's work goes over to a new process: the new one takes new connections, the old one finishes its own.
 //!
 //! Over the control socket the new process asks (`take-over`) and is made an [`Offer`], with the listeners for clients as open
-//! descriptors. It binds the UDP port beside the old one, says `ready`, and hears `done` once the old one has let go of what
-//! there can be only once. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
+//! descriptors. It binds the UDP port beside the old one, or has its listener for peers, says `ready`, and hears `done` once the
+//! old one has let go of what there can be only once, with what the leg leaves to it. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
 //! long as the old process runs.
 
 pub(crate) mod selector;
 
-use crate::config::Settings;
+use crate::config::{Accept, Settings};
 use crate::daemon::{Handle, StartError, while_doing};
+use crate::leg::LegOffer;
 use crate::rules::Rules;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
-use satpep::Run;
+use satpep::{Mode, Run};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -25,13 +26,13 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// What both say, in this form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The question at the control socket.
 pub(crate) const QUESTION: &str = "take-over";
 /// How long either waits for the other's next word.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Listeners that are handed over at most: one for each Internet Protocol.
-const LISTENERS: usize = 2;
+/// Listeners that are handed over at most: one for each Internet Protocol, and that for peers.
+const LISTENERS: usize = 3;
 /// An offer is no longer than this: 65,535 peers with their addresses fit.
 const LONGEST: u64 = 16 << 20;
 
@@ -43,6 +44,8 @@ pub(crate) struct Offer {
     pub(crate) pid: u32,
     /// Its generation.
     pub(crate) generation: u32,
+    /// Whether the last of the listeners is that for peers.
+    has_satellite_listener: bool,
     /// What must be the same in both: rules and listeners serve the connections of both.
     fixed: Fixed,
     /// Peers that are up, and where.
@@ -52,6 +55,9 @@ pub(crate) struct Offer {
 /// Settings that the two processes have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Fixed {
+    is_tcp: bool,
+    is_clear: bool,
+    is_confirmed: bool,
     public_key: String,
     listen: SocketAddr,
     port: u16,
@@ -67,6 +73,10 @@ impl Fixed {
     fn new(settings: &Settings) -> Self {
         let Rules { table, interfaces, port, mark, routing_table, priority, ipv6, .. } = &settings.rules;
         Self {
+            is_tcp: settings.hop.is_some(),
+            // The leg `tcp` has one listener for both processes.
+            is_clear: settings.hop.is_some() && settings.mode == Mode::Clear,
+            is_confirmed: settings.accept == Accept::Confirmed,
             public_key: settings.private_key.public_key().to_string(),
             listen: settings.listen,
             port: *port,
@@ -82,6 +92,9 @@ impl Fixed {
     /// The setting that differs from `other`'s.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         [
+            ("[gateway] leg", self.is_tcp != other.is_tcp),
+            ("[gateway] mode", self.is_clear != other.is_clear),
+            ("[gateway] accept", self.is_confirmed != other.is_confirmed),
             ("[gateway] private_key", self.public_key != other.public_key),
             ("[gateway] listen", self.listen != other.listen),
             ("[gateway] name", self.table != other.table),
@@ -98,9 +111,18 @@ impl Fixed {
 }
 
 impl Offer {
-    pub(crate) fn new(settings: &Settings, generation: u32, peers: Vec<(String, SocketAddr)>) -> Self {
+    /// For a gateway with `settings` whose leg offers `leg`.
+    pub(crate) fn new(settings: &Settings, leg: &LegOffer) -> Self {
         let fixed = Fixed::new(settings);
-        Self { version: VERSION, pid: std::process::id(), generation, fixed, peers }
+        let LegOffer { generation, up, listener } = leg;
+        Self {
+            version: VERSION,
+            pid: std::process::id(),
+            generation: *generation,
+            has_satellite_listener: listener.is_some(),
+            fixed,
+            peers: up.clone(),
+        }
     }
 }
 
@@ -130,8 +152,9 @@ pub(crate) fn serve(mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
     }
     match sent.and_then(|()| read_line(&mut stream, 64)) {
         Ok(word) if word == "ready" => {
-            handle.hand_over(stream.try_clone()?);
-            stream.write_all(b"done\n")
+            let estate = handle.hand_over(stream.try_clone()?);
+            stream.write_all(format!("done {}\n", estate.len()).as_bytes())?;
+            stream.write_all(&estate)
         }
         outcome => {
             handle.withdraw_offer();
@@ -145,6 +168,7 @@ pub(crate) fn serve(mut stream: UnixStream, handle: &Handle) -> io::Result<()> {
 pub(crate) struct Heir {
     pub(crate) offer: Offer,
     listeners: Vec<Socket>,
+    satellite_listener: Option<Socket>,
     stream: UnixStream,
 }
 
@@ -152,21 +176,13 @@ impl Heir {
     /// Asks the gateway that runs with the control socket of `settings`.
     pub(crate) fn ask(settings: &Settings) -> Result<Self, StartError> {
         let refuse = |reason: String| StartError::TakeOver(reason);
-        if settings.hop.is_some() {
-            return Err(refuse("leg = \"tcp\" is not taken over: drain the gateway, then start another".into()));
-        }
-        if settings.accept == crate::config::Accept::Confirmed {
-            return Err(refuse(
-                "accept = \"confirmed\" is not taken over: drain the gateway, then start another".into(),
-            ));
-        }
         let path = settings.control.display();
         let mut stream = UnixStream::connect(&settings.control)
             .map_err(|error| refuse(format!("no gateway serves {path}: {error}")))?;
         let doing = || while_doing(format!("taking over from the gateway at {path}"));
         stream.set_read_timeout(Some(PATIENCE)).map_err(doing())?;
         stream.write_all(format!("{QUESTION}\n").as_bytes()).map_err(doing())?;
-        let (line, listeners) = receive(&mut stream).map_err(doing())?;
+        let (line, mut listeners) = receive(&mut stream).map_err(doing())?;
         let offer = match serde_json::from_slice(&line) {
             Ok(Reply::Offer(offer)) if offer.version == VERSION => *offer,
             Ok(Reply::Offer(offer)) => {
@@ -178,7 +194,8 @@ impl Heir {
         if let Some(setting) = Fixed::new(settings).difference(&offer.fixed) {
             return Err(refuse(format!("{setting} is not that of the running gateway")));
         }
-        Ok(Self { offer, listeners, stream })
+        let satellite_listener = if offer.has_satellite_listener { listeners.pop() } else { None };
+        Ok(Self { offer, listeners, satellite_listener, stream })
     }
 
     /// This process's run.
@@ -191,16 +208,24 @@ impl Heir {
         std::mem::take(&mut self.listeners)
     }
 
-    /// Has the old process let go.
-    pub(crate) fn commit(mut self) -> Result<Predecessor, StartError> {
+    /// The listener for peers, where a leg has one.
+    pub(crate) fn take_satellite_listener(&mut self) -> Option<Socket> {
+        self.satellite_listener.take()
+    }
+
+    /// Has the old process let go. Returns what its leg has left, too.
+    pub(crate) fn commit(mut self) -> Result<(Predecessor, Vec<u8>), StartError> {
         let doing = || while_doing("taking over");
         self.stream.write_all(b"ready\n").map_err(doing())?;
-        let word = read_line(&mut self.stream, 64).map_err(doing())?;
-        if word != "done" {
+        let line = read_line(&mut self.stream, 64).map_err(doing())?;
+        let length = line.strip_prefix("done ").and_then(|length| length.parse::<u64>().ok());
+        let Some(length) = length.filter(|length| *length <= LONGEST) else {
             return Err(StartError::TakeOver("the running gateway has ended meanwhile".into()));
-        }
+        };
+        let mut estate = Vec::new();
+        (&self.stream).take(length).read_to_end(&mut estate).map_err(doing())?;
         self.stream.set_nonblocking(true).map_err(doing())?;
-        Ok(Predecessor { pid: self.offer.pid, stream: self.stream })
+        Ok((Predecessor { pid: self.offer.pid, stream: self.stream }, estate))
     }
 }
 

@@ -320,6 +320,13 @@ impl SessionKey {
         is_equal(&expected, &challenge.tag).then_some((key, proof))
     }
 
+    /// At the gateway that was called, which holds `own`: the key of the session that began with `hello` and `challenge`, as
+    /// another process of it has had it. `None` if the challenge is not this gateway's.
+    pub fn resume(own: &PrivateKey, hello: &Hello, challenge: &Challenge) -> Option<Self> {
+        let key = Self::derive(own, &hello.caller, &own.public_key(), hello, challenge)?;
+        is_equal(&key.proof(End::Called), &challenge.tag).then_some(key)
+    }
+
     /// The session's name.
     pub fn session(&self) -> u64 {
         self.session
@@ -461,6 +468,19 @@ mod tests {
         let mut bytes = session().0.open(1, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         bytes[SEALED] = 9;
         assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Version(9))));
+    }
+
+    #[test]
+    fn another_process_of_the_called_gateway_finds_the_key_again() {
+        let [near, far] = keys();
+        let hello = Hello { caller: near.public_key(), nonce: [3; NONCE] };
+        let (_, challenge) = SessionKey::challenge(&far, &hello, [4; NONCE], 77, 5).unwrap();
+        let (at_near, _) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
+        let bytes = at_near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
+        let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert!(SessionKey::resume(&far, &hello, &challenge).unwrap().is_made_by_peer(&opening));
+        assert!(SessionKey::resume(&far, &hello, &Challenge { epoch: 6, ..challenge }).is_none());
+        assert!(SessionKey::resume(&near, &hello, &challenge).is_none(), "it takes the gateway's private key");
     }
 
     #[test]

@@ -76,17 +76,22 @@ impl<L: Leg> Daemon<L> {
         let peers: Vec<_> = self.relays.peers().iter().map(|(at, entry)| (at, &entry.settings)).collect();
         let peers: Vec<_> = peers.into_iter().map(|(at, settings)| (at, settings.clone())).collect();
         let borrowed: Vec<_> = peers.iter().map(|(at, settings)| (*at, settings)).collect();
-        let (generation, up) = self.relays.leg.offer(&borrowed)?;
-        Ok((Offer::new(&self.settings, generation, up), listeners))
+        let leg = self.relays.leg.offer(&borrowed)?;
+        let offer = Offer::new(&self.settings, &leg);
+        Ok((offer, listeners.into_iter().chain(leg.listener).collect()))
     }
 
-    /// Leaves to another process what there can be only once, and finishes the connections that there are.
-    pub(super) fn hand_over(&mut self, now: Instant, stream: UnixStream) {
+    /// Leaves to another process what there can be only once, and finishes the connections that there are. Returns what
+    /// the leg leaves to it.
+    pub(super) fn hand_over(&mut self, now: Instant, stream: UnixStream) -> Vec<u8> {
+        // Those whose SYN was let go are theirs who hold the stream.
+        self.accept(now);
         for listener in std::mem::take(&mut self.listeners) {
             // The other process has the same socket, so that closing it here would not end its watch.
             let _ = self.poll.registry().deregister(&mut SourceFd(&listener.as_raw_fd()));
         }
         self.accepting = false;
+        self.relays.leave_held_syns(now);
         if let Some(steering) = &self.steering {
             steering.release();
         }
@@ -102,12 +107,13 @@ impl<L: Leg> Daemon<L> {
             connections = self.relays.connections().len(),
             "another process has taken over; this one ends with its last connection"
         );
+        self.relays.leg.hand_over(now)
     }
 
     /// Begins to take connections once the peers are up, or have had time for it.
     pub(super) fn join(&mut self, now: Instant) {
         let Some(joining) = &self.joining else { return };
-        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg.is_up(*at)) {
+        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg.invites(*at)) {
             return;
         }
         self.joining = None;

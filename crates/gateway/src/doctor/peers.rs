@@ -92,7 +92,7 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
 fn call(settings: &Settings) -> Result<Vec<Value>, StartError> {
     match &settings.hop {
         None => called(settings, |settings, now, watch| Satpep::start(settings, now, watch, None)),
-        Some(hop) => called(settings, |settings, now, watch| TcpLeg::start(settings, hop, now, watch)),
+        Some(hop) => called(settings, |settings, now, watch| TcpLeg::start(settings, hop, now, watch, None)),
     }
 }
 

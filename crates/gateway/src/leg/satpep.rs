@@ -2,7 +2,7 @@
 
 mod announcements;
 
-use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
+use super::{Answer, Leg, LegEvent, LegOffer, Opening, Owner, Progress, Tcp, Watch};
 use crate::config::{Class, Knowledge, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
@@ -98,8 +98,9 @@ impl Satpep {
         settings: &Settings,
         now: Instant,
         watch: &Watch,
-        heir: Option<&Heir>,
+        heir: Option<&mut Heir>,
     ) -> Result<Self, StartError> {
+        let heir = heir.map(|heir| &*heir);
         let run = heir.map_or(Run::Fresh, Heir::run);
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
@@ -450,14 +451,15 @@ impl Leg for Satpep {
         self.endpoint.drain(now);
     }
 
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String> {
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
         let up = |&(at, peer): &(usize, &Peer)| {
             let id = self.peers[at];
             let is_up = self.endpoint.peer_state(id) == PeerState::Up;
             is_up.then(|| Some((peer.public_key?.to_string(), self.endpoint.peer_address(id)?))).flatten()
         };
-        Ok((self.run.generation(), settings.iter().filter_map(up).collect()))
+        let up = settings.iter().filter_map(up).collect();
+        Ok(LegOffer { generation: self.run.generation(), up, listener: None })
     }
 
     fn end_offer(&mut self) {

@@ -15,19 +15,22 @@ mod cross;
 mod direct;
 mod hop;
 mod identity;
+mod membership;
 mod peer;
 mod ports;
 mod session;
 mod sockets;
+mod succession;
 mod talk;
 mod tls;
 mod trials;
 mod trouble;
 
-use super::{Answer, Leg, LegEvent, Opening, Owner, Progress, Tcp, Watch};
+use super::{Answer, Leg, LegEvent, LegOffer, Opening, Owner, Progress, Tcp, Watch};
 use crate::config::{self, Class, Peer, Settings};
 use crate::daemon::{StartError, seed, while_doing};
 use crate::snapshot;
+use crate::takeover::Heir;
 use crate::told::Told;
 use crate::trouble::{Rarely, Trouble};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
@@ -36,6 +39,7 @@ use cross::CrossLayer;
 use hop::{Hop, Role, reason_of};
 use peer::PeerLeg;
 use relay::hop::waiting::Waiting;
+use relay::hop::words::Word;
 use relay::preamble::{CONNECTED, Open};
 use relay::reach::Reach;
 use session::{Accepted, Call, Pace};
@@ -44,7 +48,8 @@ use socket2::Socket;
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use tls::Configs;
 use units::{Duration, Instant, Rate};
 
@@ -82,7 +87,8 @@ pub(crate) struct TcpLeg {
     watch: Watch,
     sockets: Sockets,
     private_key: PrivateKey,
-    listener: Socket,
+    /// Unless another process has it.
+    listener: Option<Socket>,
     accepting: bool,
     hops: Slab<Hop>,
     next_number: u64,
@@ -107,6 +113,10 @@ pub(crate) struct TcpLeg {
     /// With the cross-layer congestion control.
     cross: Option<CrossLayer>,
     pace: Pace,
+    /// The link's expected round-trip time.
+    rtt: Duration,
+    /// What peers are told while this process opens and takes no more connections.
+    leaving: Option<Word>,
     /// What the link carries away from here: configured, or told.
     capacity: Rate,
     warm: usize,
@@ -143,6 +153,7 @@ impl TcpLeg {
         hop: &config::Hop,
         now: Instant,
         watch: &Watch,
+        heir: Option<&mut Heir>,
     ) -> Result<Self, StartError> {
         // The kernel may have the control only from here on.
         let cross = match hop.congestion_control.as_deref() {
@@ -154,9 +165,7 @@ impl TcpLeg {
             _ => None,
         };
         let sockets = Sockets::new(settings, hop, cross.as_ref())?;
-        let listener = sockets
-            .listen(settings.listen, hop.fast_open)
-            .map_err(while_doing(format!("TCP socket {}", settings.listen)))?;
+        let listener = Self::listener(settings, hop, &sockets, heir)?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
         watch.add(&listener, Owner::Leg(0)).map_err(while_doing("watching the TCP socket"))?;
         let rtt = settings.link.rtt;
@@ -166,7 +175,7 @@ impl TcpLeg {
             watch,
             sockets,
             private_key: settings.private_key.clone(),
-            listener,
+            listener: Some(listener),
             accepting: true,
             hops: Slab::new(),
             next_number: 0,
@@ -184,6 +193,8 @@ impl TcpLeg {
             cross,
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
             pace: Pace::new(settings.link.rtt, settings.link.keepalive),
+            rtt,
+            leaving: None,
             capacity: settings.link.rate,
             warm: hop.warm,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
@@ -199,7 +210,7 @@ impl TcpLeg {
         };
         let addresses = leg.peers.iter().filter_map(|peer| Some(peer.settings.address?.ip()));
         for address in addresses.collect::<Vec<_>>() {
-            *leg.addresses.entry(address).or_default() += 1;
+            leg.count_address(address);
         }
         if leg.peers.iter().any(PeerLeg::is_direct) {
             leg.events.push_back(LegEvent::PeersChanged);
@@ -429,7 +440,7 @@ impl Leg for TcpLeg {
         // A listener that ran out of descriptors tries again.
         self.accepting = true;
         self.sweep(now);
-        self.talk();
+        self.talk(now);
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
             cross.count(u32::try_from(sessions).unwrap_or(u32::MAX));
@@ -442,14 +453,33 @@ impl Leg for TcpLeg {
         self.hops.clear();
     }
 
-    /// The peers are not told: they open connections through here as long as this gateway runs.
-    fn drain(&mut self, _: Instant) {}
+    fn drain(&mut self, now: Instant) {
+        self.begin_leaving(now, false);
+    }
 
-    fn offer(&mut self, _: &[(usize, &Peer)]) -> Result<(u32, Vec<(String, SocketAddr)>), String> {
-        Err("leg = \"tcp\" is not handed over: drain the gateway, then start another".into())
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
+        let up = |&(at, peer): &(usize, &Peer)| {
+            let is_up = self.peers[at].call.as_ref().is_some_and(Call::is_up);
+            is_up.then(|| Some((peer.public_key?.to_string(), peer.address?))).flatten()
+        };
+        let listener = self.listener.as_ref().map(Socket::try_clone).transpose();
+        let listener = listener.map_err(|error| format!("the listener for peers cannot be handed over: {error}"))?;
+        Ok(LegOffer {
+            generation: 0,
+            up: settings.iter().filter_map(up).collect(),
+            listener: listener.map(OwnedFd::from),
+        })
     }
 
     fn end_offer(&mut self) {}
+
+    fn hand_over(&mut self, now: Instant) -> Vec<u8> {
+        self.leave_to_another(now)
+    }
+
+    fn inherit(&mut self, estate: &[u8]) -> io::Result<()> {
+        self.go_on_with(estate)
+    }
 
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.connect_timeout = settings.connect_timeout;
@@ -457,18 +487,21 @@ impl Leg for TcpLeg {
         self.longest_silence = outage_limit(settings) + self.pace.silence;
     }
 
-    // [`crate::reload`] refuses other peers and other addresses for this leg.
-    fn add_peer(&mut self, _: Instant, _: usize, _: &Peer) {}
-
-    fn change_peer(&mut self, _: Instant, at: usize, peer: &Peer) {
-        self.peers[at].settings = peer.clone();
+    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        self.put_peer(now, at, peer);
     }
 
-    fn remove_peer(&mut self, _: Instant, _: usize) {}
+    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        self.alter_peer(now, at, peer);
+    }
+
+    fn remove_peer(&mut self, now: Instant, at: usize) {
+        self.forget_peer(now, at);
+    }
 
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up)
+        peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up) || peer.opener().is_some()
     }
 
     fn room(&self, peer: usize) -> (u64, u64) {
@@ -478,7 +511,7 @@ impl Leg for TcpLeg {
     fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
         let known = &mut self.peers[peer];
         known.reach = reach.encode();
-        known.is_reach_told = false;
+        known.told.reach = false;
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
@@ -487,7 +520,9 @@ impl Leg for TcpLeg {
 
     fn invites(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        peer.is_direct() || peer.call.as_ref().is_some_and(Call::invites)
+        peer.is_direct()
+            || peer.call.as_ref().is_some_and(Call::invites)
+            || peer.opener().is_some_and(|opener| opener.invites)
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
@@ -637,6 +672,7 @@ impl Leg for TcpLeg {
         snapshot::Peer {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
+                (true, _) if peer.call.as_ref().is_some_and(Call::is_draining) => "draining",
                 (true, _) => "up",
                 (false, true) => "silent",
                 (false, false) => "connecting",

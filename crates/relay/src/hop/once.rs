@@ -40,6 +40,28 @@ impl Window {
         true
     }
 
+    /// The number above all that were used, and those below it that may still be: for [`Window::restore`]. If they are many,
+    /// none is named, and so none may be used.
+    pub fn state(&self) -> (u64, Vec<u64>) {
+        const MOST: usize = 1024;
+        let unused: Vec<u64> = (self.next.saturating_sub(REACH)..self.next)
+            .filter(|number| !self.is_used(*number))
+            .take(MOST + 1)
+            .collect();
+        (self.next, if unused.len() > MOST { Vec::new() } else { unused })
+    }
+
+    /// A window as [`Window::state`] has told of one.
+    pub fn restore(next: u64, unused: &[u64]) -> Self {
+        let mut used = vec![u64::MAX; REACH as usize / 64];
+        let is_in_reach = |number: &&u64| **number < next && next - **number <= REACH;
+        for number in unused.iter().filter(is_in_reach) {
+            let (word, bit) = place(*number);
+            used[word] &= !bit;
+        }
+        Self { next, used }
+    }
+
     fn is_used(&self, number: u64) -> bool {
         let (word, bit) = place(number);
         self.used[word] & bit != 0
@@ -78,6 +100,24 @@ mod tests {
         assert!(window.take(u64::MAX - REACH));
     }
 
+    #[test]
+    fn a_window_is_told_of_and_restored() {
+        let mut window = Window::new();
+        for number in [0, 1, 3, 7] {
+            window.take(number);
+        }
+        let (next, unused) = window.state();
+        assert_eq!((next, &unused[..]), (8, &[2, 4, 5, 6][..]));
+        let mut restored = Window::restore(next, &unused);
+        let taken: Vec<u64> = (0..10).filter(|number| restored.take(*number)).collect();
+        assert_eq!(taken, [2, 4, 5, 6, 8, 9]);
+        window.take(50_000);
+        let (next, unused) = window.state();
+        assert!(unused.is_empty(), "too many to tell");
+        assert!(!Window::restore(next, &unused).take(49_999) && Window::restore(next, &unused).take(50_001));
+        Window::restore(5, &[9, u64::MAX, 4]).take(4);
+    }
+
     proptest! {
         /// Against a set of all numbers that were used.
         #[test]
@@ -96,6 +136,10 @@ mod tests {
                 prop_assert_eq!(window.take(number), fresh && in_reach, "{} after {}", number, highest);
                 used.insert(number);
                 highest = highest.max(number);
+                let (next, unused) = window.state();
+                if far % 7 == 0 && !unused.is_empty() {
+                    window = Window::restore(next, &unused);
+                }
             }
         }
     }

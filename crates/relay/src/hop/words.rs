@@ -14,6 +14,7 @@
 //! | 3 | [`Word::Ended`] | 8: the session, 8: the opening's number, 1: [`ResetReason::code`] |
 //! | 4 | [`Word::Room`] | 1: 1 if there is, 0 if not |
 //! | 5 | [`Word::Reach`] | [`crate::reach::Reach::encode`] |
+//! | 6 | [`Word::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
 //!
 //! Kinds that a gateway does not know are skipped; so is what follows a word beyond what it needs.
 
@@ -37,6 +38,11 @@ pub enum Word {
     Room(bool),
     /// What the caller may use at the called gateway, as [`crate::reach::Reach::decode`] reads it.
     Reach(Vec<u8>),
+    /// The process that says so takes and opens no more connections, and ends with its last.
+    Leaving {
+        /// Whether another process of the same gateway has taken over: it answers whoever calls now.
+        has_successor: bool,
+    },
 }
 
 /// The end of a relayed connection whose reset may have been lost.
@@ -74,6 +80,7 @@ impl Word {
             // What is too long for a word is left out, so that the caller is told nothing rather than something else.
             Word::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
             Word::Reach(reach) => say(5, reach),
+            Word::Leaving { has_successor } => say(6, &[u8::from(*has_successor)]),
         }
     }
 
@@ -90,6 +97,7 @@ impl Word {
             }
             4 => Word::Room(*body.first()? != 0),
             5 => Word::Reach(body.to_vec()),
+            6 => Word::Leaving { has_successor: *body.first()? != 0 },
             _ => return None,
         })
     }
@@ -144,6 +152,7 @@ mod tests {
             Word::Ended(ended),
             Word::Room(true),
             Word::Reach(vec![7; 300]),
+            Word::Leaving { has_successor: true },
         ]
     }
 
@@ -161,12 +170,13 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_the_table() {
         let ended = Ended { session: 1, number: 2, reason: ResetReason::Aborted };
-        let bytes = encoded(&[Word::Probe(7), Word::Idle, Word::Ended(ended), Word::Room(true)]);
+        let leaving = Word::Leaving { has_successor: false };
+        let bytes = encoded(&[Word::Probe(7), Word::Idle, Word::Ended(ended), Word::Room(true), leaving]);
         let expected = [
             &[0, 0, 1, 7, 2, 0, 0, 3, 0, 17][..],
             &[0, 0, 0, 0, 0, 0, 0, 1],
             &[0, 0, 0, 0, 0, 0, 0, 2],
-            &[5, 4, 0, 1, 1],
+            &[5, 4, 0, 1, 1, 6, 0, 1, 0],
         ];
         assert_eq!(bytes, expected.concat());
     }

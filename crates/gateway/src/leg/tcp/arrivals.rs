@@ -2,6 +2,7 @@
 
 use super::hop::Role;
 use super::session::{Accepted, Call, Called, Refusal};
+use super::talk::Told;
 use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
 use crate::daemon::seed;
@@ -39,7 +40,8 @@ impl TcpLeg {
             return;
         }
         for _ in 0..ACCEPTS {
-            match self.sockets.accept(&self.listener) {
+            let Some(listener) = &self.listener else { return };
+            match self.sockets.accept(listener) {
                 Ok(None) => return,
                 Ok(Some((socket, from))) => {
                     if !self.peers.iter().any(|peer| peer.may_call_from(from)) {
@@ -154,7 +156,7 @@ impl TcpLeg {
         let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
-        self.hops[at].role = Role::Called(Called::new(peer, session, key));
+        self.hops[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
         self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;
         self.set_deadline(at, Some(now + self.pace.authentication));
         Ok(())
@@ -243,8 +245,7 @@ impl TcpLeg {
         known.has_been_up = true;
         known.heard_at = now;
         known.is_told_full = false;
-        known.is_reach_told = known.reach.is_empty();
-        known.its_ends.restart();
+        known.told = Told::default();
         if let Some(Call::Up { next_look, .. }) = &mut known.call {
             // It may have restarted, and what said so may have been lost.
             *next_look = now;
@@ -254,8 +255,10 @@ impl TcpLeg {
         tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
         self.events.push_back(LegEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.hops.contains(*before)) {
-            drop(self.remove(before));
+            self.keep_former_caller(peer, before);
         }
+        self.peers[peer].its_ends.restart();
+        self.talk(now);
     }
 
     /// A peer has proved that it is at `address`.
@@ -265,23 +268,19 @@ impl TcpLeg {
             return;
         }
         called_from.push_back(address);
-        *self.addresses.entry(address).or_default() += 1;
         let forgotten = if called_from.len() > ADDRESSES_EACH { called_from.pop_front() } else { None };
-        if let Some(forgotten) = forgotten
-            && let Some(peers) = self.addresses.get_mut(&forgotten)
-        {
-            *peers -= 1;
-            if *peers == 0 {
-                self.addresses.remove(&forgotten);
-            }
+        self.count_address(address);
+        if let Some(forgotten) = forgotten {
+            self.forget_address(forgotten);
         }
     }
 
-    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken until the next session.
+    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken until two sessions later.
     pub(super) fn hang_up(&mut self, at: usize) {
         let hop = self.remove(at);
         if let Role::Called(called) = &hop.role {
             let peer = &mut self.peers[called.peer];
+            peer.former_callers.retain(|former| former.hop != at);
             if peer.called_by == Some(at) {
                 peer.called_by = None;
                 tracing::warn!(peer = peer.settings.name, "the peer's session has ended");

@@ -111,6 +111,9 @@ impl TcpLeg {
 
     /// The session's connection is ready for something.
     pub(super) fn on_call(&mut self, now: Instant, peer: usize, at: usize) {
+        if self.peers[peer].former_call(at).is_some() {
+            return self.on_former_call(now, peer, at);
+        }
         if let Err(error) = self.hops[at].flush() {
             self.note_failure(peer, &error);
             return self.lose_call(now, peer, "its session has failed");
@@ -125,6 +128,10 @@ impl TcpLeg {
                     if !self.on_said(now, peer, at, &buffer[..count]) {
                         self.note_impostor(peer);
                         return self.lose_call(now, peer, "it is not who it should be");
+                    }
+                    if self.peers[peer].former_call(at).is_some() {
+                        // Another process of the peer is called in its place.
+                        return self.on_former_call(now, peer, at);
                     }
                     continue;
                 }
@@ -143,7 +150,7 @@ impl TcpLeg {
         match &mut known.call {
             Some(Call::Up { reader, .. }) => {
                 reader.push(said);
-                return self.hear_called(peer, at);
+                return self.hear_called(now, peer, at);
             }
             Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
             _ => return false,
@@ -165,7 +172,11 @@ impl TcpLeg {
             known.own_ends.clear();
         }
         known.own_ends.restart();
-        known.search.begin();
+        let was_invited = self.end_opening_in_former(peer);
+        let known = &mut self.peers[peer];
+        if !was_invited {
+            known.search.begin();
+        }
         known.call = Some(Call::Up {
             hop: at,
             key,
@@ -174,8 +185,10 @@ impl TcpLeg {
             next_look: now + self.pace.probe,
             said_at: now,
             silent_at: None,
-            settles_at: Some(now + self.pace.settling),
+            settles_at: (!was_invited).then(|| now + self.pace.settling),
             has_room: true,
+            is_draining: false,
+            is_told_leaving: false,
         });
         tracing::info!(peer = known.settings.name, "peer is up");
         self.counters.sessions += 1;
@@ -184,6 +197,7 @@ impl TcpLeg {
             // It knows nothing of the connections that were relayed.
             self.reset_streams(peer, ResetReason::PeerRestarted);
         }
+        self.talk(now);
         true
     }
 
@@ -201,7 +215,10 @@ impl TcpLeg {
     pub(super) fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
         let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
         call.hop().into_iter().for_each(|at| drop(self.remove(at)));
-        if call.is_up() {
+        // Nobody takes the place of the process that has left.
+        let was_opening = self.peers[peer].opener().is_some();
+        self.end_opening_in_former(peer);
+        if call.is_up() || was_opening {
             tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
             self.events.push_back(LegEvent::PeersChanged);
         } else {
@@ -220,7 +237,8 @@ impl TcpLeg {
     /// Opens connections to `peer` ahead of need.
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
-        if known.warm.len() >= self.warm || now < known.next_warm || !known.call.as_ref().is_some_and(Call::is_up) {
+        let is_wanted = known.call.as_ref().is_some_and(|call| call.is_up() && !call.is_draining());
+        if known.warm.len() >= self.warm || now < known.next_warm || !is_wanted || self.leaving.is_some() {
             return;
         }
         for _ in self.peers[peer].warm.len()..self.warm {
@@ -254,14 +272,22 @@ impl TcpLeg {
 
     /// A connection to `peer`'s gateway that says what it carries.
     pub(super) fn open_hop(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
-        let Some(Call::Up { key, next, next_look, said_at, .. }) = self.peers[peer].call.as_mut() else { return None };
+        let (key, next) = match self.peers[peer].call.as_mut() {
+            Some(Call::Up { key, next, next_look, said_at, .. }) => {
+                if now.since(*said_at) > self.pace.probe {
+                    // The session was left alone, and there may be nobody any more.
+                    *next_look = now;
+                }
+                (&*key, next)
+            }
+            _ => {
+                let opener = self.peers[peer].former_calls.back_mut()?.opener.as_mut()?;
+                (&opener.key, &mut opener.next)
+            }
+        };
         let opening = key.open(*next, open).ok()?;
         let name = Name { peer, is_own: true, session: key.session(), number: *next };
         *next += 1;
-        if now.since(*said_at) > self.pace.probe {
-            // The session was left alone, and there may be nobody any more.
-            *next_look = now;
-        }
         if let Some(at) = self.take_warm(peer) {
             self.set_deadline(at, None);
             self.names.insert(name, at);

@@ -29,6 +29,8 @@ pub(super) struct CrossLayer {
     said_at: Instant,
     /// Connections with data under way, as they were counted last.
     counted: u32,
+    /// Whether another process says what the link carries, where both have one table.
+    is_disowned: bool,
 }
 
 /// Who holds the control in the kernel.
@@ -53,7 +55,16 @@ impl CrossLayer {
             )),
             failed => failed,
         })?;
-        Ok(Self { source, marks, configured, queue, said: None, said_at: Instant::ZERO, counted: 0 })
+        Ok(Self {
+            source,
+            marks,
+            configured,
+            queue,
+            said: None,
+            said_at: Instant::ZERO,
+            counted: 0,
+            is_disowned: false,
+        })
     }
 
     /// The control's name for `TCP_CONGESTION`.
@@ -70,6 +81,12 @@ impl CrossLayer {
         Some(snapshot::CrossLayer { control, capacity_bps, sessions: self.counted.max(1) })
     }
 
+    /// Another process of the same gateway says from now on what the link carries. A control that only this process holds
+    /// goes on with what it was told.
+    pub(super) fn disown(&mut self) {
+        self.is_disowned = matches!(self.source, Source::Pinned(_));
+    }
+
     /// So many connections have data under way.
     pub(super) fn count(&mut self, sessions: u32) {
         self.counted = sessions;
@@ -77,7 +94,7 @@ impl CrossLayer {
 
     /// Says that the link carries `capacity`.
     pub(super) fn say(&mut self, now: Instant, capacity: Rate) {
-        if self.said == Some(capacity) && now.since(self.said_at) < REFRESH {
+        if self.is_disowned || (self.said == Some(capacity) && now.since(self.said_at) < REFRESH) {
             return;
         }
         let table = match &self.source {
@@ -108,7 +125,7 @@ impl Source {
 
 impl Drop for CrossLayer {
     fn drop(&mut self) {
-        if let Source::Pinned(table) = &self.source {
+        if let (Source::Pinned(table), false) = (&self.source, self.is_disowned) {
             for mark in self.marks {
                 // It may have been taken away meanwhile.
                 let _ = table.remove(mark);

@@ -27,7 +27,7 @@ pub(super) enum Role {
     /// This side has made it for the session with a peer.
     Calling(usize),
     /// A peer has made it for the session.
-    Called(super::session::Called),
+    Called(Box<super::session::Called>),
     /// This side has made it ahead of need.
     Warm(usize),
     /// It carries a relayed connection, through a peer.

@@ -4,6 +4,8 @@ use super::Name;
 use super::calls::FastOpen;
 use super::hop::Hop;
 use super::session::Call;
+use super::succession::{Former, FormerCall, Opener};
+use super::talk::Told;
 use crate::config::Peer;
 use crate::trouble::Trouble;
 use ::satpep::ResetReason;
@@ -40,8 +42,14 @@ pub(super) struct PeerLeg {
     pub(super) its_ends: Notices,
     /// Where it has called from, the last address last.
     pub(super) called_from: VecDeque<IpAddr>,
+    /// Connections of sessions with processes that are being replaced, the newest last: those made here, and those that it
+    /// has made.
+    pub(super) former_calls: VecDeque<FormerCall>,
+    pub(super) former_callers: VecDeque<Former>,
     /// Whether it has been told that there is no room for what it opens.
     pub(super) is_told_full: bool,
+    /// What else its call has been told.
+    pub(super) told: Told,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
     pub(super) warm: VecDeque<usize>,
@@ -52,13 +60,14 @@ pub(super) struct PeerLeg {
     pub(super) fast_open: FastOpen,
     /// What it may use here, as it is told.
     pub(super) reach: Vec<u8>,
-    pub(super) is_reach_told: bool,
     /// What it lets this gateway use, if it has told.
     pub(super) allows: Option<Reach>,
     pub(super) streams: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) retransmitted_segments: u64,
+    /// Whether the place is free.
+    is_none: bool,
 }
 
 impl PeerLeg {
@@ -78,7 +87,10 @@ impl PeerLeg {
             own_ends: Notices::new(),
             its_ends: Notices::new(),
             called_from: VecDeque::new(),
+            former_calls: VecDeque::new(),
+            former_callers: VecDeque::new(),
             is_told_full: false,
+            told: Told::default(),
             epoch: None,
             warm: VecDeque::new(),
             next_warm: now,
@@ -86,13 +98,40 @@ impl PeerLeg {
             next_search: now,
             fast_open: FastOpen::default(),
             reach: Vec::new(),
-            is_reach_told: true,
             allows: None,
             streams: 0,
             sent: 0,
             received: 0,
             retransmitted_segments: 0,
+            is_none: false,
         }
+    }
+
+    /// The place of a peer that is none any more.
+    pub(super) fn none(settings: &Peer, now: Instant, rtt: Duration) -> Self {
+        let settings = Peer { public_key: None, address: None, ..settings.clone() };
+        Self { is_none: true, ..Self::new(&settings, now, rtt) }
+    }
+
+    /// The ends of what was opened in the session whose own connection is at `at`: one that this side has begun, or the peer.
+    pub(super) fn ends_at(&mut self, at: usize, is_own: bool) -> &mut Notices {
+        if is_own {
+            let former = self.former_calls.iter_mut().find(|former| former.line.hop == at);
+            former.map_or(&mut self.own_ends, |former| &mut former.line.ends)
+        } else {
+            let former = self.former_callers.iter_mut().find(|former| former.hop == at);
+            former.map_or(&mut self.its_ends, |former| &mut former.ends)
+        }
+    }
+
+    /// The session whose own connection is at `at`, if another one is taking its place.
+    pub(super) fn former_call(&mut self, at: usize) -> Option<&mut FormerCall> {
+        self.former_calls.iter_mut().find(|former| former.line.hop == at)
+    }
+
+    /// What connections are opened with while the process that takes over has not answered.
+    pub(super) fn opener(&self) -> Option<&Opener> {
+        self.former_calls.back().and_then(|former| former.opener.as_ref())
     }
 
     /// Since when something should have been heard of it. While nothing is under way, it speaks each `keepalive` only; bytes that came
@@ -108,13 +147,23 @@ impl PeerLeg {
         // It was the peer that has reset it, or that has nothing left of it.
         let is_known = matches!(hop.failed, Some(ResetReason::Aborted | ResetReason::PeerRestarted));
         if !hop.is_over() && !is_known && !hop.has_said_why {
-            let ends = if name.is_own { &mut self.own_ends } else { &mut self.its_ends };
-            ends.push(Ended { session: name.session, number: name.number, reason });
+            let Name { is_own, session, number, .. } = name;
+            let ended = Ended { session, number, reason };
+            let ends = if is_own { &mut self.own_ends } else { &mut self.its_ends };
+            ends.push(ended);
+            // It may be with a process that is being replaced.
+            let calls = self.former_calls.iter_mut().map(|former| &mut former.line);
+            let callers = self.former_callers.iter_mut();
+            let of_session = |former: &&mut Former| former.session == session;
+            match is_own {
+                true => calls.filter(of_session).for_each(|former| former.ends.push(ended)),
+                false => callers.filter(of_session).for_each(|former| former.ends.push(ended)),
+            }
         }
     }
 
     /// Whether there is no gateway on the far side.
     pub(super) fn is_direct(&self) -> bool {
-        self.settings.public_key.is_none()
+        self.settings.public_key.is_none() && !self.is_none
     }
 }

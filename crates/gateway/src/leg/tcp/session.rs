@@ -84,6 +84,10 @@ pub(super) enum Call {
         settles_at: Option<Instant>,
         /// Whether the peer has room for more connections.
         has_room: bool,
+        /// Whether the process at the other end takes no more.
+        is_draining: bool,
+        /// Whether it has been told that this one takes no more.
+        is_told_leaving: bool,
     },
 }
 
@@ -112,7 +116,12 @@ impl Call {
 
     /// Whether connections that begin now had better go through the peer.
     pub(super) fn invites(&self) -> bool {
-        matches!(self, Call::Up { settles_at: None, has_room: true, .. })
+        matches!(self, Call::Up { settles_at: None, has_room: true, is_draining: false, .. })
+    }
+
+    /// Whether the process at the other end has said that it takes no more connections.
+    pub(super) fn is_draining(&self) -> bool {
+        matches!(self, Call::Up { is_draining: true, .. })
     }
 
     /// How many bytes of the challenge are missing.
@@ -140,15 +149,22 @@ pub(super) struct Called {
     pub(super) peer: usize,
     pub(super) session: u64,
     key: SessionKey,
+    /// What the session began with.
+    hello: Hello,
+    challenge: Challenge,
     proof: Vec<u8>,
     is_proved: bool,
+    /// Whether the process that has called opens no more connections.
+    pub(super) is_leaving: bool,
     /// Of what it says from then on.
     pub(super) reader: Reader,
 }
 
 impl Called {
-    pub(super) fn new(peer: usize, session: u64, key: SessionKey) -> Self {
-        Self { peer, session, key, proof: Vec::new(), is_proved: false, reader: Reader::new() }
+    pub(super) fn new(peer: usize, key: SessionKey, hello: Hello, challenge: Challenge) -> Self {
+        let session = challenge.session;
+        let (proof, reader) = (Vec::new(), Reader::new());
+        Self { peer, session, key, hello, challenge, proof, is_proved: false, is_leaving: false, reader }
     }
 
     /// Whether the caller has proved who it is: what it sends from now on are words.
@@ -172,7 +188,8 @@ impl Called {
             return Err(NotAuthentic);
         }
         self.is_proved = true;
-        Ok(Some(Accepted { peer: self.peer, key: self.key.clone(), window: Window::new() }))
+        let Self { peer, hello, challenge, .. } = *self;
+        Ok(Some(Accepted { peer, key: self.key.clone(), window: Window::new(), hello, challenge }))
     }
 }
 
@@ -184,8 +201,11 @@ pub(super) struct NotAuthentic;
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) peer: usize,
-    key: SessionKey,
-    window: Window,
+    pub(super) key: SessionKey,
+    pub(super) window: Window,
+    /// What it began with.
+    pub(super) hello: Hello,
+    pub(super) challenge: Challenge,
 }
 
 /// Why an opening is refused.

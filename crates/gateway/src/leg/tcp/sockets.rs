@@ -90,6 +90,15 @@ impl Sockets {
         Ok(socket)
     }
 
+    /// Sets up as this process's settings say the listener of another one.
+    pub(super) fn adopt(&self, listener: &Socket) -> io::Result<()> {
+        if let Some(mark) = self.mark {
+            listener.set_mark(mark)?;
+        }
+        self.prepare(listener)?;
+        listener.set_nonblocking(true)
+    }
+
     /// A peer's connection that waits at `listener`, and where it comes from.
     pub(super) fn accept(&self, listener: &Socket) -> io::Result<Option<(Socket, IpAddr)>> {
         let (socket, from) = match listener.accept_raw() {

@@ -1,7 +1,7 @@
 //! What is said on the session's own connections once both sides know one another: whether the other end is there, what has
 //! ended, and whether there is room.
 
-use super::hop::Role;
+use super::hop::{Hop, Role};
 use super::session::Call;
 use super::{HopId, Name, TcpLeg};
 use crate::leg::LegEvent;
@@ -15,6 +15,20 @@ const ALIVE: u8 = 0;
 const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
 const MOST_PENDING: usize = 256 << 10;
+
+/// What the peer's call has been told, beside whether there is room.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Told {
+    /// What it may use here.
+    pub(super) reach: bool,
+    /// That this process takes no more connections.
+    pub(super) leaving: bool,
+}
+
+/// How many bytes of notices may go on `hop` now.
+pub(super) fn room(hop: &Hop) -> usize {
+    ROOM.saturating_sub(hop.pending())
+}
 
 impl TcpLeg {
     /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
@@ -68,18 +82,22 @@ impl TcpLeg {
     }
 
     /// Tells all peers what they have to know and have not been told.
-    pub(super) fn talk(&mut self) {
+    pub(super) fn talk(&mut self, now: Instant) {
         for peer in 0..self.peers.len() {
             let has_room = self.has_room(peer);
+            self.talk_on_former(now, peer);
             let known = &mut self.peers[peer];
-            if let Some(Call::Up { hop, .. }) = &known.call
-                && known.own_ends.has_something_to_say()
-            {
+            if let Some(Call::Up { hop, is_told_leaving, .. }) = &mut known.call {
                 let hop = &mut self.hops[*hop];
                 let mut bytes = Vec::new();
-                known.own_ends.poll_transmit(&mut bytes, ROOM.saturating_sub(hop.pending()));
+                if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
+                    leaving.encode(&mut bytes);
+                }
+                if known.own_ends.has_something_to_say() {
+                    known.own_ends.poll_transmit(&mut bytes, room(hop));
+                }
                 // A session that has failed says so by its next event.
-                let _ = hop.say(&bytes);
+                let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
             }
             if let Some(at) = known.called_by {
                 let hop = &mut self.hops[at];
@@ -88,11 +106,16 @@ impl TcpLeg {
                     known.is_told_full = !has_room;
                     Word::Room(has_room).encode(&mut bytes);
                 }
-                if !std::mem::replace(&mut known.is_reach_told, true) {
+                if !std::mem::replace(&mut known.told.reach, true) && !known.reach.is_empty() {
                     Word::Reach(known.reach.clone()).encode(&mut bytes);
                 }
+                if let Some(leaving) =
+                    self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.told.leaving, true))
+                {
+                    leaving.encode(&mut bytes);
+                }
                 if known.its_ends.has_something_to_say() {
-                    known.its_ends.poll_transmit(&mut bytes, ROOM.saturating_sub(hop.pending()));
+                    known.its_ends.poll_transmit(&mut bytes, room(hop));
                 }
                 let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
             }
@@ -109,11 +132,11 @@ impl TcpLeg {
     }
 
     /// What the called gateway has said. Returns whether it may have.
-    pub(super) fn hear_called(&mut self, peer: usize, at: usize) -> bool {
+    pub(super) fn hear_called(&mut self, now: Instant, peer: usize, at: usize) -> bool {
         while let Some(Call::Up { reader, .. }) = &mut self.peers[peer].call
             && let Some(word) = reader.poll()
         {
-            self.hear(peer, at, true, word);
+            self.hear(now, peer, at, true, word);
         }
         self.hops[at].pending() < MOST_PENDING
     }
@@ -125,13 +148,16 @@ impl TcpLeg {
             && let Some(word) = called.reader.poll()
         {
             self.peers[peer].heard_at = now;
-            self.hear(peer, at, false, word);
+            if self.peers[peer].called_by == Some(at) && !matches!(word, Word::Leaving { .. }) {
+                self.on_caller_stays(peer);
+            }
+            self.hear(now, peer, at, false, word);
         }
         self.hops[at].pending() < MOST_PENDING
     }
 
     /// What `peer` has said on connection `at`, of the session that this side has begun or the peer.
-    fn hear(&mut self, peer: usize, at: usize, is_own: bool, word: Word) {
+    pub(super) fn hear(&mut self, now: Instant, peer: usize, at: usize, is_own: bool, word: Word) {
         let known = &mut self.peers[peer];
         let mut answer = Vec::new();
         match word {
@@ -140,12 +166,11 @@ impl TcpLeg {
                 if let Some(Call::Up { silent_at, .. }) = known.call.as_mut().filter(|_| is_own && number == ALIVE) {
                     *silent_at = None;
                 }
-                let ends = if is_own { &mut known.own_ends } else { &mut known.its_ends };
-                ends.on_answer(number, &mut answer);
+                known.ends_at(at, is_own).on_answer(number, &mut answer);
             }
             Word::Ended(ended) => self.on_ended(peer, is_own, ended),
             Word::Room(is_there) => {
-                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|_| is_own) {
+                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|call| call.hop() == Some(at)) {
                     *has_room = is_there;
                     let name = &known.settings.name;
                     if is_there {
@@ -169,6 +194,8 @@ impl TcpLeg {
                     tracing::debug!(peer = known.settings.name, %error, "what the peer allows is not understood")
                 }
             },
+            Word::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
+            Word::Leaving { .. } => self.on_caller_leaves(peer, at),
             Word::Idle => {}
         }
         if !answer.is_empty() {

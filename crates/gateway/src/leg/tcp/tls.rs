@@ -20,15 +20,18 @@ use rustls::{
 };
 use socket2::Socket;
 use std::io::{self, BufRead, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What both sides speak inside TLS.
 const PROTOCOL: &[u8] = b"bentpipe-tcp/1";
 
 /// What connections are made with.
-#[derive(Clone)]
 pub(super) struct Configs {
     server: Arc<ServerConfig>,
+    /// Who may call.
+    callers: Arc<Known>,
+    /// With which peers are called, but for the key of each.
+    client: ClientConfig,
     /// For each peer that has a gateway.
     clients: Vec<Option<Arc<ClientConfig>>>,
 }
@@ -46,36 +49,45 @@ impl Configs {
         let key = Arc::new(SigningKey::new(&settings.private_key));
         let spki = CertificateDer::from(key.verification_key());
         let certified = Arc::new(CertifiedKey::new(vec![spki], Arc::new(Identity(key))));
-        let peers: Vec<_> = settings
-            .peers
-            .iter()
-            .map(|peer| peer.public_key.and_then(|key| identity::verification_key(&key)))
-            .collect();
-        let known = peers.iter().flatten().cloned().collect();
-        let verifier = Arc::new(Known { keys: known, provider: Arc::clone(&provider) });
+        let known = || Arc::new(Known { keys: RwLock::default(), provider: Arc::clone(&provider) });
+        let callers = known();
         let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(failed)?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::clone(&callers) as Arc<dyn ClientCertVerifier>)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&certified))));
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        let client = |key: Vec<u8>| {
-            let verifier = Arc::new(Known { keys: vec![key], provider: Arc::clone(&provider) });
-            let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-                .with_protocol_versions(&[&rustls::version::TLS13])
-                .map_err(failed)?
+        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(failed)?
+            .dangerous()
+            .with_custom_certificate_verifier(known())
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&certified))));
+        client.alpn_protocols = vec![PROTOCOL.to_vec()];
+        client.resumption = Resumption::disabled();
+        client.enable_sni = false;
+        let mut configs = Self { server: Arc::new(server), callers, client, clients: Vec::new() };
+        for (at, peer) in settings.peers.iter().enumerate() {
+            configs.set_peer(at, peer.public_key.as_ref());
+        }
+        Ok(configs)
+    }
+
+    /// The peer at place `at` has this key, or there is none that has one.
+    pub(super) fn set_peer(&mut self, at: usize, key: Option<&PublicKey>) {
+        let key = key.and_then(identity::verification_key);
+        self.clients.resize(self.clients.len().max(at + 1), None);
+        self.clients[at] = key.clone().map(|key| {
+            let provider = Arc::clone(&self.callers.provider);
+            let mut client = self.client.clone();
+            client
                 .dangerous()
-                .with_custom_certificate_verifier(verifier)
-                .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&certified))));
-            client.alpn_protocols = vec![PROTOCOL.to_vec()];
-            client.resumption = Resumption::disabled();
-            client.enable_sni = false;
-            Ok(Arc::new(client))
-        };
-        let clients = peers.into_iter().map(|key| key.map(client).transpose()).collect::<Result<_, StartError>>()?;
-        Ok(Self { server: Arc::new(server), clients })
+                .set_certificate_verifier(Arc::new(Known { keys: RwLock::new(vec![Some(key)]), provider }));
+            Arc::new(client)
+        });
+        self.callers.set(at, key);
     }
 
     /// The called side of a connection.
@@ -272,13 +284,22 @@ impl Signer for Identity {
 /// Knows the keys of those who may be at the other end.
 #[derive(Debug)]
 struct Known {
-    keys: Vec<Vec<u8>>,
+    /// By the place of the peer.
+    keys: RwLock<Vec<Option<Vec<u8>>>>,
     provider: Arc<CryptoProvider>,
 }
 
 impl Known {
+    fn set(&self, at: usize, key: Option<Vec<u8>>) {
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let count = keys.len().max(at + 1);
+        keys.resize(count, None);
+        keys[at] = key;
+    }
+
     fn check(&self, shown: &CertificateDer<'_>) -> Result<(), Error> {
-        if self.keys.iter().any(|key| key == shown.as_ref()) {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        if keys.iter().flatten().any(|key| key == shown.as_ref()) {
             return Ok(());
         }
         Err(Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))

@@ -1,0 +1,90 @@
+//! Peers that come, change and go while the gateway runs.
+
+use super::TcpLeg;
+use super::hop::Role;
+use super::peer::PeerLeg;
+use crate::config::Peer;
+use crate::leg::LegEvent;
+use std::net::IpAddr;
+use units::Instant;
+
+impl TcpLeg {
+    /// There is another peer, at place `at`, where there was none.
+    pub(super) fn put_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        let known = PeerLeg::new(peer, now, self.rtt);
+        match self.peers.get_mut(at) {
+            Some(place) => *place = known,
+            None => self.peers.push(known),
+        }
+        self.by_key.extend(peer.public_key.map(|key| (key, at)));
+        if let Some(address) = peer.address {
+            self.count_address(address.ip());
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.set_peer(at, peer.public_key.as_ref());
+        }
+        if peer.public_key.is_none() {
+            self.events.push_back(LegEvent::PeersChanged);
+        }
+    }
+
+    /// The settings of peer `at` are others. Connections that there are go on; at another address it is called anew.
+    pub(super) fn alter_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        let before = std::mem::replace(&mut self.peers[at].settings, peer.clone());
+        if before.address != peer.address {
+            if let Some(address) = peer.address {
+                self.count_address(address.ip());
+            }
+            if let Some(address) = before.address {
+                self.forget_address(address.ip());
+            }
+            self.lose_call(now, at, "its address has changed");
+            self.peers[at].call = PeerLeg::new(peer, now, self.rtt).call;
+        }
+        let caller = self.peers[at].called_by.filter(|caller| !self.peers[at].may_call_from(self.hops[*caller].from));
+        if let Some(caller) = caller {
+            self.hang_up(caller);
+        }
+    }
+
+    /// The peer at place `at` is none any more: nothing is left of it.
+    pub(super) fn forget_peer(&mut self, now: Instant, at: usize) {
+        self.lose_call(now, at, "it is no longer in the settings");
+        let belongs = |role: &Role| match role {
+            Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. } => *peer == at,
+            Role::Called(called) => called.peer == at,
+            Role::Unknown(_) | Role::Echoing { .. } | Role::Leaving => false,
+        };
+        let gone: Vec<usize> = self.hops.iter().filter(|(_, hop)| belongs(&hop.role)).map(|(at, _)| at).collect();
+        gone.into_iter().for_each(|hop| drop(self.remove(hop)));
+        self.events.retain(|event| !matches!(event, LegEvent::Opened(_, peer) if *peer == at));
+        let none = PeerLeg::none(&self.peers[at].settings, now, self.rtt);
+        let known = std::mem::replace(&mut self.peers[at], none);
+        for session in known.sessions {
+            self.sessions.remove(&session);
+        }
+        let configured = known.settings.address.map(|address| address.ip());
+        known.called_from.into_iter().chain(configured).for_each(|address| self.forget_address(address));
+        if let Some(key) = known.settings.public_key {
+            self.by_key.remove(&key);
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.set_peer(at, None);
+        }
+    }
+
+    /// One more peer is known to be at `address`.
+    pub(super) fn count_address(&mut self, address: IpAddr) {
+        *self.addresses.entry(address).or_default() += 1;
+    }
+
+    /// One peer less is.
+    pub(super) fn forget_address(&mut self, address: IpAddr) {
+        if let Some(peers) = self.addresses.get_mut(&address) {
+            *peers -= 1;
+            if *peers == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+    }
+}

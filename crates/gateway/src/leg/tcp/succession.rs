@@ -1,0 +1,308 @@
+//! One process after the other: what a gateway hands over, what the one that takes over goes on with, and how a peer moves from the
+//! one to the other.
+//!
+//! A connection across the satellite stays with the process that has its socket. The listener goes over to the new process at
+//! once, and with it the sessions that peers have begun: what they open from then on is taken there, whether or not they
+//! have heard yet. They are told, call the new process, and open with the session that they get there. The old session's own
+//! connection is kept on both sides for what was opened in it.
+
+use super::TcpLeg;
+use super::hop::{Hop, Role};
+use super::session::{Accepted, Call};
+use super::talk::Told;
+use crate::daemon::{StartError, while_doing};
+use crate::leg::LegEvent;
+use crate::takeover::Heir;
+use mio::unix::SourceFd;
+use relay::hop::notices::Notices;
+use relay::hop::once::Window;
+use relay::hop::words::{Reader, Word};
+use relay::hop::{Challenge, Greeting, Hello, Parser, SessionKey};
+use serde::{Deserialize, Serialize};
+use slab::Slab;
+use socket2::Socket;
+use std::io;
+use std::os::fd::AsRawFd;
+use units::Instant;
+
+/// Sessions' own connections that are kept beside the newest: that of the process before it.
+const FORMER: usize = 1;
+
+/// A session's own connection that another one has taken the place of.
+#[derive(Debug)]
+pub(super) struct Former {
+    /// Its place in the table.
+    pub(super) hop: usize,
+    pub(super) session: u64,
+    /// Ends of what was opened in it that the other end has to learn of.
+    pub(super) ends: Notices,
+}
+
+/// The same of one that was made here.
+#[derive(Debug)]
+pub(super) struct FormerCall {
+    pub(super) line: Former,
+    reader: Reader,
+    /// When something was said last.
+    said_at: Instant,
+    /// What opens connections until the new process has answered.
+    pub(super) opener: Option<Opener>,
+}
+
+/// A session's key, and the number of the next opening.
+#[derive(Debug)]
+pub(super) struct Opener {
+    pub(super) key: SessionKey,
+    pub(super) next: u64,
+    /// Whether connections that begin now had better go through the peer.
+    pub(super) invites: bool,
+}
+
+/// What the process that takes over goes on with, beside the listener.
+#[derive(Debug, Serialize, Deserialize)]
+struct Estate {
+    epoch: u64,
+    /// The sessions that peers have begun; of each peer the oldest first.
+    sessions: Vec<Session>,
+}
+
+/// A session, without its key: that follows for whoever has the gateway's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Session {
+    hello: Vec<u8>,
+    challenge: Vec<u8>,
+    /// The number above those of all openings, and those below that have not been seen.
+    next: u64,
+    unused: Vec<u64>,
+}
+
+impl TcpLeg {
+    /// The listener for peers of a process that hands over, as `heir` has it, or else a new one.
+    pub(super) fn listener(
+        settings: &crate::config::Settings,
+        hop: &crate::config::Hop,
+        sockets: &super::Sockets,
+        heir: Option<&mut Heir>,
+    ) -> Result<Socket, StartError> {
+        let doing = || format!("TCP socket {}", settings.listen);
+        match heir {
+            None => sockets.listen(settings.listen, hop.fast_open).map_err(while_doing(doing())),
+            Some(heir) => {
+                let listener = heir.take_satellite_listener();
+                let listener = listener.ok_or_else(|| {
+                    StartError::TakeOver("the running gateway hands over no listener for its peers".into())
+                })?;
+                sockets.adopt(&listener).map_err(while_doing(doing()))?;
+                Ok(listener)
+            }
+        }
+    }
+
+    /// Leaves the listener to another process. Returns what that goes on with.
+    pub(super) fn leave_to_another(&mut self, now: Instant) -> Vec<u8> {
+        if let Some(listener) = self.listener.take() {
+            // The other process has the same socket, so that closing it here would not end its watch.
+            let _ = self.watch.registry.deregister(&mut SourceFd(&listener.as_raw_fd()));
+        }
+        if let Some(cross) = &mut self.cross {
+            cross.disown();
+        }
+        self.begin_leaving(now, true);
+        let sessions = self.peers.iter().flat_map(|peer| &peer.sessions).filter_map(|name| self.sessions.get(name));
+        let estate = Estate { epoch: self.epoch, sessions: sessions.map(Session::of).collect() };
+        serde_json::to_vec(&estate).unwrap_or_default()
+    }
+
+    /// Goes on with what another process has left.
+    ///
+    /// # Errors
+    /// If it is not understood.
+    pub(super) fn go_on_with(&mut self, estate: &[u8]) -> io::Result<()> {
+        let estate: Estate = serde_json::from_slice(estate)?;
+        // To the peers it is the same run: none of its connections is lost.
+        self.epoch = estate.epoch;
+        for session in estate.sessions {
+            let Some((name, accepted)) = session.open(self) else { continue };
+            self.peers[accepted.peer].sessions.push_back(name);
+            self.sessions.insert(name, accepted);
+        }
+        Ok(())
+    }
+
+    /// Opens no more connections, and tells the peers.
+    pub(super) fn begin_leaving(&mut self, now: Instant, has_successor: bool) {
+        self.leaving.get_or_insert(Word::Leaving { has_successor });
+        (0..self.peers.len()).for_each(|peer| self.drop_warm(peer));
+        self.talk(now);
+    }
+
+    /// The process that `peer`'s session is with takes no more connections.
+    pub(super) fn on_peer_leaves(&mut self, now: Instant, peer: usize, at: usize, has_successor: bool) {
+        let known = &mut self.peers[peer];
+        let Some(Call::Up { is_draining, .. }) = known.call.as_mut().filter(|call| call.hop() == Some(at)) else {
+            return;
+        };
+        if has_successor && self.leaving.is_none() {
+            tracing::info!(peer = known.settings.name, "another process of the peer takes over: it is called");
+            return self.call_successor(now, peer);
+        }
+        if !std::mem::replace(is_draining, true) {
+            tracing::info!(peer = known.settings.name, "peer drains: it takes no more connections");
+            self.drop_warm(peer);
+            self.events.push_back(LegEvent::PeersChanged);
+        }
+    }
+
+    /// Calls the process that answers for `peer` now, and opens with the session that there is until it has answered.
+    fn call_successor(&mut self, now: Instant, peer: usize) {
+        let known = &mut self.peers[peer];
+        let invites = known.call.as_ref().is_some_and(Call::invites);
+        let Some(Call::Up { hop, key, next, reader, .. }) = known.call.replace(Call::Waits(now)) else { return };
+        known.former_calls.push_back(FormerCall {
+            line: Former { hop, session: key.session(), ends: known.own_ends.clone() },
+            reader,
+            said_at: now,
+            opener: Some(Opener { key, next, invites }),
+        });
+        if known.former_calls.len() > FORMER
+            && let Some(oldest) = known.former_calls.front().map(|former| former.line.hop)
+        {
+            self.end_former_call(peer, oldest);
+        }
+    }
+
+    /// The new process of `peer` has answered: nothing is opened in the session with the old one any more. Returns whether
+    /// connections had better go through the peer before.
+    pub(super) fn end_opening_in_former(&mut self, peer: usize) -> bool {
+        let openers = self.peers[peer].former_calls.iter_mut().filter_map(|former| former.opener.take());
+        let had_opener = openers.last();
+        if had_opener.is_some() {
+            // They were made to the old process.
+            self.drop_warm(peer);
+        }
+        had_opener.is_some_and(|opener| opener.invites)
+    }
+
+    /// The own connection, at `at`, of a session with a process of `peer` that is being replaced is ready for something.
+    pub(super) fn on_former_call(&mut self, now: Instant, peer: usize, at: usize) {
+        loop {
+            while let Some(former) = self.peers[peer].former_call(at)
+                && let Some(word) = former.reader.poll()
+            {
+                self.hear(now, peer, at, true, word);
+            }
+            let mut buffer = [0; 1024];
+            let hop = &mut self.hops[at];
+            match hop.flush().and_then(|_| hop.read(&mut buffer)) {
+                Ok(count @ 1..) => {
+                    if let Some(former) = self.peers[peer].former_call(at) {
+                        former.reader.push(&buffer[..count]);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(_) | Err(_) => return self.end_former_call(peer, at),
+            }
+        }
+    }
+
+    /// Ends such a connection: the process at its other end has ended, or cannot be reached.
+    fn end_former_call(&mut self, peer: usize, at: usize) {
+        let known = &mut self.peers[peer];
+        let Some(place) = known.former_calls.iter().position(|former| former.line.hop == at) else { return };
+        let former = known.former_calls.remove(place);
+        drop(self.remove(at));
+        if former.is_some_and(|former| former.opener.is_some()) {
+            self.events.push_back(LegEvent::PeersChanged);
+        }
+    }
+
+    /// Keeps the connection `before` of a session that `peer` has begun, now that it has begun another one.
+    pub(super) fn keep_former_caller(&mut self, peer: usize, before: usize) {
+        let Role::Called(called) = &self.hops[before].role else { return };
+        let known = &mut self.peers[peer];
+        let ends = known.its_ends.clone();
+        known.former_callers.push_back(Former { hop: before, session: called.session, ends });
+        if known.former_callers.len() > FORMER
+            && let Some(oldest) = known.former_callers.pop_front()
+        {
+            drop(self.remove(oldest.hop));
+        }
+    }
+
+    /// The process of `peer` that has called by connection `at` leaves. Where one that stays has called before, that one counts.
+    pub(super) fn on_caller_leaves(&mut self, peer: usize, at: usize) {
+        let Role::Called(called) = &mut self.hops[at].role else { return };
+        called.is_leaving = true;
+        let session = called.session;
+        let known = &mut self.peers[peer];
+        let stays = known.former_callers.back().is_some_and(|former| !is_leaving(&self.hops, former.hop));
+        if known.called_by != Some(at) || !stays {
+            return;
+        }
+        let Some(newer) = known.former_callers.pop_back() else { return };
+        known.called_by = Some(newer.hop);
+        let ends = std::mem::replace(&mut known.its_ends, newer.ends);
+        known.former_callers.push_back(Former { hop: at, session, ends });
+        (known.is_told_full, known.told) = (false, Told::default());
+        // Its openings are still taken, but it is the first that goes.
+        known.sessions.retain(|other| *other != session);
+        known.sessions.push_front(session);
+    }
+
+    /// The process of `peer` that has called last stays: what is left of sessions that it had before is of no use.
+    pub(super) fn on_caller_stays(&mut self, peer: usize) {
+        let known = &mut self.peers[peer];
+        let stale = known.former_callers.iter().find(|former| !is_leaving(&self.hops, former.hop));
+        if let Some(stale) = stale.map(|former| former.hop) {
+            known.former_callers.retain(|former| former.hop != stale);
+            drop(self.remove(stale));
+        }
+    }
+
+    /// Says what is due on the connections of sessions that others have taken the place of.
+    pub(super) fn talk_on_former(&mut self, now: Instant, peer: usize) {
+        let known = &mut self.peers[peer];
+        for former in &mut known.former_calls {
+            let mut bytes = Vec::new();
+            if now.since(former.said_at) >= self.pace.keepalive {
+                former.said_at = now;
+                // Else the other end takes the silence for that of a peer that is no more.
+                Word::Idle.encode(&mut bytes);
+            }
+            let hop = &mut self.hops[former.line.hop];
+            former.line.ends.poll_transmit(&mut bytes, super::talk::room(hop));
+            // One that has failed says so by its next event.
+            let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+        }
+        for former in &mut known.former_callers {
+            let mut bytes = Vec::new();
+            let hop = &mut self.hops[former.hop];
+            former.ends.poll_transmit(&mut bytes, super::talk::room(hop));
+            let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+        }
+    }
+}
+
+/// Whether the process that has made connection `at` for its session has said that it leaves.
+fn is_leaving(hops: &Slab<Hop>, at: usize) -> bool {
+    matches!(&hops[at].role, Role::Called(called) if called.is_leaving)
+}
+
+impl Session {
+    fn of(accepted: &Accepted) -> Self {
+        let (next, unused) = accepted.window.state();
+        let Accepted { hello, challenge, .. } = accepted;
+        Self { hello: hello.encode().to_vec(), challenge: challenge.encode().to_vec(), next, unused }
+    }
+
+    /// The session's name, and the session; `None` if it is none of a peer's.
+    fn open(&self, leg: &TcpLeg) -> Option<(u64, Accepted)> {
+        let Ok(Some(Greeting::Session(hello))) = Parser::new().push(&self.hello) else { return None };
+        let hello: Hello = hello;
+        let challenge = Challenge::decode(self.challenge.first_chunk()?);
+        let &peer = leg.by_key.get(&hello.caller)?;
+        let key = SessionKey::resume(&leg.private_key, &hello, &challenge)?;
+        let window = Window::restore(self.next, &self.unused);
+        Some((challenge.session, Accepted { peer, key, window, hello, challenge }))
+    }
+}
