@@ -258,7 +258,10 @@ impl TcpLeg {
             self.keep_former_caller(peer, before);
         }
         self.peers[peer].its_ends.restart();
-        self.talk(now);
+        if self.leaving.is_some() {
+            // It is to call the process that stays before it opens anything here.
+            self.talk(now);
+        }
     }
 
     /// A peer has proved that it is at `address`.

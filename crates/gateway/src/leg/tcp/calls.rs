@@ -197,7 +197,10 @@ impl TcpLeg {
             // It knows nothing of the connections that were relayed.
             self.reset_streams(peer, ResetReason::PeerRestarted);
         }
-        self.talk(now);
+        if self.leaving.is_some() {
+            // Where another process has called, the peer is to go by that.
+            self.talk(now);
+        }
         true
     }
 
