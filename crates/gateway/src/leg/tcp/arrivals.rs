@@ -278,7 +278,7 @@ impl TcpLeg {
         }
     }
 
-    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken until two sessions later.
+    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken for some sessions more.
     pub(super) fn hang_up(&mut self, at: usize) {
         let hop = self.remove(at);
         if let Role::Called(called) = &hop.role {
