@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Longer than any fault: who waits longer hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The same past the gateways: a host that has sent something again a few times in vain waits for up to two minutes (RFC 6298,
+/// 5.5; Linux's `TCP_RTO_MAX`).
+const PATIENCE_END_TO_END: Duration = Duration::from_secs(240);
 /// A shorter round-trip time than any link's and a longer one than a gateway's in the next room.
 const ACROSS_THE_LINK: Duration = Duration::from_millis(5);
 /// Bytes of the client's first words.
@@ -89,22 +92,33 @@ impl Plan {
 
 /// The client's part, on a connection that has been made.
 pub fn client(plan: &Plan, mut stream: TcpStream) -> Seen {
-    let begun = be_patient(&stream).and_then(|()| stream.write_all(&plan.encode()));
+    let begun = wait_for(&stream, patience(plan, &stream)).and_then(|()| stream.write_all(&plan.encode()));
     begun.map_or_else(|error| seen(error.kind()), |()| talk(plan, 0, &stream))
 }
 
 /// The server's part. `None` if the connection ended before it said what it is.
 pub fn server(mut stream: TcpStream) -> Option<(Plan, Seen)> {
     let mut header = [0; HEADER];
-    be_patient(&stream).ok()?;
+    wait_for(&stream, PATIENCE_END_TO_END).ok()?;
     stream.read_exact(&mut header).ok()?;
     let plan = Plan::decode(&header);
+    wait_for(&stream, patience(&plan, &stream)).ok()?;
     Some((plan, talk(&plan, 1, &stream)))
 }
 
-fn be_patient(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))
+/// How long to wait for anything. A reset that the link has lost is not said again past the gateways, however long one waits.
+fn patience(plan: &Plan, stream: &TcpStream) -> Duration {
+    if is_past_gateways(stream) && plan.abort.is_none() { PATIENCE_END_TO_END } else { PATIENCE }
+}
+
+fn wait_for(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))
+}
+
+/// Whether the other end of `stream` is across the link.
+fn is_past_gateways(stream: &TcpStream) -> bool {
+    kernel::tcp::tcp_info(stream).is_ok_and(|info| info.min_rtt >= ACROSS_THE_LINK)
 }
 
 fn seen(kind: ErrorKind) -> Seen {
@@ -128,9 +142,8 @@ fn talk(plan: &Plan, role: usize, stream: &TcpStream) -> Seen {
             let _ = stream.shutdown(Shutdown::Both);
         }
         let written = writing.join().unwrap_or(Ok(()));
-        let is_past_gateways = || kernel::tcp::tcp_info(stream).is_ok_and(|info| info.min_rtt >= ACROSS_THE_LINK);
         match (read, written) {
-            (Seen::Hung, _) if plan.abort.is_some() && is_past_gateways() => Seen::ResetLost,
+            (Seen::Hung, _) if plan.abort.is_some() && is_past_gateways(stream) => Seen::ResetLost,
             (Seen::Complete, Err(error)) => seen(error.kind()),
             (Seen::Complete, Ok(())) if plan.waits[role] => match stream.shutdown(Shutdown::Write) {
                 Ok(()) => Seen::Complete,
