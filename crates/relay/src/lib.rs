@@ -5,7 +5,6 @@
 //! | [`preamble`] | how a stream says which connection it carries, and how the far side answers |
 //! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
-//! | [`dscp`] | what a marking is called |
 //! | [`policy`] | which addresses a peer may use |
 //! | [`reach`] | how a peer is told which addresses it may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
@@ -14,9 +13,10 @@
 
 pub mod classes;
 pub mod connection;
-pub mod dscp;
 pub mod hop;
 pub mod policy;
 pub mod preamble;
 pub mod reach;
 pub mod routes;
+
+pub use satpep::dscp;

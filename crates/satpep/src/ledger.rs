@@ -2,10 +2,12 @@
 //!
 //! A datagram is settled once: delivered, when an acknowledgement names it; lost, when an acknowledgement covers it and
 //! does not name it (at once on a single ordered hop, after a reordering window where reordering was seen), or when
-//! acknowledgements have passed it by and it is long overdue. What a lost datagram carried is sent again in a new one,
+//! acknowledgements have passed it by and it is long overdue. Datagrams that are marked otherwise may overtake it in the
+//! network (RFC 7657, section 5.1): where only such have arrived since, it is given more time. What a lost datagram carried is sent again in a new one,
 //! so a segment is sent again only when the feedback for its latest copy has come and is negative. What recovery symbols
 //! cover waits for theirs too: the receiver may have restored it.
 
+use crate::dscp::Dscp;
 use crate::event::Violation;
 use crate::loss::LossProcess;
 use crate::reordering::Reordering;
@@ -38,6 +40,7 @@ pub(crate) enum SentFrame {
     Drain,
     Reset(StreamKey),
     MtuProbe(u16),
+    Sample,
     Ping,
 }
 
@@ -70,6 +73,7 @@ struct Entry {
     delivered: bool,
     /// When an acknowledgement first covered it without naming it.
     missing_since: Option<Instant>,
+    dscp: Dscp,
     frames: SentFrames,
 }
 
@@ -98,8 +102,17 @@ pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     eliciting: usize,
     reordering: Reordering,
-    /// The latest losses, to find out which of them were only late.
-    recent_losses: VecDeque<(u64, Instant)>,
+    /// The same between datagrams of different markings.
+    overtaking: Reordering,
+    /// How long a datagram at least is given that only such have passed that are marked otherwise.
+    least_overtaking: Duration,
+    /// Whether not all datagrams so far were marked as the latest.
+    is_mixed: bool,
+    latest: Option<Dscp>,
+    /// The newest datagram of each marking that is known to have arrived.
+    newest: SmallVec<[(Dscp, u64); 2]>,
+    /// The latest losses, to find out which of them were only late, and whether one of the same marking had passed.
+    recent_losses: VecDeque<(u64, Instant, bool)>,
     /// When the earliest missing datagram counts as lost.
     loss_deadline: Option<Instant>,
     /// The newest datagram known to have arrived.
@@ -119,6 +132,9 @@ impl Ledger {
     const LONG: usize = 4096;
     const LITTLE: usize = 64;
     const DEAF: Duration = Duration::from_millis(2);
+    /// The horizon is about one and a half round trips: this part of it is a quarter of one, as RFC 8985 (section 6.2.1) gives
+    /// what is late where reordering is to be expected.
+    const OVERTAKING_SHARE: u64 = 6;
 
     pub(crate) fn new(reordering: Duration) -> Self {
         Self {
@@ -126,6 +142,11 @@ impl Ledger {
             entries: VecDeque::new(),
             eliciting: 0,
             reordering: Reordering::new(reordering),
+            overtaking: Reordering::new(Duration::ZERO),
+            least_overtaking: Duration::ZERO,
+            is_mixed: false,
+            latest: None,
+            newest: SmallVec::new(),
             recent_losses: VecDeque::new(),
             loss_deadline: None,
             largest_acked: None,
@@ -157,10 +178,11 @@ impl Ledger {
     }
 
     /// Records the datagram [`Ledger::next_number`]. One without frames is settled from the start.
-    pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, frames: SentFrames) {
+    pub(crate) fn record(&mut self, now: Instant, position: u64, ip_size: usize, dscp: Dscp, frames: SentFrames) {
         let eliciting = !frames.is_empty();
         self.eliciting += usize::from(eliciting);
         let ip_size = u16::try_from(ip_size).unwrap_or(u16::MAX);
+        self.is_mixed |= self.latest.replace(dscp).is_some_and(|latest| latest != dscp);
         self.entries.push_back(Entry {
             sent: now,
             position,
@@ -169,6 +191,7 @@ impl Ledger {
             eliciting,
             delivered: false,
             missing_since: None,
+            dscp,
             frames,
         });
         self.forget_settled();
@@ -202,8 +225,11 @@ impl Ledger {
             self.largest_acked_sent = self.entry_mut(ack.largest).map(|entry| entry.sent);
         }
         self.reordering.on_ack(now, horizon);
+        self.overtaking.on_ack(now, horizon);
+        self.least_overtaking = (horizon / Self::OVERTAKING_SHARE).min(Reordering::MOST);
         for range in ack.ranges() {
             self.note_late(now, &range);
+            self.note_newest(&range);
             for number in range.start.max(self.first)..range.end {
                 self.settle(number, Fate::Delivered, settled);
             }
@@ -235,21 +261,26 @@ impl Ledger {
         self.loss_deadline = None;
         self.forget_covers();
         let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
+        let [reordering, overtaking] = [self.reordering.window(), self.overtaking.window().max(self.least_overtaking)];
         for number in self.first..end {
-            let reordering = self.reordering.window();
-            let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { continue };
+            let Some(entry) = self.entries.get((number - self.first) as usize).filter(|entry| entry.in_flight) else {
+                continue;
+            };
+            let is_passed = self.is_passed(number, entry.dscp);
+            let patience = if is_passed { reordering } else { overtaking.max(reordering) };
+            let entry = &mut self.entries[(number - self.first) as usize];
             let deadline = match ack {
                 Some((covered_from, _, horizon)) if number < covered_from => entry.sent + horizon,
-                Some(_) => *entry.missing_since.get_or_insert(now) + reordering,
+                Some(_) => *entry.missing_since.get_or_insert(now) + patience,
                 None => match entry.missing_since {
-                    Some(since) => since + reordering,
+                    Some(since) => since + patience,
                     None => continue,
                 },
             };
             if deadline > now {
                 self.loss_deadline = Some(self.loss_deadline.map_or(deadline, |earliest| earliest.min(deadline)));
             } else if !self.is_held(number) {
-                self.recent_losses.push_back((number, now));
+                self.recent_losses.push_back((number, now, is_passed));
                 self.settle(number, Fate::Lost, settled);
             }
         }
@@ -257,6 +288,26 @@ impl Ledger {
             self.recent_losses.pop_front();
         }
         self.forget_settled();
+    }
+
+    /// Whether a datagram that is marked alike and was sent after `number` has arrived.
+    fn is_passed(&self, number: u64, dscp: Dscp) -> bool {
+        self.newest.iter().any(|(marking, newest)| *marking == dscp && *newest > number)
+    }
+
+    /// Notes which of the datagrams that have arrived is the newest of its marking.
+    fn note_newest(&mut self, delivered: &Range<u64>) {
+        let end = self.next_number().min(delivered.end);
+        for number in (delivered.start.max(self.first)..end).rev() {
+            let dscp = self.entries[(number - self.first) as usize].dscp;
+            match self.newest.iter_mut().find(|(marking, _)| *marking == dscp) {
+                Some((_, newest)) => *newest = number.max(*newest),
+                None => self.newest.push((dscp, number)),
+            }
+            if !self.is_mixed {
+                return;
+            }
+        }
     }
 
     /// Whether recovery symbols may yet make up for the loss of a datagram.
@@ -312,18 +363,23 @@ impl Ledger {
     /// Datagrams that were missing, or taken for lost, and arrived after all were only late.
     fn note_late(&mut self, now: Instant, delivered: &Range<u64>) {
         if !self.recent_losses.is_empty() {
-            let late = self.recent_losses.iter().filter(|(number, _)| delivered.contains(number));
-            if let Some(worst) = late.map(|(_, lost_at)| now.since(*lost_at)).max() {
-                self.reordering.on_taken_for_lost(worst);
-                self.recent_losses.retain(|(number, _)| !delivered.contains(number));
+            for (window, passed) in [(&mut self.reordering, true), (&mut self.overtaking, false)] {
+                let late =
+                    self.recent_losses.iter().filter(|(number, _, by)| delivered.contains(number) && *by == passed);
+                if let Some(worst) = late.map(|(_, lost_at, _)| now.since(*lost_at)).max() {
+                    window.on_taken_for_lost(worst);
+                }
             }
+            self.recent_losses.retain(|(number, ..)| !delivered.contains(number));
         }
-        if self.reordering.window() > Duration::ZERO {
+        if self.reordering.window() > Duration::ZERO || self.overtaking.window() > Duration::ZERO {
             let end = self.next_number().min(delivered.end);
             for number in delivered.start.max(self.first)..end {
                 let entry = &self.entries[(number - self.first) as usize];
                 if let Some(since) = entry.missing_since.filter(|_| entry.in_flight) {
-                    self.reordering.on_late(now.since(since));
+                    let is_passed = self.is_passed(number, entry.dscp);
+                    let window = if is_passed { &mut self.reordering } else { &mut self.overtaking };
+                    window.on_late(now.since(since));
                 }
             }
         }
@@ -381,7 +437,7 @@ mod tests {
                 fin: false,
                 repeat: false,
             };
-            ledger.record(at(number), 1500 * number, 1500, SmallVec::from_slice(&[frame]));
+            ledger.record(at(number), 1500 * number, 1500, Dscp::default(), SmallVec::from_slice(&[frame]));
         }
         ledger
     }
@@ -472,12 +528,52 @@ mod tests {
         assert_eq!(settled, Ok((vec![9001], vec![9000])));
     }
 
+    /// A ledger of `count` datagrams, every fifth of them marked `ef`.
+    fn marked_ledger(count: u64) -> Ledger {
+        let mut ledger = Ledger::new(Duration::ZERO);
+        for number in 0..count {
+            let dscp = if number % 5 == 4 { "ef" } else { "default" }.parse().unwrap();
+            ledger.record(at(number), 1500 * number, 1500, dscp, SmallVec::from_slice(&[SentFrame::Ping]));
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_datagram_that_others_of_another_marking_overtake_is_no_loss() {
+        let mut ledger = marked_ledger(10);
+        let mut lost = |ranges: &[Range<u64>], now| {
+            let before = ledger.eliciting;
+            let (delivered, _) = acknowledge(&mut ledger, now, ranges).expect("they were sent");
+            drop(delivered);
+            let named: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            (before - ledger.eliciting) as u64 - named
+        };
+        assert_eq!(lost(&[4..5], at(500)), 0, "it has overtaken four");
+        assert_eq!(lost(&[0..2], at(505)), 0);
+        assert_eq!(lost(&[3..4], at(510)), 1, "one of its own marking is missing behind them");
+        assert_eq!(lost(&[9..10], at(520)), 0);
+        let mut settled = Vec::new();
+        ledger.on_timeout(at(640), &mut settled);
+        assert!(settled.is_empty());
+        ledger.on_timeout(at(660), &mut settled);
+        assert_eq!(settled.len(), 4, "a quarter of a round trip is enough");
+    }
+
+    #[test]
+    fn what_overtakes_by_more_than_expected_widens_the_window_for_it_alone() {
+        let mut ledger = marked_ledger(1000);
+        ledger.least_overtaking = Duration::ZERO;
+        ledger.overtaking.on_taken_for_lost(Duration::from_millis(100));
+        assert!(ledger.overtaking.window() > Duration::from_millis(100));
+        assert_eq!(ledger.reordering.window(), Duration::ZERO);
+    }
+
     #[test]
     fn an_outage_is_not_part_of_the_loss_process() {
         let mut ledger = ledger_with(500);
         let before = ledger.loss_process().probability();
         ledger.on_outage_over();
-        ledger.record(at(500), 0, 100, SmallVec::from_slice(&[SentFrame::Ping]));
+        ledger.record(at(500), 0, 100, Dscp::default(), SmallVec::from_slice(&[SentFrame::Ping]));
         let (delivered, lost) = acknowledge(&mut ledger, at(1100), &[500..501]).expect("it was sent");
         assert_eq!((delivered.len(), lost.len()), (0, 500));
         assert!(ledger.loss_process().probability() <= before);
@@ -502,7 +598,7 @@ mod tests {
     fn what_a_quiet_peer_should_have_got_is_lost() {
         let mut ledger = ledger_with(10);
         assert_eq!(acknowledge(&mut ledger, at(500), &[0..4]), Ok((vec![0, 1, 2, 3], vec![])));
-        ledger.record(at(60_000), 0, 100, SmallVec::from_slice(&[SentFrame::Ping]));
+        ledger.record(at(60_000), 0, 100, Dscp::default(), SmallVec::from_slice(&[SentFrame::Ping]));
         let mut settled = Vec::new();
         ledger.on_quiet(2, Duration::from_secs(59), &mut settled);
         assert!(settled.is_empty(), "of an old report nothing follows");

@@ -26,8 +26,10 @@
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | what the link carries, and what of it is ours |
+//! | `survey` | what a path carries, found on request |
 //! | `memory` | what sessions may hold, shared out among them |
 //! | `pacer`, `scheduler`, `class` | when to send, and who |
+//! | [`dscp`] | how datagrams are marked |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else calls |
@@ -36,6 +38,7 @@
 mod capacity;
 mod class;
 mod config;
+pub mod dscp;
 mod endpoint;
 mod epoch;
 mod event;
@@ -61,6 +64,7 @@ mod seal;
 mod session;
 mod stats;
 mod stream;
+mod survey;
 mod trouble;
 mod wire;
 
@@ -73,4 +77,5 @@ pub use key::{KeyError, PrivateKey, PublicKey};
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
+pub use survey::{SurveyReport, survey_cost};
 pub use trouble::{Stranger, StrangerFault, Trouble};

@@ -29,7 +29,7 @@ pub(crate) struct Holding {
 
 impl Memory {
     /// Less is no use to a session.
-    const LEAST: u64 = 64 * 1024;
+    pub(crate) const LEAST: u64 = 64 * 1024;
 
     /// Memory of at most `limit` bytes for sessions that hold `most` at most.
     pub(crate) fn new(limit: Option<u64>, most: u64) -> Self {
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn sessions_never_hold_more_than_the_limit(
-            peers in 1usize..200, turns in proptest::collection::vec((0usize..200, any::<bool>()), 0..500)
+            peers in 1usize..=512, turns in proptest::collection::vec((0usize..512, any::<bool>()), 0..500)
         ) {
             let (mut memory, mut holdings) = memory(64 << 20, peers);
             for (at, takes) in turns {

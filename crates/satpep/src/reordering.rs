@@ -16,7 +16,7 @@ pub(crate) struct Reordering {
 
 impl Reordering {
     /// Beyond this a late datagram is as good as lost.
-    const MOST: Duration = Duration::from_millis(150);
+    pub(crate) const MOST: Duration = Duration::from_millis(150);
     /// Round trips, and a half of each, after which the window narrows if it was wider than needed.
     const PERIOD: u64 = 16;
     /// A window below this is none.

@@ -14,6 +14,7 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `output.rs` | whose turn it is to send, at the link's pace |
+//! | `survey.rs` | what the path to a peer carries, on request |
 
 mod admission;
 mod brake;
@@ -26,6 +27,7 @@ mod output;
 mod path;
 mod peer;
 mod peers;
+mod survey;
 #[cfg(test)]
 mod tests;
 #[cfg(any(test, fuzzing))]
@@ -34,6 +36,7 @@ pub(crate) mod trial;
 use crate::capacity::Capacity;
 use crate::class::Class;
 use crate::config::{ACK_SHARE, EndpointConfig};
+use crate::dscp::Dscp;
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
 use crate::memory::Memory;
@@ -65,6 +68,8 @@ pub struct Transmit {
     pub size: usize,
     /// Bytes of each datagram.
     pub segment_size: usize,
+    /// How to mark each: as the data in it, or the data whose arrival it tells.
+    pub dscp: Dscp,
 }
 
 impl Transmit {
@@ -127,6 +132,8 @@ pub struct Endpoint<P: Payload = Stored> {
     outbox: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Challenges and answers to challenges to send.
     path_outbox: VecDeque<(PeerId, SocketAddr, PathFrame)>,
+    /// The peer to which the path is being surveyed.
+    surveyed: Option<PeerId>,
     timers: BTreeSet<(Instant, PeerId)>,
     events: VecDeque<Event>,
     sessions: u32,
@@ -215,6 +222,7 @@ impl<P: Payload> Endpoint<P> {
             working: VecDeque::new(),
             outbox: VecDeque::new(),
             path_outbox: VecDeque::new(),
+            surveyed: None,
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             sessions: 0,
@@ -314,7 +322,7 @@ impl<P: Payload> Endpoint<P> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let paced = (!self.scheduler.is_empty() || !self.idle.is_empty()).then(|| self.pacer.next());
         let acknowledgements = (!self.acknowledging.is_empty()).then(|| self.ack_pacer.next());
-        timer.into_iter().chain(paced).chain(acknowledgements).min()
+        timer.into_iter().chain(paced).chain(acknowledgements).chain(self.survey_timeout()).min()
     }
 
     /// The next piece of news.
@@ -339,6 +347,12 @@ impl<P: Payload> Endpoint<P> {
     /// Puts a stream into a class. What is settled of the class holds for all of its streams to this peer, from now on.
     pub fn set_class(&mut self, now: Instant, id: StreamId, class: &Class) {
         self.with_session(now, id, |session| session.set_class(now, id, class));
+    }
+
+    /// Marks a stream: datagrams with data of it are sent so from now on, and none holds data of streams that are marked
+    /// otherwise.
+    pub fn set_dscp(&mut self, now: Instant, id: StreamId, dscp: Dscp) {
+        self.with_session(now, id, |session| session.set_dscp(id, dscp));
     }
 
     /// How many more streams can be opened to `peer`, and how many it lets be open in all; zero without a session.

@@ -4,6 +4,7 @@ use super::peer::Peer;
 use super::peers::Peers;
 use super::{Endpoint, Transmit};
 use crate::capacity::Progress;
+use crate::dscp::Dscp;
 use crate::event::PeerId;
 use crate::payload::Payload;
 use crate::scheduler::{Express, Flow, Flows};
@@ -33,7 +34,7 @@ pub(super) fn ip_overhead(address: &SocketAddr) -> usize {
 
 impl<P: Payload> Peer<P> {
     /// Whether there is somewhere to send to and a key to seal with.
-    fn can_seal(&self) -> bool {
+    pub(super) fn can_seal(&self) -> bool {
         self.address.is_some() && !self.is_spent()
     }
 }
@@ -62,12 +63,14 @@ impl<P: Payload> Endpoint<P> {
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some((to, datagram)) = self.outbox.pop_front() {
             buffer[..datagram.len()].copy_from_slice(&datagram);
-            let transmit = Transmit { to, size: datagram.len(), segment_size: datagram.len() };
+            let size = datagram.len();
+            let transmit = Transmit { to, size, segment_size: size, dscp: Dscp::default() };
             return Some(self.sent(now, None, transmit));
         }
         self.transmit_path(now, buffer)
             .or_else(|| self.transmit_urgent(now, buffer))
             .or_else(|| self.transmit_ack(now, buffer))
+            .or_else(|| self.transmit_survey(now, buffer))
             .or_else(|| self.transmit_paced(now, buffer))
     }
 
@@ -81,7 +84,7 @@ impl<P: Payload> Endpoint<P> {
                 let filled = session.fill_path(now, space, overhead, frame);
                 let size = DATA_OVERHEAD + filled.length;
                 seal(peer, filled, &mut buffer[..size]);
-                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp: filled.dscp }));
             }
         }
         None
@@ -107,8 +110,8 @@ impl<P: Payload> Endpoint<P> {
             // Where the pace allows data as well, the two share a datagram.
             let data_too = self.pacer.is_ready(now) && peer.is_within_cap(now);
             let urgency = if data_too { Urgency::Paced } else { Urgency::Now };
-            if urgent && let Some((to, size)) = fill_datagram(peer, at, buffer, urgency, usize::MAX) {
-                return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+            if urgent && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX) {
+                return Some(self.sent(now, Some(id), transmit));
             }
             self.peers[id.index()].urgent_queued = false;
             self.urgent.pop_front();
@@ -131,11 +134,11 @@ impl<P: Payload> Endpoint<P> {
             let Some(session) = peer.session.as_ref().filter(|session| session.owes_ack(now)) else { continue };
             let urgency = if data_too && session.has_paced(now) { Urgency::Paced } else { Urgency::Now };
             if peer.can_seal()
-                && let Some((to, size)) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
+                && let Some(transmit) = fill_datagram(peer, at, buffer, urgency, usize::MAX)
             {
-                let transmit = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
+                let transmit = self.sent(now, Some(id), transmit);
                 if urgency == Urgency::Now {
-                    self.ack_pacer.on_sent(now, size + ip_overhead(&to));
+                    self.ack_pacer.on_sent(now, transmit.size + ip_overhead(&transmit.to));
                 }
                 return Some(transmit);
             }
@@ -164,25 +167,27 @@ impl<P: Payload> Endpoint<P> {
         transmit
     }
 
-    /// Datagrams of one size to one peer, as many as the pace, the peer's turn and the buffer allow.
+    /// Datagrams of one size and marking to one peer, as many as the pace, the peer's turn and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
         let at = self.advance_train(now, id);
-        let (to, segment_size) = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
-        let mut transmit = self.sent(now, Some(id), Transmit { to, size: segment_size, segment_size });
+        let first = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
+        let mut transmit = self.sent(now, Some(id), first);
+        let segment_size = transmit.segment_size;
         while self.pacer.may_go_on(now) && buffer.len() - transmit.size >= segment_size {
             if self.scheduler.next(&mut PeerFlows { peers: &mut self.peers, now }) != Some(id) {
+                break;
+            }
+            let session = self.peers[id.index()].session.as_mut();
+            if session.is_some_and(|session| session.has_probe(now) || session.next_marking(now) != transmit.dscp) {
                 break;
             }
             let at = self.advance_train(now, id);
             let rest = &mut buffer[transmit.size..];
             let peer = &mut self.peers[id.index()];
-            if peer.session.as_ref().is_some_and(|session| session.has_probe(now)) {
-                break;
-            }
-            let Some((_, size)) = fill_datagram(peer, at, rest, Urgency::Paced, segment_size) else { break };
-            let _ = self.sent(now, Some(id), Transmit { to, size, segment_size: size });
-            transmit.size += size;
-            if size < segment_size {
+            let Some(next) = fill_datagram(peer, at, rest, Urgency::Paced, segment_size) else { break };
+            let next = self.sent(now, Some(id), next);
+            transmit.size += next.size;
+            if next.size < segment_size {
                 break;
             }
         }
@@ -198,7 +203,8 @@ impl<P: Payload> Endpoint<P> {
         let size = (usize::from(ip_size) - ip_overhead(&to)).min(buffer.len());
         let filled = session.fill_probe(now, position, &mut buffer[DATA_HEADER..size - TAG], ip_size);
         seal(peer, filled, &mut buffer[..size]);
-        Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }))
+        let dscp = filled.dscp;
+        Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
     }
 
     /// Marks the datagram about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
@@ -226,9 +232,9 @@ impl<P: Payload> Endpoint<P> {
                 && peer.session.as_ref().is_some_and(|session| session.has_idle(now));
             let filled = if wanted { fill_datagram(peer, at, buffer, Urgency::Idle, usize::MAX) } else { None };
             match filled {
-                Some((to, size)) => {
+                Some(transmit) => {
                     self.idle.push_back(id);
-                    return Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size }));
+                    return Some(self.sent(now, Some(id), transmit));
                 }
                 None => {
                     peer.idle_queued = false;
@@ -240,7 +246,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Counts and paces what leaves.
-    fn sent(&mut self, now: Instant, id: Option<PeerId>, transmit: Transmit) -> Transmit {
+    pub(super) fn sent(&mut self, now: Instant, id: Option<PeerId>, transmit: Transmit) -> Transmit {
         let ip_bytes = transmit.size + ip_overhead(&transmit.to);
         self.stats.sent_packets += 1;
         self.stats.sent_ip_bytes += ip_bytes as u64;
@@ -262,14 +268,14 @@ impl<P: Payload> Endpoint<P> {
 }
 
 /// Writes and seals one datagram of at most `max_size` bytes, now and when `position` bytes have entered the link; returns
-/// where it goes and its length.
+/// what to send.
 fn fill_datagram<P: Payload>(
     peer: &mut Peer<P>,
     (now, position): (Instant, u64),
     buffer: &mut [u8],
     urgency: Urgency,
     max_size: usize,
-) -> Option<(SocketAddr, usize)> {
+) -> Option<Transmit> {
     let to = peer.address?;
     let session = peer.session.as_mut()?;
     let headers = ip_overhead(&to);
@@ -278,10 +284,10 @@ fn fill_datagram<P: Payload>(
     let filled = session.fill(now, position, space, headers + DATA_OVERHEAD, urgency)?;
     let size = DATA_OVERHEAD + filled.length;
     seal(peer, filled, &mut buffer[..size]);
-    Some((to, size))
+    Some(Transmit { to, size, segment_size: size, dscp: filled.dscp })
 }
 
-fn seal<P: Payload>(peer: &Peer<P>, filled: Filled, datagram: &mut [u8]) {
+pub(super) fn seal<P: Payload>(peer: &Peer<P>, filled: Filled, datagram: &mut [u8]) {
     let Some(keys) = &peer.keys.current else { return };
     DataHeader { receiver: keys.peer_index, number_low: filled.number as u32 }.write(datagram);
     keys.send.seal(filled.number, datagram, DATA_HEADER + filled.length - filled.elided);

@@ -3,6 +3,7 @@
 
 use super::Session;
 use super::output::Filled;
+use crate::dscp::Dscp;
 use crate::ledger::SentFrames;
 use crate::payload::Payload;
 use crate::wire::frame::Writer;
@@ -57,6 +58,6 @@ impl<P: Payload> Session<P> {
     pub(crate) fn fill_close(&mut self, now: Instant, space: &mut [u8], overhead: usize) -> Filled {
         let mut writer = Writer::new(space);
         writer.close();
-        self.record((now, 0), &writer, overhead, SentFrames::new())
+        self.record((now, 0), &writer, overhead, Dscp::default(), SentFrames::new())
     }
 }

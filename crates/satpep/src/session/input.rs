@@ -94,12 +94,18 @@ impl<P: Payload> Session<P> {
         }
         let Some((sent, after)) = self.ledger.departure(number) else {
             let arrived = self.arrivals.unwrap(micros);
+            if let Some(survey) = &mut self.survey {
+                survey.on_arrival(number, arrived);
+            }
             return self.news.push_back(News::Arrival(number, arrived));
         };
         let [settled, delivered] = std::mem::take(&mut self.settled_since);
         let report = Report { sent, after, arrived_us: micros, settled, delivered };
         let patience = (self.rtt.smoothed() * 3).max(Duration::from_secs(1));
         let feedback = self.arrivals.take(now, &report, patience);
+        if let Some(survey) = &mut self.survey {
+            survey.on_arrival(number, feedback.arrived);
+        }
         self.news.extend([News::Arrival(number, feedback.arrived), News::Feedback(feedback)]);
     }
 
@@ -175,6 +181,8 @@ impl<P: Payload> Session<P> {
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
+        let marking = stream.dscp;
+        self.marking_received = Some(self.marking_received.map_or(marking, |before| before.more_urgent(marking)));
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
         if stream.is_aborted() {
@@ -280,6 +288,13 @@ impl<P: Payload> Session<P> {
                         }
                         self.judge_path();
                     }
+                    SentFrame::Sample => {
+                        // What a survey loses says nothing of the size.
+                        probe = true;
+                        if let Some(survey) = self.survey.as_mut().filter(|_| datagram.delivered) {
+                            survey.on_delivered(datagram.number);
+                        }
+                    }
                     SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame, datagram.number),
                     _ if datagram.delivered => self.on_frame_delivered(frame, datagram.number),
                     _ => self.on_frame_lost(frame),
@@ -328,7 +343,7 @@ impl<P: Payload> Session<P> {
                 self.close_if_done(key);
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_arrived(frame, number),
-            SentFrame::Drain | SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+            SentFrame::Drain | SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
         }
     }
 
@@ -349,7 +364,7 @@ impl<P: Payload> Session<P> {
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_lost(frame),
             SentFrame::Drain => self.drain_due = true,
-            SentFrame::MtuProbe(_) | SentFrame::Ping => {}
+            SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
         }
     }
 }

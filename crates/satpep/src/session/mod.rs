@@ -33,6 +33,7 @@ mod violations;
 
 use crate::capacity::{Arrivals, Feedback, Marks};
 use crate::config::EndpointConfig;
+use crate::dscp::Dscp;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
 use crate::ledger::{Ledger, Settled, StreamKey};
@@ -43,6 +44,7 @@ use crate::repair::Restorer;
 use crate::rtt::RttEstimator;
 use crate::stats::PeerStats;
 use crate::stream::Stream;
+use crate::survey::Survey;
 use crate::wire::frame::PathFrame;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
@@ -99,6 +101,11 @@ pub(crate) struct Session<P: Payload> {
     max_streams: u32,
     pool: P::Pool,
     classes: classes::Classes,
+    /// Whether any stream has been marked, how the latest data sent were, and how the most urgent are that arrived since the last
+    /// acknowledgement.
+    is_marked: bool,
+    marking: Dscp,
+    marking_received: Option<Dscp>,
     /// Streams with credits or resets to send.
     control: VecDeque<StreamKey>,
     pub(crate) credit: credit::Credit,
@@ -152,6 +159,8 @@ pub(crate) struct Session<P: Payload> {
     arrivals: Arrivals,
     /// Datagrams settled since the latest news of an arrival, and those of them that arrived.
     settled_since: [u32; 2],
+    /// The latest survey of the path.
+    pub(crate) survey: Option<Box<Survey>>,
     /// News for the endpoint.
     news: VecDeque<News>,
 
@@ -194,6 +203,9 @@ impl<P: Payload> Session<P> {
             max_streams: config.max_streams,
             pool: P::Pool::default(),
             classes: classes::Classes::new(config.quantum()),
+            is_marked: false,
+            marking: Dscp::default(),
+            marking_received: None,
             control: VecDeque::new(),
             credit: credit::Credit::new(config, hello),
             waiting_writers: VecDeque::new(),
@@ -226,6 +238,7 @@ impl<P: Payload> Session<P> {
             marks: Marks::default(),
             arrivals: Arrivals::default(),
             settled_since: [0; 2],
+            survey: None,
             news: VecDeque::new(),
             events: VecDeque::new(),
             stats: PeerStats::default(),

@@ -1,6 +1,7 @@
 //! Filling a datagram: what goes first, and what waits for the link's pace.
 
 use super::Session;
+use crate::dscp::Dscp;
 use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
@@ -26,6 +27,8 @@ pub(crate) struct Filled {
     pub(crate) length: usize,
     /// How much of the length was left out.
     pub(crate) elided: usize,
+    /// How to mark it.
+    pub(crate) dscp: Dscp,
 }
 
 impl<P: Payload> Session<P> {
@@ -76,7 +79,23 @@ impl<P: Payload> Session<P> {
         writer.ping();
         writer.pad::<P>();
         let frames = SentFrames::from_slice(&[SentFrame::MtuProbe(ip_size)]);
-        self.record((now, position), &writer, usize::from(ip_size) - writer.len(), frames)
+        self.record((now, position), &writer, usize::from(ip_size) - writer.len(), Dscp::default(), frames)
+    }
+
+    /// Writes a datagram of a survey that fills `space`.
+    pub(crate) fn fill_sample(&mut self, now: Instant, position: u64, space: &mut [u8], ip_size: u16) -> Filled {
+        let number = self.ledger.next_number();
+        let mut writer = Writer::new(space);
+        if let Some(survey) = &mut self.survey {
+            if survey.asks(ip_size.into()) {
+                writer.mark();
+            }
+            survey.on_sent(now, number, ip_size.into());
+        }
+        writer.ping();
+        writer.pad::<P>();
+        let overhead = usize::from(ip_size) - writer.len();
+        self.record((now, position), &writer, overhead, Dscp::default(), SentFrames::from_slice(&[SentFrame::Sample]))
     }
 
     /// Writes what is due into `space`; `None` if nothing is. `overhead` is what sealing and headers add to make an IP
@@ -92,29 +111,45 @@ impl<P: Payload> Session<P> {
         let whole = space.len() + overhead >= usize::from(self.mtu());
         let mut writer = Writer::new(space);
         let mut frames = SentFrames::new();
-        self.put_ack(now, &mut writer, &mut frames);
+        let mut dscp = self.put_ack(now, &mut writer, &mut frames);
         self.put_control(now, &mut writer, &mut frames);
         match urgency {
             _ if self.is_stalled() => {}
             Urgency::Now => {}
             Urgency::Paced => {
-                if !self.put_busy_repair(now, &mut writer, &mut frames, whole) {
-                    self.put_stream_data(now, &mut writer, &mut frames);
+                let of_data = if self.put_busy_repair(now, &mut writer, &mut frames, whole) {
+                    Some(self.marking)
+                } else {
+                    self.put_stream_data(now, &mut writer, &mut frames)
+                };
+                dscp = of_data.or(dscp);
+            }
+            Urgency::Idle => {
+                if self.put_repair(now, &mut writer, &mut frames, whole) {
+                    dscp = Some(self.marking);
                 }
             }
-            Urgency::Idle => self.put_repair(now, &mut writer, &mut frames, whole),
         }
         if writer.is_empty() {
             return None;
         }
-        Some(self.record((now, position), &writer, overhead, frames))
+        Some(self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames))
+    }
+
+    /// How a datagram that is filled now, with data if the link's pace allows them, would be marked for these.
+    pub(crate) fn next_marking(&mut self, now: Instant) -> Dscp {
+        if !self.is_marked {
+            return Dscp::default();
+        }
+        let next = self.classes.next(now, &mut self.streams, self.credit.available());
+        next.map_or(self.marking, |key| self.streams[key.slot as usize].dscp)
     }
 
     /// Writes a frame about a path.
     pub(crate) fn fill_path(&mut self, now: Instant, space: &mut [u8], overhead: usize, frame: PathFrame) -> Filled {
         let mut writer = Writer::new(space);
         writer.path(frame);
-        self.record((now, 0), &writer, overhead, SentFrames::new())
+        self.record((now, 0), &writer, overhead, Dscp::default(), SentFrames::new())
     }
 
     pub(super) fn record(
@@ -122,21 +157,24 @@ impl<P: Payload> Session<P> {
         (now, position): (Instant, u64),
         writer: &Writer<'_>,
         overhead: usize,
+        dscp: Dscp,
         frames: SentFrames,
     ) -> Filled {
         let (length, elided) = (writer.len(), writer.elided());
         let number = self.ledger.next_number();
         let eliciting = !frames.is_empty();
-        self.ledger.record(now, position, length + overhead, frames);
+        self.ledger.record(now, position, length + overhead, dscp, frames);
         self.stats.sent_packets += 1;
         if eliciting {
             self.on_asking(now, length + overhead);
         }
-        Filled { number, length, elided }
+        Filled { number, length, elided, dscp }
     }
 
-    /// An acknowledgement that is due, or nearly so that it need not travel alone a little later.
-    fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+    /// An acknowledgement that is due, or nearly so that it need not travel alone a little later. Returns how the most urgent data
+    /// that it is about are marked.
+    fn put_ack(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
+        let mut dscp = None;
         let soon = now + self.ack_delay() / 2;
         let due = self.ack_deadline().is_some_and(|deadline| deadline <= soon);
         // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once.
@@ -150,6 +188,7 @@ impl<P: Payload> Session<P> {
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
+                dscp = self.marking_received.take();
                 self.congestion.report(writer);
             }
             self.repeat_credits(writer, frames);
@@ -158,6 +197,7 @@ impl<P: Payload> Session<P> {
         if floor >= self.floor_told + Self::FLOOR_STEP && writer.floor(floor) {
             self.floor_told = floor;
         }
+        dscp
     }
 
     fn put_control(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
@@ -213,8 +253,10 @@ impl<P: Payload> Session<P> {
         true
     }
 
-    /// Stream data in turn, until the datagram is full or nothing is left.
-    fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
+    /// Stream data in turn, until the datagram is full, nothing is left, or it is the turn of data that are marked otherwise: a
+    /// marking may be policed, and is not spent on others. Returns the marking if there is any data.
+    fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
+        let mut dscp = None;
         let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<u64>);
         let number = self.ledger.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its datagram.
@@ -223,6 +265,9 @@ impl<P: Payload> Session<P> {
             let session_credit = self.credit.available();
             let Some(key) = self.classes.next(now, &mut self.streams, session_credit) else { break };
             let stream = &mut self.streams[key.slot as usize];
+            if dscp.is_some_and(|dscp| dscp != stream.dscp) {
+                break;
+            }
             let Some(room) = writer.stream_room(key.number, stream.send.next_offset()) else { break };
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
             stream.send.copy(piece.offset, writer.stream::<P>(key.number, piece.offset, piece.length, piece.fin));
@@ -234,6 +279,7 @@ impl<P: Payload> Session<P> {
             let repeat = piece.fresh < piece.length;
             frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin, repeat });
             (any, fresh, ended) = (true, fresh || piece.fresh > 0, piece.fin);
+            dscp = Some(stream.dscp);
             let stream = &mut self.streams[key.slot as usize];
             let from = *stream.run_from.get_or_insert(number);
             if !stream.has_data(self.credit.available()) {
@@ -246,5 +292,7 @@ impl<P: Payload> Session<P> {
             self.wake_waiting_writers();
             self.plan_repair(now, fresh, ended, paused);
         }
+        self.marking = dscp.unwrap_or(self.marking);
+        dscp
     }
 }

@@ -123,8 +123,14 @@ impl<P: Payload> Session<P> {
     }
 
     /// The next recovery symbol, in capacity that would idle. Whether the datagram is as large as one can be, `whole`
-    /// tells.
-    pub(super) fn put_repair(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
+    /// tells. Returns whether there was one.
+    pub(super) fn put_repair(
+        &mut self,
+        now: Instant,
+        writer: &mut Writer<'_>,
+        frames: &mut SentFrames,
+        whole: bool,
+    ) -> bool {
         if self.repairs.at.is_some_and(|at| at <= now) {
             self.repairs.at = None;
             self.repairs.pauses.clear();
@@ -132,7 +138,9 @@ impl<P: Payload> Session<P> {
             // What takes no longer than a turn of the loop may leave at once.
             self.make_blocks(now, TURN);
         }
+        let before = self.stats.repair_bytes;
         self.put_symbol(now, writer, frames, whole);
+        self.stats.repair_bytes > before
     }
 
     /// The next recovery symbol, if one may go before the data that waits; `false` if none did.

@@ -3,6 +3,7 @@
 use super::Session;
 use crate::ResetReason;
 use crate::class::Class;
+use crate::dscp::Dscp;
 use crate::event::{Event, OpenError, StreamId};
 use crate::ledger::StreamKey;
 use crate::payload::{Elided, Payload, Stored};
@@ -36,6 +37,14 @@ impl<P: Payload> Session<P> {
             // The queue of the old class does not find it any more.
             (stream.class, stream.place) = (at, Place::default());
             self.activate(key);
+        }
+    }
+
+    /// Datagrams with data of the stream are marked so from now on.
+    pub(crate) fn set_dscp(&mut self, id: StreamId, dscp: Dscp) {
+        if let Some(stream) = self.key(id).and_then(|key| self.stream_mut(key)) {
+            stream.dscp = dscp;
+            self.is_marked |= dscp != Dscp::default();
         }
     }
 

@@ -5,6 +5,7 @@ mod receive;
 mod send;
 
 use crate::ResetReason;
+use crate::dscp::Dscp;
 use crate::payload::Payload;
 pub(crate) use receive::ReceiveHalf;
 pub(crate) use send::SendHalf;
@@ -29,6 +30,8 @@ pub(crate) struct Stream<P> {
     pub(crate) place: crate::scheduler::Place,
     /// Its class, by place among those of the session.
     pub(crate) class: u8,
+    /// How datagrams with data of it, or with news that its data have arrived, are marked.
+    pub(crate) dscp: Dscp,
 }
 
 /// What became of the news of a limit, which is repeated until it is known to have arrived.
@@ -88,6 +91,7 @@ impl<P: Payload> Stream<P> {
             run_from: None,
             place: crate::scheduler::Place::default(),
             class: 0,
+            dscp: Dscp::default(),
         }
     }
 

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test file uses the part that it needs")]
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
+use satpep::dscp::Dscp;
 use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -58,6 +59,7 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
     /// It carries a congestion mark.
     pub marked: bool,
+    pub dscp: Dscp,
 }
 
 impl Packet for Datagram {
@@ -148,6 +150,11 @@ pub struct World {
     places: BTreeMap<SocketAddr, Vec<usize>>,
     /// Rounds since the time last moved.
     rounds: u32,
+    /// What is not marked `ef` waits for so long behind what is.
+    pub overtaking: Duration,
+    /// Datagrams that leave in batches are lost.
+    pub lose_batches: bool,
+    overtaken: VecDeque<(Instant, Datagram)>,
 }
 
 pub fn key(index: usize) -> PrivateKey {
@@ -195,6 +202,9 @@ impl World {
             touched: BTreeSet::new(),
             places: BTreeMap::new(),
             rounds: 0,
+            overtaking: Duration::ZERO,
+            lose_batches: false,
+            overtaken: VecDeque::new(),
         };
         for index in 0..=terminals {
             let gateway = world.gateway(index, terminals, 1, Run::Fresh);
@@ -316,7 +326,8 @@ impl World {
         }
         self.deliver();
         let due = self.due.first().map(|(at, _)| *at);
-        let next = [due, self.forward.next_timeout(), self.back.next_timeout()].into_iter().flatten().min();
+        let overtaken = self.overtaken.front().map(|(due, _)| *due);
+        let next = [due, overtaken, self.forward.next_timeout(), self.back.next_timeout()].into_iter().flatten().min();
         match next {
             Some(next) if next <= end => {
                 self.rounds = if next > self.now { 0 } else { self.rounds + 1 };
@@ -344,10 +355,14 @@ impl World {
         gateway.endpoint.handle_timeout(now);
         gateway.users(now);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(Transmit { to, size, segment_size }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
+        while let Some(Transmit { to, size, segment_size, dscp }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
             for bytes in buffer[..size].chunks(segment_size) {
-                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec(), marked: false };
-                if self.outage || self.unreachable.contains(&index) || bytes.len() + 28 > self.hop.mtu {
+                let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec(), marked: false, dscp };
+                if self.outage
+                    || self.unreachable.contains(&index)
+                    || bytes.len() + 28 > self.hop.mtu
+                    || (self.lose_batches && size > segment_size)
+                {
                     continue;
                 }
                 if let Some(capture) = &mut self.capture {
@@ -366,7 +381,8 @@ impl World {
 
     /// Puts a datagram of gateway `index` on its link, past everything that `drive` does.
     pub fn put_on_link(&mut self, index: usize, to: SocketAddr, bytes: &[u8]) {
-        let datagram = Datagram { from: self.gateways[index].address, to, bytes: bytes.to_vec(), marked: false };
+        let from = self.gateways[index].address;
+        let datagram = Datagram { from, to, bytes: bytes.to_vec(), marked: false, dscp: Dscp::default() };
         let link = if index == 0 { &mut self.forward } else { &mut self.back };
         link.enqueue(self.now, datagram);
     }
@@ -376,10 +392,19 @@ impl World {
         let mut arrived = Vec::new();
         for link in [&mut self.forward, &mut self.back] {
             while let Some(outcome) = link.poll(now) {
-                if let Outcome::Departure { packet, .. } = outcome {
-                    arrived.push(packet);
+                match outcome {
+                    Outcome::Departure { packet, .. }
+                        if self.overtaking == Duration::ZERO || packet.dscp.value() == 46 =>
+                    {
+                        arrived.push(packet);
+                    }
+                    Outcome::Departure { packet, .. } => self.overtaken.push_back((now + self.overtaking, packet)),
+                    _ => {}
                 }
             }
+        }
+        while self.overtaken.front().is_some_and(|(due, _)| *due <= now) {
+            arrived.extend(self.overtaken.pop_front().map(|(_, datagram)| datagram));
         }
         for mut datagram in arrived {
             let Some(index) = self.process_of(&datagram) else {
@@ -453,6 +478,12 @@ impl World {
     }
 
     /// Whether gateway `index` received that stream to its end.
+    /// The name that gateway `index` has for the stream that another calls `id`, of which it has received something.
+    pub fn theirs(&self, index: usize, id: StreamId) -> StreamId {
+        let mut names = self.gateways[index].received.keys();
+        *names.rfind(|name| name.number() == id.number()).expect("it has arrived")
+    }
+
     pub fn is_finished(&self, index: usize, id: StreamId) -> bool {
         self.received(index, id).is_some_and(|received| received.finished)
     }

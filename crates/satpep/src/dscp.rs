@@ -31,6 +31,23 @@ impl Dscp {
         self.0
     }
 
+    /// Which of two markings asks to go first: the one with the larger figure. That is the order of the class selectors (RFC
+    /// 2474, section 4.2.2), `ef` first in its class, within assured forwarding the smaller drop precedence, and with `cs1` (RFC
+    /// 4594, section 4.10) and `le` (RFC 8622) below what has no marking.
+    fn urgency(self) -> u8 {
+        match self.0 {
+            1 => 0,
+            8 => 1,
+            46 => 50,
+            value => 2 + (value & 0b11_1000) + (!value & 0b111),
+        }
+    }
+
+    /// The one of two markings that asks to go first.
+    pub(crate) fn more_urgent(self, other: Self) -> Self {
+        if other.urgency() > self.urgency() { other } else { self }
+    }
+
     fn by_name(name: &str) -> Option<Self> {
         let digit = |byte: &u8, most: u8| byte.checked_sub(b'0').filter(|digit| *digit <= most);
         match name.as_bytes() {
@@ -76,5 +93,16 @@ mod tests {
             assert_eq!(wrong.parse::<Dscp>(), Err(NotADscp), "{wrong}");
         }
         assert_eq!(Dscp::of_traffic_class(0xb9), Dscp(46), "expedited forwarding, with a congestion mark");
+    }
+
+    #[test]
+    fn voice_goes_before_video_before_files_before_what_can_wait() {
+        let order: Vec<Dscp> =
+            ["cs7", "cs6", "ef", "cs5", "af41", "af43", "af31", "af21", "af11", "default", "cs1", "le"]
+                .map(|name| name.parse().unwrap())
+                .to_vec();
+        assert!(order.is_sorted_by(|one, other| one.urgency() > other.urgency()), "{order:?}");
+        assert_eq!(order[9].more_urgent(order[2]), order[2]);
+        assert_eq!(order[9].more_urgent(order[10]), order[9]);
     }
 }

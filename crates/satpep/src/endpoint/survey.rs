@@ -1,0 +1,70 @@
+//! Surveys: what the path to a peer carries, on request.
+
+use super::output::{ip_overhead, seal};
+use super::{Endpoint, Transmit};
+use crate::dscp::Dscp;
+use crate::event::{PeerId, PeerState};
+use crate::payload::Payload;
+use crate::survey::{Survey, SurveyReport};
+use crate::wire::packet::{DATA_HEADER, TAG};
+use units::{Instant, Rate};
+
+impl<P: Payload> Endpoint<P> {
+    /// Begins to find out what the path to `peer`, which is thought to be `rate`, carries; one peer at a time. What it sends
+    /// takes from what connections may send. `false` if the peer is not up, or another survey is under way.
+    ///
+    /// [`survey_cost`](crate::survey_cost) says what it sends at most; [`survey_report`](Self::survey_report) tells when it is
+    /// over and what was found.
+    pub fn survey(&mut self, now: Instant, peer: PeerId, rate: Rate) -> bool {
+        if self.peer_state(peer) != PeerState::Up || self.surveyed.is_some() {
+            return false;
+        }
+        let Some(best) = self.best(peer) else { return false };
+        let Some(session) = self.peers[best.index()].session.as_mut() else { return false };
+        session.survey = Some(Box::new(Survey::new(now, rate)));
+        self.surveyed = Some(best);
+        true
+    }
+
+    /// What the latest survey of the path to `peer` has found; `None` if there was none in the session.
+    pub fn survey_report(&self, peer: PeerId) -> Option<SurveyReport> {
+        self.best_session(peer)?.survey.as_ref().map(|survey| survey.report())
+    }
+
+    /// When the survey that is under way will have something to do.
+    pub(super) fn survey_timeout(&self) -> Option<Instant> {
+        self.peers.get(self.surveyed?.index())?.session.as_ref()?.survey.as_ref()?.next_timeout()
+    }
+
+    /// The survey's next datagrams, of one size.
+    pub(super) fn transmit_survey(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
+        let id = self.surveyed?;
+        let position = self.capacity.position(now);
+        let peer = &mut self.peers[id.index()];
+        let session = peer.session.as_mut().filter(|session| session.survey.is_some());
+        let (Some(to), Some(session)) = (peer.address, session) else {
+            self.surveyed = None;
+            return None;
+        };
+        let (rtt, ip_size) = (session.rtt(), session.mtu());
+        let survey = session.survey.as_mut()?;
+        let count = survey.poll(now, rtt);
+        if survey.report().is_done {
+            self.surveyed = None;
+        }
+        let segment_size = usize::from(ip_size) - ip_overhead(&to);
+        let mut transmit = Transmit { to, size: 0, segment_size, dscp: Dscp::default() };
+        for datagram in buffer.chunks_exact_mut(segment_size).take(count) {
+            let peer = &mut self.peers[id.index()];
+            if !peer.can_seal() {
+                break;
+            }
+            let session = peer.session.as_mut()?;
+            let filled = session.fill_sample(now, position, &mut datagram[DATA_HEADER..segment_size - TAG], ip_size);
+            seal(peer, filled, datagram);
+            let _ = self.sent(now, Some(id), Transmit { size: segment_size, ..transmit });
+            transmit.size += segment_size;
+        }
+        (transmit.size > 0).then_some(transmit)
+    }
+}
