@@ -7,6 +7,8 @@ mod document;
 mod feed;
 mod hop;
 mod host;
+mod marking;
+mod memory;
 
 use crate::rules::{Hold, Rules};
 use crate::told::FeedSettings;
@@ -23,6 +25,7 @@ pub use class::Class;
 pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
 pub use host::{Named, missing_interfaces};
+pub use marking::Marking;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -111,6 +114,8 @@ pub struct Link {
     pub rtt: Duration,
     /// Largest IP packet.
     pub mtu: u16,
+    /// How packets to peers are marked.
+    pub dscp: Marking,
     /// Receive memory for each peer; the transport's default if not set.
     pub pool: Option<Bytes>,
     /// The longest time without traffic after which a peer that this gateway calls is asked for a sign of life.
@@ -269,12 +274,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let host_buffer = gateway.checked("host_buffer", "a size from 64KiB to 1GiB, such as \"2MiB\"", |size: &Bytes| {
         (64 << 10..=1 << 30).contains(&size.as_u64())
     });
-    let memory = gateway.checked("memory", "a size from 1MiB to 16TiB, such as \"2GiB\"", |size: &Bytes| {
-        (1 << 20..=1 << 44).contains(&size.as_u64())
-    });
-    if is_tcp {
-        hop::refuse_others(&mut gateway, &["memory"]);
-    }
+    let (memory, memory_line) = memory::read(&mut gateway, is_tcp);
     let tcp_timeout =
         gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
     let host_keepalive =
@@ -311,6 +311,9 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     intercept.end(document);
 
     let (peers, lines) = read_peers(document, is_tcp.then_some(mode));
+    if !is_tcp {
+        memory::refuse_too_little(document, memory_line, memory, peers.len());
+    }
     let classes = class::read(document, is_tcp);
     let bypass = bypass::read(document);
 
@@ -365,7 +368,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         accept: accept.unwrap_or(Accept::Immediate),
         host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
         interfaces: all,
-        memory: memory.unwrap_or_else(default_memory),
+        memory,
         connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
         tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(HOUR / 4)),
         host_keepalive: host_keepalive.unwrap_or(Duration::from_secs(2 * HOUR)),
@@ -412,14 +415,6 @@ fn default_host_buffer(rates: [Rate; 2]) -> Bytes {
     up.max(down).bytes_in(Duration::from_millis(100)).clamp(Bytes::new(1 << 20), Bytes::new(16 << 20))
 }
 
-/// A quarter of what the machine has.
-fn default_memory() -> Bytes {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    let kib: u64 = total.unwrap_or(4 << 20);
-    Bytes::new((kib * 1024 / 4).max(1 << 20))
-}
-
 fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
@@ -441,6 +436,12 @@ fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, [usize
         receive_rate: receive_rate.or(rate).unwrap_or_default(),
         rtt: rtt.unwrap_or_default(),
         mtu: section.integer("mtu", 576..=65_534).unwrap_or(1500) as u16,
+        dscp: section
+            .parsed_or_number(
+                "dscp",
+                "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"",
+            )
+            .unwrap_or_default(),
         pool: section.checked("pool", "a size from 64KiB to 64GiB, such as \"4MB\"", |pool: &Bytes| {
             (64 << 10..=64 << 30).contains(&pool.as_u64())
         }),
@@ -740,6 +741,8 @@ mod tests {
             ("[link]", "pool = \"65GiB\""),
             ("[link]", "pool = \"1kB\""),
             ("[link]", "mtu = 65535"),
+            ("[link]", "dscp = 64"),
+            ("[link]", "dscp = \"class\""),
             ("[link]", "repair_share = 0.51"),
             ("[link]", "repair_share = \"2%\""),
         ] {

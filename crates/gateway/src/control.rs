@@ -1,6 +1,6 @@
 //! The control socket: what a running gateway is asked, one question a connection, and its answers as JSON.
 //!
-//! A question is a line: `status`, `reload`, `drain` and perhaps the nanoseconds within which to end, or that of
+//! A question is a line: `status`, `reload`, `survey` and the name of a peer, `drain` and perhaps the nanoseconds within which to end, or that of
 //! [`crate::takeover`]. Whoever asks nothing is sent the gateway's state.
 
 use crate::daemon::{Handle, StartError, while_doing};
@@ -132,8 +132,12 @@ fn answer(mut stream: UnixStream, handle: &Handle) -> std::io::Result<()> {
         }
         (Some(takeover::QUESTION), None, None) => return takeover::serve(stream, handle),
         (Some("reload"), None, None) => serde_json::to_vec(&Answer::from(handle.reload())),
+        (Some("survey"), Some(peer), None) => {
+            let outcome = handle.survey(peer.to_owned());
+            serde_json::to_vec(&outcome.map_or_else(Answer::refused, |()| Answer::done(Vec::new())))
+        }
         (Some("drain"), within, None) => serde_json::to_vec(&drain_answer(handle, within)),
-        _ => serde_json::to_vec(&Answer::refused("the question is none of: status, reload, drain")),
+        _ => serde_json::to_vec(&Answer::refused("the question is none of: status, reload, survey, drain")),
     };
     let mut document = document.map_err(std::io::Error::other)?;
     document.push(b'\n');
@@ -190,6 +194,14 @@ pub fn status(path: &Path) -> std::io::Result<serde_json::Value> {
 /// If no gateway serves it, or its answer cannot be read.
 pub fn reload(path: &Path) -> std::io::Result<Answer> {
     serde_json::from_slice(&ask(path, "reload")?).map_err(std::io::Error::other)
+}
+
+/// Has the gateway behind the control socket `path` begin to find out what the path to the peer `name` carries; its state tells of it.
+///
+/// # Errors
+/// If no gateway serves it, or its answer cannot be read.
+pub(crate) fn survey(path: &Path, name: &str) -> std::io::Result<Answer> {
+    serde_json::from_slice(&ask(path, &format!("survey {name}"))?).map_err(std::io::Error::other)
 }
 
 /// Has the gateway behind the control socket `path` take no more connections and end with the last, or `within` a time.

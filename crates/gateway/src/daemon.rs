@@ -169,6 +169,8 @@ enum Request {
     Reload(Box<Settings>, mpsc::SyncSender<Result<Vec<String>, ReloadError>>),
     /// To end with the last connection, or within a time.
     Drain(Option<Duration>),
+    /// To find out what the path to the peer of this name carries.
+    Survey(String, mpsc::SyncSender<Result<(), String>>),
     /// To offer its work to another process.
     Offer(mpsc::SyncSender<Result<(Offer, Vec<OwnedFd>), String>>),
     /// The offer came to nothing.
@@ -236,6 +238,16 @@ impl Handle {
     /// Has the gateway take no more connections and end with the last, or `within` a time.
     pub fn drain(&self, within: Option<Duration>) {
         self.send(Request::Drain(within));
+    }
+
+    /// Has the gateway begin to find out what the path to the peer `name` carries; its state tells of it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn survey(&self, name: String) -> Result<(), String> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Survey(name, answer));
+        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
     }
 
     /// What another process may take over, and the listeners.
@@ -632,6 +644,9 @@ impl<L: Leg> Daemon<L> {
                 Request::WithdrawOffer => self.relays.leg.end_offer(),
                 Request::HandOver(stream, done) => {
                     let _ = done.send(self.hand_over(now, stream));
+                }
+                Request::Survey(name, answer) => {
+                    let _ = answer.send(self.relays.survey(now, &name));
                 }
                 Request::Drain(within) => self.begin_drain(now, within),
                 Request::Snapshot(answer) => {

@@ -2,9 +2,12 @@
 
 mod host;
 mod peers;
+mod rate;
 
 use crate::config::Settings;
 use serde::Serialize;
+
+pub use rate::cost;
 
 /// What was found about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,9 +41,10 @@ impl Check {
 }
 
 /// Examines the host, in the network namespace of the calling thread, and the peers of `settings`: by the gateway of these
-/// settings if it runs, or else by calling them with its key. That takes up to about half a minute.
-pub fn examine(settings: &Settings) -> Vec<Check> {
+/// settings if it runs, or else by calling them with its key. That takes up to about half a minute. With `measures_rate` it
+/// fills the path to each peer for a moment as well, which costs [`cost`].
+pub fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     let mut checks = host::examine(settings);
-    checks.extend(peers::examine(settings));
+    checks.extend(peers::examine(settings, measures_rate));
     checks
 }

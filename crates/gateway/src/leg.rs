@@ -91,6 +91,15 @@ pub(crate) trait Leg: Debug {
     fn invites(&self, peer: usize) -> bool {
         self.is_up(peer)
     }
+    /// Begins to find out what the path to `peer`, whose settings are `settings`, carries; [`Leg::peer`] tells of it.
+    ///
+    /// # Errors
+    /// Why not.
+    fn survey(&mut self, _: Instant, _: usize, _: &Peer) -> Result<(), &'static str> {
+        Err(
+            "with leg = \"tcp\" its congestion control finds what the path carries: `bentpipe send` through the gateways shows it",
+        )
+    }
     /// Opens a stream through `peer` that carries the connection `open`.
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
     /// Puts a stream that the peer has opened into the class of the connection that it carries.

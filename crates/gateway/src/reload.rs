@@ -134,6 +134,7 @@ impl Comparison {
             receive_rate,
             rtt,
             mtu,
+            dscp,
             pool,
             outage_limit,
             keepalive,
@@ -148,6 +149,7 @@ impl Comparison {
         self.free("[link] receive_rate", old.receive_rate == *receive_rate);
         self.fixed("[link] rtt", old.rtt == *rtt);
         self.fixed("[link] mtu", old.mtu == *mtu);
+        self.fixed("[link] dscp", old.dscp == *dscp);
         self.fixed("[link] pool", old.pool == *pool);
         self.free("[link] outage_limit", old.outage_limit == *outage_limit);
         self.free("[link] keepalive", old.keepalive == *keepalive);

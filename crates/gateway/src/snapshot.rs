@@ -6,7 +6,7 @@ use crate::privileges::Privileges;
 use crate::relays::{Connection, Counters, Relays};
 use crate::told::{Counts, ModemReport, Report, Told};
 use crate::trouble::Trouble;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use units::Instant;
@@ -112,6 +112,39 @@ pub struct CrossLayer {
     pub sessions: u32,
 }
 
+/// What was found of the path to a peer when it was filled for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// Whether that is over.
+    pub done: bool,
+    /// The rate that was thought right.
+    pub offered_bps: u64,
+    /// What the path carries as IP packets; null if too little arrived to tell.
+    pub carried_bps: Option<u64>,
+    /// It may carry more.
+    pub has_more: bool,
+    /// What is beyond is dropped at once instead of being queued.
+    pub policed: bool,
+    /// Batches of datagrams (GSO) get lost where single ones arrive.
+    pub batches_lost: bool,
+    /// IP bytes that were sent for it.
+    pub sent_bytes: u64,
+}
+
+impl From<satpep::SurveyReport> for Survey {
+    fn from(report: satpep::SurveyReport) -> Self {
+        Self {
+            done: report.is_done,
+            offered_bps: report.offered.as_bps(),
+            carried_bps: report.carried.map(units::Rate::as_bps),
+            has_more: report.has_more,
+            policed: report.is_policed,
+            batches_lost: report.are_batches_lost,
+            sent_bytes: report.sent.as_u64(),
+        }
+    }
+}
+
 /// One peer.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Peer {
@@ -127,6 +160,8 @@ pub struct Peer {
     pub mtu: u16,
     /// With the leg `satpep`: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
     pub batches: Option<bool>,
+    /// With the leg `satpep`: what the path to it was found to carry, if that was asked for.
+    pub survey: Option<Survey>,
     /// Why it is not up.
     pub trouble: Option<Trouble>,
     /// Streams in the session.

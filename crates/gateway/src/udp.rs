@@ -4,9 +4,11 @@ pub(crate) mod batches;
 pub(crate) mod knock;
 
 use crate::takeover::selector;
-use kernel::reuseport;
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use kernel::{datagram, reuseport};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
+use relay::dscp::Dscp;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -22,10 +24,24 @@ const LONGEST_BATCH: usize = 65_000;
 /// Bytes of IPv4 and UDP headers.
 const SMALLEST_HEADERS: usize = 28;
 
+/// Congestion control answers marks (RFC 3168: ECT(0)).
+const ECT0: u8 = 0b10;
+
+/// Where datagrams go, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) to: SocketAddr,
+    /// Bytes of each; the last may be shorter.
+    pub(crate) segment_size: usize,
+    pub(crate) dscp: Dscp,
+}
+
 /// The socket and its receive buffers.
 pub(crate) struct Udp {
     socket: Socket,
     state: UdpSocketState,
+    /// Datagrams that the system takes in one call at most: one if it has been seen not to cut batches.
+    longest_batch: Cell<usize>,
     is_v6: bool,
     buffers: Vec<Vec<u8>>,
     metas: Vec<RecvMeta>,
@@ -55,6 +71,7 @@ impl Udp {
         kernel::transparent::set_buffers(&socket, RECEIVE_BUFFER, SEND_BUFFER)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         Ok(Self {
+            longest_batch: Cell::new(state.max_gso_segments()),
             state,
             is_v6: address.is_ipv6(),
             buffers: (0..BATCH_SIZE).map(|_| vec![0; LONGEST_DATAGRAM]).collect(),
@@ -82,46 +99,41 @@ impl Udp {
     /// How many bytes to offer the transport for one system call, when IP packets hold at most `mtu` bytes.
     pub(crate) fn batch_size(&self, mtu: u16) -> usize {
         let segment = usize::from(mtu) - SMALLEST_HEADERS;
-        (segment * self.state.max_gso_segments()).min(LONGEST_BATCH).max(segment)
+        (segment * self.longest_batch.get()).min(LONGEST_BATCH).max(segment)
     }
 
-    /// Sends `contents` as datagrams of `segment_size` bytes (the last may be shorter), in one system call if the system takes
-    /// batches.
-    pub(crate) fn send(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
-        let took_batches = self.takes_batches();
-        if !took_batches && contents.len() > segment_size {
-            return self.send_singly(to, contents, segment_size, &mut 0);
+    /// Sends `contents` as the datagrams that `head` says, in one system call if the system takes batches.
+    pub(crate) fn send(&self, head: Head, contents: &[u8]) -> io::Result<()> {
+        let is_batch = contents.len() > head.segment_size;
+        if is_batch && !self.takes_batches() {
+            return self.send_singly(head, contents, &mut 0);
         }
-        let result = self.send_at_once(to, contents, segment_size);
-        if !took_batches || self.takes_batches() {
-            return result;
+        match self.send_at_once(head, contents) {
+            // The interface's driver, or what transforms its packets, cannot take a batch apart (udp(7)).
+            Err(error) if is_batch && matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {
+                self.longest_batch.set(1);
+                tracing::warn!(
+                    "the system does not take batches of datagrams (GSO): they are sent one by one from now on, at a cost of \
+                     processor time"
+                );
+                self.send_singly(head, contents, &mut 0)
+            }
+            result => result,
         }
-        // The interface's driver, or what transforms its packets, cannot take a batch apart (udp(7): EIO, EINVAL).
-        tracing::warn!(
-            "the system does not take batches of datagrams (GSO): they are sent one by one from now on, at a cost of \
-             processor time"
-        );
-        self.send_singly(to, contents, segment_size, &mut 0)
     }
 
     /// Whether the system takes batches, as far as has been seen.
     pub(crate) fn takes_batches(&self) -> bool {
-        self.state.max_gso_segments() > 1
+        self.longest_batch.get() > 1
     }
 
     /// As [`Self::send`], a system call for each datagram, from byte `sent` of `contents` on, which tells then how far it has
     /// come: not to the end if the socket takes no more. One that fails otherwise does not keep the next from being sent.
-    pub(crate) fn send_singly(
-        &self,
-        to: SocketAddr,
-        contents: &[u8],
-        segment_size: usize,
-        sent: &mut usize,
-    ) -> io::Result<()> {
+    pub(crate) fn send_singly(&self, head: Head, contents: &[u8], sent: &mut usize) -> io::Result<()> {
         let mut failed = Ok(());
         while *sent < contents.len() {
-            let end = contents.len().min(*sent + segment_size.max(1));
-            match self.send_at_once(to, &contents[*sent..end], segment_size) {
+            let end = contents.len().min(*sent + head.segment_size.max(1));
+            match self.send_at_once(head, &contents[*sent..end]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) => failed = Err(error),
                 Ok(()) => {}
@@ -131,19 +143,13 @@ impl Udp {
         failed
     }
 
-    fn send_at_once(&self, to: SocketAddr, contents: &[u8], segment_size: usize) -> io::Result<()> {
-        let destination = match to {
+    fn send_at_once(&self, head: Head, contents: &[u8]) -> io::Result<()> {
+        let to = match head.to {
             SocketAddr::V4(v4) if self.is_v6 => SocketAddr::new(IpAddr::V6(v4.ip().to_ipv6_mapped()), v4.port()),
             other => other,
         };
-        let transmit = Transmit {
-            destination,
-            ecn: Some(EcnCodepoint::Ect0),
-            contents,
-            segment_size: Some(segment_size),
-            src_ip: None,
-        };
-        self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+        let traffic_class = head.dscp.value() << 2 | ECT0;
+        datagram::send(&self.socket, to, contents, head.segment_size, traffic_class)
     }
 
     /// Receives one batch and hands each datagram with its sender to `handle`, and whether it came with a congestion mark
@@ -187,6 +193,10 @@ mod tests {
         datagrams
     }
 
+    fn head(to: SocketAddr, segment_size: usize) -> Head {
+        Head { to, segment_size, dscp: Dscp::default() }
+    }
+
     #[test]
     fn where_the_system_takes_no_batches_every_datagram_arrives_alone() {
         let mut receiver = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
@@ -197,9 +207,9 @@ mod tests {
         let to = receiver.socket.local_addr().unwrap().as_socket().unwrap();
         let contents: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
         for _ in 0..2 {
-            sender.send(to, &contents, 1000).unwrap();
+            sender.send(head(to, 1000), &contents).unwrap();
             assert!(!sender.takes_batches());
-            sender.send_singly(to, &contents, 1000, &mut 0).unwrap();
+            sender.send_singly(head(to, 1000), &contents, &mut 0).unwrap();
             let datagrams = received(&mut receiver, 6);
             assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500, 1000, 1000, 500]);
             assert_eq!(datagrams.iter().take(3).flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
@@ -212,14 +222,14 @@ mod tests {
         let sender = Udp::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         let port = receiver.socket.local_addr().unwrap().as_socket().unwrap().port();
         let contents: Vec<u8> = (0..2500u32).map(|n| n as u8).collect();
-        sender.send(([127, 0, 0, 1], port).into(), &contents, 1000).unwrap();
+        sender.send(head(([127, 0, 0, 1], port).into(), 1000), &contents).unwrap();
         let datagrams = received(&mut receiver, 3);
         assert_eq!(datagrams.iter().map(|(_, d)| d.len()).collect::<Vec<_>>(), [1000, 1000, 500]);
         assert_eq!(datagrams.iter().flat_map(|(_, d)| d.clone()).collect::<Vec<_>>(), contents);
         assert!(datagrams[0].0.is_ipv4(), "an IPv4 sender is seen as one: {}", datagrams[0].0);
 
         let back = datagrams[0].0;
-        receiver.send(back, b"answer", 6).unwrap();
+        receiver.send(head(back, 6), b"answer").unwrap();
         let mut sender = sender;
         assert_eq!(received(&mut sender, 1)[0].1, b"answer");
     }

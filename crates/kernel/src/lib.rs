@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "system calls; each block states why it is sound")]
 
 pub mod clock;
+pub mod datagram;
 mod error;
 pub mod gtsm;
 pub mod interfaces;

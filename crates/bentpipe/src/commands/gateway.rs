@@ -22,6 +22,7 @@ Examples:
   bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   print the firewall script and routes of a start
   bentpipe gateway --config gateway.toml --check --elsewhere       ... for another machine, whose interfaces are not here
   bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      what is wrong with host, network or peers, and the remedy
+  bentpipe gateway doctor --config gateway.toml --measure-rate     ... and what the path to each peer carries
   bentpipe gateway status                                          peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
   bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over a new process takes over, the old one ends with its last connection

@@ -204,10 +204,7 @@ impl<'a> Section<'a> {
 
     /// A list of values each written as a number or as text.
     pub(super) fn list_or_numbers<T: FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<Vec<T>> {
-        self.items(key, allowed, |item| match item.as_integer() {
-            Some(number) if number.radix() == 10 => number.as_str().parse().ok(),
-            _ => item.as_str()?.parse().ok(),
-        })
+        self.items(key, allowed, of_text_or_number)
     }
 
     fn items<T>(
@@ -234,6 +231,12 @@ impl<'a> Section<'a> {
         let found = value.get_ref().as_str().and_then(|text| choices.iter().find(|(name, _)| *name == text));
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         self.or_fault(found.map(|(_, choice)| choice.clone()), key, &value, &names.join(" or "))
+    }
+
+    /// A value written as a number or as text.
+    pub(super) fn parsed_or_number<T: FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<T> {
+        let value = self.take(key)?;
+        self.or_fault(of_text_or_number(value.get_ref()), key, &value, allowed)
     }
 
     /// True or false.
@@ -291,6 +294,13 @@ impl<'a> Section<'a> {
             self.faults.push((line, format!("{} {key} = {written}: expected {allowed}", self.title)));
         }
         parsed
+    }
+}
+
+fn of_text_or_number<T: FromStr>(value: &DeValue<'_>) -> Option<T> {
+    match value.as_integer() {
+        Some(number) if number.radix() == 10 => number.as_str().parse().ok(),
+        _ => value.as_str()?.parse().ok(),
     }
 }
 

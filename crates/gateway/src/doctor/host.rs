@@ -3,6 +3,7 @@
 use super::Check;
 use crate::config::{Named, Settings};
 use crate::daemon::EARLY_DEMUX;
+use crate::leg::tcp::PROBING;
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
@@ -21,6 +22,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
     checks.extend(forwarding(settings));
     checks.push(early_demux());
     checks.extend(reverse_path(settings));
+    checks.extend(settings.hop.is_some().then(mtu_probing));
     checks.extend(routes(settings));
     checks.push(clock());
     checks
@@ -147,6 +149,21 @@ fn reverse_path(settings: &Settings) -> Vec<Check> {
         }
     };
     names.map(check).collect()
+}
+
+/// With leg `tcp`: whether connections that are open survive a path whose packets become smaller without a word.
+fn mtu_probing() -> Check {
+    let check = format!("mtu probing {PROBING}");
+    match sysctl::read(PROBING) {
+        Ok(value) if value.trim() != "0" => Check::good(check, value.trim()),
+        Ok(_) => {
+            let remedy = format!("sysctl -w {PROBING}=1, and put it into /etc/sysctl.d; on both gateways");
+            let says =
+                "0: connections that are open get stuck if the path drops large packets from then on without a word";
+            Check { remedy: Some(remedy), ..Check::good(check, says) }
+        }
+        Err(error) => Check::lacking(check, error.to_string(), "mount /proc"),
+    }
 }
 
 /// Where packets to the peers, and to what lies behind them, leave.

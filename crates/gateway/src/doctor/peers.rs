@@ -1,6 +1,6 @@
 //! The peers: whether they answer, what arrives, and how.
 
-use super::Check;
+use super::{Check, rate};
 use crate::config::Settings;
 use crate::control;
 use crate::daemon::StartError;
@@ -21,10 +21,14 @@ const ROUND_TRIPS: u64 = 6;
 const LOST: f64 = 0.05;
 const ENOUGH: u64 = 200;
 
-pub(super) fn examine(settings: &Settings) -> Vec<Check> {
+pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     let (by, peers) = match control::status(&settings.control) {
-        Ok(status) => ("the running gateway", status["peers"].as_array().cloned().unwrap_or_default()),
-        Err(_) => match call(settings) {
+        Ok(status) => {
+            let peers = status["peers"].as_array().cloned().unwrap_or_default();
+            let survey = |peer| if measures_rate { rate::by_gateway(settings, peer) } else { peer };
+            ("the running gateway", peers.into_iter().map(survey).collect())
+        }
+        Err(_) => match call(settings, measures_rate) {
             Ok(peers) => ("a call with the gateway's key", peers),
             Err(error) => {
                 let remedy = "start the gateway, or let this program use its address and port ([gateway] listen)";
@@ -32,7 +36,11 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
             }
         },
     };
-    peers.iter().flat_map(|peer| examined(settings, peer, by)).collect()
+    let mut checks: Vec<_> = peers.iter().flat_map(|peer| examined(settings, peer, by)).collect();
+    if measures_rate {
+        checks.extend(peers.iter().filter(|peer| peer["state"] == "up").flat_map(rate::judged));
+    }
+    checks
 }
 
 /// What is told of one peer.
@@ -89,15 +97,18 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
 }
 
 /// Calls all peers as the gateway would, and returns what its status would tell of them.
-fn call(settings: &Settings) -> Result<Vec<Value>, StartError> {
+fn call(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
     match &settings.hop {
-        None => called(settings, |settings, now, watch| Satpep::start(settings, now, watch, None)),
-        Some(hop) => called(settings, |settings, now, watch| TcpLeg::start(settings, hop, now, watch, None)),
+        None => called(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
+        Some(hop) => {
+            called(settings, measures_rate, |settings, now, watch| TcpLeg::start(settings, hop, now, watch, None))
+        }
     }
 }
 
 fn called<L: Leg>(
     settings: &Settings,
+    measures_rate: bool,
     start: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
 ) -> Result<Vec<Value>, StartError> {
     let io = |source| StartError::Io { doing: "calling the peers".into(), source };
@@ -116,8 +127,22 @@ fn called<L: Leg>(
             end = clock::now() + OBSERVED + round_trips;
         }
     }
+    let mut told = Vec::new();
+    for at in all {
+        let peer = &settings.peers[at];
+        let refusal = if measures_rate { leg.survey(clock::now(), at, peer).err() } else { None };
+        let end = clock::now() + rate::patience(settings);
+        while measures_rate && refusal.is_none() && clock::now() < end {
+            turn(&mut leg, &mut poll, end).map_err(io)?;
+            if leg.peer(clock::now(), at, peer).survey.is_none_or(|survey| survey.done) {
+                break;
+            }
+        }
+        let mut value = serde_json::to_value(leg.peer(clock::now(), at, peer)).unwrap_or_default();
+        rate::note_refusal(&mut value, refusal);
+        told.push(value);
+    }
     let now = clock::now();
-    let told = all.map(|at| serde_json::to_value(leg.peer(now, at, &settings.peers[at])).unwrap_or_default()).collect();
     leg.leave(now + Duration::from_millis(100));
     Ok(told)
 }

@@ -3,18 +3,19 @@
 mod announcements;
 
 use super::{Answer, Leg, LegEvent, LegOffer, Opening, Owner, Progress, Tcp, Watch};
-use crate::config::{Class, Knowledge, Peer, Settings};
+use crate::config::{Class, Knowledge, Marking, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
 use crate::snapshot;
 use crate::takeover::{Heir, Offer};
 use crate::told::{Source, Told};
 use crate::trouble::Trouble;
-use crate::udp::Udp;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
+use crate::udp::{Head, Udp};
 use announcements::Announcements;
 use kernel::clock;
+use relay::dscp::Dscp;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use relay::reach::{ANNOUNCEMENT, Reach};
 use satpep::{
@@ -46,6 +47,7 @@ pub(crate) struct Satpep {
     readable: bool,
     writable: bool,
     mtu: u16,
+    dscp: Marking,
     /// What the socket would not take yet.
     unsent: Option<Transmit>,
     /// How much of that it has taken, where datagrams are sent one by one.
@@ -123,6 +125,7 @@ impl Satpep {
             readable: true,
             writable: true,
             mtu: settings.link.mtu,
+            dscp: settings.link.dscp,
             unsent: None,
             unsent_from: 0,
             ways: settings.peers.iter().map(|peer| Way::new(now, peer)).collect(),
@@ -190,7 +193,7 @@ impl Satpep {
             let id = self.peers[at];
             let is_awaited = self.by_id.contains_key(&id) && self.endpoint.peer_state(id) != PeerState::Up;
             match address {
-                Some(address) if is_awaited => knock.look(now, *address),
+                Some(address) if is_awaited => knock.look(now, *address, self.dscp.of(Dscp::default())),
                 _ => knock.forget(),
             }
         }
@@ -230,6 +233,13 @@ impl Satpep {
             self.announcements.forget(at);
         }
         self.announcements.tell_again(now, &mut self.endpoint, at);
+    }
+
+    /// Marks the stream of the connection `open`, if not all packets are marked alike.
+    fn mark(&mut self, now: Instant, stream: StreamId, open: &Open) {
+        if self.dscp == Marking::Copy {
+            self.endpoint.set_dscp(now, stream, open.dscp);
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -378,11 +388,12 @@ impl Leg for Satpep {
             let buffer = &mut self.send_buffer[..size];
             let next = self.unsent.take().or_else(|| self.endpoint.poll_transmit(now, buffer));
             let Some(transmit) = next else { return };
-            let (contents, segment) = (&self.send_buffer[..transmit.size], transmit.segment_size);
+            let contents = &self.send_buffer[..transmit.size];
+            let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) };
             let sent = if self.unsent_from > 0 || self.singly.contains(&transmit.to) {
-                self.udp.send_singly(transmit.to, contents, segment, &mut self.unsent_from)
+                self.udp.send_singly(head, contents, &mut self.unsent_from)
             } else {
-                self.udp.send(transmit.to, contents, segment)
+                self.udp.send(head, contents)
             };
             match sent {
                 Ok(()) => self.unsent_from = 0,
@@ -526,6 +537,14 @@ impl Leg for Satpep {
         self.announcements.allows(peer)
     }
 
+    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
+        let rate = settings.cap.map_or(self.endpoint.capacity(), |cap| cap.min(self.endpoint.capacity()));
+        match self.endpoint.survey(now, self.peers[peer], rate) {
+            true => Ok(()),
+            false => Err("the peer is not up, or another path is being measured"),
+        }
+    }
+
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
         let mut preamble = [0; MAX_LENGTH];
         let length = open.encode(&mut preamble).ok()?;
@@ -533,6 +552,7 @@ impl Leg for Satpep {
         if let Some(class) = class {
             self.classify(now, stream, class);
         }
+        self.mark(now, stream, open);
         // An empty stream has room for a preamble.
         if self.endpoint.write(now, stream, &preamble[..length]) < length {
             self.endpoint.reset(now, stream, ResetReason::StreamLimit);
@@ -564,6 +584,7 @@ impl Leg for Satpep {
                     self.endpoint.consume(now, stream, used);
                     if let Some(open) = open {
                         self.openings.remove(&stream);
+                        self.mark(now, stream, &open);
                         return Opening::Open(open);
                     }
                 }
@@ -698,6 +719,7 @@ impl Leg for Satpep {
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
             mtu: stats.mtu,
             batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
+            survey: self.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             streams: stats.streams,
             sent_packets: stats.sent_packets,

@@ -51,6 +51,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use tls::Configs;
+pub(crate) use trials::PROBING;
 use units::{Duration, Instant, Rate};
 
 /// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
@@ -679,6 +680,7 @@ impl Leg for TcpLeg {
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
+            mtu: peer.search.found().flatten().unwrap_or_default(),
             trouble: self.trouble_of(at),
             streams: peer.streams,
             lost_packets: peer.retransmitted_segments,

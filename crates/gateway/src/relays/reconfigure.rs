@@ -7,6 +7,13 @@ use relay::connection::Event;
 use units::Instant;
 
 impl<L: Leg> Relays<L> {
+    /// Begins to find out what the path to the peer `name` carries.
+    pub(crate) fn survey(&mut self, now: Instant, name: &str) -> Result<(), String> {
+        let (at, peer) =
+            self.peers.iter().find(|(_, peer)| peer.settings.name == name).ok_or("there is no such peer")?;
+        self.leg.survey(now, at, &peer.settings).map_err(str::to_owned)
+    }
+
     /// Takes `settings` over, which [`crate::reload::compare`] has found to be such as can change. Connections go on, but for
     /// those of peers that are none any more; what is settled when a connection opens stays as it was for those that there are.
     pub(crate) fn reconfigure(&mut self, now: Instant, settings: &Settings) {

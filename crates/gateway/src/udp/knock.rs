@@ -2,6 +2,8 @@
 //! says, which the one socket for all peers is not.
 
 use crate::trouble::Trouble;
+use relay::dscp::Dscp;
+use socket2::SockRef;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::{Duration, Instant};
@@ -22,8 +24,8 @@ pub(crate) struct Knock {
 }
 
 impl Knock {
-    /// Asks and listens, as is due.
-    pub(crate) fn look(&mut self, now: Instant, address: SocketAddr) {
+    /// Asks, with a packet marked `dscp`, and listens, as is due.
+    pub(crate) fn look(&mut self, now: Instant, address: SocketAddr, dscp: Dscp) {
         if let Some((at, socket)) = &self.asked {
             let heard = socket.take_error().ok().flatten();
             if heard.is_none() && now.since(*at) < PATIENCE {
@@ -34,7 +36,7 @@ impl Knock {
         }
         if self.next <= now {
             self.next = now + PERIOD;
-            match ask(address) {
+            match ask(address, dscp) {
                 Ok(socket) => self.asked = Some((now, socket)),
                 Err(error) => self.seen = Trouble::of_way(&error),
             }
@@ -48,10 +50,11 @@ impl Knock {
 }
 
 /// A socket that has asked, and will be told what ICMP says.
-pub(crate) fn ask(address: SocketAddr) -> io::Result<UdpSocket> {
+fn ask(address: SocketAddr, dscp: Dscp) -> io::Result<UdpSocket> {
     let any = if address.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     socket.set_nonblocking(true)?;
+    kernel::transparent::set_dscp(&SockRef::from(&socket), dscp.value());
     socket.connect(address)?;
     socket.send(&NOTHING)?;
     Ok(socket)
@@ -71,8 +74,8 @@ mod tests {
                 let _listener = listens.then(|| UdpSocket::bind(address).unwrap());
                 let mut knock = Knock::default();
                 // On the loopback the answer is there when the datagram has been sent.
-                knock.look(Instant::ZERO, address);
-                knock.look(Instant::ZERO + PATIENCE, address);
+                knock.look(Instant::ZERO, address, Dscp::default());
+                knock.look(Instant::ZERO + PATIENCE, address, Dscp::default());
                 knock.seen.map(|trouble| trouble.reason)
             };
             namespace.run(ask).unwrap()

@@ -11,6 +11,10 @@ Examines what a gateway with these settings needs: programs, firewall, interface
 for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault comes with a remedy.
 
 If the gateway runs, it is asked over its control socket; else the peers are called with its key, so that it must not be started meanwhile. \
+With --measure-rate it sends to each peer at [link] rate (or the peer's cap) for three seconds, then in short bursts at up to sixteen times that \
+as far as they arrive, and tells what it costs before. Connections have less of the link meanwhile. What arrives here is for the far gateway's \
+doctor to measure.
+
 Exit codes: 0 all is well, 1 something is wrong, 2 the settings have faults, 3 the machine lacks something.";
 
 /// Find out why a gateway does not work, and how to mend it
@@ -20,6 +24,9 @@ pub struct Args {
     /// The gateway's settings (docs/gateway-config.md)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Fill the path to each peer for a moment to find what it carries, and whether somebody polices it
+    #[arg(long)]
+    measure_rate: bool,
 }
 
 /// Examines and tells.
@@ -28,7 +35,14 @@ pub struct Args {
 /// If something is wrong (1), the settings are (2), or the machine lacks something (3).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let settings = load(&args.config)?;
-    let checks = doctor::examine(&settings);
+    if args.measure_rate {
+        let (bytes, time) = doctor::cost(&settings);
+        let peers = settings.peers.len();
+        eprintln!(
+            "bentpipe: measuring sends at most {bytes} to each of {peers} peers, for about {time} each; Ctrl-C ends it"
+        );
+    }
+    let checks = doctor::examine(&settings, args.measure_rate);
     output.result(&serde_json::json!({ "checks": checks }), || render(&checks))?;
     let wrong: Vec<_> = checks.iter().filter(|check| !check.ok).collect();
     let names = || wrong.iter().map(|check| check.check.as_str()).collect::<Vec<_>>().join(", ");

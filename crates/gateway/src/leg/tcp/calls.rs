@@ -366,8 +366,9 @@ impl TcpLeg {
 
     /// Puts the client's marking and the class's priority on a stream's packets.
     pub(super) fn mark_packets(&mut self, stream: HopId, open: &Open, class: Option<&Class>) {
+        let marking = self.sockets.dscp;
         let Some(socket) = self.hop(stream).and_then(|hop| hop.tcp.socket.as_ref()) else { return };
-        kernel::transparent::set_dscp(socket, open.dscp.value());
+        kernel::transparent::set_dscp(socket, marking.of(open.dscp).value());
         let priority = match class.map(|class| class.settings.priority) {
             Some(Priority::Interactive) => INTERACTIVE,
             Some(Priority::Bulk) => BULK,

@@ -2,9 +2,10 @@
 
 use super::cross::CrossLayer;
 use super::ports::Ports;
-use crate::config::Settings;
+use crate::config::{Marking, Settings};
 use crate::daemon::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
+use relay::dscp::Dscp;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -36,6 +37,8 @@ pub(super) struct Sockets {
     receive_buffer: Bytes,
     /// The mark by which the cross-layer control knows the sockets, where that is used.
     mark: Option<u32>,
+    /// How packets are marked.
+    pub(super) dscp: Marking,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
     longest_rto: Duration,
     ports: Ports,
@@ -64,6 +67,7 @@ impl Sockets {
         Ok(Self {
             congestion_control,
             mark: cross.map(|_| settings.rules.crossing()),
+            dscp: settings.link.dscp,
             send_buffer: hop.send_buffer,
             receive_buffer: hop.receive_buffer,
             longest_rto: settings.link.rtt * 4,
@@ -178,6 +182,7 @@ impl Sockets {
         if let Some(name) = &self.congestion_control {
             socket.set_tcp_congestion(name.as_bytes())?;
         }
+        transparent::set_dscp(socket, self.dscp.of(Dscp::default()).value());
         socket.set_tcp_user_timeout(Some(PATIENCE.into()))?;
         // A kernel that is too old for it waits two minutes at most.
         let _ = tcp::set_longest_rto(socket, self.longest_rto.into());

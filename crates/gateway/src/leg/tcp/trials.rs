@@ -11,6 +11,8 @@ use units::{Duration, Instant};
 
 /// How often a search begins because of connections that are stuck.
 const SEARCH_PERIOD: Duration = Duration::from_secs(60);
+/// Whether the kernel sends smaller packets on connections that are stuck (RFC 4821); it serves IPv6, too.
+pub(crate) const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 /// Bytes read of a trial at once.
 const READ: usize = 4096;
 
@@ -104,11 +106,20 @@ impl TcpLeg {
         let (name, found) = (&known.settings.name, known.search.found());
         let Some(size) = found.filter(|_| found != before) else { return };
         match size {
-            Some(size) => tracing::warn!(
-                peer = name,
-                size,
-                "the path carries no packets as large as its route allows, and does not say so: smaller ones are sent"
-            ),
+            Some(size) => {
+                tracing::warn!(
+                    peer = name,
+                    size,
+                    "the path carries no packets as large as its route allows, and does not say so: smaller ones are sent"
+                );
+                if before.is_some() && kernel::sysctl::read(PROBING).is_ok_and(|value| value.trim() == "0") {
+                    tracing::warn!(
+                        peer = name,
+                        "connections that were open before the path shrank stay stuck: {PROBING} = 1 on both gateways lets the kernel \
+                         send smaller packets on them"
+                    );
+                }
+            }
             None if before.is_some() => {
                 tracing::info!(peer = name, "the path carries packets as large as its route allows");
                 // Those that are kept ahead of need have the size that they were made with, and the session needs no larger one.
