@@ -5,12 +5,9 @@
 mod pair;
 
 use lab::Family;
-use pair::{
-    End, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern, stalls_alone,
-};
-use socket2::{Domain, Socket, Type};
+use pair::{End, PATIENCE, Pair, assert_reset, carries_both_directions, echo_all, echoes, pattern, stalls_alone};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -172,20 +169,6 @@ fn with_confirmed_acceptance_a_client_is_refused_by_its_server() {
     echoes(&mut pair.connect(server), b"nothing is held when nobody decides");
 }
 
-/// Connects to `address` with packets of this traffic class.
-fn connect_marked(pair: &Pair, address: SocketAddr, traffic_class: u32) -> TcpStream {
-    let connect = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        match address {
-            SocketAddr::V4(_) => socket.set_tos_v4(traffic_class)?,
-            SocketAddr::V6(_) => socket.set_tclass_v6(traffic_class)?,
-        }
-        socket.connect_timeout(&address.into(), PATIENCE)?;
-        Ok::<_, std::io::Error>(socket.into())
-    };
-    patient(pair.client().host.run(connect).unwrap().unwrap())
-}
-
 #[test]
 fn both_gateways_find_a_connections_class_by_port_and_marking() {
     let Some(mut pair) = Pair::new() else { return };
@@ -198,7 +181,7 @@ fn both_gateways_find_a_connections_class_by_port_and_marking() {
     for family in [Family::V4, Family::V6] {
         for (port, traffic_class, class) in [(22, 0, "login"), (23, 0xb8, "voice"), (24, 0x88, "default")] {
             let server = pair.serve(family, port, echo_all);
-            let mut client = connect_marked(&pair, server, traffic_class);
+            let mut client = pair.connect_marked(server, traffic_class);
             echoes(&mut client, b"class");
             let address = client.local_addr().unwrap().to_string();
             for end in [End::Hub, End::Terminal] {
@@ -222,7 +205,7 @@ fn the_server_sees_the_clients_code_point() {
             stream.write_all(&[class]).unwrap();
         });
         let mut class = [0];
-        connect_marked(&pair, server, 0xb8).read_exact(&mut class).unwrap();
+        pair.connect_marked(server, 0xb8).read_exact(&mut class).unwrap();
         // The lower bits are for congestion notification.
         assert_eq!(class[0] & 0xfc, 0xb8, "{family:?}");
     }

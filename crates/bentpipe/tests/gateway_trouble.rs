@@ -79,3 +79,83 @@ fn the_leg_tcp_tells_a_closed_port_and_a_refusal() {
         pair.wait_for(|pair| reason(pair) == "not_accepted" || reason(pair) == "tls");
     }
 }
+
+/// As the terminal's gateway that has stopped, whose link is 8 Mbit/s, finds the path when the hub's host has these rules.
+fn measured(rules: &str) -> Option<(Option<i32>, Vec<Value>)> {
+    let mut pair = Pair::up("")?;
+    pair.stop(End::Terminal);
+    pair.edit(End::Terminal, |text| text.replace("2Gbit/s", "8Mbit/s"));
+    pair.nft(
+        End::Hub,
+        &format!("add table inet path; add chain inet path pre {{ type filter hook prerouting priority 0; }}; {rules}"),
+    );
+    Some(pair.doctor_with(End::Terminal, &["--measure-rate"], None))
+}
+
+fn carried(check: &Value) -> f64 {
+    let says = check["says"].as_str().unwrap();
+    let rate = says.split("carries ").nth(1).unwrap().trim_start_matches("at least ").split(' ').next().unwrap();
+    units::Rate::parse(rate).unwrap().as_bps() as f64 / 1e6
+}
+
+#[test]
+fn a_path_without_limits_carries_at_least_what_is_configured() {
+    let Some((code, checks)) = measured("") else { return };
+    let rate = check(&checks, "rate other");
+    assert!(rate["ok"] == true && carried(rate) > 7.4, "{rate}");
+    assert_eq!(check(&checks, "policer other")["ok"], true, "{checks:?}");
+    assert!(checks.iter().all(|check| check["ok"] == true), "{checks:?}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_policer_on_the_path_is_found_with_its_rate() {
+    let rules = "add rule inet path pre udp dport 4500 limit rate over 500000 bytes/second burst 64000 bytes drop";
+    let Some((code, checks)) = measured(rules) else { return };
+    let (rate, policer) = (check(&checks, "rate other"), check(&checks, "policer other"));
+    assert!(rate["ok"] == false && (3.6..4.4).contains(&carried(rate)), "{rate}");
+    assert!(policer["ok"] == false && policer["remedy"].as_str().unwrap().contains("provider"), "{policer}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn batches_that_the_path_loses_are_found() {
+    // The wire hands a batch over in one piece.
+    let Some((code, checks)) = measured("add rule inet path pre udp dport 4500 meta length > 2000 drop") else {
+        return;
+    };
+    let batches = check(&checks, "batches sent other");
+    assert!(batches["ok"] == false && batches["remedy"].as_str().unwrap().contains("ethtool"), "{batches}");
+    assert!(carried(check(&checks, "rate other")) > 7.4, "{checks:?}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_running_gateway_measures_while_it_relays() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(lab::Family::V4, 7, pair::echo_all);
+    let mut client = pair.connect(server);
+    pair::echoes(&mut client, b"before");
+    let (_, checks) = pair.doctor_with(End::Terminal, &["--measure-rate"], None);
+    assert!(carried(check(&checks, "rate other")) > 20.0, "{checks:?}");
+    assert_eq!(pair.status(End::Terminal)["peers"][0]["survey"]["done"], true);
+    pair::echoes(&mut client, b"after");
+}
+
+#[test]
+fn the_leg_tcp_says_that_it_does_not_measure() {
+    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let pair = pair.start_both("");
+    let (code, checks) = pair.doctor_with(End::Terminal, &["--measure-rate"], None);
+    assert!(check(&checks, "rate other")["says"].as_str().unwrap().contains("congestion control"), "{checks:?}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_machine_without_the_programs_lacks_something() {
+    let Some(pair) = Pair::up("") else { return };
+    let (code, checks) = pair.doctor_with(End::Terminal, &[], Some("/nonexistent"));
+    let nft = check(&checks, "program nft");
+    assert!(nft["ok"] == false && nft["remedy"].as_str().unwrap().contains("nftables"), "{nft}");
+    assert_eq!(code, Some(3));
+}

@@ -4,6 +4,7 @@
 use lab::{Family, Satellite, Site, Topology};
 use satpep::PrivateKey;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -179,8 +180,20 @@ impl Pair {
 
     /// What `bentpipe gateway doctor` says at `end`, whose settings are there: its exit code, and its checks.
     pub fn doctor(&self, end: End) -> (Option<i32>, Vec<Value>) {
+        self.doctor_with(end, &[], None)
+    }
+
+    /// The same with `options`, and with `path` as the directory of programs.
+    pub fn doctor_with(&self, end: End, options: &[&str], path: Option<&str>) -> (Option<i32>, Vec<Value>) {
         let mut command = self.site(end).gateway.command(env!("CARGO_BIN_EXE_bentpipe"));
-        command.args(["gateway", "doctor", "--json", "--config"]).arg(self.config(end)).stdin(Stdio::null());
+        command
+            .args(["gateway", "doctor", "--json", "--config"])
+            .arg(self.config(end))
+            .args(options)
+            .stdin(Stdio::null());
+        if let Some(path) = path {
+            command.env("PATH", path);
+        }
         let output = command.output().unwrap();
         let document: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
@@ -370,6 +383,20 @@ impl Pair {
 
     pub fn connect(&self, address: SocketAddr) -> TcpStream {
         patient(self.try_connect(address).unwrap())
+    }
+
+    /// Connects with packets of this traffic class.
+    pub fn connect_marked(&self, address: SocketAddr, traffic_class: u32) -> TcpStream {
+        let connect = || {
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+            match address {
+                SocketAddr::V4(_) => socket.set_tos_v4(traffic_class)?,
+                SocketAddr::V6(_) => socket.set_tclass_v6(traffic_class)?,
+            }
+            socket.connect_timeout(&address.into(), PATIENCE)?;
+            Ok::<_, std::io::Error>(socket.into())
+        };
+        patient(self.client().host.run(connect).unwrap().unwrap())
     }
 
     pub fn try_connect(&self, address: SocketAddr) -> std::io::Result<TcpStream> {

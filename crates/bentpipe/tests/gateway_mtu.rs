@@ -1,0 +1,114 @@
+//! A path that carries smaller packets than it did, and does not say so.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use lab::Family;
+use pair::{CLEAR, End, Pair, TLS, echo_all, echoes, pattern};
+use std::net::SocketAddr;
+
+/// What leaves a gateway is what a link would carry: packets, not bunches of them.
+fn no_bunches(pair: &Pair) {
+    for end in [End::Hub, End::Terminal] {
+        let gateway = &pair.site(end).gateway;
+        let status = gateway.command("ip").args(["link", "set", "sat", "gso_max_segs", "1"]).status().unwrap();
+        assert!(status.success());
+        let hook = "type filter hook prerouting priority -300";
+        pair.nft(end, &format!("add table inet path {{ chain in {{ {hook}; }}; }}"));
+    }
+}
+
+/// The path drops what is larger than `most` bytes.
+fn narrow(pair: &Pair, most: u16) {
+    for end in [End::Hub, End::Terminal] {
+        let rule = format!("flush chain inet path in; add rule inet path in iifname sat meta length > {most} drop");
+        pair.nft(end, &rule);
+    }
+}
+
+fn server(pair: &Pair) -> SocketAddr {
+    pair.serve(Family::V4, 7, echo_all)
+}
+
+#[test]
+fn connections_of_the_transport_go_on_when_the_path_shrinks_and_shrinks_again() {
+    for (outside, sizes) in [(Family::V4, [1400, 900, 576]), (Family::V6, [1400, 1300, 1280])] {
+        let Some(mut pair) = Pair::new() else { return };
+        (pair.outside, pair.outage_limit) = (outside, "30s");
+        let pair = pair.start_both("");
+        no_bunches(&pair);
+        let mut client = pair.connect(server(&pair));
+        echoes(&mut client, &pattern(1, 20_000));
+        for most in sizes {
+            narrow(&pair, most);
+            for seed in 0..3 {
+                echoes(&mut client, &pattern(seed, 20_000));
+            }
+            for end in [End::Hub, End::Terminal] {
+                let mtu = pair.status(end)["peers"][0]["mtu"].as_u64().unwrap();
+                assert!(mtu <= u64::from(most), "{outside:?}: {mtu} beyond {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn over_ipv6_a_path_below_its_least_size_is_left_alone() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.outside = Family::V6;
+    let pair = pair.start_both("");
+    no_bunches(&pair);
+    narrow(&pair, 1279);
+    let mut client = pair.connect(server(&pair));
+    echoes(&mut client, b"little");
+    // What does not pass is noticed by what is sent.
+    use std::io::Write;
+    client.write_all(&pattern(1, 20_000)).unwrap();
+    pair.wait_for(|pair| pair.status(End::Terminal)["peers"][0]["state"] == "path too small");
+    pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
+    let accepted = pair.count(End::Terminal, "accepted");
+    echoes(&mut pair.connect(pair.serve(Family::V4, 8, echo_all)), b"end to end");
+    assert_eq!(pair.count(End::Terminal, "accepted"), accepted);
+}
+
+/// The leg `tcp` with a connection on which something has passed, before the path shrinks to `most`.
+fn tunnel(settings: &'static str, outside: Family, probing: &str) -> Option<(Pair, std::net::TcpStream)> {
+    let mut pair = Pair::with_leg_tcp(settings)?;
+    (pair.outside, pair.outage_limit) = (outside, "20s");
+    for end in [End::Hub, End::Terminal] {
+        let probe = || kernel::sysctl::write("net.ipv4.tcp_mtu_probing", probing);
+        pair.site(end).gateway.run(probe).unwrap().unwrap();
+    }
+    let pair = pair.start_both("");
+    no_bunches(&pair);
+    let mut client = pair.connect(server(&pair));
+    echoes(&mut client, &pattern(1, 20_000));
+    Some((pair, client))
+}
+
+#[test]
+fn open_connections_of_the_leg_tcp_go_on_in_smaller_packets_where_the_kernel_probes() {
+    for (settings, outside, most) in [(CLEAR, Family::V4, 1200), (TLS, Family::V6, 1280)] {
+        let Some((pair, mut client)) = tunnel(settings, outside, "1") else { return };
+        narrow(&pair, most);
+        for seed in 0..3 {
+            echoes(&mut client, &pattern(seed, 20_000));
+        }
+        assert_eq!(pair.count(End::Terminal, "reset"), 0, "{outside:?}");
+    }
+}
+
+#[test]
+fn where_the_kernel_does_not_probe_new_connections_of_the_leg_tcp_find_what_passes() {
+    let Some((pair, mut client)) = tunnel(CLEAR, Family::V4, "0") else { return };
+    narrow(&pair, 1200);
+    use std::io::Write;
+    // The old one is stuck, and has the path searched.
+    client.write_all(&pattern(1, 20_000)).unwrap();
+    let server = pair.serve(Family::V4, 8, echo_all);
+    pair.wait_for(|pair| {
+        pair.status(End::Terminal)["peers"][0]["mtu"].as_u64().is_some_and(|mtu| (1..=1200).contains(&mtu))
+    });
+    pair.wait_until(End::Terminal, true);
+    echoes(&mut pair.connect(server), &pattern(2, 20_000));
+}
