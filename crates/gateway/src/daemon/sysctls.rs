@@ -1,6 +1,7 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
+use crate::leg::tcp::PROBING;
 use kernel::{routes, sysctl};
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
@@ -11,6 +12,9 @@ pub(crate) const EARLY_DEMUX: &str = "net.ipv4.tcp_early_demux";
 /// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
 pub(super) fn prepare(settings: &Settings) {
     turn_early_demux_off();
+    if settings.hop.is_some() {
+        turn_mtu_probing_on();
+    }
     warn(settings);
 }
 
@@ -26,6 +30,14 @@ fn turn_early_demux_off() {
             %error,
             "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
         ),
+    }
+}
+
+/// Without, connections that are open get stuck where the path drops large packets from then on and does not say so: that is
+/// told when it happens.
+fn turn_mtu_probing_on() {
+    if sysctl::read(PROBING).is_ok_and(|value| value == "0") && sysctl::write(PROBING, "1").is_ok() {
+        tracing::info!("{PROBING} is 1 from now on");
     }
 }
 

@@ -153,16 +153,15 @@ fn reverse_path(settings: &Settings) -> Vec<Check> {
 
 /// With leg `tcp`: whether connections that are open survive a path whose packets become smaller without a word.
 fn mtu_probing() -> Check {
-    let check = format!("mtu probing {PROBING}");
     match sysctl::read(PROBING) {
-        Ok(value) if value.trim() != "0" => Check::good(check, value.trim()),
-        Ok(_) => {
-            let remedy = format!("sysctl -w {PROBING}=1, and put it into /etc/sysctl.d; on both gateways");
+        Ok(value) if value == "0" && sysctl::check_writable(PROBING).is_err() => {
+            let remedy = format!("sysctl -w {PROBING}=1, and put it into /etc/sysctl.d");
             let says =
-                "0: connections that are open get stuck if the path drops large packets from then on without a word";
-            Check { remedy: Some(remedy), ..Check::good(check, says) }
+                "off: connections that are open get stuck if the path drops large packets from then on without a word";
+            Check { remedy: Some(remedy), ..Check::good("mtu probing", says) }
         }
-        Err(error) => Check::lacking(check, error.to_string(), "mount /proc"),
+        Ok(_) => Check::good("mtu probing", "on, or the gateway turns it on"),
+        Err(error) => Check::lacking("mtu probing", error.to_string(), "mount /proc"),
     }
 }
 
