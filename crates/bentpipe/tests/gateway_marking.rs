@@ -107,5 +107,5 @@ fn a_client_with_a_marking_beside_others_is_served_alike() {
         echoes(&mut marked, b"word");
     }
     let [marked, all] = sent(&pair, End::Terminal, ["marked", "all"]);
-    assert!((50..all / 2).contains(&marked), "{marked} of {all}");
+    assert!(marked >= 50 && all - marked >= 50, "{marked} of {all}");
 }
