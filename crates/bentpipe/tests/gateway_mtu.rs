@@ -103,6 +103,7 @@ fn so_they_do_over_ipv6_down_to_its_least_size() {
 }
 
 #[test]
+#[ignore = "takes 15 s: the path is searched for what is stuck now and then"]
 fn where_the_kernel_does_not_probe_new_connections_of_the_leg_tcp_find_what_passes() {
     let Some((pair, mut client)) = tunnel(CLEAR, Family::V4) else { return };
     for end in [End::Hub, End::Terminal] {
