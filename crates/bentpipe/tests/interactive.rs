@@ -146,6 +146,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         leg: lab::SatelliteLeg::Satpep,
         congestion_control: None,
         queue: None,
+        max_streams: None,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));
     let gateways = Gateways::start(program, &topology, [rate, rate], RTT, &options).unwrap();

@@ -352,7 +352,7 @@ impl<L: Leg> Daemon<L> {
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
         let mut relays = Relays::new(leg, &settings, &own, watch);
-        relays.most_descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        relays.most_descriptors = descriptors;
         let listeners = match &mut heir {
             None => listeners(&settings)?,
             Some(heir) => heir.take_listeners(),

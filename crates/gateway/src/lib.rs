@@ -30,7 +30,7 @@ mod unix;
 pub use control::{Answer, drain, reload, status};
 pub use daemon::{Gateway, Handle, StartError};
 pub use privileges::Privileges;
-pub use relays::Counters;
+pub use relays::{Counters, usable_descriptors};
 pub use reload::ReloadError;
 pub use snapshot::{Draining, Peer, Snapshot, Stream, Transport};
 pub use trouble::Trouble;

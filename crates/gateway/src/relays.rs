@@ -8,6 +8,8 @@ mod pump;
 mod reconfigure;
 mod steer;
 
+pub use steer::usable_descriptors;
+
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
 use crate::leg::{Leg, LegEvent, Owner, Tcp, Watch};
@@ -72,7 +74,7 @@ pub(crate) struct Relays<L: Leg> {
     /// Whether what is intercepted has to be looked at again.
     must_steer: bool,
     /// How many descriptors the process may have.
-    pub(crate) most_descriptors: usize,
+    pub(crate) most_descriptors: u64,
     /// How many connections there were when descriptors ran short.
     descriptors_ran_short_at: Option<usize>,
     pub(crate) counters: Counters,
@@ -161,7 +163,7 @@ impl<L: Leg> Relays<L> {
             waiting: VecDeque::new(),
             may_serve_waiting: false,
             must_steer: false,
-            most_descriptors: usize::MAX,
+            most_descriptors: u64::MAX,
             descriptors_ran_short_at: None,
             counters: Counters::default(),
         }

@@ -67,6 +67,16 @@ pub fn resident_memory(pid: u32) -> Result<u64, Error> {
     Ok(kib * 1024)
 }
 
+/// Descriptors that process `pid` has open.
+///
+/// # Errors
+/// If there is no such process, or it is another user's.
+pub fn open_files(pid: u32) -> Result<u64, Error> {
+    let path = format!("/proc/{pid}/fd");
+    let entries = std::fs::read_dir(&path).map_err(Error::while_doing(format!("reading {path}")))?;
+    Ok(entries.count() as u64)
+}
+
 /// Raises the number of descriptors that the process may open to the hard limit and returns it.
 ///
 /// # Errors

@@ -48,6 +48,8 @@ pub struct GatewayOptions {
     pub congestion_control: Option<String>,
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
     pub queue: Option<Duration>,
+    /// How many connections there may be with each peer; `None` leaves it to the gateway.
+    pub max_streams: Option<u64>,
 }
 
 /// Where gateways know the link's rates from.
@@ -207,6 +209,14 @@ impl Gateways {
         self.running.iter().map(of).collect()
     }
 
+    /// Descriptors that each gateway has open, the hub's first.
+    ///
+    /// # Errors
+    /// If one has ended.
+    pub fn descriptors(&self) -> Result<Vec<u64>, Error> {
+        self.running.iter().map(|gateway| Ok(kernel::process::open_files(gateway.child.id())?)).collect()
+    }
+
     /// What each gateway says about itself, the hub first.
     ///
     /// # Errors
@@ -287,6 +297,7 @@ fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, optio
         (SatelliteLeg::Tcp, true) => "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
     };
     let control = options.congestion_control.as_ref().filter(|_| options.leg == SatelliteLeg::Tcp);
+    let max_streams = options.max_streams.map_or(String::new(), |most| format!("max_streams = {most}\n"));
     let queue = options.queue.map_or(String::new(), |queue| format!("queue = \"{}ns\"\n", queue.as_nanos()));
     let control = control.map_or(String::new(), |name| format!("\n[tcp]\ncongestion_control = \"{name}\"\n{queue}"));
     format!(
@@ -299,7 +310,7 @@ listen = "{any}:{PORT}"
 interface = "{SATELLITE_INTERFACE}"
 rate = "{}bit/s"
 receive_rate = "{}bit/s"
-{knowledge}rtt = "{}ns"
+{knowledge}{max_streams}rtt = "{}ns"
 
 [intercept]
 interfaces = ["{LAN_INTERFACE}"]

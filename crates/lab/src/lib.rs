@@ -7,6 +7,7 @@ mod error;
 pub mod experiment;
 pub mod flows;
 pub mod gateways;
+pub mod load;
 pub mod measure;
 pub mod pepsal;
 pub mod scenario;

@@ -287,6 +287,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         leg: SatelliteLeg::Satpep,
         congestion_control: None,
         queue: None,
+        max_streams: None,
     }
 }
 

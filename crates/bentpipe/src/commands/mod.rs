@@ -10,6 +10,7 @@ mod gateway;
 mod initial_window;
 mod keygen;
 mod lab;
+mod load;
 mod modem;
 mod papers;
 mod predict;
@@ -53,6 +54,7 @@ pub enum Command {
     Keygen(keygen::Args),
     Bench(bench::Args),
     Chaos(chaos::Args),
+    Load(load::Args),
 }
 
 /// Runs `command`.
@@ -75,5 +77,6 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Keygen(args) => keygen::run(args, output),
         Command::Bench(args) => bench::run(args, output),
         Command::Chaos(args) => chaos::run(args, output),
+        Command::Load(args) => load::run(args),
     }
 }

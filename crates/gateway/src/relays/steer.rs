@@ -9,6 +9,13 @@ use units::Instant;
 
 /// Of all streams or descriptors, one part in so many is kept back for connections that are on their way when interception ends.
 const KEPT_BACK: u64 = 16;
+/// No more descriptors than that are: clients beyond wait in the listener's queue.
+const MOST_KEPT_BACK: u64 = 512;
+
+/// How many of `limit` descriptors a gateway uses before new connections go end to end.
+pub fn usable_descriptors(limit: u64) -> u64 {
+    limit - (limit / KEPT_BACK).min(MOST_KEPT_BACK)
+}
 
 impl<L: Leg> Relays<L> {
     /// Tells every peer what it may use here.
@@ -119,8 +126,7 @@ impl<L: Leg> Relays<L> {
 
     /// A descriptor has the number `number`: the kernel gives out the lowest that is free.
     pub(super) fn look_at_descriptors(&mut self, number: usize) {
-        let most = self.most_descriptors;
-        if number >= most - most / KEPT_BACK as usize {
+        if number as u64 >= usable_descriptors(self.most_descriptors) {
             self.out_of_descriptors();
         }
     }

@@ -85,6 +85,7 @@ impl Pair {
             knowledge: if self.told { Knowledge::Told } else { Knowledge::Configured },
             congestion_control: Some(self.congestion_control.clone()),
             queue: self.queue,
+            max_streams: None,
         };
         Gateways::start(&program, topology, self.rates, self.rtt, &options)
     }

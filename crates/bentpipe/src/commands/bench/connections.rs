@@ -1,115 +1,176 @@
-//! Thousands of connections that are open at once, and then used.
+//! As many connections open at once as the machine lets a gateway have, and then new ones at a rate, by each leg.
 
 use super::{Args, Findings, json, table};
 use crate::output::Failure;
-use lab::transfer::{Content, SocketOptions, TransferError, accept, connect, listen};
-use lab::{Gateways, Topology};
+use lab::load::{End, Order, Tally};
+use lab::{GatewayOptions, Gateways, SatelliteLeg, Topology};
 use serde::Serialize;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Instant;
+use std::fmt::Display;
+use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
 
-const CONNECTIONS: usize = 5_000;
-/// Bytes that each connection carries there and back.
+/// The legs, whether they go in clear, and how many descriptors a gateway needs for a connection.
+const LEGS: [(&str, SatelliteLeg, bool, u64); 3] = [
+    ("satpep", SatelliteLeg::Satpep, false, 1),
+    ("tcp, clear", SatelliteLeg::Tcp, true, 2),
+    ("tcp, TLS", SatelliteLeg::Tcp, false, 2),
+];
+/// As many as are open at once where the machine allows it.
+pub const MOST_OPEN: u64 = 19_000;
+/// Descriptors that a gateway needs beside those of connections, with pipes that the leg `tcp` uses.
+const BESIDE: u64 = 320;
+/// Where the servers listen: a client has so many ports for each.
+const PORTS: [u16; 2] = [7001, 7002];
+/// Bytes that a connection carries there and back: when it is new, and when it has been open.
+const GREETING: usize = 64;
 const MESSAGE: usize = 1_000;
-const PORT: u16 = 7;
 const RATE: Rate = Rate::from_bps(1_000_000_000);
 const RTT: Duration = Duration::from_millis(4);
+/// How long connections may take to end once their client has gone.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
+/// What one leg has come to. Of two figures the first is the hub's, the second the terminal's.
 #[derive(Serialize)]
-struct Measured {
-    connections: usize,
-    open_s: f64,
-    use_s: f64,
-    verified: usize,
+struct Row {
+    leg: &'static str,
+    /// Connections that were opened and kept.
+    open: Tally,
+    /// Of those, how many went through the gateways rather than end to end.
+    relayed: u64,
+    /// The open ones, all used at once.
+    used: Tally,
+    /// New ones, each closed when it had its answer.
+    new: Tally,
+    /// Memory for each open connection.
     hub_bytes_per_idle_stream: f64,
     terminal_bytes_per_idle_stream: f64,
+    /// Descriptors with all of them open.
+    hub_descriptors: u64,
+    terminal_descriptors: u64,
+}
+
+impl Row {
+    fn is_complete(&self) -> bool {
+        [&self.open, &self.used, &self.new].into_iter().all(Tally::is_complete) && self.relayed == self.open.connections
+    }
 }
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
-    let measured = measure(args)?;
-    let mut table = table(&["connections", "opened in", "used in", "verified", "hub, each", "terminal, each"]);
-    table.add_row([
-        measured.connections.to_string(),
-        format!("{:.2} s", measured.open_s),
-        format!("{:.2} s", measured.use_s),
-        measured.verified.to_string(),
-        Bytes::new(measured.hub_bytes_per_idle_stream as u64).to_string(),
-        Bytes::new(measured.terminal_bytes_per_idle_stream as u64).to_string(),
-    ]);
-    let claim = "5,000 connections are open at once, then each carries 1 kB there and back, verified (measured once)";
-    let complete = measured.verified == CONNECTIONS;
-    let findings = Findings { claim, table, rows: json(&[measured])? };
-    if complete { Ok(findings) } else { Err(Failure::failed(format!("not every echo was right\n{}", findings.table))) }
+    let mut rows = Vec::new();
+    for (leg, kind, clear, descriptors) in LEGS.into_iter().filter(|(leg, ..)| leg.contains(&args.only)) {
+        let most = connections(args, descriptors)?;
+        let options = GatewayOptions {
+            leg: kind,
+            clear,
+            // Beyond a part of those, connections go end to end.
+            max_streams: Some(2 * most.max(args.per_second.into())),
+            ..args.experiment()?.gateways
+        };
+        rows.push(measure(args, leg, most, &options)?);
+        tracing::info!(leg, "measured");
+    }
+    let header = ["leg", "open", "new, in a second", "answered", "refused, reset, none", "first answer", "p99"];
+    let mut table = table(&[&header[..], &["hub, each", "terminal, each", "descriptors"]].concat());
+    for row in &rows {
+        table.add_row(cells(row));
+    }
+    let claim = "connections open at once, all used; then new ones at a rate: every one answered (measured once; times are those of new ones)";
+    let is_complete = rows.iter().all(Row::is_complete);
+    let findings = Findings { claim, table, rows: json(&rows)? };
+    match is_complete {
+        true => Ok(findings),
+        false => Err(Failure::failed(format!("not every connection was relayed and answered\n{}", findings.table))),
+    }
 }
 
-fn measure(args: &Args) -> Result<Measured, Failure> {
+/// How many are to be open at once: as many as a gateway has descriptors for, unless told.
+fn connections(args: &Args, descriptors_each: u64) -> Result<u64, Failure> {
+    let limit = kernel::process::raise_open_files()?;
+    let most = gateway::usable_descriptors(limit).saturating_sub(BESIDE) / descriptors_each;
+    let wanted = args.open.unwrap_or(MOST_OPEN);
+    if wanted > most {
+        tracing::warn!(wanted, most, limit, "the limit on open files (ulimit -Hn) lets a gateway have fewer");
+    }
+    Ok(wanted.min(most))
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let all = [&row.open, &row.used, &row.new];
+    let sum = |of: fn(&Tally) -> u64| all.into_iter().map(of).sum::<u64>();
+    let pair = |one: &dyn Display, other: &dyn Display| format!("{one}, {other}");
+    vec![
+        row.leg.to_owned(),
+        row.relayed.to_string(),
+        format!("{:.0}", row.new.begun_per_second),
+        format!("{} of {}", sum(|tally| tally.answered), sum(|tally| tally.connections)),
+        pair(
+            &sum(|tally| tally.refused + tally.failed),
+            &pair(&sum(|tally| tally.reset), &sum(|tally| tally.unanswered)),
+        ),
+        format!("{:.2} ms", row.new.median_ms),
+        format!("{:.1} ms", row.new.p99_ms),
+        Bytes::new(row.hub_bytes_per_idle_stream as u64).to_string(),
+        Bytes::new(row.terminal_bytes_per_idle_stream as u64).to_string(),
+        pair(&row.hub_descriptors, &row.terminal_descriptors),
+    ]
+}
+
+fn measure(args: &Args, leg: &'static str, most: u64, options: &GatewayOptions) -> Result<Row, Failure> {
     let base = args.experiment()?;
     let topology = Topology::new(1, None)?;
-    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, &base.gateways)?;
-    let (client, server) = (&topology.terminals[0].host, &topology.hub);
-    let options = SocketOptions { timeout: Duration::from_secs(60), ..SocketOptions::default() };
-    let address = SocketAddr::new(server.host_address(base.workload.family), PORT);
-    let listener: TcpListener = server.host.run(|| listen(address, &options))??;
-    socket2::SockRef::from(&listener).set_read_timeout(Some(options.timeout.into())).map_err(Failure::failed)?;
+    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, options)?;
+    let server = topology.hub.host_address(base.workload.family);
+    let addresses = PORTS.map(|port| SocketAddr::new(server, port));
+    let _server = End::start(&topology.hub.host, &base.program, &["load", "--serve"], &addresses)?;
+    let client = || End::start(&topology.terminals[0].host, &base.program, &["load"], &addresses);
+    let give = |client: &mut End, order| client.order(order).and_then(|()| client.tally());
 
     let before = gateways.resident_memory()?;
-    let start = Instant::now();
-    let (clients, servers) = std::thread::scope(|scope| -> Result<_, Failure> {
-        let accepting = scope.spawn(|| {
-            (0..CONNECTIONS)
-                .map(|_| accept(&listener, &options).map(|(stream, ..)| stream))
-                .collect::<Result<Vec<_>, _>>()
-        });
-        let connect_one = || connect(address, &options).map(|(stream, _)| stream);
-        let clients = client.run(|| (0..CONNECTIONS).map(|_| connect_one()).collect::<Result<Vec<_>, _>>())??;
-        let servers = accepting.join().map_err(|_| Failure::failed("the accepting thread panicked"))??;
-        Ok((clients, servers))
-    })?;
-    let open_s = start.elapsed().as_secs_f64();
-    let after = gateways.resident_memory()?;
-
-    let start = Instant::now();
-    let verified = use_all(clients, servers)?;
-    let each = |index: usize| after[index].saturating_sub(before[index]) as f64 / CONNECTIONS as f64;
-    Ok(Measured {
-        connections: CONNECTIONS,
-        open_s,
-        use_s: start.elapsed().as_secs_f64(),
-        verified,
+    let mut keeper = client()?;
+    let open = give(&mut keeper, Order::Open { connections: most, bytes: GREETING })?;
+    let relayed = relayed(&gateways)?;
+    let (after, descriptors) = (gateways.resident_memory()?, gateways.descriptors()?);
+    let used = give(&mut keeper, Order::Use { bytes: MESSAGE })?;
+    drop(keeper);
+    wait_until_none_is_left(&gateways)?;
+    let rate = Order::Rate {
+        connections: u64::from(args.per_second) * u64::from(args.seconds),
+        per_second: args.per_second,
+        bytes: GREETING,
+    };
+    let new = give(&mut client()?, rate)?;
+    let each = |index: usize| after[index].saturating_sub(before[index]) as f64 / most as f64;
+    Ok(Row {
+        leg,
+        open,
+        relayed,
+        used,
+        new,
         hub_bytes_per_idle_stream: each(0),
         terminal_bytes_per_idle_stream: each(1),
+        hub_descriptors: descriptors[0],
+        terminal_descriptors: descriptors[1],
     })
 }
 
-/// Sends a message of its own over every connection, has it echoed, and counts the echoes that are right.
-fn use_all(mut clients: Vec<TcpStream>, mut servers: Vec<TcpStream>) -> Result<usize, Failure> {
-    let broken = |source| TransferError::Broken { moment: "while it was used", bytes: Bytes::ZERO, source };
-    std::thread::scope(|scope| {
-        let echoing = scope.spawn(move || {
-            servers.iter_mut().try_for_each(|stream| {
-                let mut message = [0; MESSAGE];
-                stream.read_exact(&mut message)?;
-                stream.write_all(&message)
-            })
-        });
-        for (index, stream) in clients.iter_mut().enumerate() {
-            stream.write_all(&message(index)?).map_err(broken)?;
-        }
-        let mut verified = 0;
-        for (index, stream) in clients.iter_mut().enumerate() {
-            let mut echo = [0; MESSAGE];
-            stream.read_exact(&mut echo).map_err(broken)?;
-            verified += usize::from(echo == message(index)?);
-        }
-        echoing.join().map_err(|_| Failure::failed("the echoing thread panicked"))?.map_err(broken)?;
-        Ok(verified)
-    })
+/// Connections that go through the terminal now.
+fn relayed(gateways: &Gateways) -> Result<u64, Failure> {
+    let status = gateways.status()?;
+    Ok(status[1]["streams"].as_array().map_or(0, Vec::len) as u64)
 }
 
-fn message(index: usize) -> Result<[u8; MESSAGE], TransferError> {
-    let mut message = [0; MESSAGE];
-    Content::random(Bytes::from(MESSAGE), index as u64).read(&mut message)?;
-    Ok(message)
+fn wait_until_none_is_left(gateways: &Gateways) -> Result<(), Failure> {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        match relayed(gateways)? {
+            0 => return Ok(()),
+            left if std::time::Instant::now() > deadline => {
+                return Err(Failure::failed(format!(
+                    "{left} connections are left {} s after their client",
+                    PATIENCE.as_secs()
+                )));
+            }
+            _ => std::thread::sleep(std::time::Duration::from_millis(50)),
+        }
+    }
 }

@@ -29,7 +29,8 @@ Examples:
   bentpipe bench relay                      the same for each satellite leg: the kernel's TCP in clear and in TLS, and satpep
   bentpipe bench relay --pepsal ./pepsal    and beside them PEPsal, wherever you have built it (IPv4)
   bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
-  bentpipe bench connections --json         5,000 open connections, and the memory of an idle one
+  bentpipe bench connections                as many open connections as the machine allows, up to 19,000, then 5,000 new ones a second
+  bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, small
 
 Figures are medians. Use a release build on a quiet machine; where it is allowed to (nice), the measurement runs before
 other load. Everything happens in private namespaces and ends with the command.";
@@ -53,7 +54,7 @@ pub struct Args {
     /// limit: simulate without this mechanism, to see what it brings
     #[arg(long, value_name = "MECHANISM")]
     without: Option<limit::Mechanism>,
-    /// limit: only the rows whose names contain this
+    /// limit, connections: only the rows whose names contain this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Seed of the first repeat's losses; each further repeat takes the next
@@ -71,6 +72,15 @@ pub struct Args {
     /// relay: beside the legs, measure this PEPsal program in the gateways' place
     #[arg(long, value_name = "FILE", value_parser = relay::program, conflicts_with = "ipv6")]
     pepsal: Option<PathBuf>,
+    /// connections: how many are open at once [default: 19000, or as many as the limit on open files lets a gateway have]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    open: Option<u64>,
+    /// connections: how many new ones are opened in a second, each closed when it has its answer
+    #[arg(long = "new-per-second", value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    per_second: u32,
+    /// connections: for so long
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    seconds: u32,
     /// Show the gateways' logs on stderr
     #[arg(long)]
     gateway_logs: bool,
@@ -93,7 +103,7 @@ enum Name {
     Throughput,
     /// Both satellite legs side by side, without a satellite between
     Relay,
-    /// 5,000 open connections
+    /// Thousands of open connections, then thousands of new ones a second
     Connections,
 }
 

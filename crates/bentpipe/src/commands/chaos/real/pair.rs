@@ -208,8 +208,7 @@ impl<'a> Pair<'a> {
     /// Descriptors that a gateway has open, and bytes of memory that it keeps.
     pub fn holds(&self, side: usize) -> Option<(u64, u64)> {
         let pid = self.running[side].as_ref()?.id();
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
-        Some((descriptors, kernel::process::resident_memory(pid).ok()?))
+        Some((kernel::process::open_files(pid).ok()?, kernel::process::resident_memory(pid).ok()?))
     }
 
     /// Tables and rules at a gateway that were not there before it.
