@@ -18,7 +18,7 @@ use crate::leg::{Leg, LegEvent, Owner, Watch};
 use crate::metrics;
 use crate::outside;
 use crate::privileges::{Plan, Privileges};
-use crate::relays::Relays;
+use crate::relays::{Relays, is_out_of_descriptors};
 use crate::reload::ReloadError;
 use crate::snapshot::{Facts, Snapshot};
 use crate::steering::{News, Steering};
@@ -502,9 +502,11 @@ impl<L: Leg> Daemon<L> {
             let told = *self.told.borrow_and_update();
             self.relays.leg.follow(now, &told);
         }
-        self.relays.leg.take_in(now);
-        self.relays.handle_timeout(now);
+        // Before others take what they wait for.
         self.relays.serve_waiting(now);
+        let accepts = self.relays.intake(ACCEPTS);
+        self.relays.leg.take_in(now, accepts);
+        self.relays.handle_timeout(now);
         if self.next_tick <= now {
             self.tick(now);
         }
@@ -513,6 +515,7 @@ impl<L: Leg> Daemon<L> {
         self.accept(now);
         self.take_events(now);
         self.relays.run(now, TURNS);
+        self.relays.tell_shortage(now);
         self.relays.leg.send_out(now);
         // What the relays did may have ended streams.
         self.take_events(now);
@@ -522,7 +525,7 @@ impl<L: Leg> Daemon<L> {
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + outside::PERIOD;
         self.relays.sweep(now);
-        self.relays.look_at_limits();
+        self.relays.look_at_limits(now);
         // A listener that ran out of descriptors tries again.
         self.accepting |= !self.listeners.is_empty();
         for listener in &self.listeners {
@@ -557,8 +560,13 @@ impl<L: Leg> Daemon<L> {
         if self.joining.is_some() || !std::mem::take(&mut self.accepting) {
             return;
         }
+        let accepts = self.relays.intake(ACCEPTS);
         for listener in &self.listeners {
-            for _ in 0..ACCEPTS {
+            for _ in 0..accepts {
+                // The others wait to be accepted.
+                if !self.relays.has_place() {
+                    return;
+                }
                 match transparent::accept(listener) {
                     Ok(Some(accepted)) => self.relays.accept(now, accepted),
                     Ok(None) => break,
@@ -734,8 +742,4 @@ pub(crate) fn seed() -> Result<[u8; 32], StartError> {
         .fill(&mut seed)
         .map_err(|_| while_doing("reading randomness")(io::Error::other("the system has none")))?;
     Ok(seed)
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

@@ -35,8 +35,8 @@ pub(crate) trait Leg: Debug {
     fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event);
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool;
-    /// Takes in what has arrived, and serves what is due.
-    fn take_in(&mut self, now: Instant);
+    /// Takes in what has arrived, and serves what is due; of connections that peers make for each stream, accepts `accepts` at most.
+    fn take_in(&mut self, now: Instant, accepts: usize);
     /// The link is told to carry something else, or told no longer.
     fn follow(&mut self, now: Instant, told: &Told);
     /// What the relays should know.

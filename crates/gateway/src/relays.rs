@@ -7,6 +7,7 @@
 mod pump;
 mod reconfigure;
 mod steer;
+mod waiting;
 
 pub use steer::usable_descriptors;
 
@@ -27,14 +28,10 @@ use socket2::Socket;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
 use units::{Duration, Instant};
 
 /// How long the far side waits for the rest of a preamble: its bytes leave together, so what is lost is repaired soon.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Clients that may wait for a stream: no more than the kernel usually lets wait to be accepted.
-const MOST_WAITING: usize = 4096;
 
 /// How long a client has to complete the handshake after its held SYN has been let go.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,9 +64,11 @@ pub(crate) struct Relays<L: Leg> {
     unaccepted: HashMap<Ends, usize>,
     /// Until when connections may come whose SYN nobody has held, since one process had gone and the next had not come.
     unheld_until: Instant,
-    /// Clients that wait for a stream of their peer's, or for their peer, and until when.
-    waiting: VecDeque<(Instant, Socket, Open)>,
-    /// Whether a stream has become free for one of them.
+    /// How many clients wait for a stream of their peer's, or for their peer.
+    waiting: usize,
+    /// Connections of peers that are to be made to servers once there are descriptors.
+    unconnected: VecDeque<(usize, L::Stream)>,
+    /// Whether there may be what one of those waits for.
     may_serve_waiting: bool,
     /// Whether what is intercepted has to be looked at again.
     must_steer: bool,
@@ -77,6 +76,8 @@ pub(crate) struct Relays<L: Leg> {
     pub(crate) most_descriptors: u64,
     /// How many connections there were when descriptors ran short.
     descriptors_ran_short_at: Option<usize>,
+    /// Whether peers know that there is no room.
+    is_told_short: bool,
     pub(crate) counters: Counters,
 }
 
@@ -87,8 +88,20 @@ pub(crate) struct PeerEntry {
     policy: Policy,
     /// Whether new connections go past it, for there are nearly as many as may be.
     is_full: bool,
+    /// Whether new connections go past it, for clients wait for too long.
+    is_late: bool,
+    /// Clients that wait for a stream.
+    waiting: VecDeque<WaitingClient>,
     /// What it lets through as of the last word about it.
     warned_of: Option<Reach>,
+}
+
+/// A client that waits for a stream.
+#[derive(Debug)]
+struct WaitingClient {
+    since: Instant,
+    socket: Socket,
+    open: Open,
 }
 
 /// One relayed connection.
@@ -160,11 +173,13 @@ impl<L: Leg> Relays<L> {
             held_syns: None,
             unaccepted: HashMap::new(),
             unheld_until: Instant::ZERO,
-            waiting: VecDeque::new(),
+            waiting: 0,
+            unconnected: VecDeque::new(),
             may_serve_waiting: false,
             must_steer: false,
             most_descriptors: u64::MAX,
             descriptors_ran_short_at: None,
+            is_told_short: false,
             counters: Counters::default(),
         }
     }
@@ -193,8 +208,7 @@ impl<L: Leg> Relays<L> {
 
     /// When the first connection's patience ends.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let waits = self.waiting.front().map(|(until, ..)| *until);
-        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(waits).min()
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.end_of_patience()).min()
     }
 
     /// Opens a stream towards the peer behind `open.destination`.
@@ -218,15 +232,15 @@ impl<L: Leg> Relays<L> {
         if self.held_syns.is_some() && was_held {
             return self.accept_released(now, socket, &open);
         }
-        self.look_at_descriptors(usize::try_from(socket.as_raw_fd()).unwrap_or(0));
-        if let Some(socket) = self.relay(now, socket, open) {
-            // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
-            if self.routes.peer_of(called.ip()).is_some() && self.waiting.len() < MOST_WAITING {
-                return self.waiting.push_back((now + self.connect_timeout, socket, open));
-            }
+        self.look_at_descriptors(&socket);
+        // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
+        match self.routes.peer_of(called.ip()) {
+            Some(at) => self.relay_or_wait(now, at, socket, open),
             // Dropping the socket resets the client.
-            self.counters.turned_away += 1;
-            tracing::debug!(%client, destination = %called, "turned away: no peer is there for it, or too many wait for a stream");
+            None => {
+                self.counters.turned_away += 1;
+                tracing::debug!(%client, destination = %called, "turned away: no peer is there for it");
+            }
         }
     }
 
@@ -251,25 +265,6 @@ impl<L: Leg> Relays<L> {
     pub(crate) fn inherit(&mut self, now: Instant, estate: &[u8]) -> io::Result<()> {
         self.unheld_until = now + HANDSHAKE_TIMEOUT;
         self.leg.inherit(estate)
-    }
-
-    /// Serves clients that wait for a stream or for their peer, once there may be one, and sends away those that have waited for too
-    /// long.
-    pub(crate) fn serve_waiting(&mut self, now: Instant) {
-        if std::mem::take(&mut self.may_serve_waiting) {
-            for _ in 0..self.waiting.len() {
-                let Some((until, socket, open)) = self.waiting.pop_front() else { break };
-                if let Some(socket) = self.relay(now, socket, open) {
-                    self.waiting.push_back((until, socket, open));
-                }
-            }
-        }
-        while self.waiting.front().is_some_and(|(until, ..)| *until <= now) {
-            // Dropping the socket resets the client.
-            let ended = self.waiting.pop_front().map(|(_, _, open)| open);
-            self.counters.turned_away += 1;
-            tracing::debug!(?ended, "turned away: there was no stream for it in time");
-        }
     }
 
     /// Relays the connection `open` of the client at `socket`, which it returns if there is no stream for it.
@@ -335,7 +330,7 @@ impl<L: Leg> Relays<L> {
     pub(crate) fn on_stream_event(&mut self, now: Instant, event: LegEvent<L::Stream>) {
         let key_of = |stream| self.by_stream.get(&stream).copied();
         match event {
-            LegEvent::PeersChanged => self.may_serve_waiting |= !self.waiting.is_empty(),
+            LegEvent::PeersChanged => self.wake_waiting(),
             LegEvent::Opened(stream, peer) => {
                 let key = self.insert(Connection::new(State::Opening, stream, peer, false, now));
                 self.set_deadline(key, Some(now + OPEN_TIMEOUT));
@@ -486,7 +481,10 @@ impl<L: Leg> Relays<L> {
                 }
                 self.close_socket(key);
             }
-            Action::Connect => self.connect(now, key),
+            Action::Connect => {
+                self.set_deadline(key, Some(now + self.connect_timeout));
+                self.connect_in_turn(now, key);
+            }
             Action::ReleaseSyn => {
                 if let (Some(syns), Some(held)) = (self.held_syns.as_mut(), connection.syn.take()) {
                     syns.release(&held);
@@ -501,19 +499,27 @@ impl<L: Leg> Relays<L> {
         }
     }
 
-    fn connect(&mut self, now: Instant, key: usize) {
+    /// Begins to connect to the server of connection `key`. Returns whether there was a descriptor for it.
+    fn connect(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
-        let Some(open) = connection.open else { return };
+        let Some(open) = connection.open else { return true };
         let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
-        self.set_deadline(key, Some(now + self.connect_timeout));
         let prepare = |socket: &Socket| {
             transparent::set_dscp(socket, open.dscp.value());
             transparent::bound_backlog(socket, self.host_backlog)
         };
         match transparent::connect(source, open.destination, self.mark, self.host_keepalive, prepare) {
-            Ok(socket) => self.attach(now, key, socket),
+            Ok(socket) => {
+                self.look_at_descriptors(&socket);
+                self.attach(now, key, socket);
+            }
+            Err(error) if is_out_of_descriptors(&error) => {
+                self.out_of_descriptors();
+                return false;
+            }
             Err(error) => self.on_connect_failed(now, key, &error),
         }
+        true
     }
 
     /// Gives connection `key` its TCP socket.
@@ -548,7 +554,7 @@ impl<L: Leg> Relays<L> {
         let connection = self.connections.remove(key);
         self.by_stream.remove(&connection.stream);
         self.leg.forget(connection.stream);
-        self.may_serve_waiting |= !self.waiting.is_empty();
+        self.wake_waiting();
         self.look_at_room(connection.peer);
         self.look_at_descriptors_again();
         if orderly {
@@ -608,13 +614,25 @@ fn ends(open: &Open) -> Ends {
     (open.source, open.destination)
 }
 
+/// Whether the process, or the host, has no descriptors or no memory for another socket.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
 fn policy(peer: &Peer, own: &[IpAddr]) -> Policy {
     Policy::new(&peer.allow_sources, &peer.allow_destinations, own)
 }
 
 impl PeerEntry {
     fn new(settings: &Peer, own: &[IpAddr]) -> Self {
-        Self { policy: policy(settings, own), settings: settings.clone(), is_full: false, warned_of: None }
+        Self {
+            policy: policy(settings, own),
+            settings: settings.clone(),
+            is_full: false,
+            is_late: false,
+            waiting: VecDeque::new(),
+            warned_of: None,
+        }
     }
 }
 

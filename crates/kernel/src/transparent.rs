@@ -28,7 +28,7 @@ pub fn listen(address: SocketAddr, keepalive: Duration) -> io::Result<Socket> {
     let (level, option) = received_class(address.is_ipv6());
     // Accepted sockets inherit all of it.
     set_int(&socket, level, option, 1)?;
-    set_up(&socket)?;
+    prepare(&socket)?;
     set_keepalive(&socket, keepalive)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -62,16 +62,23 @@ pub struct Accepted {
 /// # Errors
 /// Those of `accept(2)`; one connection's failure does not concern the next.
 pub fn accept(listener: &Socket) -> io::Result<Option<Accepted>> {
-    let (socket, client) = match listener.accept_raw() {
-        Ok(accepted) => accepted,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    socket.set_cloexec(true)?;
-    socket.set_nonblocking(true)?;
+    let Some((socket, client)) = accept_nonblocking(listener)? else { return Ok(None) };
     let (client, called) = (inet(&client)?, inet(&socket.local_addr()?)?);
     let traffic_class = traffic_class(&socket, called.is_ipv6())?;
     Ok(Some(Accepted { socket, client, called, traffic_class }))
+}
+
+/// Accepts a connection from `listener`; its socket is non-blocking, and has what else was set at the listener ([`prepare`] among
+/// it). `None` when no connection waits.
+///
+/// # Errors
+/// Those of `accept(2)`; one connection's failure does not concern the next.
+pub fn accept_nonblocking(listener: &Socket) -> io::Result<Option<(Socket, SockAddr)>> {
+    match listener.accept4(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) {
+        Ok(accepted) => Ok(Some(accepted)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Begins a connection to `destination`, with a socket that `prepare` has set up, too; the socket becomes writable when the
@@ -88,12 +95,12 @@ pub fn connect(
     keepalive: Duration,
     prepare: impl Fn(&Socket) -> io::Result<()>,
 ) -> io::Result<Socket> {
-    let prepare = |socket: &Socket| {
-        set_up(socket)?;
+    let set_up = |socket: &Socket| {
+        self::prepare(socket)?;
         prepare(socket)?;
         set_keepalive(socket, keepalive)
     };
-    let attempt = |source| attempt(source, destination, mark, prepare);
+    let attempt = |source| attempt(source, destination, mark, set_up);
     match source {
         None => attempt(None),
         Some(source) => match attempt(Some(source)) {
@@ -129,21 +136,12 @@ fn attempt(
     }
 }
 
-/// Sets up `socket` for relaying between gateways: as those towards hosts, and a gateway that has vanished is noticed within two
-/// minutes.
+/// Sets up `socket` for relaying: small writes leave at once, urgent data stay in their place in the stream (RFC 6093 section 5), and
+/// closing resets. Sockets that are accepted from a listener inherit it.
 ///
 /// # Errors
 /// If the connection has already failed.
 pub fn prepare(socket: &Socket) -> io::Result<()> {
-    let keepalive =
-        TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)).with_retries(4);
-    set_up(socket)?;
-    socket.set_tcp_keepalive(&keepalive)
-}
-
-/// What every relayed connection's socket has: small writes leave at once, urgent data stay in their place in the stream
-/// (RFC 6093 section 5), and closing resets.
-fn set_up(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))?;
     socket.set_out_of_band_inline(true)?;
     socket.set_tcp_nodelay(true)
@@ -173,9 +171,13 @@ pub fn is_at_urgent_mark(socket: &Socket) -> io::Result<bool> {
     if result == 0 { Ok(is_at != 0) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Puts the code point `dscp` on what `socket` sends; where the host refuses, packets go without.
+/// Puts the code point `dscp` on what the new `socket` sends; where the host refuses, packets go without.
 pub fn set_dscp(socket: &Socket, dscp: u8) {
     let traffic_class = u32::from(dscp) << 2;
+    if traffic_class == 0 {
+        // As it is from the start.
+        return;
+    }
     // Each of them has no meaning for sockets of the other family alone.
     let _ = socket.set_tos_v4(traffic_class);
     let _ = socket.set_tclass_v6(traffic_class);
@@ -190,9 +192,7 @@ pub fn allow_orderly_close(socket: &Socket) -> io::Result<()> {
 }
 
 fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
+    Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))
 }
 
 fn set_transparent(socket: &Socket, address: SocketAddr) -> io::Result<()> {

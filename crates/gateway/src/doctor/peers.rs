@@ -162,7 +162,7 @@ fn turn<L: Leg>(leg: &mut L, poll: &mut Poll, end: Instant) -> io::Result<()> {
             leg.on_descriptor(now, at, event);
         }
     }
-    leg.take_in(now);
+    leg.take_in(now, 64);
     leg.tick(now);
     // Nothing is relayed: whatever the peers want to open is theirs to give up.
     while leg.poll_event(now).is_some() {}

@@ -262,7 +262,7 @@ impl Leg for Satpep {
         self.readable
     }
 
-    fn take_in(&mut self, now: Instant) {
+    fn take_in(&mut self, now: Instant, _: usize) {
         self.handle_timeout(now);
         for _ in 0..RECEIVE_BATCHES {
             if !self.readable {
@@ -445,7 +445,7 @@ impl Leg for Satpep {
         let half_time = now + end.since(now) / 2;
         let mut closing = None;
         while closing.is_none_or(|until| now < until && !self.endpoint.has_closed()) {
-            self.take_in(now);
+            self.take_in(now, 0);
             self.writable = true;
             self.send_out(now);
             if closing.is_none() && now >= half_time {

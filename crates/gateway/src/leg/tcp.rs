@@ -60,8 +60,9 @@ const HOLD: Duration = Duration::from_millis(10);
 /// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
 const STRANGERS: [usize; 2] = [3_072, 256];
 /// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
-/// said what for. Each peer keeps up to 1,024 open ahead of need.
-const KNOWN: [usize; 2] = [16_384, 2_048];
+/// said what for. Each peer keeps up to 1,024 open ahead of need, and 5,000 new ones a second are in their handshakes for two round
+/// trips: as many as a peer may have streams, unless told.
+const KNOWN: [usize; 2] = [65_536, 16_384];
 /// Connections with each peer, unless told.
 const MAX_STREAMS: u64 = 16_384;
 
@@ -130,6 +131,10 @@ pub(crate) struct TcpLeg {
     next_sweep: Instant,
     /// When to say next that the host is short of something.
     next_shortage: Instant,
+    /// Whether peers are to be told something at once.
+    has_news: bool,
+    /// Until when no connections are made across the satellite, for this host's ports were used up.
+    out_of_ports_until: Option<Instant>,
     /// Mark of sockets towards servers.
     mark: u32,
     /// After what idle time servers are probed.
@@ -204,6 +209,8 @@ impl TcpLeg {
             longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt, settings.link.keepalive).silence,
             next_sweep: now,
             next_shortage: now,
+            has_news: false,
+            out_of_ports_until: None,
             mark: settings.rules.made(),
             host_keepalive: settings.host_keepalive.into(),
             counters: Counters::default(),
@@ -399,7 +406,7 @@ impl Leg for TcpLeg {
         self.accepting
     }
 
-    fn take_in(&mut self, now: Instant) {
+    fn take_in(&mut self, now: Instant, accepts: usize) {
         while let Some(&(_, at)) = self.deadlines.first().filter(|(due, _)| *due <= now) {
             self.deadlines.pop_first();
             self.on_deadline(now, at);
@@ -409,7 +416,7 @@ impl Leg for TcpLeg {
                 self.serve_call(now, peer);
             }
         }
-        self.accept(now);
+        self.accept(now, accepts);
     }
 
     fn follow(&mut self, now: Instant, told: &Told) {
@@ -424,6 +431,9 @@ impl Leg for TcpLeg {
     }
 
     fn send_out(&mut self, now: Instant) {
+        if std::mem::take(&mut self.has_news) {
+            self.talk(now);
+        }
         for peer in 0..self.peers.len() {
             self.try_path(now, peer);
             self.keep_warm(now, peer);
@@ -442,6 +452,9 @@ impl Leg for TcpLeg {
         self.accepting = true;
         self.sweep(now);
         self.talk(now);
+        if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
+            self.events.push_back(LegEvent::PeersChanged);
+        }
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
             cross.count(u32::try_from(sessions).unwrap_or(u32::MAX));
@@ -513,6 +526,7 @@ impl Leg for TcpLeg {
         let known = &mut self.peers[peer];
         known.reach = reach.encode();
         known.told.reach = false;
+        self.has_news = true;
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
@@ -521,9 +535,10 @@ impl Leg for TcpLeg {
 
     fn invites(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        peer.is_direct()
-            || peer.call.as_ref().is_some_and(Call::invites)
-            || peer.opener().is_some_and(|opener| opener.invites)
+        let may_cross = self.out_of_ports_until.is_none();
+        let invites =
+            || peer.call.as_ref().is_some_and(Call::invites) || peer.opener().is_some_and(|opener| opener.invites);
+        peer.is_direct() || (may_cross && invites())
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
@@ -534,7 +549,13 @@ impl Leg for TcpLeg {
             cross.say(now, self.capacity);
         }
         let is_direct = self.peers[peer].is_direct();
-        let at = if is_direct { self.open_direct(now, peer, open)? } else { self.open_hop(now, peer, open)? };
+        let crossing = if is_direct { None } else { self.open_hop(now, peer, open) };
+        let at = match crossing {
+            Some(at) => at,
+            // A client that has been accepted cannot be sent past the gateway any more; its server can be called without the far one.
+            None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, open)?,
+            None => return None,
+        };
         self.peers[peer].streams += 1;
         let hop = &mut self.hops[at];
         hop.awaits_answer = true;

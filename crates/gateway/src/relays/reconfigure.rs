@@ -45,7 +45,8 @@ impl<L: Leg> Relays<L> {
         match known {
             Some(at) if self.peers[at].settings == *peer => at,
             Some(at) => {
-                self.peers[at] = entry;
+                let waiting = std::mem::take(&mut self.peers[at].waiting);
+                self.peers[at] = PeerEntry { waiting, ..entry };
                 self.leg.change_peer(now, at, peer);
                 at
             }
@@ -64,6 +65,7 @@ impl<L: Leg> Relays<L> {
             self.apply(now, key, Event::Shutdown);
         }
         self.leg.remove_peer(now, at);
-        self.peers.remove(at);
+        // Dropping their sockets resets the clients that wait.
+        self.waiting -= self.peers.remove(at).waiting.len();
     }
 }

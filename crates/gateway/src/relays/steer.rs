@@ -5,6 +5,8 @@ use crate::leg::Leg;
 use crate::rules::Accelerated;
 use ipnet::IpNet;
 use relay::reach::{Reach, intersection};
+use socket2::Socket;
+use std::os::fd::AsRawFd;
 use units::Instant;
 
 /// Of all streams or descriptors, one part in so many is kept back for connections that are on their way when interception ends.
@@ -18,11 +20,18 @@ pub fn usable_descriptors(limit: u64) -> u64 {
 }
 
 impl<L: Leg> Relays<L> {
-    /// Tells every peer what it may use here.
+    /// Tells every peer what it may use here: nothing while there are no descriptors, so that new connections go end to end.
     pub(crate) fn tell_reach(&mut self, now: Instant) {
+        self.is_told_short = self.is_short();
         for (at, peer) in &self.peers {
-            self.leg.tell_reach(now, at, &peer.policy.reach());
+            let reach = if self.is_told_short { Reach::default() } else { peer.policy.reach() };
+            self.leg.tell_reach(now, at, &reach);
         }
+    }
+
+    /// Whether the process is short of something that every connection needs.
+    fn is_short(&self) -> bool {
+        self.descriptors_ran_short_at.is_some()
     }
 
     /// The connections to intercept.
@@ -33,11 +42,12 @@ impl<L: Leg> Relays<L> {
     /// The connections to intercept, were the peers for which (by place) `invites` holds those that take connections.
     pub(crate) fn intercepted_by(&mut self, invites: impl Fn(&L, usize) -> bool) -> Vec<Accelerated> {
         let mut groups: Vec<Accelerated> = Vec::new();
-        if self.descriptors_ran_short_at.is_some() {
+        if self.is_short() {
             return groups;
         }
         for at in self.places() {
-            if !invites(&self.leg, at) || self.peers[at].is_full {
+            let peer = &self.peers[at];
+            if !invites(&self.leg, at) || peer.is_full || peer.is_late {
                 continue;
             }
             let servers = self.routes.intercepted(|peer| peer == at);
@@ -59,7 +69,7 @@ impl<L: Leg> Relays<L> {
     }
 
     /// The places of all peers.
-    fn places(&self) -> Vec<usize> {
+    pub(super) fn places(&self) -> Vec<usize> {
         self.peers.iter().map(|(at, _)| at).collect()
     }
 
@@ -68,6 +78,14 @@ impl<L: Leg> Relays<L> {
         let peer = &mut self.peers[at];
         let Some(reach) = self.leg.allows(at) else { return };
         if peer.warned_of.as_ref() == Some(reach) {
+            return;
+        }
+        if *reach == Reach::default() {
+            tracing::warn!(
+                peer = peer.settings.name,
+                "the peer takes no connections, as it may for want of descriptors: new ones go end to end until it does"
+            );
+            peer.warned_of = Some(reach.clone());
             return;
         }
         let allowed = reach.destinations.prefixes();
@@ -117,16 +135,27 @@ impl<L: Leg> Relays<L> {
         }
     }
 
-    /// Looks again at what is full: the leg has streams of its own, too.
-    pub(crate) fn look_at_limits(&mut self) {
-        self.may_serve_waiting |= !self.waiting.is_empty();
-        let full: Vec<usize> = self.peers.iter().filter(|(_, peer)| peer.is_full).map(|(at, _)| at).collect();
-        full.into_iter().for_each(|at| self.look_at_room(at));
+    /// Looks again at what is full, and who waits: the leg has streams of its own, too.
+    pub(crate) fn look_at_limits(&mut self, now: Instant) {
+        self.wake_waiting();
+        for at in self.places() {
+            self.look_at_queue(now, at);
+            if self.peers[at].is_full {
+                self.look_at_room(at);
+            }
+        }
     }
 
-    /// A descriptor has the number `number`: the kernel gives out the lowest that is free.
-    pub(super) fn look_at_descriptors(&mut self, number: usize) {
-        if number as u64 >= usable_descriptors(self.most_descriptors) {
+    /// Tells the peers that the process is short of something, or is not any more, if it has become so.
+    pub(crate) fn tell_shortage(&mut self, now: Instant) {
+        if self.is_told_short != self.is_short() {
+            self.tell_reach(now);
+        }
+    }
+
+    /// `socket` is new, and has the lowest number that was free: a high one says that few are left.
+    pub(super) fn look_at_descriptors(&mut self, socket: &Socket) {
+        if u64::try_from(socket.as_raw_fd()).unwrap_or(0) >= usable_descriptors(self.most_descriptors) {
             self.out_of_descriptors();
         }
     }

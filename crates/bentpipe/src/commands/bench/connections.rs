@@ -41,6 +41,8 @@ struct Row {
     used: Tally,
     /// New ones, each closed when it had its answer.
     new: Tally,
+    /// Processor time of both gateways for each of these.
+    cpu_us_per_connection: f64,
     /// Memory for each open connection.
     hub_bytes_per_idle_stream: f64,
     terminal_bytes_per_idle_stream: f64,
@@ -70,7 +72,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         tracing::info!(leg, "measured");
     }
     let header = ["leg", "open", "new, in a second", "answered", "refused, reset, none", "first answer", "p99"];
-    let mut table = table(&[&header[..], &["hub, each", "terminal, each", "descriptors"]].concat());
+    let mut table = table(&[&header[..], &["processor, both", "hub, each", "terminal, each", "descriptors"]].concat());
     for row in &rows {
         table.add_row(cells(row));
     }
@@ -109,6 +111,7 @@ fn cells(row: &Row) -> Vec<String> {
         ),
         format!("{:.2} ms", row.new.median_ms),
         format!("{:.1} ms", row.new.p99_ms),
+        format!("{:.0} us", row.cpu_us_per_connection),
         Bytes::new(row.hub_bytes_per_idle_stream as u64).to_string(),
         Bytes::new(row.terminal_bytes_per_idle_stream as u64).to_string(),
         pair(&row.hub_descriptors, &row.terminal_descriptors),
@@ -138,13 +141,16 @@ fn measure(args: &Args, leg: &'static str, most: u64, options: &GatewayOptions) 
         per_second: args.per_second,
         bytes: GREETING,
     };
+    let cpu = gateways.cpu_time()?;
     let new = give(&mut client()?, rate)?;
+    let cpu = gateways.cpu_time()? - cpu;
     let each = |index: usize| after[index].saturating_sub(before[index]) as f64 / most as f64;
     Ok(Row {
         leg,
         open,
         relayed,
         used,
+        cpu_us_per_connection: cpu.as_secs_f64() * 1e6 / new.connections.max(1) as f64,
         new,
         hub_bytes_per_idle_stream: each(0),
         terminal_bytes_per_idle_stream: each(1),

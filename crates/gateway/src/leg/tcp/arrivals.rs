@@ -13,8 +13,6 @@ use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
 
-/// Connections accepted in one wake.
-const ACCEPTS: usize = 256;
 /// How long a connection that was made ahead of need may wait for its use; whoever has made it gives it up before.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose openings are taken: an opening that is lost is sent again, and while that takes seconds, the path may
@@ -34,12 +32,12 @@ pub(super) struct Place {
 }
 
 impl TcpLeg {
-    /// Accepts what waits at the listener.
-    pub(super) fn accept(&mut self, now: Instant) {
+    /// Accepts what waits at the listener, `most` connections at most.
+    pub(super) fn accept(&mut self, now: Instant, most: usize) {
         if !std::mem::take(&mut self.accepting) {
             return;
         }
-        for _ in 0..ACCEPTS {
+        for _ in 0..most {
             let Some(listener) = &self.listener else { return };
             match self.sockets.accept(listener) {
                 Ok(None) => return,

@@ -24,6 +24,8 @@ const RESPITE: Duration = Duration::from_secs(600);
 const WARM_RETRY: Duration = Duration::from_secs(5);
 /// How long a connection is kept ahead of need: less than the far side keeps it, or a NAT on the path that goes by RFC 5382.
 const WARM_LIFE: Duration = Duration::from_secs(3600);
+/// How long connections go past the far gateway once this host's ports are used up: about a sixth of those come back by then.
+const RECOVERY: Duration = Duration::from_secs(10);
 /// How often it is said that the host is short of something.
 const SHORTAGE_PERIOD: Duration = Duration::from_secs(60);
 /// Socket priorities (tc-prio(8)), by which the host's own queues go.
@@ -303,6 +305,9 @@ impl TcpLeg {
             self.count_opened("warm");
             return Some(at);
         }
+        if self.out_of_ports_until.is_some() {
+            return None;
+        }
         let at =
             self.connect(now, peer, Role::Stream(peer)).inspect_err(|error| self.note_shortage(now, error)).ok()?;
         self.names.insert(name, at);
@@ -321,6 +326,10 @@ impl TcpLeg {
 
     /// The host does not let a connection be made that the path has not seen yet.
     fn note_shortage(&mut self, now: Instant, error: &io::Error) {
+        if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) {
+            self.out_of_ports_until = Some(now + RECOVERY);
+            self.events.push_back(LegEvent::PeersChanged);
+        }
         if now < self.next_shortage {
             return;
         }
@@ -329,7 +338,9 @@ impl TcpLeg {
             Some(libc::EPERM) => {
                 "the firewall drops them: its table of connections may be full (raise net.netfilter.nf_conntrack_max)"
             }
-            Some(libc::EADDRNOTAVAIL) => "its ports are used up (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)",
+            Some(libc::EADDRNOTAVAIL) => {
+                "its ports are used up (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse): new ones go end to end for ten seconds"
+            }
             Some(libc::EMFILE | libc::ENFILE) => "descriptors are used up (raise LimitNOFILE)",
             _ => "see the error",
         };
@@ -349,7 +360,7 @@ impl TcpLeg {
         let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = hop.role else {
             return;
         };
-        if !hop.is_connected() {
+        if !hop.is_fast_open || !hop.is_connected() {
             return;
         }
         if let Some(has_worked) = hop.has_opened_fast() {

@@ -11,9 +11,12 @@ use std::net::SocketAddr;
 use units::Instant;
 
 impl TcpLeg {
-    /// A connection to the server itself: there is no gateway on the far side.
+    /// A connection to the server itself: there is no gateway on the far side, or none can be reached now.
     pub(super) fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
-        let source = self.peers[peer].settings.connect_as_client.then(|| other_port(open.source));
+        let known = &self.peers[peer];
+        // A far gateway's `connect_from` is about the connections that it asks for.
+        let as_client = known.settings.connect_as_client || !known.is_direct();
+        let source = as_client.then(|| other_port(open.source));
         let prepared = |socket: &Socket| self.sockets.prepare(socket);
         let socket = transparent::connect(source, open.destination, self.mark, self.host_keepalive, prepared)
             .inspect_err(

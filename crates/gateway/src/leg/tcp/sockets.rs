@@ -22,8 +22,9 @@ const FAST_OPEN_SERVER: u32 = 2;
 /// the kernel does not. Without, it would after a number of retransmissions.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How many ports are tried for a connection; those that others use are few, and if all are taken, so many say it.
-const ATTEMPTS: usize = 64;
+/// How many ports are tried for a connection: those that others use are few, and if so many that have been left alone for longest
+/// are taken, so are the others.
+const ATTEMPTS: usize = 16;
 
 /// How long a connection of its own may be quiet before the kernel asks whether the other end is there: its session tells
 /// much sooner, so that this is only for the mappings of NATs on the path.
@@ -105,16 +106,7 @@ impl Sockets {
 
     /// A peer's connection that waits at `listener`, and where it comes from.
     pub(super) fn accept(&self, listener: &Socket) -> io::Result<Option<(Socket, IpAddr)>> {
-        let (socket, from) = match listener.accept_raw() {
-            Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        socket.set_cloexec(true)?;
-        socket.set_nonblocking(true)?;
-        // What else was set at the listener is inherited.
-        transparent::prepare(&socket)?;
-        tcp::set_keepalive(&socket, KEEPALIVE)?;
+        let Some((socket, from)) = transparent::accept_nonblocking(listener)? else { return Ok(None) };
         let from = from.as_socket().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical());
         Ok(Some((socket, from)))
     }
@@ -164,8 +156,7 @@ impl Sockets {
     }
 
     fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
         if let Some(mark) = self.mark {
             socket.set_mark(mark)?;
         }

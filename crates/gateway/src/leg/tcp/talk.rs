@@ -106,7 +106,7 @@ impl TcpLeg {
                     known.is_told_full = !has_room;
                     Word::Room(has_room).encode(&mut bytes);
                 }
-                if !std::mem::replace(&mut known.told.reach, true) && !known.reach.is_empty() {
+                if !std::mem::replace(&mut known.told.reach, true) {
                     Word::Reach(known.reach.clone()).encode(&mut bytes);
                 }
                 if let Some(leaving) =

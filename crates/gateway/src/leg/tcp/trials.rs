@@ -45,7 +45,9 @@ impl TcpLeg {
     /// packets than it did.
     pub(super) fn search_where_stuck(&mut self, now: Instant) {
         for (_, hop) in &self.hops {
-            let (Role::Stream(peer), true) = (&hop.role, hop.tcp.is_unacknowledged()) else { continue };
+            let (Role::Stream(peer), true) = (&hop.role, hop.tcp.is_unacknowledged() && !hop.is_direct) else {
+                continue;
+            };
             let known = &mut self.peers[*peer];
             if now >= known.next_search && now.since(known.heard_at) < self.pace.silence {
                 known.next_search = now + SEARCH_PERIOD;

@@ -1,0 +1,174 @@
+//! What happens at the limits of a gateway's host: ports, descriptors, the queue of connections that wait to be accepted. Where
+//! the machine may not create network namespaces, the tests say so and pass.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+
+mod pair;
+
+use kernel::network::set_sysctls;
+use lab::load::{Client, Order, Tally};
+use lab::{Family, Satellite};
+use link::LinkConfig;
+use pair::{CLEAR, End, Pair, TLS, echoes};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use units::Rate;
+
+/// Of both legs, in clear and encrypted.
+const LEGS: [&str; 3] = ["", CLEAR, TLS];
+
+fn with_leg(settings: &'static str) -> Option<Pair> {
+    if settings.is_empty() { Pair::new() } else { Pair::with_leg_tcp(settings) }
+}
+
+/// A server for thousands, until the test ends.
+fn serve_many(pair: &Pair) -> SocketAddr {
+    let address = SocketAddr::new(pair.server().host_address(Family::V4), 7);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let serve = move || lab::load::serve(&[address], |_| ready.send(()).unwrap()).unwrap();
+    drop(pair.server().host.spawn("server", serve).unwrap());
+    is_ready.recv().unwrap();
+    address
+}
+
+/// So many clients, begun at so many a second; each is gone when it has had its answer.
+fn clients(pair: &Pair, server: SocketAddr, connections: u64, per_second: u32) -> JoinHandle<Option<Tally>> {
+    kernel::process::raise_open_files().unwrap();
+    let order = Order::Rate { connections, per_second, bytes: 100 };
+    let run = move || Client::new(vec![server]).unwrap().carry_out(order).unwrap();
+    pair.client().host.spawn("clients", run).unwrap()
+}
+
+fn assert_all_answered(pair: &Pair, clients: JoinHandle<Option<Tally>>) {
+    let tally = clients.join().unwrap().unwrap();
+    assert!(tally.is_complete(), "{tally:?}\n{}\n{}", brief(pair, End::Hub), brief(pair, End::Terminal));
+}
+
+/// What a gateway has counted.
+fn brief(pair: &Pair, end: End) -> String {
+    let status = pair.status(end);
+    format!("{} {}", status["connections"], status["transport"])
+}
+
+#[test]
+fn where_the_ports_are_used_up_every_client_is_served_all_the_same() {
+    for settings in [CLEAR, TLS] {
+        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        set_sysctls(&pair.client().gateway, &[("ipv4/ip_local_port_range", "40000 40099")]).unwrap();
+        pair.sections = "[tcp]\nwarm = 4";
+        let pair = pair.start_both("");
+        let server = serve_many(&pair);
+        // Ports are taken once for each server: a connection that ended leaves its own to another at once.
+        (0..300).for_each(|_| echoes(&mut pair.connect(server), b"served"));
+        assert_eq!((pair.count(End::Terminal, "accepted"), pair.opened("direct")), (300, 0));
+        let hold = |_| {
+            let mut stream = pair.connect(server);
+            echoes(&mut stream, b"served");
+            stream
+        };
+        let mut held: Vec<_> = (0..200).map(hold).collect();
+        held.iter_mut().for_each(|stream| echoes(stream, b"still there"));
+        assert!(pair.opened("direct") > 0, "{}", brief(&pair, End::Terminal));
+        assert!(pair.count(End::Terminal, "accepted") < 450, "the others go end to end");
+        assert_eq!((pair.count(End::Terminal, "turned_away"), pair.count(End::Terminal, "reset")), (0, 0));
+    }
+}
+
+/// Of connections that came while the queue was full.
+fn listen_overflows(pair: &Pair, end: End) -> u64 {
+    let output = pair.site(end).gateway.command("cat").arg("/proc/net/netstat").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let names = lines.next().unwrap().split_whitespace();
+    let value = names.zip(lines.next().unwrap().split_whitespace()).find(|(name, _)| *name == "ListenOverflows");
+    value.unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn a_burst_waits_to_be_accepted_in_a_queue_as_long_as_the_host_allows() {
+    const BURST: u64 = 6_000;
+    let Some(pair) = Pair::up("") else { return };
+    let server = serve_many(&pair);
+    // While it runs, and for more than the 4,096 of Linux.
+    set_sysctls(&pair.client().gateway, &[("core/somaxconn", "8192")]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    pair.signal(End::Terminal, "-STOP");
+    let clients = clients(&pair, server, BURST, 100_000);
+    std::thread::sleep(Duration::from_millis(800));
+    pair.signal(End::Terminal, "-CONT");
+    assert_all_answered(&pair, clients);
+    assert_eq!(listen_overflows(&pair, End::Terminal), 0, "a SYN that finds no place is sent again after a second");
+    assert_eq!(pair.count(End::Terminal, "accepted"), BURST);
+}
+
+/// What a gateway may have of descriptors in the tests that follow.
+const FEW: usize = 640;
+const WITH_FEW: &[&str] = &["prlimit", "--nofile=640"];
+
+/// Has the gateway at `end` run with few descriptors, and the other one as ever.
+fn with_few_at(end: End, settings: &'static str) -> Option<Pair> {
+    let mut pair = with_leg(settings)?;
+    for one in [End::Hub, End::Terminal] {
+        pair.within = if one == end { WITH_FEW } else { &[] };
+        pair.start(one, "");
+    }
+    pair.wait_until(End::Hub, true);
+    pair.wait_until(End::Terminal, true);
+    Some(pair)
+}
+
+#[test]
+fn beyond_its_descriptors_connections_go_end_to_end_at_either_gateway() {
+    for end in [End::Terminal, End::Hub] {
+        for settings in LEGS {
+            let Some(pair) = with_few_at(end, settings) else { return };
+            serves_beyond_descriptors(&pair, if settings.is_empty() { FEW } else { FEW / 2 });
+        }
+    }
+}
+
+/// Serves more clients at once than it has descriptors for, which is enough for `most`.
+fn serves_beyond_descriptors(pair: &Pair, most: usize) {
+    let server = serve_many(pair);
+    let connect = |at: usize| -> TcpStream {
+        // The firewall has to know in time; it does so within milliseconds on a machine that has them to spare.
+        if at > most * 7 / 8 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut stream = pair.connect(server);
+        echoes(&mut stream, b"served");
+        stream
+    };
+    let mut held: Vec<_> = (0..most + 60).map(connect).collect();
+    let accepted = pair.count(End::Terminal, "accepted");
+    assert!(accepted < most as u64, "{accepted} of {most}");
+    held.iter_mut().for_each(|stream| echoes(stream, b"still there"));
+    for end in [End::Hub, End::Terminal] {
+        assert_eq!((pair.count(end, "turned_away"), pair.count(end, "reset")), (0, 0), "{}", brief(pair, end));
+    }
+    drop(held);
+    pair.wait_for(|pair| pair.sets(End::Terminal).contains("elements"));
+    echoes(&mut pair.connect(server), b"accelerated again");
+    assert_eq!(pair.count(End::Terminal, "accepted"), accepted + 1);
+}
+
+#[test]
+fn a_far_gateway_without_descriptors_makes_the_connections_that_came_too_soon_when_others_end() {
+    for settings in LEGS {
+        let Some(pair) = with_few_at(End::Hub, settings) else { return };
+        let server = serve_many(&pair);
+        assert_all_answered(&pair, clients(&pair, server, 2_000, 100_000));
+    }
+}
+
+#[test]
+fn thousands_may_be_in_their_handshakes_at_once() {
+    let way = LinkConfig::new(Rate::from_bps(500_000_000), units::Duration::from_millis(200));
+    let Some(mut pair) = Pair::across(Some(Satellite { forward: way.clone(), return_link: way })) else { return };
+    pair.settings = TLS;
+    pair.hub_calls = true;
+    let pair = pair.start_both("");
+    let server = serve_many(&pair);
+    assert_all_answered(&pair, clients(&pair, server, 3_000, 100_000));
+    assert_eq!(pair.refused("too_many"), 0, "{}", brief(&pair, End::Hub));
+}
