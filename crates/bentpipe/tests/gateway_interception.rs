@@ -9,7 +9,7 @@ use kernel::network::IpBatch;
 use kernel::testing::set_md5_key;
 use lab::Family;
 use pair::{End, PATIENCE, Pair, echo_all, echoes, patient};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -176,6 +176,50 @@ fn a_connection_with_signed_segments_goes_end_to_end() {
     }
     assert_eq!(pair.count(End::Terminal, "accepted"), 0);
     wait_for_bypassed(&pair, "signed", 2);
+}
+
+/// A SYN with these options, which fill words of four bytes.
+fn syn(client: SocketAddr, server: SocketAddr, options: &[u8]) -> Vec<u8> {
+    let words = (20 + options.len()) / 4;
+    let mut segment = [client.port().to_be_bytes(), server.port().to_be_bytes()].concat();
+    segment.extend([0, 0, 0, 1, 0, 0, 0, 0, (words << 4) as u8, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend(options);
+    let addresses = |address: IpAddr| match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let pseudo_header = [addresses(client.ip()), addresses(server.ip()), vec![0, 6, 0, segment.len() as u8]].concat();
+    let sum: u32 = [&pseudo_header[..], &segment]
+        .iter()
+        .flat_map(|bytes| bytes.chunks(2))
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+    segment
+}
+
+/// As by TCP-AO (RFC 5925), by an option of its length that nobody knows, and without options.
+#[test]
+fn a_connection_that_is_authenticated_as_a_whole_goes_end_to_end() {
+    let Some(pair) = Pair::up("") else { return };
+    let option = |kind: u8| [&[kind, 20, 1, 1][..], &[0x5a; 16]].concat();
+    for (family, signed) in [(Family::V4, 1), (Family::V6, 2)] {
+        let server = SocketAddr::new(pair.server().host_address(family), 179);
+        let send = |port: u16, options: &[u8]| {
+            let client = SocketAddr::new(pair.client().host_address(family), port);
+            // The kernel puts the IP header before it.
+            let socket = Socket::new(Domain::for_address(server), Type::RAW, Some(Protocol::TCP)).unwrap();
+            socket.send_to(&syn(client, server, options), &SocketAddr::new(server.ip(), 0).into()).unwrap();
+        };
+        // The first two are intercepted: the gateway answers, and the host, which knows of nothing, resets.
+        for (port, options) in [(50_000, vec![]), (50_001, option(77)), (50_002, option(29))] {
+            pair.client().host.run(|| send(port, &options)).unwrap();
+        }
+        wait_for_bypassed(&pair, "signed", signed);
+    }
+    assert_eq!(pair.status(End::Terminal)["bypassed"]["unserved"], 0);
 }
 
 #[test]

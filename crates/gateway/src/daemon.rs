@@ -504,7 +504,7 @@ impl<L: Leg> Daemon<L> {
         }
         // Before others take what they wait for.
         self.relays.serve_waiting(now);
-        let accepts = self.relays.intake(ACCEPTS);
+        let accepts = self.relays.leg_intake(ACCEPTS);
         self.relays.leg.take_in(now, accepts);
         self.relays.handle_timeout(now);
         if self.next_tick <= now {

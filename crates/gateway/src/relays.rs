@@ -4,12 +4,13 @@
 //! Sockets are registered edge-triggered: readiness is remembered until the kernel says `WouldBlock`. A connection that
 //! can move bytes stands in one round-robin queue, and each turn moves a bounded amount.
 
+mod descriptors;
 mod pump;
 mod reconfigure;
 mod steer;
 mod waiting;
 
-pub use steer::usable_descriptors;
+pub use descriptors::usable_descriptors;
 
 use crate::config::{Class, Peer, Settings};
 use crate::hold::HeldSyns;
@@ -269,6 +270,9 @@ impl<L: Leg> Relays<L> {
 
     /// Relays the connection `open` of the client at `socket`, which it returns if there is no stream for it.
     fn relay(&mut self, now: Instant, socket: Socket, open: Open) -> Option<Socket> {
+        if !self.has_descriptor() {
+            return Some(socket);
+        }
         let Some((stream, peer)) = self.open_stream(now, &open) else { return Some(socket) };
         let mut connection = Connection::new(State::Requested, stream, peer, true, now);
         connection.open = Some(open);
@@ -503,6 +507,9 @@ impl<L: Leg> Relays<L> {
     fn connect(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
         let Some(open) = connection.open else { return true };
+        if !self.has_descriptor() {
+            return false;
+        }
         let source = self.peers[connection.peer].settings.connect_as_client.then_some(open.source);
         let prepare = |socket: &Socket| {
             transparent::set_dscp(socket, open.dscp.value());

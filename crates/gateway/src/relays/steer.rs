@@ -5,20 +5,10 @@ use crate::leg::Leg;
 use crate::rules::Accelerated;
 use ipnet::IpNet;
 use relay::reach::{Reach, intersection};
-use socket2::Socket;
-use std::os::fd::AsRawFd;
 use units::Instant;
 
-/// Of all streams or descriptors, one part in so many is kept back for connections that are on their way when interception ends.
+/// Of all streams, one part in so many is kept back for connections that are on their way when interception ends.
 const KEPT_BACK: u64 = 16;
-/// No more descriptors than that are: clients beyond wait in the listener's queue.
-const MOST_KEPT_BACK: u64 = 512;
-
-/// How many of `limit` descriptors a gateway uses before new connections go end to end.
-pub fn usable_descriptors(limit: u64) -> u64 {
-    limit - (limit / KEPT_BACK).min(MOST_KEPT_BACK)
-}
-
 impl<L: Leg> Relays<L> {
     /// Tells every peer what it may use here: nothing while there are no descriptors, so that new connections go end to end.
     pub(crate) fn tell_reach(&mut self, now: Instant) {
@@ -27,11 +17,6 @@ impl<L: Leg> Relays<L> {
             let reach = if self.is_told_short { Reach::default() } else { peer.policy.reach() };
             self.leg.tell_reach(now, at, &reach);
         }
-    }
-
-    /// Whether the process is short of something that every connection needs.
-    fn is_short(&self) -> bool {
-        self.descriptors_ran_short_at.is_some()
     }
 
     /// The connections to intercept.
@@ -143,41 +128,6 @@ impl<L: Leg> Relays<L> {
             if self.peers[at].is_full {
                 self.look_at_room(at);
             }
-        }
-    }
-
-    /// Tells the peers that the process is short of something, or is not any more, if it has become so.
-    pub(crate) fn tell_shortage(&mut self, now: Instant) {
-        if self.is_told_short != self.is_short() {
-            self.tell_reach(now);
-        }
-    }
-
-    /// `socket` is new, and has the lowest number that was free: a high one says that few are left.
-    pub(super) fn look_at_descriptors(&mut self, socket: &Socket) {
-        if u64::try_from(socket.as_raw_fd()).unwrap_or(0) >= usable_descriptors(self.most_descriptors) {
-            self.out_of_descriptors();
-        }
-    }
-
-    /// No descriptors are left, or few: new connections go end to end until an eighth of those that are relayed have ended.
-    pub(crate) fn out_of_descriptors(&mut self) {
-        if self.descriptors_ran_short_at.is_none() {
-            tracing::warn!(
-                most = self.most_descriptors,
-                "nearly all descriptors are in use: new connections go end to end; LimitNOFILE (ulimit -n) says how many there are"
-            );
-            self.descriptors_ran_short_at = Some(self.connections.len());
-            self.must_steer = true;
-        }
-    }
-
-    /// A connection has ended.
-    pub(super) fn look_at_descriptors_again(&mut self) {
-        if self.descriptors_ran_short_at.is_some_and(|then| self.connections.len() <= then - then.div_ceil(8)) {
-            tracing::info!("there are descriptors again");
-            self.descriptors_ran_short_at = None;
-            self.must_steer = true;
         }
     }
 }

@@ -24,9 +24,18 @@ impl<L: Leg> Relays<L> {
         most.saturating_sub(self.work.len()).max(LEAST_INTAKE)
     }
 
-    /// Whether there is a place for a client that may have to wait.
+    /// How many connections the leg may accept in this wake, `most` at most: none while others want for descriptors.
+    pub(crate) fn leg_intake(&self, most: usize) -> usize {
+        if !self.is_short() {
+            self.intake(most)
+        } else {
+            usize::from(self.unconnected.is_empty() && self.has_descriptor())
+        }
+    }
+
+    /// Whether there is a place for a client that may have to wait. Who wants for a descriptor is not to wait for those behind it.
     pub(crate) fn has_place(&self) -> bool {
-        self.waiting < MOST_WAITING
+        self.waiting < if self.is_short() { 1 } else { MOST_WAITING } && self.has_descriptor()
     }
 
     /// A client has connected, for which peer `at` is up.

@@ -34,7 +34,8 @@ pub(super) struct Place {
 impl TcpLeg {
     /// Accepts what waits at the listener, `most` connections at most.
     pub(super) fn accept(&mut self, now: Instant, most: usize) {
-        if !std::mem::take(&mut self.accepting) {
+        // The next tick looks again where there is no room now.
+        if !std::mem::take(&mut self.accepting) || most == 0 {
             return;
         }
         for _ in 0..most {
