@@ -84,6 +84,54 @@ fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
     }
 }
 
+/// Of any of these lengths some is at the near gateway only when the server has long been quiet and the client has done.
+fn arrives_though_its_reader_stalls(settings: &'static str) {
+    let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+    pair.sections = "[tcp]\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
+    let pair = pair.start_both("");
+    let (report, reported) = mpsc::channel();
+    let server = pair.serve(Family::V4, 7, move |mut stream| {
+        let report = report.clone();
+        std::thread::spawn(move || {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            std::thread::sleep(Duration::from_secs(4));
+            let mut received = Vec::new();
+            let outcome = stream.read_to_end(&mut received).map_err(|error| error.kind());
+            report.send((received.len(), outcome.is_ok())).unwrap();
+        });
+    });
+    let lengths: Vec<usize> = (1..=20).map(|step| step * 40_000).collect();
+    let clients: Vec<_> = lengths
+        .iter()
+        .map(|length| {
+            let (mut client, bytes) = (pair.connect(server), pattern(1, *length));
+            std::thread::spawn(move || {
+                client.write_all(&bytes).unwrap();
+                client.shutdown(std::net::Shutdown::Write).unwrap();
+                assert_eq!(client.read(&mut [0]).unwrap(), 0, "the server's end");
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    let mut seen: Vec<_> = lengths.iter().map(|_| reported.recv_timeout(PATIENCE).unwrap()).collect();
+    seen.sort_unstable();
+    assert!(seen.iter().all(|(_, is_ended)| *is_ended), "{seen:?}");
+    assert_eq!(seen.into_iter().map(|(length, _)| length).collect::<Vec<_>>(), lengths);
+}
+
+const SMALL_CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
+const SMALL_TLS: &str = "leg = \"tcp\"\nhost_buffer = \"64KiB\"";
+
+#[test]
+fn what_a_client_has_sent_and_ended_arrives_though_its_reader_stalls() {
+    arrives_though_its_reader_stalls(SMALL_CLEAR);
+}
+
+#[test]
+fn what_a_client_has_sent_and_ended_arrives_with_tls_though_its_reader_stalls() {
+    arrives_though_its_reader_stalls(SMALL_TLS);
+}
+
 #[test]
 fn many_clients_that_stop_reading_cost_the_others_nothing() {
     for settings in [

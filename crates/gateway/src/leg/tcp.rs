@@ -307,10 +307,19 @@ impl TcpLeg {
         }
     }
 
+    /// Takes a connection that has ended in order from its peer's streams, and keeps it until the other end has acknowledged what it
+    /// has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
+    fn let_leave(&mut self, at: usize) {
+        self.release(at);
+        self.hops[at].role = Role::Leaving;
+        self.hops[at].allow_orderly_close();
+        self.on_leaving(at);
+    }
+
     /// Sends on what a connection has to say before it is closed.
     fn on_leaving(&mut self, at: usize) {
         if self.hops[at].flush().is_err() || self.hops[at].has_said_all() {
-            self.remove(at).close();
+            drop(self.remove(at));
         }
     }
 
@@ -608,9 +617,11 @@ impl Leg for TcpLeg {
         // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
         let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
         hop.has_said_why = hop.open.is_some() && !hop.has_answered && hop.say(&[code]).is_ok();
-        let hop = self.remove(stream.at);
         if hop.has_said_why {
-            hop.close();
+            hop.finish();
+            self.let_leave(stream.at);
+        } else {
+            drop(self.remove(stream.at));
         }
     }
 
@@ -618,13 +629,13 @@ impl Leg for TcpLeg {
         let Some(hop) = self.hop(stream) else { return };
         if !hop.is_over() {
             drop(self.remove(stream.at));
-        } else if hop.has_said_all() {
-            self.remove(stream.at).close();
         } else {
-            // What the socket has not taken yet goes before the end.
-            self.release(stream.at);
-            self.hops[stream.at].role = Role::Leaving;
+            self.let_leave(stream.at);
         }
+    }
+
+    fn unfinished(&self) -> usize {
+        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
     }
 
     fn send(&mut self, _: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {

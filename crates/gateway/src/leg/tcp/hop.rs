@@ -359,9 +359,12 @@ impl Hop {
         self.is_finished && self.has_ended
     }
 
-    /// Whether the socket has taken all that was to be sent, and its end.
+    /// Whether the other end has acknowledged all that was to be sent, and its end.
     pub(super) fn has_said_all(&self) -> bool {
-        self.is_shut_down
+        let is_acknowledged = |socket: &Socket| {
+            kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
+        };
+        self.is_shut_down && self.tcp.socket.as_ref().is_none_or(is_acknowledged)
     }
 
     /// Nothing more will be moved.
@@ -372,6 +375,11 @@ impl Hop {
 
     /// Closes the connection in order.
     pub(super) fn close(self) {
+        self.allow_orderly_close();
+    }
+
+    /// Has the connection closed in order, whoever closes it.
+    pub(super) fn allow_orderly_close(&self) {
         if let Some(socket) = &self.tcp.socket {
             let _ = transparent::allow_orderly_close(socket);
         }
