@@ -46,7 +46,7 @@ use session::{Accepted, Call, Pace};
 use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -99,6 +99,8 @@ pub(crate) struct TcpLeg {
     by_key: HashMap<PublicKey, usize>,
     /// Sessions that peers have begun.
     sessions: HashMap<u64, Accepted>,
+    /// Sessions whose callers have been challenged.
+    challenged: HashSet<u64>,
     /// Streams of relayed connections by the names that both gateways have for them.
     names: HashMap<Name, usize>,
     /// Connections that have been accepted and have not said what for: of strangers, and of those who are known.
@@ -189,6 +191,7 @@ impl TcpLeg {
             peers,
             by_key,
             sessions: HashMap::new(),
+            challenged: HashSet::new(),
             names: HashMap::new(),
             strangers: Waiting::new(STRANGERS[0], STRANGERS[1]),
             known: Waiting::new(KNOWN[0], KNOWN[1]),
@@ -264,12 +267,8 @@ impl TcpLeg {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Unknown(_)
-            | Role::Calling(_)
-            | Role::Called(_)
-            | Role::Trying { .. }
-            | Role::Echoing { .. }
-            | Role::Leaving => {}
+            Role::Unknown(_) | Role::Calling(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving => {}
+            Role::Called(called) => drop(self.challenged.remove(&called.session)),
         }
     }
 

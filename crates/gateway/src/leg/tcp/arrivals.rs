@@ -1,6 +1,6 @@
 //! Connections that peers make: what for, and whether they may.
 
-use super::hop::Role;
+use super::hop::{Hop, Role};
 use super::session::{Accepted, Call, Called, Refusal};
 use super::talk::Told;
 use super::trouble::in_words;
@@ -8,7 +8,7 @@ use super::{HopId, Name, TcpLeg, random_number};
 use crate::daemon::seed;
 use crate::leg::LegEvent;
 use relay::hop::waiting::Ticket;
-use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey};
+use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey, Trial};
 use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -105,7 +105,12 @@ impl TcpLeg {
 
     /// Reads on in what connection `at` is for.
     pub(super) fn greet(&mut self, now: Instant, at: usize) {
+        if self.hops[at].early.is_some() {
+            // What follows is for whoever it is opened to.
+            return;
+        }
         let refusal = match self.hops[at].read_greeting() {
+            Ok(Some(Ok(greeting))) if self.is_early(&greeting) => return self.hops[at].early = Some(greeting),
             Ok(None) => {
                 // TLS knows the key of who has completed its handshake.
                 let hop = &self.hops[at];
@@ -136,10 +141,40 @@ impl TcpLeg {
             // One that was made ahead of need and is not needed any more.
             Err(_) => return drop(self.remove(at)),
         };
-        if let Some(reason) = refusal {
-            tracing::debug!(from = %self.hops[at].from, reason, "refused");
-            self.count_refused(reason);
-            drop(self.remove(at));
+        refusal.into_iter().for_each(|reason| self.refuse(at, reason));
+    }
+
+    fn refuse(&mut self, at: usize, reason: &'static str) {
+        tracing::debug!(from = %self.hops[at].from, reason, "refused");
+        self.count_refused(reason);
+        drop(self.remove(at));
+    }
+
+    /// Whether `greeting` is of a session whose caller has yet to prove who it is: it may have done so, on another connection.
+    fn is_early(&self, greeting: &Greeting) -> bool {
+        match greeting {
+            Greeting::Session(_) => false,
+            Greeting::Opening(Opening { session, .. }) | Greeting::Trial(Trial { session, .. }) => {
+                self.challenged.contains(session)
+            }
+        }
+    }
+
+    /// The proof has come on which these have waited.
+    fn take_early(&mut self, session: u64) {
+        let is_of = |hop: &Hop| match hop.early {
+            Some(Greeting::Opening(opening)) => opening.session == session,
+            Some(Greeting::Trial(trial)) => trial.session == session,
+            _ => false,
+        };
+        let waiting: Vec<usize> = self.hops.iter().filter(|(_, hop)| is_of(hop)).map(|(at, _)| at).collect();
+        for at in waiting {
+            let outcome = match self.hops[at].early.take() {
+                Some(Greeting::Opening(opening)) => self.admit(at, &opening),
+                Some(Greeting::Trial(trial)) => self.begin_echo(at, &trial),
+                _ => Ok(()),
+            };
+            outcome.unwrap_or_else(|reason| self.refuse(at, reason));
         }
     }
 
@@ -156,6 +191,7 @@ impl TcpLeg {
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
         self.hops[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
+        self.challenged.insert(session);
         self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;
         self.set_deadline(at, Some(now + self.pace.authentication));
         Ok(())
@@ -236,6 +272,8 @@ impl TcpLeg {
         self.give_place_back(at);
         self.know_address(peer, self.hops[at].from);
         self.sessions.insert(session, accepted);
+        self.challenged.remove(&session);
+        self.take_early(session);
         let known = &mut self.peers[peer];
         known.sessions.push_back(session);
         if known.sessions.len() > SESSIONS_EACH {

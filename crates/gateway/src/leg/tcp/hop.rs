@@ -71,6 +71,8 @@ pub(super) struct Hop {
     pub(super) name: Option<super::Name>,
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::arrivals::Place>,
+    /// What it has said it is for, if that came before the proof of its session.
+    pub(super) early: Option<relay::hop::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
     pub(super) has_sent: bool,
     /// Unless the bytes go in clear.
@@ -107,6 +109,7 @@ impl Hop {
             failed: None,
             name: None,
             place: None,
+            early: None,
             has_sent: false,
             tls: None,
             decrypted: Vec::new(),
