@@ -339,7 +339,7 @@ impl TcpLeg {
                 "the firewall drops them: its table of connections may be full (raise net.netfilter.nf_conntrack_max)"
             }
             Some(libc::EADDRNOTAVAIL) => {
-                "its ports are used up (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse): new ones go end to end for ten seconds"
+                "its ports are used up (net.ipv4.ip_local_port_range): new ones go end to end for ten seconds"
             }
             Some(libc::EMFILE | libc::ENFILE) => "descriptors are used up (raise LimitNOFILE)",
             _ => "see the error",
