@@ -9,7 +9,7 @@ use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
 use relay::hop::words::Word;
-use relay::hop::{CHALLENGE, Challenge, Hello, SessionKey};
+use relay::hop::{CHALLENGE, Challenge, Hello, Opening, SessionKey};
 use relay::preamble::{CONNECTED, Open};
 use satpep::PrivateKey;
 use std::io::{Read, Write};
@@ -157,15 +157,9 @@ fn is_taken(pair: &Pair, hub: SocketAddr, opening: &[u8]) -> bool {
     matches!(stream.read(&mut answer), Ok(1)) && answer == [CONNECTED]
 }
 
-#[test]
-fn an_opening_is_taken_once() {
-    let Some(mut pair) = clear() else { return };
-    pair.hub_calls = false;
-    pair.start(End::Hub, "from = [\"198.18.0.0/15\"]");
-    pair.wait_for(|pair| !pair.status(End::Hub).is_null());
-    // The test is the terminal.
+/// The test is the terminal: its session with the hub, and what the hub says on it from then on.
+fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
     let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
-    let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
     let hello = Hello { caller: own.public_key(), nonce: [7; 32] };
     let mut session = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
     session.write_all(&hello.encode()).unwrap();
@@ -180,7 +174,57 @@ fn an_opening_is_taken_once() {
     let mut said = vec![0; answer.len()];
     session.read_exact(&mut said).unwrap();
     assert_eq!(said, answer);
+    (session, key)
+}
 
+/// A hub alone, and where it is.
+fn hub_alone() -> Option<(Pair, SocketAddr)> {
+    let mut pair = clear()?;
+    pair.hub_calls = false;
+    pair.start(End::Hub, "from = [\"198.18.0.0/15\"]");
+    pair.wait_for(|pair| !pair.status(End::Hub).is_null());
+    let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
+    Some((pair, hub))
+}
+
+/// A peer that has not heard yet that another process takes over goes on with its session.
+#[test]
+fn a_session_goes_on_with_the_process_that_takes_over() {
+    let Some((mut pair, hub)) = hub_alone() else { return };
+    let (mut session, key) = begin_session(&pair, hub);
+    let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
+    let before = key.open(5, &open).unwrap();
+    assert!(is_taken(&pair, hub, &before));
+    // One that was opened ahead of need: the old process has it.
+    let mut warm = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
+    warm.write_all(&Opening::PREFIX).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut old = pair.take_over(End::Hub);
+    let mut leaving = Vec::new();
+    Word::Leaving { has_successor: true }.encode(&mut leaving);
+    let mut said = Vec::new();
+    while !said.ends_with(&leaving) {
+        let mut byte = [0];
+        session.read_exact(&mut byte).unwrap();
+        said.extend(byte);
+    }
+    assert!(is_taken(&pair, hub, &key.open(6, &open).unwrap()));
+    assert!(!is_taken(&pair, hub, &before), "it was taken by the old process");
+    assert!(!is_taken(&pair, hub, &key.open(6, &open).unwrap()));
+    assert_eq!((pair.refused("replayed"), pair.count(End::Hub, "connected")), (2, 1));
+    warm.write_all(&key.open(4, &open).unwrap()[Opening::PREFIX.len()..]).unwrap();
+    let mut answer = [0xff];
+    warm.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [CONNECTED], "the old process takes it");
+    assert_eq!(pair.count(End::Hub, "connected"), 1);
+    old.kill().unwrap();
+    old.wait().unwrap();
+}
+
+#[test]
+fn an_opening_is_taken_once() {
+    let Some((pair, hub)) = hub_alone() else { return };
+    let (_session, key) = begin_session(&pair, hub);
     let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
     let opening = key.open(5, &open).unwrap();
     assert!(is_taken(&pair, hub, &opening));
