@@ -4,7 +4,9 @@
 mod pair;
 
 use lab::Family;
-use pair::{CLEAR, End, Pair, TLS, assert_reset, echo_all, echoes};
+use pair::{CLEAR, End, Pair, TLS, assert_reset, echo_all, echoes, pattern};
+use std::io::{Read, Write};
+use std::net::Shutdown;
 
 /// The prefixes of the site that the hub serves, as routes of the terminal's peer.
 const EVERYTHING: &str = "routes = [\"0.0.0.0/0\", \"::/0\"]";
@@ -210,6 +212,32 @@ fn a_gateway_of_the_leg_tcp_tells_its_peers_that_it_drains() {
         if let Some(pair) = Pair::with_leg_tcp(leg) {
             drains(start_routed(pair));
         }
+    }
+}
+
+/// What was on its way when the last connection ended arrives at a client that reads late.
+#[test]
+fn the_last_bytes_arrive_though_the_gateway_that_sent_them_has_ended() {
+    for leg in ["", CLEAR, TLS] {
+        let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+        let Some(mut pair) = pair.map(start_routed) else { return };
+        let answer = pattern(5, 2_000_000);
+        let sent = answer.clone();
+        let server = pair.serve(Family::V4, 7, move |mut stream| {
+            stream.read_to_end(&mut Vec::new()).unwrap();
+            stream.write_all(&sent).unwrap();
+        });
+        let mut client = pair.connect(server);
+        client.write_all(b"a question").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        pair.wait_for(|pair| {
+            pair.status(End::Terminal)["streams"][0]["to_tcp_bytes"].as_u64().is_some_and(|bytes| bytes > 0)
+        });
+        assert_eq!(pair.ask(End::Hub, &["drain"]).0, 0);
+        pair.wait_for_end(End::Hub);
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert!(received == answer, "leg {leg:?}: {} of {} bytes", received.len(), answer.len());
     }
 }
 

@@ -45,10 +45,14 @@ pub(crate) enum Fault {
     Inits { side: usize, per_second: u64, lasts: Duration },
     /// A stranger answers a terminal's calls, before the hub does, with cookies as a busy hub would.
     ForgedCookies { side: usize, lasts: Duration },
+    /// A gateway takes other settings over: rates and caps of this share of what they were.
+    Reload { side: usize, share: f64 },
+    /// A gateway takes no more connections, ends with the last, and begins anew after a while.
+    Drain { side: usize, lasts: Duration },
 }
 
 /// The kinds of faults, in the order of their names in reports.
-pub(crate) const KINDS: [&str; 19] = [
+pub(crate) const KINDS: [&str; 21] = [
     "loss",
     "bursts",
     "reorder",
@@ -68,6 +72,8 @@ pub(crate) const KINDS: [&str; 19] = [
     "replay",
     "handshake_flood",
     "forged_cookies",
+    "reload",
+    "drain",
 ];
 
 impl Fault {
@@ -100,7 +106,9 @@ impl Fault {
             15 => Fault::Garbage { side, per_second, lasts },
             16 => Fault::Replay { side, per_second, lasts },
             17 => Fault::Inits { side, per_second, lasts },
-            _ => Fault::ForgedCookies { side: terminal, lasts },
+            18 => Fault::ForgedCookies { side: terminal, lasts },
+            19 => Fault::Reload { side, share: dice.spread(0.6, 1.0) },
+            _ => Fault::Drain { side, lasts },
         }
     }
 
@@ -126,13 +134,15 @@ impl Fault {
             Fault::Replay { .. } => 16,
             Fault::Inits { .. } => 17,
             Fault::ForgedCookies { .. } => 18,
+            Fault::Reload { .. } => 19,
+            Fault::Drain { .. } => 20,
         }
     }
 
     /// From its beginning to its end.
     pub(crate) fn lasts(&self) -> Duration {
         match self {
-            Fault::Rebind { .. } | Fault::Jump { .. } => Duration::ZERO,
+            Fault::Rebind { .. } | Fault::Jump { .. } | Fault::Reload { .. } => Duration::ZERO,
             Fault::Loss { lasts, .. }
             | Fault::Bursts { lasts, .. }
             | Fault::Reorder { lasts, .. }
@@ -149,7 +159,8 @@ impl Fault {
             | Fault::Garbage { lasts, .. }
             | Fault::Replay { lasts, .. }
             | Fault::Inits { lasts, .. }
-            | Fault::ForgedCookies { lasts, .. } => *lasts,
+            | Fault::ForgedCookies { lasts, .. }
+            | Fault::Drain { lasts, .. } => *lasts,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Gateway {
     opening: BTreeMap<StreamId, Parser>,
     work: VecDeque<u32>,
     is_confirmed: bool,
+    /// It takes no more connections.
+    is_draining: bool,
     /// Peers lost their streams so often.
     pub(crate) restarts_seen: u64,
     pub(crate) wishes: Vec<Wish>,
@@ -57,6 +59,7 @@ impl Gateway {
             opening: BTreeMap::new(),
             work: VecDeque::new(),
             is_confirmed: plan.settings.is_confirmed,
+            is_draining: false,
             restarts_seen: 0,
             wishes: Vec::new(),
         }
@@ -65,6 +68,17 @@ impl Gateway {
     /// What it holds of connections: relays, streams whose preamble is awaited, names of streams.
     pub(crate) fn held(&self) -> usize {
         self.relays.len() + self.by_stream.len() + self.opening.len()
+    }
+
+    /// Takes no more connections, and has the peers open none.
+    pub(crate) fn drain(&mut self, now: Instant) {
+        self.is_draining = true;
+        self.endpoint.drain(now);
+    }
+
+    /// Whether it has nothing left to do for the connections that there were.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_draining && self.held() == 0 && self.endpoint.has_no_streams()
     }
 
     /// Does what time and the transport's news ask for. `now` is by its own clock.
@@ -82,7 +96,7 @@ impl Gateway {
     /// A client connects. `false` if the peer does not answer now: the connection would go by another way.
     pub(crate) fn begin(&mut self, now: Instant, number: u32, peer: usize, transfers: &mut Transfers) -> bool {
         let peer = self.peers[peer];
-        if self.endpoint.peer_state(peer) != PeerState::Up {
+        if self.is_draining || self.endpoint.peer_state(peer) != PeerState::Up {
             return false;
         }
         let mut preamble = [0; MAX_LENGTH];
@@ -165,8 +179,8 @@ impl Gateway {
         let transfer = &mut transfers[number as usize];
         transfer.resets[transfer.role(self.side)] = Some(reason);
         match reason {
-            // Only the peer's own end brings these about; that there was one, its world counts.
-            ResetReason::PeerRestarted | ResetReason::Shutdown => transfer.is_excused = true,
+            // Only the peer's own end brings these about; whether there was one that excuses them, its world knows.
+            ResetReason::PeerRestarted | ResetReason::Shutdown => transfer.saw_gateway_end = true,
             ResetReason::Refused if transfer.plan.accepts.is_none() => transfer.is_excused = true,
             ResetReason::Protocol => {
                 self.wishes.push(Wish::Complain("a stream was reset for a breach of the protocol"))

@@ -125,6 +125,8 @@ pub(crate) struct Transfer {
     pub(crate) has_begun: bool,
     /// Something happened that may end it early.
     pub(crate) is_excused: bool,
+    /// A gateway was told that the other one has ended.
+    pub(crate) saw_gateway_end: bool,
     /// Why the transport gave up its stream, as each end was told.
     pub(crate) resets: [Option<ResetReason>; 2],
 }
@@ -136,6 +138,7 @@ impl Transfer {
             hosts: [CLIENT, SERVER].map(|role| Host::new(&plan, number, role)),
             has_begun: false,
             is_excused: false,
+            saw_gateway_end: false,
             resets: [None; 2],
         }
     }

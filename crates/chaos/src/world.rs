@@ -55,9 +55,12 @@ struct Node {
     paused_until: Instant,
     /// Datagrams that wait while it is paused.
     inbox: Vec<Datagram>,
-    /// How often it was started, and how often it ended.
+    /// How often it was started, and how often it ended; how often of those with connections.
     starts: u64,
     ends: u64,
+    cuts: u64,
+    /// It ends with its last connection, but not before the first, and begins anew for so long after that.
+    drains: Option<(Instant, Duration)>,
     moves: u16,
     /// Its calls are answered with forged cookies until then.
     mocked_until: Instant,
@@ -79,6 +82,8 @@ enum Task {
         number: u32,
     },
     Start(usize),
+    /// A gateway that drains may end now.
+    Look,
     Flood {
         fault: Fault,
         until: Instant,
@@ -87,6 +92,15 @@ enum Task {
 
 fn key(side: usize) -> PrivateKey {
     PrivateKey::from_random([side as u8 + 1; 32])
+}
+
+/// The peers of a gateway.
+fn others(side: usize, terminals: usize) -> std::ops::RangeInclusive<usize> {
+    if side == HUB { 1..=terminals } else { HUB..=HUB }
+}
+
+fn peer_config(side: usize, other: usize) -> PeerConfig {
+    PeerConfig::new(key(other).public_key(), (side != HUB).then(|| address(HUB)))
 }
 
 fn address(side: usize) -> SocketAddr {
@@ -105,6 +119,8 @@ impl World {
             inbox: Vec::new(),
             starts: 0,
             ends: 0,
+            cuts: 0,
+            drains: None,
             moves: 0,
             mocked_until: Instant::ZERO,
         };
@@ -160,7 +176,8 @@ impl World {
 
     /// Whether every fault is over and every gateway runs.
     fn is_well(&self) -> bool {
-        self.now >= self.start + self.plan.well_after && self.nodes.iter().all(|node| node.gateway.is_some())
+        let is_well = |node: &Node| node.gateway.is_some() && node.drains.is_none();
+        self.now >= self.start + self.plan.well_after && self.nodes.iter().all(is_well)
     }
 
     /// Whether no gateway holds anything of a transfer.
@@ -199,7 +216,10 @@ impl World {
         while let Some(datagram) = self.air.poll(self.now) {
             self.deliver(datagram);
         }
-        (0..self.nodes.len()).for_each(|side| self.drive(side));
+        for side in 0..self.nodes.len() {
+            self.drive(side);
+            self.end_if_drained(side);
+        }
         let nodes = self.nodes.iter().filter_map(|node| {
             let wanted = node.gateway.as_ref()?.endpoint.next_timeout()?.before(node.ahead);
             Some(wanted.max(node.paused_until))
@@ -243,6 +263,7 @@ impl World {
                 }
             }
             Task::Start(side) => self.start_gateway(side),
+            Task::Look => {}
             Task::Flood { fault, until } => self.flood(fault, until),
         }
     }
@@ -275,15 +296,21 @@ impl World {
             }
             Fault::Jump { side, by } => self.nodes[side].ahead += by,
             Fault::Pause { side, .. } => self.nodes[side].paused_until = until,
-            Fault::Kill { side, .. } => self.end_gateway(side, until),
-            Fault::Stop { side, .. } => {
+            Fault::Kill { side, .. } => self.cut(side, until),
+            Fault::Reload { side, share } => self.reload(side, share),
+            Fault::Drain { side, lasts } => {
+                let settled_at = self.now + Duration::from_secs(1).max(self.plan.rtt * 2);
                 let node = &mut self.nodes[side];
                 let now = self.now + node.ahead;
-                if let Some(gateway) = node.gateway.as_mut() {
-                    gateway.endpoint.close(now);
-                    self.transmit(side);
+                if let (Some(gateway), None) = (node.gateway.as_mut(), node.drains) {
+                    gateway.drain(now);
+                    node.drains = Some((settled_at, lasts));
+                    self.schedule(settled_at, Task::Look);
                 }
-                self.end_gateway(side, until);
+            }
+            Fault::Stop { side, .. } => {
+                self.say_end(side);
+                self.cut(side, until);
             }
             Fault::Garbage { .. } | Fault::Replay { .. } | Fault::Inits { .. } => self.flood(fault, until),
             Fault::ForgedCookies { side, .. } => self.nodes[side].mocked_until = until,
@@ -319,27 +346,79 @@ impl World {
         }
     }
 
-    /// The gateway's process ends, and another begins at `until`.
-    fn end_gateway(&mut self, side: usize, until: Instant) {
-        let Some(mut gateway) = self.nodes[side].gateway.take() else { return };
-        self.check_restarts(side, &gateway);
-        self.nodes[side].ends += 1;
-        self.nodes[side].inbox.clear();
+    /// The gateway tells its peers that it ends.
+    fn say_end(&mut self, side: usize) {
+        let node = &mut self.nodes[side];
+        let now = self.now + node.ahead;
+        if let Some(gateway) = node.gateway.as_mut() {
+            gateway.endpoint.close(now);
+            self.transmit(side);
+        }
+    }
+
+    /// The gateway's process ends with the connections that it has, and another begins at `until`.
+    fn cut(&mut self, side: usize, until: Instant) {
+        if self.nodes[side].gateway.is_none() {
+            return;
+        }
+        self.nodes[side].cuts += 1;
         for transfer in &mut self.transfers {
             if transfer.plan.sides.contains(&side) && transfer.has_begun && !transfer.is_over() {
                 transfer.is_excused = true;
             }
         }
+        self.end_gateway(side, until);
+    }
+
+    /// The gateway's process ends, and another begins at `until`.
+    fn end_gateway(&mut self, side: usize, until: Instant) {
+        let Some(mut gateway) = self.nodes[side].gateway.take() else { return };
+        self.check_restarts(side, &gateway);
+        self.nodes[side].ends += 1;
+        self.nodes[side].drains = None;
+        self.nodes[side].inbox.clear();
         gateway.die(&mut self.transfers);
         self.schedule(until, Task::Start(side));
     }
 
+    /// A gateway that drains ends once it has no connection left.
+    fn end_if_drained(&mut self, side: usize) {
+        let node = &self.nodes[side];
+        let Some((settled_at, lasts)) = node.drains.filter(|_| node.paused_until <= self.now) else { return };
+        if settled_at <= self.now && node.gateway.as_ref().is_some_and(Gateway::is_drained) {
+            self.say_end(side);
+            self.end_gateway(side, self.now + lasts);
+        }
+    }
+
+    /// A gateway takes over what of its settings may change.
+    fn reload(&mut self, side: usize, share: f64) {
+        let (out, back) = self.rates_of(side);
+        let limit = self.plan.settings.outage_limit;
+        let node = &mut self.nodes[side];
+        let now = self.now + node.ahead;
+        let Some(gateway) = node.gateway.as_mut() else { return };
+        gateway.endpoint.set_outage_limit(limit);
+        gateway.endpoint.set_keepalive(Duration::from_secs(100).mul_f64(share));
+        gateway.endpoint.set_receive_capacity(back.mul_f64(share));
+        gateway.endpoint.set_capacity(now, out.mul_f64(share));
+        for (other, peer) in others(side, self.plan.terminals).zip(gateway.peers.clone()) {
+            let config = PeerConfig { cap: Some(out.mul_f64(share)), weight: 2, ..peer_config(side, other) };
+            let changed = gateway.endpoint.change_peer(now, peer, config);
+            debug_assert!(changed.is_ok(), "its key is the same");
+        }
+    }
+
+    /// What a gateway may send, and what arrives there.
+    fn rates_of(&self, side: usize) -> (Rate, Rate) {
+        let [forward, back] = self.plan.rates;
+        let of_one = Rate::from_bps(back.as_bps() / self.plan.terminals as u64);
+        if side == HUB { (forward, back) } else { (of_one, forward) }
+    }
+
     fn start_gateway(&mut self, side: usize) {
+        let (out, back) = self.rates_of(side);
         let plan = &self.plan;
-        let terminals = plan.terminals as u64;
-        let of_one = |rate: Rate| Rate::from_bps(rate.as_bps() / terminals);
-        let (out, back) =
-            if side == HUB { (plan.rates[0], plan.rates[1]) } else { (of_one(plan.rates[1]), plan.rates[0]) };
         let mut config = EndpointConfig::new(key(side), out, back, plan.rtt);
         config.mode = if plan.settings.is_clear { Mode::Clear } else { Mode::Encrypted };
         config.repair = plan.settings.repair;
@@ -354,12 +433,9 @@ impl World {
         secret[..8].copy_from_slice(&plan.seed.to_be_bytes());
         secret[8..16].copy_from_slice(&node.starts.to_be_bytes());
         let mut endpoint = Endpoint::new(config, now, unix_time, secret);
-        let others = if side == HUB { 1..=plan.terminals } else { HUB..=HUB };
-        let peers = others.map(|other| {
-            let call = (side != HUB).then(|| address(HUB));
-            endpoint.add_peer(now, PeerConfig::new(key(other).public_key(), call)).expect("each key once")
-        });
-        let peers = peers.collect();
+        let peers = others(side, plan.terminals)
+            .map(|other| endpoint.add_peer(now, peer_config(side, other)).expect("each key once"))
+            .collect();
         node.gateway = Some(Gateway::new(plan, side, endpoint, peers));
     }
 
@@ -445,7 +521,10 @@ impl World {
     fn judge(&mut self) {
         let mut report = std::mem::take(&mut self.report);
         report.cases = 1;
-        for (transfer, number) in self.transfers.iter().zip(0..) {
+        for (transfer, number) in self.transfers.iter_mut().zip(0..) {
+            // Who ends with the last connection ends none.
+            let was_cut = transfer.plan.sides.iter().any(|side| self.nodes[*side].cuts > 0);
+            transfer.is_excused |= transfer.saw_gateway_end && (was_cut || self.plan.outlasts);
             judge_transfer(&mut report, transfer, number);
         }
         for (streams, buffered, held) in self.leaks() {

@@ -116,10 +116,9 @@ pub(crate) trait Leg: Debug {
     fn reset(&mut self, now: Instant, stream: Self::Stream, reason: ResetReason);
     /// The relays know the stream no longer. If it has not been reset, both of its directions have ended in order.
     fn forget(&mut self, stream: Self::Stream);
-    /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes.
-    fn unfinished(&self) -> usize {
-        0
-    }
+    /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
+    /// fewer than one if there are any.
+    fn unfinished(&self) -> usize;
     /// Moves bytes from TCP into the stream, a bounded amount.
     fn send(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
     /// Moves bytes from the stream to TCP, a bounded amount.

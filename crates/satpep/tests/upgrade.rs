@@ -264,6 +264,37 @@ fn recorded_handshakes_change_nothing() {
     assert_eq!(losses(&world), 0);
 }
 
+#[test]
+fn what_has_arrived_can_be_read_though_the_process_that_sent_it_has_ended() {
+    let mut world = World::new(Hop::geo(0.01, 3), 1);
+    world.connect();
+    world.gateways[1].stalled = (0..100).collect();
+    let _ = traffic(&mut world, 0, &[1], 40_000);
+    world.run_for(seconds(1));
+    let new = world.upgrade(0, 1);
+    world.run_for(seconds(3));
+    drain(&mut world, 0);
+    let has_drained = |world: &World| world.gateways[0].endpoint.has_no_streams();
+    assert!(!has_drained(&world), "the terminal's user has not read to the end, so that the other direction is open");
+    // The terminal's own stream ends, and so does what the hub sends, which nobody reads.
+    world.gateways[1].keep_open = true;
+    let streams: Vec<_> = world.gateways[1].received.keys().copied().collect();
+    let now = world.now;
+    streams.iter().for_each(|id| world.gateways[1].endpoint.finish(now, *id));
+    assert!(world.run_until(seconds(20), has_drained), "all has arrived");
+    leave(&mut world, 0);
+    assert_eq!(losses(&world), 0, "it can still be read");
+    world.gateways[1].stalled.clear();
+    let now = world.now;
+    streams.iter().for_each(|id| world.gateways[1].read(now, *id));
+    world.run_for(seconds(1));
+    let received: Vec<_> = world.gateways[1].received.values().map(|r| (r.bytes, r.finished)).collect();
+    assert!(received.contains(&(40_000, true)), "{received:?}");
+    assert_eq!(losses(&world), 0);
+    assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Closed(_))), 2);
+    assert_eq!(world.gateways[new].state(0), PeerState::Up);
+}
+
 /// Peers whose sessions, with both processes of each, hold all that they may, and that come and go.
 #[test]
 fn memory_is_shared_among_the_sessions_with_all_processes_of_all_peers() {

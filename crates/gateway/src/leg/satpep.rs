@@ -462,6 +462,10 @@ impl Leg for Satpep {
         self.endpoint.drain(now);
     }
 
+    fn unfinished(&self) -> usize {
+        usize::from(!self.endpoint.has_no_streams())
+    }
+
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
         let up = |&(at, peer): &(usize, &Peer)| {

@@ -229,7 +229,10 @@ impl<P: Payload> Endpoint<P> {
         if let Some(mut session) = self.peers[id.index()].session.take() {
             self.receive_memory.update(&mut session.credit.receive_holding, 0);
             self.send_memory.update(&mut session.credit.send_holding, 0);
-            self.events.extend(session.abandon(reason));
+            match reason {
+                ResetReason::Shutdown | ResetReason::PeerRestarted => self.keep_unread(id, session, reason),
+                _ => self.events.extend(session.abandon(reason)),
+            }
         }
     }
 

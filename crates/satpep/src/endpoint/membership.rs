@@ -102,6 +102,9 @@ impl<P: Payload> Endpoint<P> {
         peer.leaves_at = Some(now + FAREWELL);
         peer.attempt = None;
         self.by_key.remove(&peer.config.public_key);
+        if let Some(mut unread) = peer.unread.take() {
+            self.events.extend(unread.abandon(ResetReason::Shutdown));
+        }
         if let Some(session) = &mut peer.session {
             let was_silent = session.is_silent();
             self.events.extend(session.abandon(ResetReason::Shutdown));
@@ -130,6 +133,11 @@ impl<P: Payload> Endpoint<P> {
                 self.refresh(now, id);
             }
         }
+    }
+
+    /// Whether no stream is left, so that a gateway that drains may end: what was written has arrived, ends included.
+    pub fn has_no_streams(&self) -> bool {
+        self.peers.iter().filter_map(|peer| peer.session.as_ref()).all(Session::has_no_streams)
     }
 
     /// Does what time asks for of a peer that was removed; whether it was.

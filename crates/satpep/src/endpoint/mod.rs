@@ -13,6 +13,7 @@
 //! | `handshakes.rs` | handshakes begun and answered |
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
+//! | `unread.rs` | what is left to be read of a session that is over |
 //! | `output.rs` | whose turn it is to send, at the link's pace |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
@@ -32,6 +33,7 @@ mod survey;
 mod tests;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
+mod unread;
 
 use crate::capacity::Capacity;
 use crate::class::Class;
@@ -480,11 +482,10 @@ impl<P: Payload> Endpoint<P> {
         MemoryStats { limit: self.receive_memory.limit(), granted, send_buffered }
     }
 
-    fn session(&self, id: StreamId) -> Option<&Session<P>> {
-        self.peers.get(id.peer.index())?.session.as_ref()
-    }
-
     fn with_session<T>(&mut self, now: Instant, id: StreamId, act: impl FnOnce(&mut Session<P>) -> T) -> Option<T> {
+        if self.is_unread(id) {
+            return self.with_unread(id, act);
+        }
         self.lend_memory(id.peer);
         let session = self.peers.get_mut(id.peer.index())?.session.as_mut()?;
         let result = act(session);

@@ -21,6 +21,8 @@ pub(super) struct Peer<P: Payload> {
     /// Where it may be instead.
     pub(super) candidates: Candidates,
     pub(super) session: Option<Session<P>>,
+    /// One that is over, of which something has arrived that is yet to be read.
+    pub(super) unread: Option<Box<Session<P>>>,
     /// Names our side of the session; another one after each session that we gave up.
     pub(super) epoch: u64,
     pub(super) keys: Keys<P::Key>,
@@ -175,6 +177,7 @@ impl<P: Payload> Peer<P> {
             brake: Brake::new(),
             config,
             session: None,
+            unread: None,
             epoch,
             keys: Keys::default(),
             attempt: None,

@@ -328,6 +328,25 @@ impl<P: Payload> Session<P> {
         )
     }
 
+    /// Ends with `reason` all streams but those of which everything has arrived at both ends. The session is used for reading
+    /// those only.
+    pub(crate) fn abandon_unless_arrived(&mut self, reason: ResetReason) -> Vec<Event> {
+        let (peer, session) = (self.peer, self.tag);
+        let lost: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| !stream.has_arrived()).map(|(slot, _)| slot).collect();
+        let lost: Vec<_> = lost.into_iter().map(|slot| (slot, self.streams.remove(slot))).collect();
+        let resets = lost.iter().filter(|(_, stream)| !stream.is_aborted());
+        let resets = resets.map(|(slot, stream)| {
+            Event::Reset(StreamId { peer, session, slot: *slot as u32, number: stream.number }, reason)
+        });
+        self.events.drain(..).chain(resets).collect()
+    }
+
+    /// Forgets streams that were given up: there is nobody who could be told.
+    pub(crate) fn forget_aborted(&mut self) {
+        self.streams.retain(|_, stream| !stream.is_aborted());
+    }
+
     /// What the peer said of a path since this was last asked.
     pub(crate) fn take_path_news(&mut self) -> Option<PathFrame> {
         self.path_news.take()

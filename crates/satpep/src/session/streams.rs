@@ -133,6 +133,10 @@ impl<P: Payload> Session<P> {
         self.credit.on_send_freed(freed);
     }
 
+    pub(crate) fn has_no_streams(&self) -> bool {
+        self.streams.is_empty()
+    }
+
     pub(crate) fn readable<'a>(&'a self, id: StreamId, slices: &mut [IoSlice<'a>]) -> usize {
         let stream = self.key(id).and_then(|key| self.stream(key)).filter(|stream| !stream.is_aborted());
         stream.map_or(0, |stream| stream.receive.slices(slices))

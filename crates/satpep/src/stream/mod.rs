@@ -100,6 +100,11 @@ impl<P: Payload> Stream<P> {
         self.abort.ours.is_some()
     }
 
+    /// Whether all of it has arrived, at both ends.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.abort == Abort::default() && self.send.is_finished() && self.receive.at_end()
+    }
+
     /// Whether nothing more will be sent or received on it.
     pub(crate) fn is_closed(&self) -> bool {
         match self.abort.ours {

@@ -124,7 +124,8 @@ impl<P: Payload> ReceiveHalf<P> {
         self.final_size == Some(self.read)
     }
 
-    fn at_end(&self) -> bool {
+    /// Whether the end was received and every byte before it.
+    pub(crate) fn at_end(&self) -> bool {
         self.final_size == Some(self.in_order_to)
     }
 

@@ -20,7 +20,8 @@ Examples:
 
 A case is a hub with its terminals, their links, some dozens of transfers and the faults that befall them, all drawn from
 the case's seed: loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clocks
-that jump, gateways that pause, die, stop and come back, strangers' floods, garbage, replays and forged cookies.
+that jump, gateways that pause, reload, drain, die, stop, come back and (--real) are upgraded, strangers' floods, garbage,
+replays and forged cookies.
 Exit code 1: a byte was wrong, or something broke, hung or leaked.";
 
 /// Let faults at random befall gateways and their transfers, and check every byte

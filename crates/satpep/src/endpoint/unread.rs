@@ -1,0 +1,48 @@
+//! What has arrived in full of a session that is over, and its user has not read: he may take his time.
+
+use super::Endpoint;
+use crate::event::{Event, PeerId, ResetReason, StreamId};
+use crate::payload::Payload;
+use crate::session::Session;
+
+impl<P: Payload> Endpoint<P> {
+    /// Keeps the streams of `session`, which is over, that need nothing of the peer any more. The others end with `reason`.
+    pub(super) fn keep_unread(&mut self, id: PeerId, mut session: Session<P>, reason: ResetReason) {
+        self.events.extend(session.abandon_unless_arrived(reason));
+        if session.has_no_streams() {
+            return;
+        }
+        if let Some(mut before) = self.peers[id.index()].unread.replace(Box::new(session)) {
+            self.events.extend(before.abandon(reason));
+        }
+    }
+
+    /// The session of a stream: the one that there is, or the one of which something is to be read.
+    pub(super) fn session(&self, id: StreamId) -> Option<&Session<P>> {
+        let peer = self.peers.get(id.peer.index())?;
+        let unread = peer.unread.as_deref().filter(|unread| unread.tag() == id.session);
+        unread.or(peer.session.as_ref())
+    }
+
+    /// Whether stream `id` is of a session that is over.
+    pub(super) fn is_unread(&self, id: StreamId) -> bool {
+        let peer = self.peers.get(id.peer.index());
+        peer.and_then(|peer| peer.unread.as_deref()).is_some_and(|unread| unread.tag() == id.session)
+    }
+
+    /// Has `act` work on the session of such a stream.
+    pub(super) fn with_unread<T>(&mut self, id: StreamId, act: impl FnOnce(&mut Session<P>) -> T) -> Option<T> {
+        let peer = self.peers.get_mut(id.peer.index())?;
+        let unread = peer.unread.as_mut()?;
+        let result = act(unread);
+        unread.forget_aborted();
+        while let Some(event) = unread.poll_event() {
+            // Nothing else is of use any more.
+            self.events.extend(matches!(event, Event::Closed(_)).then_some(event));
+        }
+        if unread.has_no_streams() {
+            peer.unread = None;
+        }
+        Some(result)
+    }
+}
