@@ -221,6 +221,29 @@ fn the_death_of_the_new_process_leaves_the_old_one_its_streams() {
 }
 
 #[test]
+fn the_death_of_the_second_process_leaves_the_third_its_streams() {
+    for seed in 1..=4 {
+        let mut world = World::new(Hop::geo(0.01, seed), 1);
+        world.connect();
+        let second = world.upgrade(0, 1);
+        world.run_for(seconds(3));
+        drain(&mut world, 0);
+        leave(&mut world, 0);
+        let third = world.upgrade(second, 1);
+        world.run_for(seconds(3));
+        drain(&mut world, second);
+        let after = traffic(&mut world, third, &[1], 3_000_000);
+        world.run_for(seconds(1));
+        // Without a word: the terminal asks for it, and the third process answers.
+        world.gateways[second].is_dead = true;
+        assert!(world.run_until(seconds(120), move |world| after.is_finished(world)), "seed {seed}");
+        world.run_for(seconds(200));
+        assert_eq!(losses(&world), 0, "seed {seed}");
+        assert_eq!(world.gateways[1].state(0), PeerState::Up);
+    }
+}
+
+#[test]
 fn a_fresh_process_after_both_ends_the_sessions_of_both() {
     let mut world = World::new(Hop::geo(0.0, 1), 1);
     world.connect();

@@ -40,14 +40,21 @@ impl<P: Payload> Endpoint<P> {
         entry
     }
 
-    /// The entry of the process that has answered a call under the name `id`. If the call was for another one, which had a
-    /// session, that process is no more: its calls would have found it.
-    pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, hello: &Hello) -> PeerId {
+    /// The entry of the process that has answered a call under the name `id`. `None` if the call was for another process, which
+    /// had a session: that one is no more, since its calls would have found it. The answer is not used then: the call has named
+    /// the run of the session that is over, which the process that has answered would take for a loss of its own session.
+    pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, hello: &Hello) -> Option<PeerId> {
         let entry = self.entry(now, id, Run::of(hello.epoch).generation());
-        if entry != id && self.peers[id.index()].session.is_some() {
-            self.give_up(now, id, ResetReason::PeerRestarted);
+        if entry == id || self.peers[id.index()].session.is_none() {
+            return Some(entry);
         }
-        entry
+        self.give_up(now, id, ResetReason::PeerRestarted);
+        let own = id.own();
+        if self.peers[own.index()].session.is_none() {
+            self.peers[own.index()].attempt_at = now;
+            self.refresh(now, own);
+        }
+        None
     }
 
     /// Whether a handshake is begun under the name `id`: not for a new session where another process has one, or where this

@@ -282,7 +282,10 @@ impl<P: Payload> Endpoint<P> {
         match self.identity.complete(&mut pending, datagram) {
             Ok(agreement) => {
                 let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
-                let (caller, id) = (id, self.answered_by(now, id, &hello));
+                let caller = id;
+                let Some(id) = self.answered_by(now, caller, &hello) else {
+                    return self.refresh(now, caller);
+                };
                 // The answer may come from anywhere; what it answers arrived at `to`.
                 self.set_address(id, to);
                 let unix_time = self.unix_time(now);
