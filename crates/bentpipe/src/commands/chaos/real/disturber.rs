@@ -169,7 +169,9 @@ impl<'p, 't> Disturber<'p, 't> {
     /// The path's MTU changes for good, at both ends at once, so that ICMP tells of it.
     fn small_packets(&mut self) {
         self.shared.count_fault("mtu");
-        let mtu = self.dice.between(1300, 1500).to_string();
+        // Some below what IPv6 asks of every link.
+        let (least, most) = if self.dice.chance(0.3) { (600, 1280) } else { (1300, 1500) };
+        let mtu = self.dice.between(least, most).to_string();
         for site in [&self.topology.hub, &self.topology.terminals[0]] {
             let _ = site.gateway.command("ip").args(["link", "set", "sat", "mtu", &mtu]).status();
         }
