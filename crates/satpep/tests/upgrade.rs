@@ -288,6 +288,18 @@ fn recorded_handshakes_change_nothing() {
 }
 
 #[test]
+fn what_the_host_refuses_to_send_counts_for_the_sessions_with_both_processes() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.connect();
+    world.upgrade(0, 1);
+    world.run_for(seconds(30));
+    let now = world.now;
+    assert_eq!(world.gateways[1].stats(now, 0).mtu, 1500);
+    world.gateways[1].endpoint.handle_refused(now, address(0), 1500 - 28);
+    assert!(world.gateways[1].stats(now, 0).mtu < 1500, "the newest session is with the new process");
+}
+
+#[test]
 fn what_has_arrived_can_be_read_though_the_process_that_sent_it_has_ended() {
     let mut world = World::new(Hop::geo(0.01, 3), 1);
     world.connect();

@@ -444,11 +444,11 @@ impl<P: Payload> Endpoint<P> {
     /// are sent from now on.
     pub fn handle_refused(&mut self, now: Instant, to: SocketAddr, size: usize) {
         let ip_size = u16::try_from(size + output::ip_overhead(&to)).unwrap_or(u16::MAX);
-        for index in 0..self.peers.len() {
-            let peer = &mut self.peers[index];
+        for id in self.peers.ids() {
+            let peer = &mut self.peers[id.index()];
             if let (Some(session), true) = (peer.session.as_mut(), peer.address == Some(to)) {
                 session.on_refused(now, ip_size);
-                self.refresh(now, PeerId(index as u32));
+                self.refresh(now, id);
             }
         }
     }
