@@ -9,7 +9,7 @@
 use super::TcpLeg;
 use super::hop::{Hop, Role};
 use super::session::{Accepted, Call};
-use super::talk::Told;
+use super::talk::{MOST_PENDING, Told, room};
 use crate::daemon::{StartError, while_doing};
 use crate::leg::LegEvent;
 use crate::takeover::Heir;
@@ -193,6 +193,9 @@ impl TcpLeg {
             }
             let mut buffer = [0; 1024];
             let hop = &mut self.hops[at];
+            if hop.pending() >= MOST_PENDING {
+                return self.end_former_call(peer, at);
+            }
             match hop.flush().and_then(|_| hop.read(&mut buffer)) {
                 Ok(count @ 1..) => {
                     if let Some(former) = self.peers[peer].former_call(at) {
@@ -270,14 +273,14 @@ impl TcpLeg {
                 Word::Idle.encode(&mut bytes);
             }
             let hop = &mut self.hops[former.line.hop];
-            former.line.ends.poll_transmit(&mut bytes, super::talk::room(hop));
+            former.line.ends.poll_transmit(&mut bytes, room(hop));
             // One that has failed says so by its next event.
             let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
         }
         for former in &mut known.former_callers {
             let mut bytes = Vec::new();
             let hop = &mut self.hops[former.hop];
-            former.ends.poll_transmit(&mut bytes, super::talk::room(hop));
+            former.ends.poll_transmit(&mut bytes, room(hop));
             let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
         }
     }

@@ -14,7 +14,7 @@ const ALIVE: u8 = 0;
 /// Bytes of notices that go at once: what a session's connection has to say beside must not wait behind them for long.
 const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
-const MOST_PENDING: usize = 256 << 10;
+pub(super) const MOST_PENDING: usize = 256 << 10;
 
 /// What the peer's call has been told, beside whether there is room.
 #[derive(Debug, Clone, Copy, Default)]
