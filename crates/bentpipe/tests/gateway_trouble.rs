@@ -131,6 +131,29 @@ fn batches_that_the_path_loses_are_found() {
 }
 
 #[test]
+#[ignore = "takes 10 s: losses are judged over seconds"]
+fn a_running_gateway_leaves_batches_off_that_the_path_loses() {
+    let Some(pair) = Pair::up("") else { return };
+    pair.nft(
+        End::Hub,
+        "add table inet path; add chain inet path pre { type filter hook prerouting priority 0; };\
+         add rule inet path pre udp dport 4500 meta length > 2000 drop",
+    );
+    let mut client = pair.connect(pair.serve(lab::Family::V4, 7, pair::echo_all));
+    let (word, mut reader) = (pair::pattern(1, 100_000), client.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    let writer = std::thread::spawn(move || {
+        use std::io::Write;
+        while client.write_all(&word).is_ok() {}
+    });
+    pair.wait_for(|pair| pair.status(End::Terminal)["peers"][0]["batches"] == false);
+    let mut other = pair.connect(pair.serve(lab::Family::V4, 8, pair::echo_all));
+    pair::echoes(&mut other, &pair::pattern(2, 1_000_000));
+    drop(pair);
+    writer.join().unwrap();
+}
+
+#[test]
 fn a_running_gateway_measures_while_it_relays() {
     let Some(pair) = Pair::up("") else { return };
     let server = pair.serve(lab::Family::V4, 7, pair::echo_all);

@@ -136,6 +136,12 @@ impl Survey {
         self.arrivals.clear();
     }
 
+    /// It is over, and only its report is kept.
+    fn end(&mut self) {
+        self.report.is_done = true;
+        (self.samples, self.arrivals) = (Vec::new(), Vec::new());
+    }
+
     /// When there will be something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         (!self.report.is_done).then(|| self.settled_at.unwrap_or(self.next_at))
@@ -249,12 +255,12 @@ impl Survey {
                         self.report.has_more = true;
                         self.begin(now, Kind::Burst(1), offered.mul_f64(2.0), burst(offered));
                     }
-                    _ => self.report.is_done = true,
+                    _ => self.end(),
                 }
             }
             Kind::Relief => {
                 self.report.is_policed = 1.0 - self.arrived() < Self::MENDED * self.losses;
-                self.report.is_done = true;
+                self.end();
             }
             Kind::Burst(doublings) => {
                 let carried = self.carried(0);
@@ -264,7 +270,7 @@ impl Survey {
                     let bytes = Bytes::new(burst(offered).as_u64() << doublings);
                     self.begin(now, Kind::Burst(doublings + 1), self.rate.mul_f64(2.0), bytes);
                 } else {
-                    self.report.is_done = true;
+                    self.end();
                 }
             }
         }

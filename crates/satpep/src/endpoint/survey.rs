@@ -33,7 +33,9 @@ impl<P: Payload> Endpoint<P> {
 
     /// When the survey that is under way will have something to do.
     pub(super) fn survey_timeout(&self) -> Option<Instant> {
-        self.peers.get(self.surveyed?.index())?.session.as_ref()?.survey.as_ref()?.next_timeout()
+        let peer = self.peers.get(self.surveyed?.index())?;
+        // Without a key it waits for the next handshake.
+        peer.session.as_ref().filter(|_| peer.can_seal())?.survey.as_ref()?.next_timeout()
     }
 
     /// The survey's next datagrams, of one size.
