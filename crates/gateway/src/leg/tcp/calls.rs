@@ -46,6 +46,10 @@ impl FastOpen {
 
     /// Takes in how an attempt went. Returns whether it counts as failing from now on.
     fn note(&mut self, now: Instant, has_worked: bool) -> bool {
+        if !self.is_tried(now) {
+            // It was under way when the others failed.
+            return false;
+        }
         self.misses = if has_worked { 0 } else { self.misses + 1 };
         let fails = self.misses == MISSES;
         if fails {
@@ -400,6 +404,7 @@ mod tests {
             assert!(!fast_open.note(now, has_worked) && fast_open.is_tried(now));
         }
         assert!(fast_open.note(now, false) && !fast_open.is_tried(now));
+        assert!((0..8).all(|_| !fast_open.note(now, false)), "what was under way says nothing more");
         assert!(fast_open.is_tried(now + RESPITE));
     }
 }
