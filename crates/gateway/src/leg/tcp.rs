@@ -317,7 +317,7 @@ impl TcpLeg {
 
     /// Sends on what a connection has to say before it is closed.
     fn on_leaving(&mut self, at: usize) {
-        if self.hops[at].flush().is_err() || self.hops[at].has_said_all() {
+        if self.hops[at].flush().is_err() || self.hops[at].has_nothing_to_wait_for() {
             drop(self.remove(at));
         }
     }

@@ -370,6 +370,11 @@ impl Hop {
         self.is_shut_down && self.tcp.socket.as_ref().is_none_or(is_acknowledged)
     }
 
+    /// Whether the other end has acknowledged all, or has reset the connection: what it has not taken then never will be.
+    pub(super) fn has_nothing_to_wait_for(&self) -> bool {
+        self.has_said_all() || !self.is_connected()
+    }
+
     /// Nothing more will be moved.
     pub(super) fn close_conduits(&mut self, pipes: &mut Pipes) {
         self.to_hop.close(pipes);
@@ -426,4 +431,37 @@ pub(super) fn server_reason_of(error: &io::Error) -> ResetReason {
 pub(super) fn is_later(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
         || matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY | libc::ENOTCONN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Type};
+    use std::net::SocketAddr;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_reset_ends_the_wait_for_what_the_other_end_has_not_taken() {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        listener.set_recv_buffer_size(4096).expect("a small window");
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
+        listener.listen(1).expect("listen");
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+        own.connect(&listener.local_addr().expect("address")).expect("connect");
+        own.set_nonblocking(true).expect("nonblocking");
+        let (other, _) = listener.accept().expect("accept");
+        while (&own).write(&[7; 65_536]).is_ok() {}
+        let mut hop = Hop::new(1, Role::Leaving, own, [127, 0, 0, 1].into());
+        hop.is_finished = true;
+        hop.flush().expect("its end goes behind the bytes");
+        assert!(!hop.has_nothing_to_wait_for(), "the other end has not read");
+        other.set_linger(Some(Duration::ZERO)).expect("linger");
+        drop(other);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while hop.is_connected() {
+            assert!(Instant::now() < deadline, "the reset does not arrive");
+            std::thread::yield_now();
+        }
+        assert!(hop.has_nothing_to_wait_for());
+    }
 }
