@@ -1,4 +1,4 @@
-//! What happens at the limits of a gateway's host: ports, descriptors, the queue of connections that wait to be accepted. Where
+//! What happens at the limits of a gateway's host: ports, descriptors, memory, the queue of connections that wait to be accepted. Where
 //! the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -8,7 +8,8 @@ use kernel::network::set_sysctls;
 use lab::load::{Client, Order, Tally};
 use lab::{Family, Satellite};
 use link::LinkConfig;
-use pair::{CLEAR, End, Pair, TLS, echoes};
+use pair::{CLEAR, End, Pair, TLS, echoes, pattern};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -174,4 +175,31 @@ fn thousands_may_be_in_their_handshakes_at_once() {
     let server = serve_many(&pair);
     assert_all_answered(&pair, clients(&pair, server, 5_000, 100_000));
     assert_eq!(pair.refused("too_many"), 0, "{}", brief(&pair, End::Hub));
+}
+
+#[test]
+fn where_readers_that_stall_hold_the_memory_connections_go_end_to_end_until_they_read() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.settings = "memory = \"1MiB\"\nhost_buffer = \"64KiB\"";
+    let pair = pair.start_both("");
+    let talks = pair.serve(Family::V4, 8, |mut stream| {
+        std::thread::spawn(move || while stream.write_all(&[7; 65_536]).is_ok() {});
+    });
+    let server = serve_many(&pair);
+    let mut before = pair.connect(server);
+    echoes(&mut before, b"accelerated");
+    let stalled: Vec<_> = (0..8).map(|_| pair.connect(talks)).collect();
+    for end in [End::Hub, End::Terminal] {
+        pair.wait_for(|pair| !pair.sets(end).contains("elements"));
+    }
+    let accepted = pair.count(End::Terminal, "accepted");
+    (0..20).for_each(|_| echoes(&mut pair.connect(server), &pattern(1, 10_000)));
+    assert_eq!(pair.count(End::Terminal, "accepted"), accepted, "they go end to end");
+    drop(stalled);
+    for end in [End::Hub, End::Terminal] {
+        pair.wait_for(|pair| pair.sets(end).contains("elements"));
+    }
+    echoes(&mut pair.connect(server), &pattern(1, 10_000));
+    assert_eq!(pair.count(End::Terminal, "accepted"), accepted + 1);
+    echoes(&mut before, b"still there");
 }

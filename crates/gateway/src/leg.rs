@@ -83,6 +83,10 @@ pub(crate) trait Leg: Debug {
     fn is_up(&self, peer: usize) -> bool;
     /// How many more streams may be opened through `peer`, and how many there may be in all.
     fn room(&self, peer: usize) -> (u64, u64);
+    /// Of the memory for what `peer` sends, how many bytes are left, and how many there are, if that is limited here.
+    fn memory_left(&self, _: usize) -> Option<(u64, u64)> {
+        None
+    }
     /// Peer `peer` is to know that it may use `reach` here, now and whenever it comes up.
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach);
     /// What peer `peer` lets this gateway use, if it has told.

@@ -5,6 +5,7 @@
 //! can move bytes stands in one round-robin queue, and each turn moves a bounded amount.
 
 mod descriptors;
+mod memory;
 mod pump;
 mod reconfigure;
 mod steer;
@@ -91,6 +92,9 @@ pub(crate) struct PeerEntry {
     is_full: bool,
     /// Whether new connections go past it, for clients wait for too long.
     is_late: bool,
+    /// Whether new connections go past it, for readers that stall hold the memory for what it sends; and since when little is left.
+    is_out_of_memory: bool,
+    memory_is_little_since: Option<Instant>,
     /// Clients that wait for a stream.
     waiting: VecDeque<WaitingClient>,
     /// What it lets through as of the last word about it.
@@ -637,6 +641,8 @@ impl PeerEntry {
             settings: settings.clone(),
             is_full: false,
             is_late: false,
+            is_out_of_memory: false,
+            memory_is_little_since: None,
             waiting: VecDeque::new(),
             warned_of: None,
         }

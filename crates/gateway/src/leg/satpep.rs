@@ -533,6 +533,10 @@ impl Leg for Satpep {
         self.endpoint.room(self.peers[peer])
     }
 
+    fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
+        self.endpoint.receive_memory_left(self.peers[peer])
+    }
+
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach) {
         self.announcements.tell(now, &mut self.endpoint, peer, reach);
     }

@@ -10,13 +10,18 @@ use units::Instant;
 /// Of all streams, one part in so many is kept back for connections that are on their way when interception ends.
 const KEPT_BACK: u64 = 16;
 impl<L: Leg> Relays<L> {
-    /// Tells every peer what it may use here: nothing while there are no descriptors, so that new connections go end to end.
+    /// Tells every peer what it may use here.
     pub(crate) fn tell_reach(&mut self, now: Instant) {
         self.is_told_short = self.is_short();
-        for (at, peer) in &self.peers {
-            let reach = if self.is_told_short { Reach::default() } else { peer.policy.reach() };
-            self.leg.tell_reach(now, at, &reach);
-        }
+        self.places().into_iter().for_each(|at| self.tell_reach_to(now, at));
+    }
+
+    /// Tells peer `at` what it may use here: nothing while there are no descriptors, or no memory for what it sends, so that its new
+    /// connections go end to end.
+    pub(super) fn tell_reach_to(&mut self, now: Instant, at: usize) {
+        let peer = &self.peers[at];
+        let reach = if self.is_told_short || peer.is_out_of_memory { Reach::default() } else { peer.policy.reach() };
+        self.leg.tell_reach(now, at, &reach);
     }
 
     /// The connections to intercept.
@@ -32,7 +37,7 @@ impl<L: Leg> Relays<L> {
         }
         for at in self.places() {
             let peer = &self.peers[at];
-            if !invites(&self.leg, at) || peer.is_full || peer.is_late {
+            if !invites(&self.leg, at) || peer.is_full || peer.is_late || peer.is_out_of_memory {
                 continue;
             }
             let servers = self.routes.intercepted(|peer| peer == at);
@@ -68,7 +73,7 @@ impl<L: Leg> Relays<L> {
         if *reach == Reach::default() {
             tracing::warn!(
                 peer = peer.settings.name,
-                "the peer takes no connections, as it may for want of descriptors: new ones go end to end until it does"
+                "the peer takes no connections, as it may for want of descriptors or memory: new ones go end to end until it does"
             );
             peer.warned_of = Some(reach.clone());
             return;
@@ -125,6 +130,7 @@ impl<L: Leg> Relays<L> {
         self.wake_waiting();
         for at in self.places() {
             self.look_at_queue(now, at);
+            self.look_at_memory(now, at);
             if self.peers[at].is_full {
                 self.look_at_room(at);
             }

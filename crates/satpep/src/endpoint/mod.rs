@@ -476,6 +476,12 @@ impl<P: Payload> Endpoint<P> {
         &self.stats
     }
 
+    /// Of the memory for what `peer` sends, how many bytes are left while readers have yet to take what has arrived, and how many there
+    /// are; `None` without a session.
+    pub fn receive_memory_left(&self, peer: PeerId) -> Option<(u64, u64)> {
+        self.best_session(peer).map(|session| session.credit.left())
+    }
+
     /// The memory for the data of streams.
     pub fn memory_stats(&self) -> MemoryStats {
         let (granted, send_buffered) = (self.receive_memory.held(), self.send_memory.held());

@@ -142,6 +142,11 @@ impl Credit {
         self.received - self.consumed
     }
 
+    /// Receive memory that is left, and how much there is.
+    pub(crate) fn left(&self) -> (u64, u64) {
+        (self.pool.saturating_sub(self.held()), self.pool)
+    }
+
     /// Streams' furthest points moved by `bytes`. `false` if the peer exceeds its credit.
     #[must_use]
     pub(crate) fn on_received(&mut self, bytes: u64) -> bool {
