@@ -139,3 +139,16 @@ fn reordering_and_duplication_with_loss_cost_little_and_change_nothing() {
         assert_eq!(world.received(1, id).map(|received| received.bytes), Some(10_000_000));
     }
 }
+
+#[test]
+fn a_call_that_the_host_does_not_take_for_its_size_goes_again_at_once() {
+    let mut hop = Hop::geo(0.0, 1);
+    hop.mtu = 1000;
+    let mut world = World::new(hop, 1);
+    world.refuses = true;
+    let start = world.now;
+    assert!(world.run_until(seconds(10), |world| world.gateways[1].state(0) == satpep::PeerState::Up));
+    // A round trip for the handshake, and those that find the size.
+    let took = world.now.since(start);
+    assert!(took < Duration::from_millis(1_200), "{took}");
+}

@@ -120,6 +120,7 @@ impl<P: Payload> Endpoint<P> {
         peer.keys.previous = peer.keys.current.replace(pair);
         peer.calls = Calls::default();
         peer.attempts = 0;
+        peer.refuses_padding = false;
         self.refresh(now, id);
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Peer<P: Payload> {
     /// A challenge asks for the next handshake; one asked for the latest.
     pub(super) prompt: bool,
     pub(super) prompted: bool,
+    /// The host takes no datagram as large as a padded handshake's: the next session is begun without.
+    pub(super) refuses_padding: bool,
     pub(super) cookies: Cookies,
     /// What our secret with it gives; `None` if its key is no key.
     pub(super) acquaintance: Option<Box<Acquaintance>>,
@@ -185,6 +187,7 @@ impl<P: Payload> Peer<P> {
             attempts: 0,
             prompt: false,
             prompted: false,
+            refuses_padding: false,
             cookies: Cookies::default(),
             acquaintance: acquaintance.map(Box::new),
             calls: Calls::default(),
@@ -263,7 +266,8 @@ impl<P: Payload> Peer<P> {
     /// Whether the init of this attempt fills the largest packet, so that its answer proves the path: the first one of a
     /// session does, and what follows a challenge to one that arrived. On a path that does not carry it the next attempts pass.
     pub(super) fn wants_padding(&self) -> bool {
-        self.session.is_none() && (self.prompted || matches!(self.attempts % 4, 0 | 1))
+        let is_due = self.prompted || matches!(self.attempts % 4, 0 | 1);
+        self.session.is_none() && !self.refuses_padding && is_due
     }
 
     /// When the peer has something to do by time.

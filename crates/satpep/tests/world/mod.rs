@@ -139,6 +139,8 @@ pub struct World {
     pub tamper: Option<Tamper>,
     /// Every datagram that passed, kept if asked for.
     pub capture: Option<Vec<Datagram>>,
+    /// Whether it is the gateways' own hosts that do not take what is larger than the path carries.
+    pub refuses: bool,
     adjust_endpoint: AdjustEndpoint,
     adjust_peer: AdjustPeer,
     buffer: Vec<u8>,
@@ -194,6 +196,7 @@ impl World {
             unreachable: Vec::new(),
             tamper: None,
             capture: None,
+            refuses: false,
             adjust_endpoint: Rc::new(adjust_endpoint),
             adjust_peer: Rc::new(adjust_peer),
             buffer: vec![0; 64 * 1024],
@@ -356,6 +359,10 @@ impl World {
         gateway.users(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(Transmit { to, size, segment_size, dscp }) = gateway.endpoint.poll_transmit(now, &mut buffer) {
+            if self.refuses && segment_size + 28 > self.hop.mtu {
+                gateway.endpoint.handle_refused(now, to, segment_size);
+                continue;
+            }
             for bytes in buffer[..size].chunks(segment_size) {
                 let datagram = Datagram { from: gateway.address, to, bytes: bytes.to_vec(), marked: false, dscp };
                 if self.outage
