@@ -157,6 +157,16 @@ fn is_taken(pair: &Pair, hub: SocketAddr, opening: &[u8]) -> bool {
     matches!(stream.read(&mut answer), Ok(1)) && answer == [CONNECTED]
 }
 
+/// Waits until the hub has said `word` on its session.
+fn hear(session: &mut TcpStream, word: &[u8]) {
+    let mut said = Vec::new();
+    while !said.ends_with(word) {
+        let mut byte = [0];
+        session.read_exact(&mut byte).unwrap();
+        said.extend(byte);
+    }
+}
+
 /// The test is the terminal: its session with the hub, and what the hub says on it from then on.
 fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
     let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
@@ -171,9 +181,7 @@ fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
     Word::Probe(9).encode(&mut probe);
     Word::Answer(9).encode(&mut answer);
     session.write_all(&probe).unwrap();
-    let mut said = vec![0; answer.len()];
-    session.read_exact(&mut said).unwrap();
-    assert_eq!(said, answer);
+    hear(&mut session, &answer);
     (session, key)
 }
 
@@ -202,12 +210,7 @@ fn a_session_goes_on_with_the_process_that_takes_over() {
     let mut old = pair.take_over(End::Hub);
     let mut leaving = Vec::new();
     Word::Leaving { has_successor: true }.encode(&mut leaving);
-    let mut said = Vec::new();
-    while !said.ends_with(&leaving) {
-        let mut byte = [0];
-        session.read_exact(&mut byte).unwrap();
-        said.extend(byte);
-    }
+    hear(&mut session, &leaving);
     assert!(is_taken(&pair, hub, &key.open(6, &open).unwrap()));
     assert!(!is_taken(&pair, hub, &before), "it was taken by the old process");
     assert!(!is_taken(&pair, hub, &key.open(6, &open).unwrap()));

@@ -160,7 +160,7 @@ impl TcpLeg {
         }
     }
 
-    /// The proof has come on which these have waited.
+    /// The proof has come on which these have waited, or will not come any more.
     fn take_early(&mut self, session: u64) {
         let is_of = |hop: &Hop| match hop.early {
             Some(Greeting::Opening(opening)) => opening.session == session,
@@ -295,10 +295,8 @@ impl TcpLeg {
             self.keep_former_caller(peer, before);
         }
         self.peers[peer].its_ends.restart();
-        if self.leaving.is_some() {
-            // It is to call the process that stays before it opens anything here.
-            self.talk(now);
-        }
+        // It opens nothing before it has heard something; where another process has taken over, it is to call that.
+        self.talk(now);
     }
 
     /// A peer has proved that it is at `address`.
@@ -319,6 +317,10 @@ impl TcpLeg {
     pub(super) fn hang_up(&mut self, at: usize) {
         let hop = self.remove(at);
         if let Role::Called(called) = &hop.role {
+            if !called.is_proved() {
+                // What waits for the proof waits in vain.
+                self.take_early(called.session);
+            }
             let peer = &mut self.peers[called.peer];
             peer.former_callers.retain(|former| former.hop != at);
             if peer.called_by == Some(at) {

@@ -154,8 +154,11 @@ impl TcpLeg {
         let known = &mut self.peers[peer];
         known.heard_at = now;
         match &mut known.call {
-            Some(Call::Up { reader, .. }) => {
+            Some(Call::Up { reader, is_confirmed, .. }) => {
                 reader.push(said);
+                if !std::mem::replace(is_confirmed, true) {
+                    self.events.push_back(LegEvent::PeersChanged);
+                }
                 return self.hear_called(now, peer, at);
             }
             Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
@@ -186,6 +189,7 @@ impl TcpLeg {
         known.call = Some(Call::Up {
             hop: at,
             key,
+            is_confirmed: false,
             next: 0,
             reader: Reader::new(),
             next_look: now + self.pace.probe,
@@ -282,7 +286,11 @@ impl TcpLeg {
     /// A connection to `peer`'s gateway that says what it carries.
     pub(super) fn open_hop(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
         let (key, next) = match self.peers[peer].call.as_mut() {
-            Some(Call::Up { key, next, next_look, said_at, .. }) => {
+            Some(Call::Up { hop, key, is_confirmed, next, next_look, said_at, .. }) => {
+                *is_confirmed |= self.hops[*hop].is_acknowledged();
+                if !*is_confirmed {
+                    return None;
+                }
                 if now.since(*said_at) > self.pace.probe {
                     // The session was left alone, and there may be nobody any more.
                     *next_look = now;

@@ -352,6 +352,12 @@ impl Hop {
         kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments > 0)
     }
 
+    /// Whether the other end's host has acknowledged everything that was said.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        let info = self.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        self.pending.is_empty() && info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
+    }
+
     /// Whether TCP's handshake has ended.
     pub(super) fn is_connected(&self) -> bool {
         self.tcp.socket.as_ref().is_some_and(|socket| socket.peer_addr().is_ok())
@@ -364,10 +370,7 @@ impl Hop {
 
     /// Whether the other end has acknowledged all that was to be sent, and its end.
     pub(super) fn has_said_all(&self) -> bool {
-        let is_acknowledged = |socket: &Socket| {
-            kernel::tcp::tcp_info(socket).is_ok_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
-        };
-        self.is_shut_down && self.tcp.socket.as_ref().is_none_or(is_acknowledged)
+        self.is_shut_down && (self.tcp.socket.is_none() || self.is_acknowledged())
     }
 
     /// Whether the other end has acknowledged all, or has reset the connection: what it has not taken then never will be.

@@ -71,6 +71,8 @@ pub(super) enum Call {
     Up {
         hop: usize,
         key: SessionKey,
+        /// Whether the proof of who calls has arrived: nothing is opened before, for the session may be lost with it.
+        is_confirmed: bool,
         /// The number of the next opening.
         next: u64,
         reader: Reader,

@@ -39,16 +39,12 @@ impl TcpLeg {
         let Some(Call::Up { hop, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };
         *next_look = now + self.pace.probe;
         let hop = &mut self.hops[*hop];
-        // While all is quiet, TCP's acknowledgement is answer enough.
-        let is_acknowledged = || {
-            let info = hop.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-            info.is_some_and(|info| info.unacknowledged_segments == 0 && info.unsent_bytes == 0)
-        };
         let word = match is_busy {
             true => Word::Probe(ALIVE),
             false if now.since(*said_at) >= self.pace.keepalive => Word::Idle,
             false => {
-                if silent_at.is_some() && is_acknowledged() {
+                // While all is quiet, TCP's acknowledgement is answer enough.
+                if silent_at.is_some() && hop.is_acknowledged() {
                     *silent_at = None;
                 }
                 return;
