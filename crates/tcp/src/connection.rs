@@ -2,6 +2,7 @@
 
 use crate::config::{Allocation, Config, Profile};
 use crate::control::{LossState, Window};
+use crate::handshake::{Handshake, Opening, ms};
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
 use crate::sender::{Counters, Outgoing};
@@ -37,29 +38,6 @@ enum State {
     /// Both directions have ended, or the connection has failed. Late segments are still answered.
     Closed,
     Failed,
-}
-
-/// The SYN of this end.
-#[derive(Debug, Default)]
-struct Handshake {
-    is_due: bool,
-    sent_at: Instant,
-    timeout: Option<Instant>,
-    expiries: u32,
-    /// How often the SYN has left: a round-trip time can be told only where it was once (Karn).
-    sent: u32,
-    /// The handshake's last segment leaves next, without data.
-    answers_alone: bool,
-    /// A reset leaves next, with this sequence number.
-    reset: Option<u64>,
-}
-
-impl Handshake {
-    /// Whether something leaves before all else.
-    #[inline]
-    fn has_segment(&self) -> bool {
-        self.is_due || self.answers_alone || self.reset.is_some()
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -140,15 +118,13 @@ impl Events {
     }
 }
 
-/// SYNs sent before a connection fails.
-const SYN_EXPIRIES: u32 = 6;
-
 impl Connection {
     /// Opens a connection: the SYN is the first segment to leave.
     pub fn connect(config: Arc<Config>, now: Instant) -> Self {
         let mut connection = Self::new(config, State::SynSent);
-        connection.handshake.is_due = !connection.sender.open();
-        connection.handshake.sent_at = now;
+        if !connection.sender.open() {
+            connection.handshake.begin(now);
+        }
         connection
     }
 
@@ -220,8 +196,8 @@ impl Connection {
         }
         if self.state == State::Listen {
             self.state = State::SynReceived;
-            self.handshake.is_due = true;
-            self.sender.start(now, segment.window, None, false);
+            self.handshake.begin(now);
+            self.sender.start(now, segment.window, Opening::UNKNOWN);
             if self.config.bare {
                 self.establish();
             }
@@ -238,8 +214,7 @@ impl Connection {
 
     /// The SYN of this end is acknowledged.
     fn start(&mut self, now: Instant, segment: &Segment) {
-        let rtt = (self.handshake.sent == 1).then(|| now.since(self.handshake.sent_at));
-        self.sender.start(now, segment.window, rtt, self.handshake.expiries > 0);
+        self.sender.start(now, segment.window, self.handshake.opening(now, segment, &self.config));
         self.establish();
     }
 
@@ -310,15 +285,9 @@ impl Connection {
     }
 
     fn on_handshake_timeout(&mut self, now: Instant) {
-        if self.handshake.timeout.is_none_or(|at| at > now) {
-            return;
+        if !self.handshake.on_timer(now, self.state == State::SynReceived, &self.config) {
+            self.fail(Failure::ConnectTimedOut);
         }
-        self.handshake.expiries += 1;
-        if self.handshake.expiries > SYN_EXPIRIES {
-            return self.fail(Failure::ConnectTimedOut);
-        }
-        self.handshake.is_due = true;
-        self.handshake.timeout = None;
     }
 
     /// When [`Connection::handle_timeout`] and then [`Connection::poll_transmit`] are to be called; `None` while only a
@@ -383,14 +352,10 @@ impl Connection {
     }
 
     fn syn(&mut self, now: Instant, len: u32) -> Segment {
-        let rtt = &self.config.rtt;
-        if self.state != State::Established && !self.sender.sends_syn() {
-            let wait = (rtt.initial_rto * (1 << self.handshake.expiries)).min(rtt.max_rto);
-            self.handshake.timeout = Some(now + wait);
-            self.handshake.sent_at = now;
-            self.handshake.sent += 1;
-        }
         let is_answer = self.state != State::SynSent;
+        if self.state != State::Established && !self.sender.sends_syn() {
+            self.handshake.on_sent(now, is_answer, &self.config);
+        }
         let options = self.config.options;
         let (timestamps, sack, scale) = if is_answer {
             (self.agreed.timestamps, self.agreed.sack, self.agreed.window_scaling)
@@ -422,8 +387,7 @@ impl Connection {
     }
 
     fn timestamps(&self, now: Instant) -> Timestamps {
-        let value = (now.as_nanos() / 1_000_000) as u32;
-        Timestamps { value, echo: self.receiver.echo() }
+        Timestamps { value: ms(now), echo: self.receiver.echo() }
     }
 
     /// A segment with the current acknowledgement.

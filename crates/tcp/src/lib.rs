@@ -20,6 +20,7 @@ mod config;
 mod connection;
 pub mod control;
 mod deferral;
+mod handshake;
 mod ns2;
 mod outstanding;
 mod receiver;

@@ -4,6 +4,7 @@
 use crate::config::{Allocation, Config, Profile};
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::deferral::{Deferral, Room};
+use crate::handshake::Opening;
 use crate::outstanding::Outstanding;
 use crate::recovery::{Recovery, newreno};
 use crate::rtt::Sampling;
@@ -11,6 +12,9 @@ use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant};
+
+/// Linux paces from this data segment of a connection on (`tcp_update_skb_after_send`).
+const LINUX_UNPACED: u64 = 10;
 
 /// Data on their way out.
 #[derive(Debug)]
@@ -164,20 +168,22 @@ impl Sender {
         }
     }
 
-    /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
-    pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
+    /// The handshake is over: the peer's window, and what the handshake has told of the path.
+    pub(crate) fn start(&mut self, now: Instant, window: u32, opening: Opening) {
         self.edge = 1 + u64::from(window);
         (self.peer_window, self.largest_window) = (window, window);
         self.is_settled = false;
         self.last_sent_at = now;
-        if let Some(rtt) = rtt {
+        if let Some(rtt) = opening.rtt {
             self.out.rtt.sample(&self.out.config.rtt, rtt);
         }
-        if syn_was_lost && !self.config().bare {
+        if opening.starts_from_one && !self.config().bare {
             self.out.window.cwnd = 1.0;
+        }
+        if opening.syn_expired && !self.config().bare {
             self.out.rtt.restart_after_handshake_loss(Duration::from_secs(3));
         }
-        let start = Start { now, mss: self.config().mss, rtt, receive_window: u64::from(window) };
+        let start = Start { now, mss: self.config().mss, rtt: opening.rtt, receive_window: u64::from(window) };
         self.out.control.on_connected(&start, &mut self.out.window);
         self.limit_window();
     }
@@ -526,7 +532,8 @@ impl Sender {
             nxt: out.board.nxt(),
         });
         self.recovery.on_sent(now, bytes, is_retransmission, out);
-        if let Some(rate) = out.control.pacing_rate(&out.window) {
+        let is_paced = out.config.profile != Profile::Linux || self.counters.data_segments >= LINUX_UNPACED;
+        if let Some(rate) = out.control.pacing_rate(&out.window).filter(|_| is_paced) {
             self.pace_at = self.pace_at.max(now) + rate.time_to_send(Bytes::new(bytes));
         }
     }

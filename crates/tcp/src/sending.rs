@@ -3,11 +3,12 @@
 use crate::config::{Allocation, Config};
 use crate::connection::Metrics;
 use crate::control::Window;
+use crate::handshake::Opening;
 use crate::ns2;
 use crate::segment::Segment;
 use crate::sender::{Outgoing, Sender};
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::Instant;
 
 /// The sending half of a connection.
 #[derive(Debug)]
@@ -50,10 +51,10 @@ impl Sending {
         }
     }
 
-    /// The handshake is over: the peer's window and, if it could be measured, the round-trip time.
-    pub(crate) fn start(&mut self, now: Instant, window: u32, rtt: Option<Duration>, syn_was_lost: bool) {
+    /// The handshake is over: the peer's window, and what the handshake has told of the path.
+    pub(crate) fn start(&mut self, now: Instant, window: u32, opening: Opening) {
         match self {
-            Sending::Usual(sender) => sender.start(now, window, rtt, syn_was_lost),
+            Sending::Usual(sender) => sender.start(now, window, opening),
             Sending::Ns2(sender) => sender.start(window),
         }
     }

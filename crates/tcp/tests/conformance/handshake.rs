@@ -237,3 +237,62 @@ fn where_the_peer_refuses_sack_the_recovery_counts_duplicates() {
     }
     assert!(client.data().contains(&seg(1)), "the third duplicate is a loss where there is no SACK");
 }
+
+fn linux() -> Config {
+    let linux = Config::new(tcp::Profile::Linux);
+    Config { mss: 1000, ..linux }
+}
+
+/// A client of profile `linux` whose SYN number `reached` (from 0) is the first to be answered, after 600 ms.
+fn answered(reached: usize) -> Lone {
+    let mut client = Lone::connecting(linux());
+    client.at(1_000 * reached as u64 + 600);
+    let syns = client.take_timed();
+    assert_eq!(syns.len(), reached + 1);
+    let mut answer = syn(&[Flags::ACK, Flags::TIMESTAMPS, Flags::SACK_PERMITTED, Flags::WINDOW_SCALE]).acknowledging(1);
+    answer.timestamps.echo = syns[reached].1.timestamps.value;
+    client.give(answer);
+    client.take();
+    client.write(100_000);
+    client
+}
+
+/// Linux 6.18 (`tcp_init_transfer`): one retransmission of the SYN leaves the initial window alone, two do not. The
+/// timestamp tells the round-trip time.
+#[test]
+fn in_linux_two_lost_syns_make_data_begin_with_one_segment() {
+    for (lost, segments) in [(0, 10), (1, 10), (2, 1), (3, 1)] {
+        let mut client = answered(lost);
+        assert_eq!(client.data().len(), segments, "after {lost} lost SYNs");
+        assert_eq!(client.end.metrics().srtt, Duration::from_millis(600));
+        assert!(client.end.window().ssthresh.is_infinite());
+    }
+}
+
+/// Linux 6.18 (`tcp_try_undo_spurious_syn`): the first of three SYNs is acknowledged, so that none was lost.
+#[test]
+fn in_linux_a_path_longer_than_the_timeout_is_no_loss() {
+    let mut client = Lone::connecting(linux());
+    client.at(2_500);
+    assert_eq!(client.take().len(), 3);
+    client.give(syn(&[Flags::ACK, Flags::TIMESTAMPS, Flags::SACK_PERMITTED, Flags::WINDOW_SCALE]).acknowledging(1));
+    client.take();
+    client.write(100_000);
+    assert_eq!(client.data().len(), 10);
+    assert_eq!(client.end.metrics().srtt, Duration::from_millis(2_500));
+}
+
+/// Linux 6.18: `tcp_syn_linear_timeouts` is 4, `tcp_syn_retries` 6 and `tcp_synack_retries` 5.
+#[test]
+fn in_linux_the_first_five_timeouts_of_a_syn_are_one_second_and_those_of_its_answer_double() {
+    let mut client = Lone::connecting(linux());
+    client.at(200_000);
+    let at = |sent: Vec<(u64, Segment)>| sent.iter().map(|(at, _)| at / 1_000).collect::<Vec<_>>();
+    assert_eq!(at(client.take_timed()), [0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67]);
+    assert_eq!(client.events(), [Event::Failed(Failure::ConnectTimedOut)]);
+    let mut server = Lone::listening(linux());
+    server.give(syn(&ALL));
+    server.at(200_000);
+    assert_eq!(at(server.take_timed()), [0, 1, 3, 7, 15, 31]);
+    assert_eq!(server.events(), [Event::Failed(Failure::ConnectTimedOut)]);
+}
