@@ -2,7 +2,7 @@
 
 use crate::config::{Allocation, Config, Profile};
 use crate::control::{LossState, Window};
-use crate::handshake::{Handshake, Opening, ms};
+use crate::handshake::{First, Handshake, Opening, ms};
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
 use crate::sender::{Counters, Outgoing};
@@ -151,12 +151,16 @@ impl Connection {
         if segment.has(Flags::RST) {
             return self.on_reset(segment);
         }
+        if self.receiver.is_overdue(now) {
+            let acknowledgement = self.segment(now, self.sender.nxt(), 0, Flags::ACK);
+            self.handshake.first = Some(First::Overdue(Box::new(acknowledgement)));
+        }
         let has_ack = segment.has(Flags::ACK);
         match self.state {
             State::Listen if segment.has(Flags::SYN) && !has_ack => self.on_syn(now, segment),
             State::SynSent if segment.has(Flags::SYN) && self.acknowledges_syn(segment) => self.on_syn(now, segment),
             State::Listen | State::SynSent => {}
-            State::Failed if has_ack && !self.config.bare => self.handshake.reset = Some(segment.ack),
+            State::Failed if has_ack && !self.config.bare => self.handshake.first = Some(First::Reset(segment.ack)),
             State::Failed => {}
             State::SynReceived if segment.has(Flags::SYN) => self.handshake.is_due = true,
             State::SynReceived | State::Established | State::Closed => self.on_data_or_ack(now, segment),
@@ -337,8 +341,10 @@ impl Connection {
     /// What leaves before anything else: a reset, a SYN, and acknowledgements that go alone.
     #[inline(never)]
     fn poll_first(&mut self, now: Instant) -> Option<Segment> {
-        if let Some(seq) = self.handshake.reset.take() {
-            return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK)));
+        match self.handshake.first.take() {
+            Some(First::Reset(seq)) => return Some(self.segment(now, seq, 0, Flags::RST.with(Flags::ACK))),
+            Some(First::Overdue(acknowledgement)) => return Some(*acknowledgement),
+            None => {}
         }
         if std::mem::take(&mut self.handshake.is_due) {
             return Some(self.syn(now, 0));
@@ -463,7 +469,7 @@ impl Connection {
     /// Gives the connection up at once, with a reset.
     pub fn abort(&mut self) {
         if matches!(self.state, State::SynReceived | State::Established) {
-            self.handshake.reset = Some(self.sender.nxt());
+            self.handshake.first = Some(First::Reset(self.sender.nxt()));
         }
         if !matches!(self.state, State::Closed | State::Failed) {
             self.fail(Failure::Aborted);

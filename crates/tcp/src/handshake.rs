@@ -18,8 +18,17 @@ pub(crate) struct Handshake {
     sent: u16,
     /// The handshake's last segment leaves next, without data.
     pub(crate) answers_alone: bool,
-    /// A reset leaves next, with this sequence number.
-    pub(crate) reset: Option<u64>,
+    /// What leaves before a SYN.
+    pub(crate) first: Option<First>,
+}
+
+/// What leaves before all else.
+#[derive(Debug)]
+pub(crate) enum First {
+    /// A reset with this sequence number.
+    Reset(u64),
+    /// The acknowledgement that was due before what has arrived since.
+    Overdue(Box<Segment>),
 }
 
 /// What the handshake tells the sending half.
@@ -49,7 +58,7 @@ impl Handshake {
     /// Whether something leaves before all else.
     #[inline]
     pub(crate) fn has_segment(&self) -> bool {
-        self.is_due || self.answers_alone || self.reset.is_some()
+        self.is_due || self.answers_alone || self.first.is_some()
     }
 
     /// The SYN is to leave for the first time.

@@ -1,15 +1,17 @@
 //! The receiving half of a connection: what has arrived, what is acknowledged and when, and the window.
 
 use crate::autotune::Autotune;
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::segment::{Flags, SackBlocks, Segment};
 use std::ops::Range;
-use units::{Instant, RangeSet};
+use units::{Duration, Instant, RangeSet};
 
 /// Ranges that a SACK option reports beside the newest one.
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
 const LEAST_FULL_SEGMENT: u64 = 536;
+/// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
+const ROUNDING: Duration = Duration::from_nanos(5);
 
 /// Bytes from the peer, in order and out of order.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct Receiver {
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
+    /// Acknowledgements are delayed by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
+    delays_as_ns2: bool,
     /// What SaTPEP's hop adds.
     satpep: Option<Box<Satpep>>,
 }
@@ -86,6 +90,7 @@ impl Receiver {
             duplicate_bytes: 0,
             has_sack: false,
             blocks: config.sack_blocks,
+            delays_as_ns2: config.profile == Profile::Ns2 && config.bare && config.acks.every > 1,
             satpep: config
                 .satpep
                 .then(|| Box::new(Satpep { grant: None, mss: u64::from(config.mss), named_to: 0, has_arrival: false })),
@@ -224,7 +229,7 @@ impl Receiver {
             satpep.has_arrival = true;
         }
         let Some(range) = self.acceptable(segment, span) else {
-            self.ack_due = true;
+            self.repeated(now, segment, config);
             return;
         };
         self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
@@ -259,6 +264,17 @@ impl Receiver {
         self.duplicate = Some(range);
     }
 
+    /// Nothing of a segment is new. ns-2 takes the latest packet in order for a new one however often it arrives.
+    fn repeated(&mut self, now: Instant, segment: &Segment, config: &Config) {
+        let is_latest = segment.seq + u64::from(segment.len) == self.rcv_nxt && self.out_of_order.is_empty();
+        if self.delays_as_ns2 && is_latest && self.ack_at.is_none() {
+            self.unacknowledged = self.full_segment;
+            self.ack_at = Some(now + config.acks.delay);
+        } else {
+            self.ack_due = true;
+        }
+    }
+
     fn in_order(&mut self, now: Instant, range: Range<u64>, segment: &Segment, config: &Config) {
         let had_holes = !self.out_of_order.is_empty();
         let before = self.rcv_nxt;
@@ -268,7 +284,7 @@ impl Receiver {
             self.out_of_order.pop_first();
         }
         self.buffer.on_data(now, self.rcv_nxt - before, segment, self.edge - before);
-        self.unacknowledged += range.end - range.start;
+        self.unacknowledged += if self.delays_as_ns2 { self.full_segment } else { range.end - range.start };
         let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * self.full_segment;
         let is_quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
@@ -363,6 +379,14 @@ impl Receiver {
     /// Whether an acknowledgement is to leave now.
     pub(crate) fn is_ack_due(&self, now: Instant) -> bool {
         self.ack_due || self.ack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether a delayed acknowledgement leaves before what arrives now is looked at. ns-2 runs the events of one instant in
+    /// the order in which they were scheduled (scheduler.cc), the timer's before that of the arrival; and as delays come back
+    /// a round trip later as gaps between packets, both often fall on one instant.
+    #[inline]
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.delays_as_ns2 && self.ack_at.is_some_and(|at| at <= now + ROUNDING)
     }
 
     /// An acknowledgement leaves as soon as it can.

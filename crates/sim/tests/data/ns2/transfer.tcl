@@ -1,10 +1,11 @@
 # One file transfer over a GEO satellite path, losing chosen packets of the satellite hop, in ns-2.
-#   ns transfer.tcl v=sack drop=100,150 [file=1000000 mss=1460 bw=6 delay=275 win=500 iw=2 q=600 trace=FILE]
+#   ns transfer.tcl v=sack drop=100,150 [file=1000000 mss=1460 bw=6 delay=275 win=500 iw=2 q=600 delack=0 trace=FILE]
 #   ns transfer.tcl v=sack one=1 drop=60 file=480000 mss=960 bw=2 delay=250 win=100 q=100000
 # v: tahoe reno newreno sack vegas. drop: indices of packets offered to the first satellite link, the SYN being 0; "-" or nothing for none.
+# delack=1: the receiver delays acknowledgements (Agent/TCPSink/DelAck, Agent/TCPSink/Sack1/DelAck).
 # one=1: one duplex link only, sender to receiver, instead of sender - 1 ms LAN - UG - satellite - DG - 1 ms LAN - receiver.
 # Prints: variant,drop list,last in-order byte at the receiver (s),sender done (s),data packets sent,retransmitted packets,retransmission timeouts,final ssthresh (packets)
-array set A {v sack drop "" file 1000000 mss 1460 bw 6 delay 275 win 500 iw 2 q 600 one 0 trace "" tmax 20000}
+array set A {v sack drop "" file 1000000 mss 1460 bw 6 delay 275 win 500 iw 2 q 600 one 0 delack 0 trace "" tmax 200000}
 foreach kv $argv {
     set i [string first = $kv]
     set A([string range $kv 0 [expr {$i - 1}]]) [string range $kv [expr {$i + 1}] end]
@@ -51,7 +52,7 @@ if {$A(drop) != ""} {
 
 array set Agents {tahoe Agent/TCP reno Agent/TCP/Reno newreno Agent/TCP/Newreno sack Agent/TCP/Sack1 vegas Agent/TCP/Vegas}
 set tcp [new $Agents($A(v))]
-set sink [new [expr {$A(v) == "sack" ? "Agent/TCPSink/Sack1" : "Agent/TCPSink"}]]
+set sink [new [expr {$A(v) == "sack" ? "Agent/TCPSink/Sack1" : "Agent/TCPSink"}][expr {$A(delack) ? "/DelAck" : ""}]]
 $tcp set packetSize_ $A(mss)
 $tcp set window_ $A(win)
 $tcp set windowInit_ $A(iw)
