@@ -13,6 +13,8 @@ use crate::gateway::Address;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
+use ::tcp::Profile;
+use std::sync::Arc;
 use units::{Bytes, CounterRandom, Instant};
 
 /// Both ends of a flow, with their application. A place in a list of thousands is small, so that to find one of them does
@@ -33,12 +35,20 @@ pub(crate) enum Progress {
 }
 
 impl Agent {
-    pub(crate) fn new(flow: &FlowConfig, place: Place, random: CounterRandom, records_changes: bool) -> Self {
+    /// The agent of a flow, with what its application draws from and the seed of its connection.
+    pub(crate) fn new(
+        flow: &FlowConfig,
+        place: Place,
+        random: CounterRandom,
+        seed: u64,
+        records_changes: bool,
+    ) -> Self {
         let stop = flow.stop.unwrap_or(Instant::FAR_FUTURE);
         match &flow.traffic {
             Traffic::Tcp { client, server, application } => {
                 let records_changes = records_changes && flow.record;
-                Agent::Tcp(Box::new(Tcp::new(place, [client, server], application, random, stop, records_changes)))
+                let configs = [client, server].map(|config| seeded(config, seed));
+                Agent::Tcp(Box::new(Tcp::new(place, configs, application, random, stop, records_changes)))
             }
             Traffic::Udp { rate, packet_size, on_off } => {
                 Agent::Udp(Box::new(Udp::new(place, *rate, *packet_size, *on_off, random, stop)))
@@ -140,6 +150,14 @@ impl Place {
     /// The application's timer goes off next at `at`.
     pub(crate) fn wake_application(&self, wire: &mut Wire, at: Instant) {
         wire.set_timer(self.timer + APPLICATION, at);
+    }
+}
+
+/// The endpoint with the seed of its connection, where it draws from one: the clock of ns-2's agents.
+fn seeded(config: &Arc<::tcp::Config>, seed: u64) -> Arc<::tcp::Config> {
+    match config.profile {
+        Profile::Ns2 => Arc::new(::tcp::Config { seed, ..(**config).clone() }),
+        Profile::Rfc | Profile::Linux => config.clone(),
     }
 }
 

@@ -66,6 +66,7 @@ enum Draws {
     Start = 0,
     Application = 1,
     Gateway = 2,
+    Connection = 3,
 }
 
 impl Draws {
@@ -122,7 +123,8 @@ impl Simulation {
             let later = flow.start.spread.mul_f64(Draws::Start.of(settings.seed, number).unit_at(0));
             place.wake_application(&mut wire, flow.start.at + later);
             let random = Draws::Application.of(settings.seed, number);
-            agents.push(Agent::new(flow, place, random, settings.record.window_changes));
+            let seed = Draws::Connection.of(settings.seed, number).at(0);
+            agents.push(Agent::new(flow, place, random, seed, settings.record.window_changes));
         }
         let mut pairs = Vec::with_capacity(gateways.len());
         for (number, config) in gateways.iter().enumerate() {

@@ -198,3 +198,73 @@ fn flows_share_a_bottleneck_as_in_ns2() {
 fn flows_share_a_bottleneck_as_in_ns2_over_20_seeds() {
     compare(20);
 }
+
+/// The path of `transfer.tcl`, which loses the first packet with data.
+const LOSES_THE_FIRST: &str = r#"
+version = 1
+nodes = ["sender", "ug", "dg", "receiver"]
+
+[[link]]
+name = "up"
+between = ["sender", "ug"]
+rate = "10Mbit/s"
+delay = "1ms"
+queue = "600packets"
+
+[[link]]
+name = "sat"
+between = ["ug", "dg"]
+rate = "6Mbit/s"
+delay = "275ms"
+queue = "600packets"
+forward = { loss = { drop_list = [1] } }
+
+[[link]]
+name = "down"
+between = ["dg", "receiver"]
+rate = "10Mbit/s"
+delay = "1ms"
+queue = "600packets"
+
+[tcp.agent]
+preset = "reno"
+profile = "ns2"
+receive_buffer = "500segments"
+
+[[flow]]
+name = "file"
+from = "sender"
+to = "receiver"
+tcp = "agent"
+bulk = { size = "1000100B" }
+"#;
+
+/// When the transfer has ended with each of these seeds.
+fn ends(settings: &[&str], seeds: std::ops::RangeInclusive<u64>) -> Vec<f64> {
+    let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    let experiment = sim::scenario::load(LOSES_THE_FIRST, "loses.toml", &settings, &|_| Err(String::new()))
+        .unwrap_or_else(|faults| panic!("{faults}"));
+    let end = |seed| {
+        let mut simulation = experiment.scenarios[0].simulation(seed, false).expect("valid");
+        simulation.run();
+        simulation.report().flows[0].end_s.expect("complete")
+    };
+    seeds.map(end).collect()
+}
+
+/// `ns transfer.tcl v=reno drop=1`, ns-2 2.35.
+#[test]
+fn the_phase_of_the_clock_can_be_that_of_ns2() {
+    let found = ends(&["tcp.agent.tuning.clock_phase=5558807ns"], 1..=3);
+    assert!(found.iter().all(|end| (end - 23.218_328).abs() < 1e-5), "{found:?}");
+}
+
+/// A round-trip time between two counts of ticks is rounded up or down with the phase: the timeouts differ by as much.
+#[test]
+fn the_seed_draws_the_phase_of_the_clock() {
+    let found = ends(&[], 1..=40);
+    assert_eq!(found, ends(&[], 1..=40));
+    let (least, greatest) =
+        found.iter().fold((f64::MAX, 0.0_f64), |(least, most), end| (least.min(*end), most.max(*end)));
+    assert!(least < 23.219 && greatest > 23.77, "{found:?}");
+}

@@ -66,14 +66,14 @@ pub struct Config {
     /// ([`crate::Connection::set_granted_window`]) and may shrink; every arrival is acknowledged, and holes are reported by
     /// NACKs.
     pub satpep: bool,
-    /// Expiries of the retransmission timer in a row after which the connection fails.
+    /// Expiries of the retransmission timer in a row after which the connection fails; ns-2's never do.
     pub max_expiries: u32,
     /// The network's capacity and the connections that share it, where a layer below tells (cross-layer window, assigned
     /// window).
     pub capacity: Option<Capacity>,
     /// A window and round-trip time of an earlier connection over the same path (Careful Resume, RFC 9959).
     pub resume: Option<SavedPath>,
-    /// The seed of what the control draws at random (BBR's probing).
+    /// The seed of what a connection draws at random: BBR's probing, the phase of the clock of ns-2's agents.
     pub seed: u64,
     /// Constants of single algorithms.
     pub tuning: Tuning,
@@ -182,7 +182,8 @@ pub struct Tuning {
     /// What ends slow start before a loss; `None` for what the control itself prescribes (CUBIC: HyStart in Linux,
     /// HyStart++ in RFC 9438; the others: nothing).
     pub slow_start_exit: Option<SlowStartExit>,
-    /// ns-2's agents: how long before the start of time their clock of 10 ms last ticked; drawn with the seed if not given.
+    /// ns-2's agents: how long before the start of time their clock of 10 ms last ticked; drawn with the seed if not given (a
+    /// uniform `boot_time_` in tcp.cc).
     pub clock_phase: Option<Duration>,
 }
 
@@ -295,6 +296,7 @@ impl Config {
             acks: AckPolicy { every: 1, delay: Duration::from_millis(100), quick: 0 },
             rtt: RttRules::ns2(),
             bare: true,
+            max_expiries: u32::MAX,
             receive_buffer: ReceiveBuffer::plain(Bytes::new(20 * 1460)),
             ..Self::rfc()
         }

@@ -240,10 +240,20 @@ fn a_transfer_completes_though_both_directions_lose() {
     }
 }
 
+/// `ns transfer.tcl v=reno drop=0,1,...,19` and the same with `v=vegas`, ns-2 2.35.
 #[test]
-fn a_connection_without_an_answer_fails_by_name() {
+fn a_connection_outlives_any_number_of_timeouts_as_in_ns2() {
+    for (variant, received_s) in [("reno", 1015.105293), ("vegas", 473.416776)] {
+        let ours = run(&SATELLITE, variant, (0..20).collect());
+        assert!((ours.received_s - received_s).abs() < 1e-5, "{variant}: {ours:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_may_fail_does_so_by_name() {
     for (variant, failure) in [("reno", Failure::ConnectTimedOut), ("vegas", Failure::ConnectTimedOut)] {
-        let mut path = Path::new(agent(variant), lossy_hop(1.0, 1), lossy_hop(0.0, 1));
+        let config = Config { max_expiries: 15, ..agent(variant) };
+        let mut path = Path::new(config, lossy_hop(1.0, 1), lossy_hop(0.0, 1));
         assert_eq!(path.transfer(10_000), None);
         assert_eq!(path.failure, Some(failure), "{variant}");
     }

@@ -37,18 +37,19 @@ pub(crate) struct Tcp {
 impl Tcp {
     pub(crate) fn new(
         place: Place,
-        configs: [&Arc<tcp::Config>; 2],
+        configs: [Arc<tcp::Config>; 2],
         application: &Application,
         random: CounterRandom,
         stop: Instant,
         records_changes: bool,
     ) -> Self {
         let [client, server] = configs;
+        let mss = [client.mss, server.mss];
         Self {
             place,
-            ends: [Connection::connect(client.clone(), Instant::ZERO), Connection::listen(server.clone())],
-            mss: [client.mss, server.mss],
-            app: App::new(application, client.mss, random),
+            ends: [Connection::connect(client, Instant::ZERO), Connection::listen(server)],
+            mss,
+            app: App::new(application, mss[0], random),
             armed: [Instant::FAR_FUTURE; 2],
             received: [0; 2],
             last: None,

@@ -228,6 +228,7 @@ impl format::Tcp {
         tuning.hybla_rtt0 = given.hybla_rtt0.map_or(tuning.hybla_rtt0, |time| time.0);
         tuning.vegas_base_window = given.vegas_base_window.map(|time| time.0).or(tuning.vegas_base_window);
         tuning.slow_start_exit = given.slow_start_exit.map(tcp::SlowStartExit::from).or(tuning.slow_start_exit);
+        tuning.clock_phase = given.clock_phase.map(|time| time.0).or(tuning.clock_phase);
         tuning.header_share = given.header_share.unwrap_or(tuning.header_share);
     }
 }

@@ -826,8 +826,8 @@ pub(super) struct Tcp {
     pub(super) max_rto: Option<Interval>,
     /// No third segment of the handshake, no FIN and no options on the wire. By default off, for ns2 on.
     pub(super) bare: Option<bool>,
-    /// The connection fails after so many timeouts in a row.
-    #[schemars(range(min = 1, max = 1000), extend("default" = 15))]
+    /// The connection fails after so many timeouts in a row. By default 15, for ns2 never.
+    #[schemars(range(min = 1, max = 1000))]
     pub(super) max_expiries: Option<u32>,
     /// The congestion window never exceeds this, as with Linux's route option `cwnd`. By default unlimited; not for ns2.
     pub(super) max_window: Option<Window>,
@@ -910,6 +910,9 @@ pub(super) struct Tuning {
     /// Hybla: the reference round-trip time.
     #[schemars(extend("default" = "25ms"))]
     pub(super) hybla_rtt0: Option<Interval>,
+    /// Profile ns2: how long before the start of time the clock of 10 ms ticked last. By default each connection's is drawn with
+    /// the seed.
+    pub(super) clock_phase: Option<Time>,
     /// Cross-layer window: bytes of headers for each byte of payload.
     #[schemars(range(min = 0, max = 10), extend("default" = 0.0505))]
     pub(super) header_share: Option<f64>,
