@@ -77,8 +77,8 @@ impl Gateway {
     }
 
     /// Whether it has nothing left to do for the connections that there were.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.is_draining && self.held() == 0 && self.endpoint.has_no_streams()
+    pub(crate) fn is_drained(&self, now: Instant) -> bool {
+        self.is_draining && self.held() == 0 && self.endpoint.is_drained(now)
     }
 
     /// Does what time and the transport's news ask for. `now` is by its own clock.

@@ -385,7 +385,8 @@ impl World {
     fn end_if_drained(&mut self, side: usize) {
         let node = &self.nodes[side];
         let Some((settled_at, lasts)) = node.drains.filter(|_| node.paused_until <= self.now) else { return };
-        if settled_at <= self.now && node.gateway.as_ref().is_some_and(Gateway::is_drained) {
+        let now = self.now + node.ahead;
+        if settled_at <= self.now && node.gateway.as_ref().is_some_and(|gateway| gateway.is_drained(now)) {
             self.say_end(side);
             self.end_gateway(side, self.now + lasts);
         }

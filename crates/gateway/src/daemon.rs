@@ -459,10 +459,9 @@ impl<L: Leg> Daemon<L> {
                 break;
             }
             self.step(now);
-            if self
-                .drain
-                .is_some_and(|drain| drain.is_over(now, self.relays.connections().len() + self.relays.leg.unfinished()))
-            {
+            if self.drain.is_some_and(|drain| {
+                drain.is_over(now, self.relays.connections().len() + self.relays.leg.unfinished(now))
+            }) {
                 break;
             }
         }

@@ -122,7 +122,7 @@ pub(crate) trait Leg: Debug {
     fn forget(&mut self, stream: Self::Stream);
     /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
     /// fewer than one if there are any.
-    fn unfinished(&self) -> usize;
+    fn unfinished(&self, now: Instant) -> usize;
     /// Moves bytes from TCP into the stream, a bounded amount.
     fn send(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
     /// Moves bytes from the stream to TCP, a bounded amount.

@@ -38,6 +38,7 @@ pub(crate) enum SentFrame {
     StreamCredit(StreamKey),
     SessionCredit,
     Drain,
+    Opened,
     Reset(StreamKey),
     MtuProbe(u16),
     Sample,

@@ -2,7 +2,7 @@
 
 mod world;
 
-use satpep::{Event, OpenError, PeerConfig, PeerState};
+use satpep::{Event, OpenError, PeerConfig, PeerState, StreamId};
 use units::{Duration, Rate};
 use world::{Hop, World, address, key};
 
@@ -134,4 +134,70 @@ fn a_peer_that_restarts_while_the_gateway_drains_learns_of_it() {
     world.run_for(Duration::from_secs(2));
     world.restart(1, 2);
     assert!(world.run_until(Duration::from_secs(20), |world| world.gateways[1].state(0) == PeerState::Draining));
+}
+
+/// When a hub that begins to drain may end, if both ways have been cut for `outage` since the terminal opened streams.
+fn drained_after(outage: Duration) -> (World, Duration, Vec<StreamId>) {
+    let mut world = connected(0.0, 1, 1);
+    world.outage = true;
+    let lost: Vec<_> = (0..5).map(|_| world.send(1, 0, 3_000)).collect();
+    world.run_for(Duration::from_millis(100));
+    let begun = world.now;
+    world.gateways[0].endpoint.drain(begun);
+    assert!(!world.gateways[0].endpoint.is_drained(begun), "streams may be on their way");
+    world.run_for(outage);
+    world.outage = false;
+    let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
+    assert!(world.run_until(Duration::from_secs(60), is_drained));
+    let after = world.now.since(begun);
+    (world, after, lost)
+}
+
+#[test]
+fn a_gateway_that_drains_waits_for_streams_that_are_on_their_way() {
+    let (mut world, after, lost) = drained_after(Duration::from_secs(5));
+    assert!((5.5..8.5).contains(&after.as_secs_f64()), "{after:?}");
+    assert!(lost.iter().all(|id| world.is_finished(0, *id)));
+    let now = world.now;
+    world.gateways[0].endpoint.close(now);
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(resets(&world, 1), 0);
+}
+
+#[test]
+fn a_gateway_that_drains_does_not_wait_for_ever_for_a_peer_that_is_gone() {
+    let (_, after, _) = drained_after(Duration::from_secs(60));
+    assert!((25.0..61.0).contains(&after.as_secs_f64()), "{after:?}");
+    // Nor for one that had been gone before, or has opened none.
+    let mut world = connected(0.0, 1, 2);
+    world.gateways[2].is_dead = true;
+    world.run_for(Duration::from_secs(400));
+    assert_ne!(world.gateways[0].state(1), PeerState::Up);
+    let now = world.now;
+    world.gateways[0].endpoint.drain(now);
+    assert!(world.run_until(Duration::from_secs(2), |world| world.gateways[0].endpoint.is_drained(world.now)));
+}
+
+#[test]
+fn a_session_that_begins_while_the_gateway_drains_has_no_streams() {
+    // The hub has answered the terminal's call, and the answer or what the terminal sent since is on its way.
+    for (answered_before, may_end) in [(Duration::from_millis(450), false), (Duration::ZERO, true)] {
+        let mut world = World::new(Hop::geo(0.0, 1), 1);
+        let drain = |world: &mut World| {
+            let now = world.now;
+            world.gateways[0].endpoint.drain(now);
+        };
+        if answered_before > Duration::ZERO {
+            world.run_for(answered_before);
+            drain(&mut world);
+        } else {
+            drain(&mut world);
+            world.run_for(Duration::from_millis(450));
+        }
+        assert_eq!(world.gateways[0].endpoint.is_drained(world.now), may_end);
+        let is_up = |world: &World| world.gateways[1].state(0) == PeerState::Up;
+        let was_up = world.run_until(Duration::from_secs(1), is_up);
+        let (now, peer) = (world.now, world.gateways[1].peers[0]);
+        assert_eq!((was_up, world.gateways[1].endpoint.open(now, peer).is_ok()), (true, !may_end));
+    }
 }

@@ -309,7 +309,7 @@ fn what_has_arrived_can_be_read_though_the_process_that_sent_it_has_ended() {
     let new = world.upgrade(0, 1);
     world.run_for(seconds(3));
     drain(&mut world, 0);
-    let has_drained = |world: &World| world.gateways[0].endpoint.has_no_streams();
+    let has_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
     assert!(!has_drained(&world), "the terminal's user has not read to the end, so that the other direction is open");
     // The terminal's own stream ends, and so does what the hub sends, which nobody reads.
     world.gateways[1].keep_open = true;

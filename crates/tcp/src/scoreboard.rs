@@ -335,7 +335,7 @@ impl Scoreboard {
     /// `range` has arrived, says a SACK block. What lies outside of what is outstanding is ignored.
     pub fn on_sack(&mut self, now: Instant, range: Range<u64>, change: &mut Change) {
         let range = range.start.max(self.una)..range.end.min(self.nxt);
-        if range.is_empty() || self.sacked.covers(&range) {
+        if self.sacked.covers(&range) {
             return;
         }
         let highest = self.highest_sacked();

@@ -41,9 +41,9 @@ impl RangeSet {
         self.ranges.get(self.search(value)).filter(|range| range.contains(&value)).cloned()
     }
 
-    /// Whether every member of `range` is in the set.
+    /// Whether every member of `range` is in the set: of an empty one, all are.
     pub fn covers(&self, range: &Range<u64>) -> bool {
-        self.range_of(range.start).is_some_and(|known| known.end >= range.end)
+        range.is_empty() || self.range_of(range.start).is_some_and(|known| known.end >= range.end)
     }
 
     /// Takes the lowest range out.
@@ -176,6 +176,9 @@ mod tests {
             }
             for value in 0..100 {
                 prop_assert_eq!(ranges.contains(value), model.contains(&value));
+            }
+            for end in 20..60 {
+                prop_assert_eq!(ranges.covers(&(20..end)), (20..end).all(|value| model.contains(&value)));
             }
             let gaps: Vec<u64> = ranges.gaps(5..70).flatten().collect();
             let absent: Vec<u64> = (5..70).filter(|value| !model.contains(value)).collect();

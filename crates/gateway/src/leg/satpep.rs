@@ -462,8 +462,8 @@ impl Leg for Satpep {
         self.endpoint.drain(now);
     }
 
-    fn unfinished(&self) -> usize {
-        usize::from(!self.endpoint.has_no_streams())
+    fn unfinished(&self, now: Instant) -> usize {
+        usize::from(!self.endpoint.is_drained(now))
     }
 
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {

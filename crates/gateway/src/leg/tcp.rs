@@ -633,7 +633,7 @@ impl Leg for TcpLeg {
         }
     }
 
-    fn unfinished(&self) -> usize {
+    fn unfinished(&self, _: Instant) -> usize {
         self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
     }
 

@@ -80,7 +80,7 @@ impl<P: Payload> Endpoint<P> {
     /// The peer uses the keys of the handshake that we answered: so do we from now on.
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
         let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
-        if let Some(Unconfirmed { pair, hello, answered_to, padded }) = unconfirmed {
+        if let Some(Unconfirmed { pair, hello, answered_to, padded, .. }) = unconfirmed {
             self.set_address(id, answered_to);
             self.establish(now, id, pair, &hello);
             self.prove_path(now, id, padded);
@@ -105,7 +105,7 @@ impl<P: Payload> Endpoint<P> {
             let calls = self.peers[id.own().index()].config.address.is_some();
             let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
             if self.draining {
-                session.drain();
+                session.drain(now);
             }
             session.credit.begin_at(self.peers[id.own().index()].told_credit);
             let peer = &mut self.peers[id.index()];
@@ -202,14 +202,16 @@ impl<P: Payload> Endpoint<P> {
     fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received, length: usize) {
         let id = self.entry(now, id, Run::of(received.hello.epoch).generation());
         let local_index = self.new_index(id);
-        let hello = self.hello(now, id);
+        let ours = self.hello(now, id);
+        let takes_streams = ours.max_streams > 0;
         self.peers[id.own().index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
         let padded = (length > INIT_LENGTH).then(|| padded_length(&self.config, &from)).flatten();
         let padded = padded.map(|padded| padded.min(length)).filter(|padded| *padded > RESPONSE_LENGTH);
-        let answer = self.identity.respond(received, &hello, (local_index, padded));
+        let answer = self.identity.respond(received, &ours, (local_index, padded));
         if let Some((response, agreement)) = answer {
             let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
-            self.peers[id.index()].keys.unconfirmed = Some(Unconfirmed { pair, hello, answered_to: from, padded });
+            let unconfirmed = Unconfirmed { pair, hello, answered_to: from, padded, answered_at: now, takes_streams };
+            self.peers[id.index()].keys.unconfirmed = Some(unconfirmed);
             self.put_out(from, response);
         }
     }
@@ -394,7 +396,8 @@ impl<P: Payload> Endpoint<P> {
             cipher: self.config.cipher,
             session_credit: credit,
             stream_credit: self.config.stream_credit().min(credit / 2),
-            max_streams: self.config.max_streams,
+            // A session that begins while this gateway drains must not have streams on their way when the gateway ends.
+            max_streams: if self.draining { 0 } else { self.config.max_streams },
         }
     }
 

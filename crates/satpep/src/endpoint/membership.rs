@@ -8,7 +8,7 @@ use crate::epoch::Run;
 use crate::event::{Event, PeerId, ResetReason};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
-use crate::session::Session;
+use crate::session::{Drain, Session};
 use units::{Duration, Instant, Rate};
 
 /// How long a peer that was removed is told so.
@@ -129,15 +129,16 @@ impl<P: Payload> Endpoint<P> {
                 peer.epoch = self.config.run.epoch(peer.epoch);
             }
             if let Some(session) = peer.session.as_mut() {
-                session.drain();
+                session.drain(now);
                 self.refresh(now, id);
             }
         }
     }
 
-    /// Whether no stream is left, so that a gateway that drains may end: what was written has arrived, ends included.
-    pub fn has_no_streams(&self) -> bool {
-        self.peers.iter().filter_map(|peer| peer.session.as_ref()).all(Session::has_no_streams)
+    /// Whether a gateway that drains may end: no stream is left, what was written has arrived, ends included, and no stream is
+    /// on its way from a peer. A peer that does not say whether one is is waited for, for half a minute.
+    pub fn is_drained(&self, now: Instant) -> bool {
+        self.peers.iter().all(|peer| peer.session.as_ref().is_none_or(Session::is_drained) && !peer.may_have_begun(now))
     }
 
     /// Does what time asks for of a peer that was removed; whether it was.
@@ -188,6 +189,15 @@ impl<P: Payload> Peer<P> {
         (self.place, self.timer) = (before.place, before.timer);
         (self.urgent_queued, self.ack_queued, self.idle_queued) =
             (before.urgent_queued, before.ack_queued, before.idle_queued);
+    }
+
+    /// Whether the peer may have a session of which nothing has arrived here, and streams in it.
+    fn may_have_begun(&self, now: Instant) -> bool {
+        let unconfirmed = self.keys.unconfirmed.as_ref().filter(|_| self.leaves_at.is_none());
+        unconfirmed.is_some_and(|answered| {
+            let continues = self.session.as_ref().is_some_and(|session| session.peer_epoch == answered.hello.epoch);
+            answered.takes_streams && !continues && now < answered.answered_at + Drain::PATIENCE
+        })
     }
 
     /// The session, unless the peer is only told that it is over.

@@ -90,6 +90,9 @@ pub(super) struct Unconfirmed<K> {
     pub(super) answered_to: SocketAddr,
     /// The length of the answer, if it was padded.
     pub(super) padded: Option<usize>,
+    pub(super) answered_at: Instant,
+    /// Whether the answer lets the peer open streams.
+    pub(super) takes_streams: bool,
 }
 
 impl<K> Default for Keys<K> {

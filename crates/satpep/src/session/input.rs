@@ -61,11 +61,8 @@ impl<P: Payload> Session<P> {
                 }
             }
             Frame::Close => self.closed = true,
-            Frame::Drain if self.peer_drains => {}
-            Frame::Drain => {
-                self.peer_drains = true;
-                self.events.push_back(Event::PeerDrains(self.peer));
-            }
+            Frame::Drain => self.on_drain(),
+            Frame::Opened(count) => self.on_opened(count),
             Frame::Path(frame) => {
                 if let PathFrame::Challenge(_) = frame {
                     self.keepalive.on_challenged();
@@ -152,6 +149,7 @@ impl<P: Payload> Session<P> {
             return Err(Violation::TooManyStreams);
         }
         self.seen.insert(number / 2..number / 2 + 1);
+        self.end_wait();
         self.peer_open += 1;
         let key = self.insert(number);
         if announce {
@@ -343,7 +341,7 @@ impl<P: Payload> Session<P> {
                 self.close_if_done(key);
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_arrived(frame, number),
-            SentFrame::Drain | SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
+            SentFrame::Drain | SentFrame::Opened | SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
         }
     }
 
@@ -363,7 +361,8 @@ impl<P: Payload> Session<P> {
                 self.queue_control(key);
             }
             SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_lost(frame),
-            SentFrame::Drain => self.drain_due = true,
+            SentFrame::Drain => self.drain.is_due = true,
+            SentFrame::Opened => self.drain.answer_due = true,
             SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
         }
     }

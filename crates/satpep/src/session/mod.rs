@@ -14,6 +14,7 @@
 //! | `classes.rs` | which stream of which class sends next |
 //! | `streams.rs` | what the driver does with streams |
 //! | `liveness.rs` | whether the peer is there |
+//! | `drain.rs` | no more streams: waiting for those that are on their way |
 //! | `farewell.rs` | leaving in good order |
 //! | `congestion.rs` | congestion marks |
 //! | `credit.rs` | receive memory granted to the peer, send memory granted to the driver |
@@ -22,6 +23,7 @@ mod classes;
 mod coding;
 mod congestion;
 mod credit;
+mod drain;
 mod farewell;
 mod input;
 mod liveness;
@@ -52,6 +54,7 @@ use std::net::SocketAddr;
 use units::RangeSet;
 use units::{Duration, Instant};
 
+pub(crate) use drain::Drain;
 pub(crate) use output::{Filled, Urgency};
 
 /// What a peer told of the arrival of a datagram.
@@ -136,7 +139,7 @@ pub(crate) struct Session<P: Payload> {
     probes: u32,
     ping_due: bool,
     farewell: farewell::Farewell,
-    drain_due: bool,
+    drain: Drain,
     /// The peer takes no more streams.
     pub(crate) peer_drains: bool,
     /// The peer knows the frame that says so.
@@ -224,7 +227,7 @@ impl<P: Payload> Session<P> {
             probes: 0,
             ping_due: false,
             farewell: farewell::Farewell::default(),
-            drain_due: false,
+            drain: Drain::default(),
             peer_drains: false,
             knows_drain: crate::epoch::knows_of_runs(hello.epoch),
             floor_told: 0,
@@ -300,7 +303,8 @@ impl<P: Payload> Session<P> {
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
         let queued_when_due = [self.ack_deadline(), self.repairs.next(), self.mtu.next_probe_at()];
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
-        let others = self.next_liveness_timeout().min(self.farewell.next_timeout()).min(self.classes.next_timeout(now));
+        let others = self.next_liveness_timeout().min(self.farewell.next_timeout()).min(self.drain.next_timeout());
+        let others = others.min(self.classes.next_timeout(now));
         self.ledger.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)
     }
 
@@ -312,6 +316,7 @@ impl<P: Payload> Session<P> {
         self.settle(now, &mut settled);
         self.settled = settled;
         self.farewell.on_timeout(now);
+        self.drain.on_timeout(now);
         self.on_liveness_timeout(now);
     }
 
@@ -378,11 +383,6 @@ impl<P: Payload> Session<P> {
         self.stats.moves += 1;
         // What went to the old address is missed the sooner.
         self.ping();
-    }
-
-    /// Tells the peer, if it understands, that this gateway takes no more streams.
-    pub(crate) fn drain(&mut self) {
-        self.drain_due = self.knows_drain;
     }
 
     /// Whether a datagram of the size in use has arrived since the session began, so that it can carry data.

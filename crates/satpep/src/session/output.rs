@@ -39,7 +39,11 @@ impl<P: Payload> Session<P> {
 
     /// Whether something must leave now.
     pub(crate) fn has_urgent(&self) -> bool {
-        !self.control.is_empty() || self.credit.limit_due || self.ping_due || self.farewell.is_due() || self.drain_due
+        !self.control.is_empty()
+            || self.credit.limit_due
+            || self.ping_due
+            || self.farewell.is_due()
+            || self.drain.has_something_to_say()
     }
 
     /// Whether an acknowledgement is due.
@@ -204,9 +208,13 @@ impl<P: Payload> Session<P> {
         if self.farewell.is_due() && writer.close() {
             self.farewell.on_said(now, self.rtt.smoothed());
         }
-        if self.drain_due && writer.drain() {
-            self.drain_due = false;
+        if self.drain.is_due && writer.drain() {
+            self.drain.is_due = false;
             frames.push(SentFrame::Drain);
+        }
+        if self.drain.answer_due && writer.opened(self.opened()) {
+            self.drain.answer_due = false;
+            frames.push(SentFrame::Opened);
         }
         if self.credit.limit_due && writer.session_credit(self.credit.limit()) {
             self.on_session_credit_told();

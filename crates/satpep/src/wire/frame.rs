@@ -32,6 +32,8 @@ const MARKED: u8 = 0x0f;
 const RESTORED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
 const DRAIN: u8 = 0x14;
+/// How many streams the sender has opened: the answer to DRAIN.
+const OPENED: u8 = 0x15;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
@@ -58,6 +60,8 @@ pub(crate) enum Frame<'a> {
     Close,
     /// The sender finishes the streams that there are and takes no more.
     Drain,
+    /// The sender has opened this many streams in the session, and opens no more.
+    Opened(u64),
     /// Asks when this datagram arrives, and for a while when others do.
     Mark,
     /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
@@ -212,6 +216,7 @@ impl<'a, P: Payload> Reader<'a, P> {
             },
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
+            OPENED => Frame::Opened(self.integer()?),
             MARK => Frame::Mark,
             MARKED => Frame::Marked(self.integer()?),
             ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
@@ -389,6 +394,10 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn drain(&mut self) -> bool {
         self.put(DRAIN, &[])
+    }
+
+    pub(crate) fn opened(&mut self, count: u64) -> bool {
+        self.put(OPENED, &[count])
     }
 
     pub(crate) fn path(&mut self, frame: PathFrame) -> bool {
