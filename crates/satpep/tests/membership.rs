@@ -201,3 +201,17 @@ fn a_session_that_begins_while_the_gateway_drains_has_no_streams() {
         assert_eq!((was_up, world.gateways[1].endpoint.open(now, peer).is_ok()), (true, !may_end));
     }
 }
+
+#[test]
+fn a_call_that_is_answered_while_the_caller_drains_begins_no_session() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    world.run_for(Duration::from_millis(100));
+    let now = world.now;
+    world.gateways[1].endpoint.drain(now);
+    assert!(world.gateways[1].endpoint.is_drained(now));
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(
+        (world.gateways[0].state(0), world.gateways[1].state(0)),
+        (PeerState::Connecting, PeerState::Connecting)
+    );
+}

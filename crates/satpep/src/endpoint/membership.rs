@@ -125,7 +125,9 @@ impl<P: Payload> Endpoint<P> {
         self.config.run = Run::Beside { generation: self.config.run.generation() };
         for id in self.peers.ids() {
             let peer = &mut self.peers[id.index()];
-            if peer.session.is_none() {
+            // A call that is answered from now on would begin a session of the run before.
+            if peer.session.is_none() && !peer.may_have_begun(now) {
+                peer.attempt = None;
                 peer.epoch = self.config.run.epoch(peer.epoch);
             }
             if let Some(session) = peer.session.as_mut() {
