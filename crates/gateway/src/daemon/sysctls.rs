@@ -9,9 +9,14 @@ use kernel::{routes, sysctl};
 /// connection a moment ago (TIME-WAIT). IPv6 goes by the same setting.
 pub(crate) const EARLY_DEMUX: &str = "net.ipv4.tcp_early_demux";
 
+/// How many connections may wait to be accepted. Beyond, the kernel drops the last packet of a client's handshake, and resets the
+/// client seconds later: while the processor is short, the gateway accepts fewer than come.
+const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
+
 /// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
 pub(super) fn prepare(settings: &Settings) {
     turn_early_demux_off();
+    lengthen_backlog();
     if settings.hop.is_some() {
         turn_mtu_probing_on();
     }
@@ -30,6 +35,14 @@ fn turn_early_demux_off() {
             %error,
             "{EARLY_DEMUX} is not 0: a connection past the gateway hangs if its addresses and ports were relayed a minute ago"
         ),
+    }
+}
+
+fn lengthen_backlog() {
+    let (key, most) = BACKLOG;
+    let is_short = sysctl::read(key).is_ok_and(|value| value.parse().is_ok_and(|value: u32| value < most));
+    if is_short && sysctl::write(key, &most.to_string()).is_ok() {
+        tracing::info!("{key} is {most} from now on");
     }
 }
 
