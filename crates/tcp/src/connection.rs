@@ -325,8 +325,7 @@ impl Connection {
         let is_data = matches!(outgoing, Some(Outgoing::Data { .. }));
         let (seq, len, flags) = match outgoing {
             Some(Outgoing::Syn { len }) => return Some(self.syn(now, len)),
-            Some(Outgoing::Data { seq, len, fin: false }) => (seq, len, Flags::ACK),
-            Some(Outgoing::Data { seq, len, fin: true }) => (seq, len, Flags::ACK.with(Flags::FIN)),
+            Some(Outgoing::Data { seq, len, fin }) => (seq, len, self.data_flags(seq, len, fin)),
             Some(Outgoing::WindowProbe { seq }) => (seq, 0, Flags::ACK),
             None if may_acknowledge && self.receiver.is_ack_due(now) => (self.sender.nxt(), 0, Flags::ACK),
             None => return None,
@@ -336,6 +335,14 @@ impl Connection {
             segment.header = header;
         }
         Some(segment)
+    }
+
+    /// The control bits of data. The last that the application has written is pushed (RFC 9293, section 3.9.1.2, MUST-61).
+    #[inline]
+    fn data_flags(&self, seq: u64, len: u32, fin: bool) -> Flags {
+        let flags = if fin { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
+        let is_last = len > 0 && self.sender.is_last_written(seq + u64::from(len));
+        if is_last { flags.with(Flags::PSH) } else { flags }
     }
 
     /// What leaves before anything else: a reset, a SYN, and acknowledgements that go alone.

@@ -130,6 +130,12 @@ impl Sender {
         self.end.saturating_sub(self.out.board.nxt())
     }
 
+    /// Whether data up to `seq` are all that the application has written.
+    #[inline]
+    pub(crate) fn is_last_written(&self, seq: u64) -> bool {
+        seq == self.end
+    }
+
     /// Takes up to `bytes` of the application's data.
     pub(crate) fn write(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.write_space());

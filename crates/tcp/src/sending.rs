@@ -75,6 +75,15 @@ impl Sending {
         }
     }
 
+    /// Whether data up to `seq` are all that the application has written. ns-2's agents push nothing.
+    #[inline]
+    pub(crate) fn is_last_written(&self, seq: u64) -> bool {
+        match self {
+            Sending::Usual(sender) => sender.is_last_written(seq),
+            Sending::Ns2(_) => false,
+        }
+    }
+
     /// Takes up to `bytes` of the application's data.
     pub(crate) fn write(&mut self, bytes: u64) -> u64 {
         match self {

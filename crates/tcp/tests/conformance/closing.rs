@@ -35,6 +35,23 @@ fn a_fin_rides_on_the_last_data() {
     );
 }
 
+/// RFC 9293, section 3.9.1.2 (MUST-61); what is sent again is pushed, too.
+#[test]
+fn the_last_segment_of_what_was_written_is_pushed() {
+    let mut end = Lone::connected(config("sack"));
+    let pushed =
+        |sent: &[Segment]| sent.iter().map(|segment| (segment.seq, segment.has(Flags::PSH))).collect::<Vec<_>>();
+    end.write(2_500);
+    assert_eq!(pushed(&end.take()), [(seg(0), false), (seg(1), false), (seg(2), true)]);
+    end.at(200);
+    end.ack(seg(2));
+    end.at(10_000);
+    assert!(pushed(&end.take()).iter().all(|segment| *segment == (seg(2), true)), "the timeout's");
+    end.ack(2_501);
+    end.finish();
+    assert_eq!(pushed(&end.take()), [(2_501, false)], "a FIN alone");
+}
+
 #[test]
 fn the_peer_closes_first() {
     let mut end = Lone::connected(config("sack"));
