@@ -94,10 +94,7 @@ impl<'a> Shared<'a> {
             run.flow_samples.append(&mut simulation.take_flow_samples());
             run.queue_samples.append(&mut simulation.take_queue_samples());
             run.capacity_samples.append(&mut simulation.take_capacity_samples());
-            let packets = simulation.take_packets();
-            for (capture, _) in &mut captures {
-                packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;
-            }
+            append(&mut captures, &mut simulation)?;
             if stopped.is_some() {
                 break;
             }
@@ -113,6 +110,11 @@ impl<'a> Shared<'a> {
         }
         self.progress.fetch_add(WHOLE - done, Ordering::Relaxed);
         run.report = simulation.report();
+        // A conversation ends with the FINs of both sides, which may come after the last byte.
+        while !captures.is_empty() && simulation.close_for(EVENTS_AT_ONCE) && !self.is_over() {
+            append(&mut captures, &mut simulation)?;
+        }
+        append(&mut captures, &mut simulation)?;
         for (capture, path) in captures {
             let file = capture.into_inner().into_inner();
             file.map_err(|error| Error::failed(format!("{}: {}", path.display(), error.error())))?;
@@ -132,6 +134,15 @@ impl<'a> Shared<'a> {
         };
         scenario.settings.record.packets_at.iter().map(begin).collect()
     }
+}
+
+/// Writes the packets recorded since the last call.
+fn append(captures: &mut [CaptureFile], simulation: &mut Simulation) -> Result<(), Error> {
+    let packets = simulation.take_packets();
+    for (capture, _) in captures {
+        packets.iter().try_for_each(|packet| capture.append(packet)).map_err(Error::failed)?;
+    }
+    Ok(())
 }
 
 /// A capture and where it is written.

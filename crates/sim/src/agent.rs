@@ -101,6 +101,11 @@ impl Agent {
         FlowSample { flow, at, delivered: Bytes::new(self.outcome().bytes), ..FlowSample::default() }
     }
 
+    /// Whether it is a connection that has delivered everything and is not closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        if let Agent::Tcp(tcp) = self { tcp.is_closing() } else { false }
+    }
+
     /// Bytes that it occupies, roughly.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>()

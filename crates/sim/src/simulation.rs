@@ -34,6 +34,12 @@ pub struct Simulation {
     flow_ticks: Ticks,
     queue_ticks: Ticks,
     queue_samples: Vec<QueueSample>,
+    /// Bytes of the samples that were taken.
+    taken: usize,
+    /// After a run that was complete, how many of the first agents have nothing to close.
+    closed: usize,
+    /// How many samples were made since memory was last estimated.
+    unchecked_samples: usize,
 }
 
 /// Why a simulation cannot be.
@@ -59,6 +65,10 @@ struct Ticks {
 
 /// How often memory is estimated.
 const EVENTS_BETWEEN_MEMORY_CHECKS: u64 = 1 << 16;
+/// Samples after which memory is estimated, and [`Simulation::run_for`] returns, however few the events are.
+const SAMPLES_AT_ONCE: usize = 1 << 14;
+/// How often more than its own size a sample that was taken occupies: its caller makes tables and a picture of it.
+const MEMORY_OF_TAKEN: usize = 6;
 
 /// What a stream of random draws is for.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +152,9 @@ impl Simulation {
             flow_ticks: Ticks::new(settings.record.flow_interval),
             queue_ticks: Ticks::new(settings.record.queue_interval),
             queue_samples: Vec::new(),
+            taken: 0,
+            closed: 0,
+            unchecked_samples: 0,
             network,
             flows,
             settings,
@@ -168,13 +181,15 @@ impl Simulation {
         }
     }
 
-    /// Runs for at most so many events; returns why the run ended, or `None` if there is more to do.
+    /// Runs for at most so many events, and while not too many samples are made; returns why the run ended, or `None` if
+    /// there is more to do.
     pub fn run_for(&mut self, events: u64) -> Option<Stopped> {
         let last = self.events.saturating_add(events).min(self.settings.limits.events);
-        while self.stopped.is_none() && self.events < last {
+        self.unchecked_samples = 0;
+        while self.stopped.is_none() && self.events < last && !self.has_many_samples() {
             self.stopped = self.check_memory().or_else(|| self.check_time());
             let pause = (self.events + EVENTS_BETWEEN_MEMORY_CHECKS).min(last);
-            while self.stopped.is_none() && self.events < pause {
+            while self.stopped.is_none() && self.events < pause && !self.has_many_samples() {
                 self.stopped = self.step();
             }
         }
@@ -182,6 +197,31 @@ impl Simulation {
             self.stopped = Some(Stopped::EventLimit);
         }
         self.stopped
+    }
+
+    /// After a run that was complete: goes on for at most so many events until every connection is closed, for captures to
+    /// have its end; returns whether there is more to do. No samples are made any more. What [`Simulation::report`] tells goes
+    /// on, too: it is to be asked before.
+    pub fn close_for(&mut self, events: u64) -> bool {
+        let last = self.events.saturating_add(events).min(self.settings.limits.events);
+        (self.flow_ticks, self.queue_ticks) = (Ticks::new(None), Ticks::new(None));
+        self.set_pause();
+        while self.stopped == Some(Stopped::Complete) && self.events < last {
+            if !self.has_closing() {
+                return false;
+            }
+            if let Some(stopped) = self.step() {
+                self.stopped = Some(stopped);
+            }
+        }
+        self.stopped == Some(Stopped::Complete) && self.events < self.settings.limits.events
+    }
+
+    /// Whether a connection is closing. One that is closed, or has no end, will not be.
+    fn has_closing(&mut self) -> bool {
+        let skipped = self.agents[self.closed..].iter().position(Agent::is_closing);
+        self.closed += skipped.unwrap_or(self.agents.len() - self.closed);
+        skipped.is_some()
     }
 
     /// The time of the run.
@@ -206,17 +246,21 @@ impl Simulation {
 
     /// Takes the samples of flows since it was last called.
     pub fn take_flow_samples(&mut self) -> Vec<FlowSample> {
+        self.taken += size_of_val(&self.wire.flow_samples[..]);
         std::mem::take(&mut self.wire.flow_samples)
     }
 
     /// Takes the samples of queues since it was last called.
     pub fn take_queue_samples(&mut self) -> Vec<QueueSample> {
+        self.taken += size_of_val(&self.queue_samples[..]);
         std::mem::take(&mut self.queue_samples)
     }
 
     /// Takes the samples of carriers since it was last called.
     pub fn take_capacity_samples(&mut self) -> Vec<CapacitySample> {
-        self.wire.take_capacity_samples()
+        let samples = self.wire.take_capacity_samples();
+        self.taken += size_of_val(&samples[..]);
+        samples
     }
 
     /// Takes the packets recorded since it was last called.
@@ -300,6 +344,7 @@ impl Simulation {
         }
         let at = self.pause_at;
         self.wire.now = at;
+        let before = self.samples();
         if self.flow_ticks.is_at(at) {
             let flows = self.flows.iter().zip(&self.agents).enumerate().filter(|(_, (flow, _))| flow.record);
             self.wire.flow_samples.extend(flows.map(|(number, (_, agent))| agent.sample(number as u32, at)));
@@ -307,8 +352,18 @@ impl Simulation {
         if self.queue_ticks.is_at(at) {
             self.queue_samples.extend(self.wire.queues());
         }
+        self.unchecked_samples += self.samples() - before;
         self.set_pause();
         (self.settings.stop.at == Some(at)).then_some(Stopped::Time)
+    }
+
+    /// How many samples wait to be taken.
+    fn samples(&self) -> usize {
+        self.wire.flow_samples.len() + self.queue_samples.len()
+    }
+
+    fn has_many_samples(&self) -> bool {
+        self.unchecked_samples >= SAMPLES_AT_ONCE
     }
 
     fn set_pause(&mut self) {
@@ -327,12 +382,13 @@ impl Simulation {
         (self.events - self.latest.1 > self.settings.limits.events_at_once).then_some(Stopped::StandingStill)
     }
 
-    /// What packets, flows and records occupy, roughly.
+    /// What packets, flows and records occupy, and what comes of the samples that were taken, roughly.
     fn memory(&self) -> Bytes {
         let bytes = self.wire.memory()
             + self.agents.iter().map(Agent::memory).sum::<usize>()
             + self.pairs.iter().map(Gateway::memory).sum::<usize>()
-            + size_of::<QueueSample>() * self.queue_samples.capacity();
+            + size_of::<QueueSample>() * self.queue_samples.capacity()
+            + self.taken * MEMORY_OF_TAKEN;
         Bytes::from(bytes)
     }
 }

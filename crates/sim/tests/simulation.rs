@@ -321,6 +321,52 @@ fn records_show_the_run_and_change_nothing() {
     assert_eq!(simulation.take_packets().len(), 0, "taken once");
 }
 
+/// Ten thousand samples between two packets.
+#[test]
+fn samples_that_are_taken_count_as_memory_however_few_the_events_are() {
+    let limit = Bytes::new(20_000_000);
+    let (network, nodes) = satellite_path();
+    let ping = Traffic::Ping { interval: MS(1_000), packet_size: Bytes::new(84), count: None };
+    let record = Record { flow_interval: Some(Duration::from_nanos(10_000)), ..Record::default() };
+    let settings = Settings { record, limits: Limits { memory: limit, ..Limits::default() }, ..until(3_600) };
+    let flows = vec![flow("ping", nodes[0], nodes[3], ping)];
+    let mut simulation = Simulation::new(network, flows, settings).expect("valid");
+    let mut taken = 0;
+    let stopped = loop {
+        let stopped = simulation.run_for(u64::MAX);
+        let samples = simulation.take_flow_samples();
+        assert!(samples.len() < 100_000, "{} samples at once", samples.len());
+        taken += size_of_val(&samples[..]);
+        if let Some(stopped) = stopped {
+            break stopped;
+        }
+    };
+    assert_eq!(stopped, Stopped::MemoryLimit);
+    assert!((1_000_000..=limit.as_u64() as usize).contains(&taken), "{taken}");
+}
+
+/// A run ends with the last byte; what the ends say to each other afterwards takes a round trip.
+#[test]
+fn a_run_goes_on_until_connections_are_closed_and_both_have_sent_their_fin() {
+    let (network, nodes) = satellite_path();
+    let flows = vec![flow("file", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), upload(300_000)))];
+    let record = Record { packets_at: vec![nodes[0]], flow_interval: Some(MS(1)), ..Record::default() };
+    let mut simulation = Simulation::new(network, flows, Settings { record, ..complete() }).expect("valid");
+    assert_eq!(simulation.run(), Stopped::Complete);
+    let fins = |packets: Vec<sim::PacketRecord>| {
+        let is_fin = |body: &Body| matches!(body, Body::Tcp(segment) if segment.has(tcp::Flags::FIN));
+        packets.iter().filter(|packet| is_fin(&packet.body)).map(|packet| packet.to_server).collect::<Vec<_>>()
+    };
+    assert_eq!(fins(simulation.take_packets()), [true]);
+    let (end, samples) = (simulation.now(), simulation.take_flow_samples().len());
+    while simulation.close_for(10) {}
+    assert_eq!(fins(simulation.take_packets()), [false]);
+    let closing = simulation.now().since(end);
+    assert!(closing > MS(250) && closing < MS(900), "{closing}");
+    assert!(samples > 0 && simulation.take_flow_samples().is_empty());
+    assert!(!simulation.close_for(10), "once");
+}
+
 fn probability(most: f64) -> impl Strategy<Value = Probability> {
     prop_oneof![Just(0.0), 0.0..most].prop_map(|p| Probability::new(p).expect("valid"))
 }

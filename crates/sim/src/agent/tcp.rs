@@ -30,6 +30,8 @@ pub(crate) struct Tcp {
     has_end: bool,
     has_ended: bool,
     is_complete: bool,
+    /// An end that sends no FIN waits for none.
+    is_bare: bool,
     /// The sender's window as last recorded, if its changes are to be recorded.
     recorded: Option<Window>,
 }
@@ -45,6 +47,7 @@ impl Tcp {
     ) -> Self {
         let [client, server] = configs;
         let mss = [client.mss, server.mss];
+        let is_bare = client.bare || server.bare;
         Self {
             place,
             ends: [Connection::connect(client, Instant::ZERO), Connection::listen(server)],
@@ -59,6 +62,7 @@ impl Tcp {
             has_end: application.has_end(),
             has_ended: false,
             is_complete: false,
+            is_bare,
             recorded: records_changes.then_some(Window { cwnd: 0.0, ssthresh: 0.0 }),
         }
     }
@@ -189,6 +193,11 @@ impl Tcp {
     fn end(&mut self) -> Progress {
         let ends_now = self.has_end && !std::mem::replace(&mut self.has_ended, true);
         if ends_now { Progress::Ended } else { Progress::GoesOn }
+    }
+
+    /// Whether all is delivered and the two ends still have to agree that it is.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_complete && !self.is_bare && !self.ends.iter().all(Connection::is_closed)
     }
 
     /// Records the sender's window if it has changed.
