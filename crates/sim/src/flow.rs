@@ -67,7 +67,8 @@ impl FlowConfig {
 }
 
 impl Traffic {
-    fn validate(&self) -> Result<(), String> {
+    /// Whether it can be, apart from where it goes.
+    pub(crate) fn validate(&self) -> Result<(), String> {
         match self {
             Traffic::Tcp { client, server, application } => {
                 for (end, config) in [("client", client), ("server", server)] {

@@ -172,6 +172,63 @@ interval = "0s"
     assert_eq!(count, expected.len(), "{faults:#?}");
 }
 
+/// What is not TOML is refused with the setting, and with what may be meant.
+#[test]
+fn syntax_errors_name_their_setting() {
+    for (from, to, expected) in [
+        (
+            "\"275ms\"",
+            "275ms",
+            "test.toml:14:9: link.sat.delay: string values must be quoted, expected literal string; a quantity with a unit is a text: \"275ms\"",
+        ),
+        (
+            "\"275ms\"",
+            "",
+            "test.toml:14:9: link.sat.delay: string values must be quoted, expected literal string; there is no value behind the `=`",
+        ),
+        (
+            "\"275ms\"",
+            "\"275ms\"\ndelay = \"1s\"",
+            "test.toml:15:1: link.sat.delay: duplicate key; it is set in line 14 already",
+        ),
+        ("[stop]", "[stop]\n[stop]", "test.toml:31:2: stop: duplicate key; it is set in line 30 already"),
+        (
+            "1e-3",
+            ".5",
+            "test.toml:16:8: link.sat.loss: invalid mantissa, expected digits; a number begins with a digit: 0.5",
+        ),
+        ("\"down\"", "down", "test.toml:22:36: flow.file.bulk: string values must be quoted, expected literal string"),
+    ] {
+        assert_eq!(faults(&SMALL.replacen(from, to, 1), &[]), [expected], "{from} as {to}");
+    }
+}
+
+#[test]
+fn numbers_that_nothing_takes_are_refused_with_their_key() {
+    let text = SMALL.replace("1e-3", "nan").replace("count = 2", "count = 99999999999999999999");
+    let faults = faults(&text, &["link.ab.rate=inf"]);
+    assert!(faults[0].starts_with("test.toml:16:8: link.sat.loss = nan: expected a number from 0 to 1"), "{faults:?}");
+    let count = "flow.voice.count = 99999999999999999999: expected an integer from 1 to 1000000";
+    assert!(faults[1].ends_with(count), "{faults:?}");
+    assert!(faults[2].starts_with("--set link.ab.rate=inf: link.ab.rate = inf: expected a rate"), "{faults:?}");
+}
+
+#[test]
+fn what_is_far_away_is_not_guessed_and_long_names_are_cut() {
+    let to = |name: &str| faults(SMALL, &[&format!("flow.file.to={name}")]).remove(0);
+    assert!(to("d").ends_with("there is no node called d; known are a, b, c"), "{}", to("d"));
+    assert!(to("aa").ends_with("did you mean a?"), "{}", to("aa"));
+    let long = "x".repeat(10_000);
+    assert!(to(&long).len() < 400, "{}", to(&long));
+    assert!(faults(SMALL, &[&format!("flow.{long}.count=1")])[0].len() < 400);
+}
+
+#[test]
+fn names_that_stand_twice_in_a_list_are_refused() {
+    let twice = faults(SMALL, &["record.packets=[\"a\", \"c\", \"a\"]"]);
+    assert!(twice[0].ends_with("record.packets: a is there already"), "{twice:?}");
+}
+
 #[test]
 fn a_flow_that_no_links_carry_is_refused() {
     let island = SMALL
@@ -229,6 +286,124 @@ fn variants_change_settings_by_path_or_in_tables_and_overrides_come_last() {
     let faults = faults(&wrong, &[]);
     assert_eq!(faults.len(), 2, "{faults:#?}");
     assert!(faults[0].contains("link.sat.loss.bit_error_rate = 2: expected a number from 0 to 1"), "{faults:#?}");
+}
+
+#[test]
+fn faults_of_a_variant_name_it_and_those_of_the_file_do_not() {
+    let variants = "[variants.clash]\n\"link.sat.name\" = \"ab\"\n[variants.twice]\n\"link.sat.loss\" = 0\n\
+                    link.sat.loss = 0.5\n[variants.sound]\n";
+    let found = faults(&(SMALL.to_owned() + variants), &[]);
+    let ends =
+        ["link.ab: there is another link of this name (variant clash)", "link.sat.loss is set twice (variant twice)"];
+    assert_eq!(found.len(), ends.len(), "{found:#?}");
+    assert!(found.iter().zip(ends).all(|(fault, end)| fault.ends_with(end)), "{found:#?}");
+    let of_all = faults(&(SMALL.replace("\"10ms\"", "\"10\"") + "[variants.a]\n[variants.b]\n"), &[]);
+    assert!(of_all.len() == 1 && !of_all[0].contains("variant"), "{of_all:#?}");
+    let of_some = SMALL.to_owned() + "[variants.a]\n\"flow.file.to\" = \"d\"\n[variants.b]\nflow.file.from = \"a\"\n";
+    let of_some = faults(&of_some, &["stop.time=0s"]);
+    assert!(of_some[0].ends_with("(variant a)") && !of_some[1].contains("variant"), "{of_some:#?}");
+    let overridden = faults(&(SMALL.to_owned() + "[variants.a]\n"), &["variants.a.stop.time=1s"]);
+    assert!(overridden[0].contains("a setting holds for all variants"), "{overridden:#?}");
+}
+
+/// What a variant leaves as it is comes from the file as it stands; the result is as if it had been read anew.
+#[test]
+fn a_variant_is_the_same_as_its_settings_one_by_one() {
+    let base = SMALL.to_owned()
+        + "[tcp.mine]\npreset = \"sack\"\n[record]\nflows = [\"file\"]\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\n";
+    for changes in [
+        &["link.sat.loss=0.5"][..],
+        &["link.ab.delay=\"1s\"", "flow.voice.count=5"],
+        &["tcp.mine.preset=\"cubic\"", "flow.file.tcp=\"mine\""],
+        &["record.packets=[\"b\"]"],
+        &["record.flows=[]", "stop.time=\"1min\"", "seeds.count=3"],
+        &["gateway.pair.protocol=\"tcp\""],
+        &["gateway=[]"],
+        &["nodes=[\"c\", \"b\", \"a\"]"],
+        &["link.sat.name=\"satellite\""],
+        &[],
+    ] {
+        let lines: Vec<_> = changes.iter().filter_map(|change| change.split_once('=')).collect();
+        let lines: String = lines.iter().map(|(key, value)| format!("\"{key}\" = {value}\n")).collect();
+        let mut variant = accepted(&format!("{base}[variants.v]\n{lines}"), &[]);
+        assert_eq!(variant.variant.take().as_deref(), Some("v"));
+        assert_eq!(format!("{variant:?}"), format!("{:?}", accepted(&base, changes)), "{changes:?}");
+    }
+}
+
+/// The time grows with their number, not with its square: so many would take minutes.
+#[test]
+fn twenty_thousand_variants_are_read_in_one_go() {
+    let mut text = SMALL.to_owned();
+    for number in 0..20_000 {
+        text.push_str(&format!("[variants.v{number}]\n\"link.sat.loss\" = {}\n", f64::from(number) * 1e-5));
+    }
+    let experiment = read(&text, &[]).unwrap();
+    assert_eq!(experiment.scenarios.len(), 20_000);
+    let loss = |number: usize| experiment.scenarios[number].network.directions()[2].config.loss.clone();
+    assert!(
+        matches!(loss(12_345), LossModel::Bernoulli(p) if (p.as_f64() - 0.12345).abs() < 1e-12),
+        "{:?}",
+        loss(12_345)
+    );
+}
+
+#[test]
+fn an_empty_list_takes_a_setting_away() {
+    let text = SMALL
+        .replace("[stop]", "[record]\npackets = [\"a\"]\n[stop]")
+        .replace("delay = \"10ms\"", "delay = \"10ms\"\nrate_steps = { steps = [[\"1s\", \"1Mbit/s\"]] }");
+    let steps = |changes: &[&str]| accepted(&text, changes).network.directions()[0].config.rate_steps.clone();
+    assert!(steps(&[]).is_some());
+    assert!(steps(&["link.ab.rate_steps=[]"]).is_none() && steps(&["link.ab.rate_steps.steps=[]"]).is_none());
+    assert!(accepted(&text, &["record.packets=[]"]).settings.record.packets_at.is_empty());
+    let required = faults(&text, &["link=[]"]);
+    assert!(required.iter().any(|fault| fault.contains("link = []: expected a list of at least 1")), "{required:?}");
+}
+
+/// A table that bears a preset's name is that preset.
+#[test]
+fn a_table_with_the_name_of_a_preset_takes_it_or_is_refused() {
+    let names = |changes: &[&str]| {
+        let scenario = accepted(SMALL, &[changes, &["flow.file.tcp=bbr"]].concat());
+        let Traffic::Tcp { client, .. } = &scenario.flows[0].traffic else { panic!("TCP") };
+        (client.recovery.name, client.control.name, client.profile)
+    };
+    assert_eq!(names(&["tcp.bbr.profile=linux"]), ("rack", "bbr1", tcp::Profile::Linux));
+    assert_eq!(names(&["tcp.bbr.recovery=sack"]), ("sack", "bbr1", tcp::Profile::Rfc));
+    for (change, key) in [
+        ("tcp.bbr.control=reno", "tcp.bbr.control: "),
+        ("tcp.cubic.preset=reno", "tcp.cubic.preset: "),
+        ("tcp.reno.recovery=sack", "tcp.reno.recovery: "),
+    ] {
+        let faults = faults(SMALL, &[change]);
+        assert!(faults[0].contains(key) && faults[0].ends_with("call the table otherwise"), "{faults:?}");
+    }
+}
+
+#[test]
+fn a_receive_buffer_may_have_its_largest_size_alone() {
+    let scenario = accepted(SMALL, &["tcp.x.receive_buffer_max=6MiB", "flow.file.tcp=x"]);
+    let Traffic::Tcp { client, .. } = &scenario.flows[0].traffic else { panic!("TCP") };
+    assert_eq!((client.receive_buffer.size, client.receive_buffer.most), (Bytes::new(6 << 20), Bytes::new(6 << 20)));
+}
+
+/// What only the simulator would find is found with the file.
+#[test]
+fn endpoints_that_cannot_be_are_refused_with_their_line() {
+    let vegas = faults(&(SMALL.to_owned() + "[tcp.x.tuning]\nvegas = [9, 2, 1]\n"), &[]);
+    assert_eq!(vegas, ["test.toml:33:9: tcp.x.tuning.vegas: beta must be alpha or more, not 2"]);
+    let lost = faults(SMALL, &["tcp.x.control=cross-layer"]);
+    assert!(lost[0].contains("tcp.x.control: control `cross-layer` needs the link's capacity"), "{lost:?}");
+    let preset = faults(SMALL, &["flow.file.tcp=cross-layer"]);
+    assert!(preset[0].contains("flow.file.bulk: `client`: control `cross-layer` needs"), "{preset:?}");
+}
+
+#[test]
+fn a_rate_may_be_a_terabit() {
+    let scenario = accepted(SMALL, &["link.ab.rate=1Tbit/s"]);
+    assert_eq!(scenario.network.directions()[0].config.rate, Some(Rate::from_bps(1_000_000_000_000)));
+    assert!(faults(SMALL, &["link.ab.rate=1.1Tbit/s"])[0].contains("at most 1Tbit/s"));
 }
 
 #[test]

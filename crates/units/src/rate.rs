@@ -12,11 +12,17 @@ impl Rate {
     pub const ZERO: Rate = Rate(0);
 
     /// Units to write it in, the largest first.
-    const SCALE: &[(&str, u64)] = &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
+    const SCALE: &[(&str, u64)] = &[
+        ("Tbit/s", 1_000_000_000_000),
+        ("Gbit/s", 1_000_000_000),
+        ("Mbit/s", 1_000_000),
+        ("kbit/s", 1_000),
+        ("bit/s", 1),
+    ];
     const GRAMMAR: Grammar = Grammar {
         quantity: "rate",
         example: "6Mbit/s",
-        units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+        units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)],
     };
 
     /// `bps` bits per second.
@@ -93,6 +99,8 @@ mod tests {
     fn reads_units_of_rate() {
         assert_eq!(Rate::parse("6Mbit/s"), Ok(Rate::from_bps(6_000_000)));
         assert_eq!(Rate::parse("1.536Mbit/s"), Ok(Rate::from_bps(1_536_000)));
+        assert_eq!(Rate::parse("1Tbit/s"), Ok(Rate::from_bps(1_000_000_000_000)));
+        assert_eq!(Rate::from_bps(1_000_000_000_000).to_string(), "1Tbit/s");
         assert!(Rate::parse("6MB/s").is_err());
         assert!(Rate::parse("6").is_err());
     }

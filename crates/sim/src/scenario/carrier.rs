@@ -79,9 +79,9 @@ pub(super) struct Dama {
 
 /// The carrier of a section, the number `stream` of its kind.
 pub(super) fn resolve(section: &Node, stream: u64, read: Reader<'_>) -> Result<CarrierConfig, Problem> {
-    let settings = section.entries().iter().filter(|entry| entry.key != "name");
+    let settings = section.entries().iter().filter(|entry| &*entry.key != "name");
     let settings: Json =
-        settings.map(|entry| (entry.key.clone(), entry.node.to_json())).collect::<serde_json::Map<_, _>>().into();
+        settings.map(|entry| (entry.key.to_string(), entry.node.to_json())).collect::<serde_json::Map<_, _>>().into();
     let config: CarrierConfig =
         serde_json::from_value(settings).map_err(|error| Problem { key: None, text: error.to_string() })?;
     let mut config = CarrierConfig { stream, ..config };

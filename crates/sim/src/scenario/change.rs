@@ -3,6 +3,8 @@
 use super::check::{Schema, shown};
 use super::document::{self, Entry, Node, Origin, Value};
 use super::fault::{Fault, suggestion};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A setting and its new value.
 #[derive(Debug, Clone)]
@@ -15,7 +17,7 @@ pub(super) struct Change {
 /// quotes.
 ///
 /// # Errors
-/// If there is no `=` or no key.
+/// If there is no `=` or no key, or the setting is one of a variant.
 pub(super) fn parse(number: usize, text: &str) -> Result<Change, Fault> {
     let origin = Origin::Override(number);
     let wrong = || Fault::new(origin.clone(), "expected KEY=VALUE, such as link.sat.loss=1e-3");
@@ -23,6 +25,10 @@ pub(super) fn parse(number: usize, text: &str) -> Result<Change, Fault> {
     let path: Vec<String> = key.trim().split('.').map(str::to_owned).collect();
     if path.iter().any(String::is_empty) {
         return Err(wrong());
+    }
+    if path[0] == VARIANTS {
+        let text = "a setting holds for all variants: give its path without `variants` and the variant's name";
+        return Err(Fault::new(origin, text));
     }
     let value = value.trim();
     let mut node = document::parse(&format!("value = {value}"))
@@ -33,10 +39,22 @@ pub(super) fn parse(number: usize, text: &str) -> Result<Change, Fault> {
     Ok(Change { path, node })
 }
 
-/// The changes that the table `node` of a variant asks for.
-pub(super) fn of_variant(schema: &Schema<'_>, node: &Node) -> Vec<Change> {
+/// The key under which variants stand.
+pub(super) const VARIANTS: &str = "variants";
+
+/// The changes that the table `node` of a variant asks for. What it asks for twice goes to `faults`.
+pub(super) fn of_variant(schema: &Schema<'_>, node: &Node, faults: &mut Vec<Fault>) -> Vec<Change> {
     let mut changes = Vec::new();
     flatten(schema, node, &[], &mut changes);
+    if changes.len() > 1 {
+        let mut paths = BTreeSet::new();
+        let twice = changes.iter().filter(|change| !paths.insert(&change.path));
+        let fault = |change: &Change| {
+            let text = format!("{} is set twice", shown(&change.path, "").trim_end_matches('.'));
+            Fault::new(change.node.origin.clone(), text)
+        };
+        faults.extend(twice.map(fault));
+    }
     changes
 }
 
@@ -73,22 +91,52 @@ impl Change {
         };
         if let Some(items) = schema.and_then(|schema| schema.items()) {
             if !matches!(node.value, Value::Array(_)) {
-                node.value = Value::Array(Vec::new());
+                node.value = Value::Array(Arc::default());
             }
             return self.apply_at(self.item(node, key, depth)?, Some(items), depth + 1);
         }
+        if depth + 1 == self.path.len() && self.takes_away(schema) {
+            node.remove(key);
+            return Ok(());
+        }
         let replaces = schema.is_some_and(|schema| !schema.has_settings());
         if !matches!(node.value, Value::Table(_)) || (replaces && node.get(key).is_none()) {
-            *node = Node { origin: self.node.origin.clone(), value: Value::Table(Vec::new()) };
+            *node = Node { origin: self.node.origin.clone(), value: Value::empty_table() };
         }
-        let Value::Table(entries) = &mut node.value else { return Ok(()) };
-        let at = entries.iter().position(|entry| &entry.key == key).unwrap_or_else(|| {
+        let child = self.child(node, key);
+        self.apply_at(child, schema.and_then(|schema| schema.form_with(key)), depth + 1)?;
+        // A setting of which nothing is left is none.
+        let is_left = !self.is_empty_list() || !child.is_empty_table();
+        if !is_left && depth + 2 == self.path.len() && schema.is_some_and(|schema| schema.is_optional(key)) {
+            node.remove(key);
+        }
+        Ok(())
+    }
+
+    /// The value of `key` in the table `node`, made if it is not there.
+    fn child<'n>(&self, node: &'n mut Node, key: &str) -> &'n mut Node {
+        let Value::Table(entries) = &mut node.value else { unreachable!("the caller has made it one") };
+        let entries = Arc::make_mut(entries);
+        let at = entries.iter().position(|entry| &*entry.key == key).unwrap_or_else(|| {
             let origin = self.node.origin.clone();
-            let node = Node { origin: origin.clone(), value: Value::Table(Vec::new()) };
-            entries.push(Entry { key: key.clone(), key_origin: origin, node });
+            let node = Node { origin: origin.clone(), value: Value::empty_table() };
+            entries.push(Entry { key: Arc::from(key), key_origin: origin, node });
             entries.len() - 1
         });
-        self.apply_at(&mut entries[at].node, schema.and_then(|schema| schema.form_with(key)), depth + 1)
+        &mut entries[at].node
+    }
+
+    fn is_empty_list(&self) -> bool {
+        matches!(&self.node.value, Value::Array(items) if items.is_empty())
+    }
+
+    /// Whether the new value is an empty list, and means that the last key of the path, in a table of this schema, is not
+    /// to be set: where an empty list is no value.
+    fn takes_away(&self, schema: Option<Schema<'_>>) -> bool {
+        let (Some(schema), Some(key)) = (schema.filter(|_| self.is_empty_list()), self.path.last()) else {
+            return false;
+        };
+        schema.is_optional(key) && schema.form_with(key).is_some_and(|form| !form.takes_empty_list())
     }
 
     /// The item of an array that is called `key`, or has that number.
@@ -96,12 +144,16 @@ impl Change {
         let named = |item: &Node| item.get("name").and_then(Node::text) == Some(key);
         let found = array.items().iter().position(named).or_else(|| key.parse().ok());
         let Value::Array(items) = &mut array.value else { unreachable!("the caller has made it one") };
-        let names: Vec<String> = items.iter().enumerate().map(|(at, item)| super::check::item_name(item, at)).collect();
-        found.and_then(|at| items.get_mut(at)).ok_or_else(|| {
-            let list = self.path[..depth].join(".");
-            let near = suggestion(key, names.iter().map(String::as_str));
-            let text = format!("{}: there is no {list} called {key}{near}", shown(&self.path[..depth], key));
-            Fault::new(self.node.origin.clone(), text)
-        })
+        match found.filter(|at| *at < items.len()) {
+            Some(at) => Ok(&mut Arc::make_mut(items)[at]),
+            None => {
+                let names: Vec<_> =
+                    items.iter().enumerate().map(|(at, item)| super::check::item_name(item, at)).collect();
+                let list = self.path[..depth].join(".");
+                let near = suggestion(key, names.iter().map(String::as_str));
+                let text = format!("{}: there is no {list} called {key}{near}", shown(&self.path[..depth], key));
+                Err(Fault::new(self.node.origin.clone(), text))
+            }
+        }
     }
 }

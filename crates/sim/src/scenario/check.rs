@@ -1,13 +1,26 @@
 //! Holds a document against the schema and reports everything that does not fit, each with what would.
 
 use super::document::{Node, Value};
-use super::fault::{Fault, suggestion};
+use super::fault::{Fault, cut, nearest, suggestion};
 use super::text;
 use serde_json::Value as Json;
 
-/// The faults of `node`, which `path` leads to, against `schema`.
-pub(super) fn check(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults: &mut Vec<Fault>) {
+/// The faults of `node`, which `path` leads to, against `schema`. What is the same in `sound`, a value of the same place
+/// without faults, has none.
+pub(super) fn check(
+    schema: &Schema<'_>,
+    node: &Node,
+    sound: Option<&Node>,
+    path: &mut Vec<String>,
+    faults: &mut Vec<Fault>,
+) {
+    if sound.is_some_and(|sound| sound.is_same(node)) {
+        return;
+    }
     if schema.json.get("x-changes").is_some() {
+        if !matches!(node.value, Value::Table(_)) {
+            faults.push(unexpected(schema, node, path, Some("expected a table of settings".to_owned())));
+        }
         return;
     }
     if let Some(alternatives) = schema.alternatives() {
@@ -17,8 +30,8 @@ pub(super) fn check(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, fa
         return faults.push(unexpected(schema, node, path, None));
     }
     match &node.value {
-        Value::Table(_) => check_table(schema, node, path, faults),
-        Value::Array(_) => check_array(schema, node, path, faults),
+        Value::Table(_) => check_table(schema, node, sound, path, faults),
+        Value::Array(_) => check_array(schema, node, sound, path, faults),
         _ => {
             if let Err(problem) = check_scalar(schema, &node.value) {
                 faults.push(unexpected(schema, node, path, problem));
@@ -39,7 +52,7 @@ fn check_alternatives(
     if let Value::Table(entries) = &node.value {
         let meant = entries.iter().find_map(|entry| fitting.iter().find(|form| form.property(&entry.key).is_some()));
         if let Some(meant) = meant {
-            return check(meant, node, path, faults);
+            return check(meant, node, None, path, faults);
         }
         if let (Some(entry), false) = (entries.first(), fitting.is_empty()) {
             let known = fitting.iter().flat_map(|form| form.keys());
@@ -49,7 +62,7 @@ fn check_alternatives(
     }
     let mut attempts = fitting.iter().map(|form| {
         let mut found = Vec::new();
-        check(form, node, path, &mut found);
+        check(form, node, None, path, &mut found);
         found
     });
     match fitting.len() {
@@ -65,7 +78,13 @@ fn check_alternatives(
     }
 }
 
-fn check_table(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults: &mut Vec<Fault>) {
+fn check_table(
+    schema: &Schema<'_>,
+    node: &Node,
+    sound: Option<&Node>,
+    path: &mut Vec<String>,
+    faults: &mut Vec<Fault>,
+) {
     for entry in node.entries() {
         let Some(property) = schema.property(&entry.key) else {
             let text = format!("{}: unknown key{}", shown(path, &entry.key), suggestion(&entry.key, schema.keys()));
@@ -76,8 +95,8 @@ fn check_table(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults:
             let text = format!("{}: expected {}", shown(path, &entry.key), text::NAME_EXPECTED);
             faults.push(Fault::at(entry.key_origin.clone(), path, text));
         }
-        path.push(entry.key.clone());
-        check(&property, &entry.node, path, faults);
+        path.push(entry.key.to_string());
+        check(&property, &entry.node, sound.and_then(|sound| sound.get(&entry.key)), path, faults);
         path.pop();
     }
     for key in schema.required() {
@@ -91,7 +110,13 @@ fn check_table(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults:
     }
 }
 
-fn check_array(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults: &mut Vec<Fault>) {
+fn check_array(
+    schema: &Schema<'_>,
+    node: &Node,
+    sound: Option<&Node>,
+    path: &mut Vec<String>,
+    faults: &mut Vec<Fault>,
+) {
     let (least, most) = (schema.number("minItems"), schema.number("maxItems"));
     let items = node.items();
     let count = items.len() as f64;
@@ -101,7 +126,7 @@ fn check_array(schema: &Schema<'_>, node: &Node, path: &mut Vec<String>, faults:
     for (at, item) in items.iter().enumerate() {
         let Some(form) = schema.item(at) else { continue };
         path.push(item_name(item, at));
-        check(&form, item, path, faults);
+        check(&form, item, sound.and_then(|sound| sound.items().get(at)), path, faults);
         path.pop();
     }
 }
@@ -136,13 +161,12 @@ fn check_scalar(schema: &Schema<'_>, value: &Value) -> Result<(), Option<String>
 }
 
 fn near(written: &str, allowed: &[&str]) -> String {
-    let text = suggestion(written, allowed.iter().copied());
-    if text.contains("did you mean") { text } else { String::new() }
+    nearest(written, allowed.iter().copied()).unwrap_or_default()
 }
 
 fn unexpected(schema: &Schema<'_>, node: &Node, path: &[String], problem: Option<String>) -> Fault {
     let problem = problem.unwrap_or_else(|| format!("expected {}", schema.expected()));
-    let key = path.join(".");
+    let key = path.iter().map(|key| cut(key)).collect::<Vec<_>>().join(".");
     let text = match &node.value {
         Value::Table(_) if key.is_empty() => problem,
         value => format!("{key} = {value}: {problem}"),
@@ -152,7 +176,7 @@ fn unexpected(schema: &Schema<'_>, node: &Node, path: &[String], problem: Option
 
 /// `link.sat.rate`.
 pub(super) fn shown(path: &[String], key: &str) -> String {
-    path.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".")
+    path.iter().map(String::as_str).chain([key]).map(cut).collect::<Vec<_>>().join(".")
 }
 
 /// A part of a JSON schema, as far as the types of `format` use the language.
@@ -201,7 +225,7 @@ impl<'a> Schema<'a> {
             Value::Integer(_) => matches!(types, Some("integer" | "number")),
             Value::Float(_) => types == Some("number"),
             Value::Text(_) => types == Some("string"),
-            Value::Date(_) => false,
+            Value::Other(_) => false,
             Value::Array(_) => types == Some("array"),
             Value::Table(_) => types == Some("object"),
         }
@@ -255,6 +279,26 @@ impl<'a> Schema<'a> {
 
     fn required(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.json.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+    }
+
+    /// Whether a table may have `key` and need not.
+    pub(super) fn is_optional(&self, key: &str) -> bool {
+        let keys = |forms: &[Schema<'_>]| forms.iter().any(|form| form.is_optional(key));
+        match self.alternatives() {
+            Some(forms) => keys(&forms),
+            None => self.keys().any(|known| known == key) && self.required().all(|required| required != key),
+        }
+    }
+
+    /// Whether a list without items fits.
+    pub(super) fn takes_empty_list(&self) -> bool {
+        match self.alternatives() {
+            Some(forms) => forms.iter().any(Schema::takes_empty_list),
+            None => {
+                let is_list = self.json.get("type").and_then(Json::as_str) == Some("array");
+                is_list && self.number("minItems").is_none_or(|least| least == 0.0)
+            }
+        }
     }
 
     fn number(&self, key: &str) -> Option<f64> {

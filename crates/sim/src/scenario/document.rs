@@ -1,8 +1,13 @@
 //! A TOML document as a tree that remembers where each value was written, so that faults found later name the place.
+//!
+//! Lists and tables are shared between copies until one of them changes: the copies that the variants of a file are made of
+//! cost no more than what is different in them, and tell by [`Node::is_same`] what is not.
 
-use super::fault::Fault;
+use super::fault::{Fault, cut};
+use super::syntax;
 use serde_json::Value as Json;
 use std::fmt::{self, Display};
+use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -29,16 +34,16 @@ pub(super) enum Value {
     Integer(i64),
     Float(f64),
     Text(String),
-    /// A date or a time, which no key of a scenario takes.
-    Date(String),
-    Array(Vec<Node>),
-    Table(Vec<Entry>),
+    /// What no key of a scenario takes, as written: dates and times, numbers out of range or not finite.
+    Other(String),
+    Array(Arc<Vec<Node>>),
+    Table(Arc<Vec<Entry>>),
 }
 
 /// A key of a table, in the order of the file.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub(super) key: String,
+    pub(super) key: Arc<str>,
     pub(super) key_origin: Origin,
     pub(super) node: Node,
 }
@@ -46,56 +51,88 @@ pub(super) struct Entry {
 /// Reads `text`.
 ///
 /// # Errors
-/// The first place at which it is not TOML, or holds a number that no key can take.
+/// The first place at which it is not TOML.
 pub(super) fn parse(text: &str) -> Result<Node, Fault> {
-    let root = DeTable::parse(text).map_err(|error| {
-        let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-        Fault::new(Origin::File(error.span().map_or(0, |span| span.start)), message)
-    })?;
-    Ok(Node { origin: Origin::File(0), value: table(root.get_ref())? })
+    let root = DeTable::parse(text).map_err(|error| syntax::fault(text, &error))?;
+    Ok(Node { origin: Origin::File(0), value: table(root.get_ref()) })
 }
 
-fn table(table: &DeTable<'_>) -> Result<Value, Fault> {
-    let mut entries = Vec::new();
+fn table(table: &DeTable<'_>) -> Value {
+    let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
-        entries.push(Entry {
-            key: key.get_ref().to_string(),
-            key_origin: Origin::File(key.span().start),
-            node: node(value)?,
-        });
+        let key_origin = Origin::File(key.span().start);
+        entries.push(Entry { key: Arc::from(&**key.get_ref()), key_origin, node: node(value) });
     }
     // The parser sorts keys; people read from the top.
     entries.sort_by(|a, b| a.key_origin.cmp(&b.key_origin));
-    Ok(Value::Table(entries))
+    Value::Table(Arc::new(entries))
 }
 
-fn node(value: &Spanned<DeValue<'_>>) -> Result<Node, Fault> {
+fn node(value: &Spanned<DeValue<'_>>) -> Node {
+    let other = |text: &str| Value::Other(text.to_owned());
     let origin = Origin::File(value.span().start);
-    let refused = |text: &str| Fault::new(origin.clone(), format!("{text} is a number that nothing here can take"));
     let value = match value.get_ref() {
         DeValue::Boolean(value) => Value::Bool(*value),
         DeValue::Integer(number) => {
-            Value::Integer(i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| refused(number.as_str()))?)
+            let value = i64::from_str_radix(number.as_str(), number.radix());
+            value.map_or_else(|_| other(number.as_str()), Value::Integer)
         }
         DeValue::Float(number) => {
-            let value: f64 = number.as_str().parse().map_err(|_| refused(number.as_str()))?;
-            if !value.is_finite() {
-                return Err(refused(number.as_str()));
-            }
-            Value::Float(value)
+            let value = number.as_str().parse().ok().filter(|value: &f64| value.is_finite());
+            value.map_or_else(|| other(number.as_str()), Value::Float)
         }
         DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Datetime(date) => Value::Date(date.to_string()),
-        DeValue::Array(items) => Value::Array(items.iter().map(node).collect::<Result<_, _>>()?),
-        DeValue::Table(entries) => table(entries)?,
+        DeValue::Datetime(date) => Value::Other(date.to_string()),
+        DeValue::Array(items) => Value::Array(Arc::new(items.iter().map(node).collect())),
+        DeValue::Table(entries) => table(entries),
     };
-    Ok(Node { origin, value })
+    Node { origin, value }
+}
+
+impl Value {
+    /// A table without keys.
+    pub(super) fn empty_table() -> Self {
+        Self::Table(Arc::default())
+    }
 }
 
 impl Node {
     /// The value of `key`, if this is a table that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
-        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+        self.entries().iter().find(|entry| &*entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// The value that `path` leads to, keys with dots between them; as far as it leads.
+    pub(super) fn at(&self, path: &str) -> &Node {
+        let mut node = self;
+        for key in path.split('.') {
+            let Some(next) = node.get(key) else { break };
+            node = next;
+        }
+        node
+    }
+
+    /// Whether the two are copies of one value that has changed in neither.
+    pub(super) fn is_same(&self, other: &Node) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Array(one), Value::Array(other)) => Arc::ptr_eq(one, other),
+            (Value::Table(one), Value::Table(other)) => Arc::ptr_eq(one, other),
+            (Value::Array(_) | Value::Table(_), _) | (_, Value::Array(_) | Value::Table(_)) => false,
+            // Of each place there is one value.
+            _ => self.origin == other.origin,
+        }
+    }
+
+    /// Whether it is a table without keys.
+    pub(super) fn is_empty_table(&self) -> bool {
+        matches!(&self.value, Value::Table(entries) if entries.is_empty())
+    }
+
+    /// Takes `key` out of a table.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Node> {
+        let Value::Table(entries) = &mut self.value else { return None };
+        let at = entries.iter().position(|entry| &*entry.key == key)?;
+        Some(Arc::make_mut(entries).remove(at).node)
     }
 
     /// The entries of a table; none of anything else.
@@ -119,11 +156,11 @@ impl Node {
             Value::Bool(value) => Json::from(*value),
             Value::Integer(value) => Json::from(*value),
             Value::Float(value) => Json::from(*value),
-            Value::Text(text) | Value::Date(text) => Json::from(text.as_str()),
+            Value::Text(text) | Value::Other(text) => Json::from(text.as_str()),
             Value::Array(items) => items.iter().map(Node::to_json).collect(),
             Value::Table(entries) => entries
                 .iter()
-                .map(|entry| (entry.key.clone(), entry.node.to_json()))
+                .map(|entry| (entry.key.to_string(), entry.node.to_json()))
                 .collect::<serde_json::Map<_, _>>()
                 .into(),
         }
@@ -133,9 +170,9 @@ impl Node {
     pub(super) fn set_origin(&mut self, origin: &Origin) {
         self.origin = origin.clone();
         match &mut self.value {
-            Value::Array(items) => items.iter_mut().for_each(|item| item.set_origin(origin)),
+            Value::Array(items) => Arc::make_mut(items).iter_mut().for_each(|item| item.set_origin(origin)),
             Value::Table(entries) => {
-                for entry in entries {
+                for entry in Arc::make_mut(entries) {
                     entry.key_origin = origin.clone();
                     entry.node.set_origin(origin);
                 }
@@ -152,13 +189,14 @@ impl Display for Value {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Integer(value) => write!(f, "{value}"),
             Value::Float(value) => write!(f, "{value}"),
-            Value::Text(text) => write!(f, "{text:?}"),
-            Value::Date(text) => f.write_str(text),
+            Value::Text(text) => write!(f, "{:?}", cut(text)),
+            Value::Other(text) => f.write_str(&cut(text)),
             Value::Array(items) if items.len() > 4 => write!(f, "[…{} items]", items.len()),
             Value::Array(items) => {
                 let items: Vec<_> = items.iter().map(|item| item.value.to_string()).collect();
                 write!(f, "[{}]", items.join(", "))
             }
+            Value::Table(entries) if entries.len() > 4 => write!(f, "{{…{} keys}}", entries.len()),
             Value::Table(entries) => {
                 let entries: Vec<_> =
                     entries.iter().map(|entry| format!("{} = {}", entry.key, entry.node.value)).collect();

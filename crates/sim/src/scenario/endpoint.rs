@@ -48,6 +48,10 @@ const fn preset(name: &'static str, recovery: &'static str, control: &'static st
 }
 
 impl Preset {
+    fn named(name: &str) -> Option<&'static Self> {
+        Self::all().find(|preset| preset.name == name)
+    }
+
     fn axes(&self) -> Option<(&'static RecoveryKind, &'static ControlKind)> {
         RecoveryKind::by_name(self.recovery).zip(ControlKind::by_name(self.control))
     }
@@ -57,9 +61,27 @@ impl Preset {
         PRESETS.iter()
     }
 
+    /// Whether the endpoint that `section` describes is a variant of the preset, whose name it has.
+    fn check_name(&self, section: &format::Tcp, config: &Config) -> Result<(), Wrong> {
+        // What tells the variants with Reno's window apart is how they recover.
+        let is_recovery_its_own = config.recovery.name == self.recovery || self.control != "reno";
+        if config.control.name == self.control && is_recovery_its_own {
+            return Ok(());
+        }
+        let key = match section {
+            format::Tcp { control: Some(_), .. } if config.control.name != self.control => "control",
+            format::Tcp { recovery: Some(_), .. } if config.control.name == self.control => "recovery",
+            _ => "preset",
+        };
+        let (recovery, control) = (config.recovery.name, config.control.name);
+        let text =
+            format!("{recovery} with {control} is not what the preset {0} is: call the table otherwise", self.name);
+        Err((key, text))
+    }
+
     /// The endpoints of a flow that names the preset.
     pub(super) fn config(name: &str) -> Option<Config> {
-        let preset = Self::all().find(|preset| preset.name == name)?;
+        let preset = Self::named(name)?;
         let (recovery, control) = preset.axes()?;
         Some(Config { recovery, control, ..Config::new(Profile::Rfc) })
     }
@@ -75,6 +97,30 @@ pub(super) fn controls() -> impl Iterator<Item = &'static str> {
     tcp::control::CONTROLS.iter().map(|kind| kind.name).filter(|name| *name != "assigned")
 }
 
+/// The key of a section that `fault` is about.
+fn wrong(fault: &tcp::Fault) -> Wrong {
+    let key = match fault {
+        tcp::Fault::NeedsSack { .. } => "sack",
+        tcp::Fault::WindowRuledTwice { .. } | tcp::Fault::Nacks { .. } => "recovery",
+        tcp::Fault::NeedsCapacity { .. } => "control",
+        tcp::Fault::ResumeGoverned { .. } => "resume",
+        tcp::Fault::Range { key, range, value } => {
+            // A part of a setting is named behind it.
+            let (key, part) = key.split_once(' ').unwrap_or((key, "it"));
+            let written = match key {
+                "receive_buffer.share" => "receive_buffer_share",
+                "receive_buffer.size" => "receive_buffer",
+                "receive_buffer.most" => "receive_buffer_max",
+                "acks.every" => "delayed_ack.every",
+                "resume.cwnd" => "resume.window",
+                other => other,
+            };
+            return (written, format!("{part} must be {range}, not {value}"));
+        }
+    };
+    (key, fault.to_string())
+}
+
 impl From<SlowStartExit> for tcp::SlowStartExit {
     fn from(exit: SlowStartExit) -> Self {
         match exit {
@@ -85,30 +131,35 @@ impl From<SlowStartExit> for tcp::SlowStartExit {
     }
 }
 
+/// A key of a section under `[tcp]` that has a wrong value, with dots between keys, and what would be right.
+pub(super) type Wrong = (&'static str, String);
+
 impl format::Tcp {
-    /// The endpoint that the section describes.
+    /// The endpoint that the section `name` describes.
     ///
     /// # Errors
-    /// The key that has a wrong value, and what would be right.
-    pub(super) fn resolve(&self) -> Result<Config, (&'static str, String)> {
+    /// What is wrong first.
+    pub(super) fn resolve(&self, name: &str) -> Result<Config, Wrong> {
         let profile = match self.profile.unwrap_or(ProfileName::Rfc) {
             ProfileName::Rfc => Profile::Rfc,
             ProfileName::Linux => Profile::Linux,
             ProfileName::Ns2 => Profile::Ns2,
         };
         let mut config = Config::new(profile);
-        self.choose_axes(&mut config)?;
+        self.choose_axes(Preset::named(name), &mut config)?;
         self.choose_sizes(&mut config)?;
         self.choose_rules(&mut config);
         self.choose_tuning(&mut config);
-        if config.recovery.needs_sack && !config.options.sack {
-            return Err(("sack", format!("recovery {} needs the SACK option", config.recovery.name)));
+        match config.validate().map_err(|error| error.faults.into_iter().next()) {
+            Err(Some(fault)) => Err(wrong(&fault)),
+            _ => Ok(config),
         }
-        Ok(config)
     }
 
-    fn choose_axes(&self, config: &mut Config) -> Result<(), (&'static str, String)> {
-        if let Some(name) = &self.preset {
+    /// The recovery and the control. A section with the name of a preset, `own`, is that preset: under its name there is no
+    /// other variant.
+    fn choose_axes(&self, own: Option<&Preset>, config: &mut Config) -> Result<(), Wrong> {
+        if let Some(name) = self.preset.as_deref().or(own.map(|preset| preset.name)) {
             let preset = Preset::config(name).ok_or_else(|| ("preset", format!("there is no preset {name}")))?;
             (config.recovery, config.control) = (preset.recovery, preset.control);
         }
@@ -120,10 +171,10 @@ impl format::Tcp {
             config.control =
                 ControlKind::by_name(name).ok_or_else(|| ("control", format!("there is no control {name}")))?;
         }
-        Ok(())
+        own.map_or(Ok(()), |own| own.check_name(self, config))
     }
 
-    fn choose_sizes(&self, config: &mut Config) -> Result<(), (&'static str, String)> {
+    fn choose_sizes(&self, config: &mut Config) -> Result<(), Wrong> {
         if let Some(mss) = self.mss {
             config.mss = u32::try_from(mss.0.as_u64())
                 .ok()
@@ -163,15 +214,13 @@ impl format::Tcp {
         config.max_window = self.max_window.map_or(config.max_window, segments);
         config.send_buffer = self.send_buffer.map_or(config.send_buffer, bytes);
         let buffer = &mut config.receive_buffer;
-        if let Some(size) = self.receive_buffer.map(bytes) {
-            (buffer.size, buffer.most) = (size, size);
-        }
-        if let Some(most) = self.receive_buffer_max.map(bytes) {
-            if most < buffer.size {
-                let problem = format!("{most} is less than receive_buffer, {}", buffer.size);
-                return Err(("receive_buffer_max", problem));
+        match (self.receive_buffer.map(bytes), self.receive_buffer_max.map(bytes)) {
+            (Some(size), Some(most)) if most < size => {
+                return Err(("receive_buffer_max", format!("{most} is less than receive_buffer, {size}")));
             }
-            buffer.most = most;
+            (Some(size), most) => (buffer.size, buffer.most) = (size, most.unwrap_or(size)),
+            (None, Some(most)) => (buffer.size, buffer.most) = (buffer.size.min(most), most),
+            (None, None) => {}
         }
         buffer.share = self.receive_buffer_share.unwrap_or(buffer.share);
         Ok(())

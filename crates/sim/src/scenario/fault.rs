@@ -1,6 +1,9 @@
 //! What is wrong with a scenario, and where.
 
 use super::document::Origin;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One fault, before it is known how its place is called.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,11 +16,11 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(origin: Origin, text: impl Into<String>) -> Self {
-        Self { origin, text: text.into(), path: Vec::new() }
+        Self::at(origin, &[], text)
     }
 
     pub(super) fn at(origin: Origin, path: &[String], text: impl Into<String>) -> Self {
-        Self { origin, text: text.into(), path: path.to_vec() }
+        Self { origin, text: cut_words(text.into()), path: path.to_vec() }
     }
 
     /// Whether the fault lies in the part of the document that `path` leads to.
@@ -31,41 +34,127 @@ impl Fault {
 #[error("{}", .0.join("\n"))]
 pub struct Faults(pub Vec<String>);
 
-impl Faults {
-    /// Names the places in `text`, called `file`, and in `overrides`.
-    pub(super) fn new(mut faults: Vec<Fault>, text: &str, file: &str, overrides: &[String]) -> Self {
-        faults.sort();
-        faults.dedup();
-        let line = |fault: &Fault| match &fault.origin {
-            Origin::File(offset) => {
-                let (line, column) = position(text, *offset);
-                format!("{file}:{line}:{column}: {}", fault.text)
+/// Faults as they are found, each once, with the variants that have it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The numbers of the variants; none of a fault that is not a variant's.
+    faults: BTreeMap<Fault, Vec<usize>>,
+}
+
+impl Found {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Faults that are not a variant's.
+    pub(super) fn add(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.extend(faults.into_iter().map(|fault| (fault, Vec::new())));
+    }
+
+    /// Faults of variant `number`; those of the document as it stands, `plain`, are not the variant's own.
+    pub(super) fn add_of_variant(&mut self, number: usize, faults: Vec<Fault>, plain: &BTreeSet<Fault>) {
+        for fault in faults {
+            let is_its_own = !plain.contains(&fault);
+            let variants = self.faults.entry(fault).or_default();
+            if is_its_own && variants.last() != Some(&number) {
+                variants.push(number);
             }
-            Origin::Override(number) => {
-                format!("--set {}: {}", overrides.get(*number).map_or("", String::as_str), fault.text)
-            }
+        }
+    }
+
+    /// Names the places in `text`, called `file`, in `overrides`, and the `variants`.
+    pub(super) fn say(self, text: &str, file: &str, overrides: &[String], variants: &[Arc<str>]) -> Faults {
+        let lines = Lines::new(text);
+        let line = |(fault, numbers): (Fault, Vec<usize>)| {
+            let place = match &fault.origin {
+                Origin::File(offset) => {
+                    let (line, column) = lines.position(*offset);
+                    format!("{file}:{line}:{column}")
+                }
+                Origin::Override(number) => {
+                    format!("--set {}", cut(overrides.get(*number).map_or("", String::as_str)))
+                }
+            };
+            let names = numbers.iter().map(|number| &*variants[*number]);
+            let of = match numbers.len() {
+                0 => String::new(),
+                1 => format!(" (variant {})", list(names)),
+                _ => format!(" (variants {})", list(names)),
+            };
+            format!("{place}: {}{of}", fault.text)
         };
-        Self(faults.iter().map(line).collect())
+        Faults(self.faults.into_iter().map(line).collect())
     }
 }
 
-/// Line and column, from 1, of byte `offset`.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    (line, 1 + String::from_utf8_lossy(&before[start..]).chars().count())
+/// Where the lines of a text begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1));
+        Self { text, starts: starts.collect() }
+    }
+
+    /// Line and column, from 1, of byte `offset`.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = offset.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let before = &self.text.as_bytes()[self.starts[line - 1]..offset];
+        (line, 1 + String::from_utf8_lossy(before).chars().count())
+    }
+}
+
+/// More characters than this of one text hide what a fault says of it.
+const MOST_CHARACTERS: usize = 60;
+/// More names than this in a row, too.
+const MOST_NAMES: usize = 24;
+
+/// `text`, cut off where it is too long to be read.
+pub(super) fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// `text` with its words cut off where they are too long to be read: the path of a setting is one.
+fn cut_words(text: String) -> String {
+    const MOST: usize = 4 * MOST_CHARACTERS;
+    if text.len() <= MOST || text.split(' ').all(|word| word.len() <= MOST) {
+        return text;
+    }
+    let words = text.split(' ').map(|word| if word.len() <= MOST { Cow::Borrowed(word) } else { cut(word) });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// `a, b and 7 more`.
+fn list<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let shown: Vec<_> = names.clone().take(MOST_NAMES).map(cut).collect();
+    match names.skip(MOST_NAMES).count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// `; did you mean X?` if some name is near enough, else what there is.
 pub(super) fn suggestion<'a>(written: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let nearest = known
-        .clone()
-        .map(|name| (strsim::damerau_levenshtein(written, name), name))
-        .min_by_key(|(distance, _)| *distance);
-    match nearest {
-        Some((distance, name)) if distance <= 1 + written.len() / 4 => format!("; did you mean {name}?"),
-        Some(_) => format!("; known are {}", known.collect::<Vec<_>>().join(", ")),
+    nearest(written, known.clone()).unwrap_or_else(|| match known.clone().next() {
+        Some(_) => format!("; known are {}", list(known)),
         None => String::new(),
-    }
+    })
+}
+
+/// `; did you mean X?` if some name is near enough: few letters apart, and fewer than half of them.
+pub(super) fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let most = 1 + written.len() / 4;
+    let near = |name: &&str| name.len().abs_diff(written.len()) <= most;
+    let distances = known.filter(near).map(|name| (strsim::damerau_levenshtein(written, name), name));
+    let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
+    let is_near = distance <= most && 2 * distance <= written.len().max(name.len());
+    is_near.then(|| format!("; did you mean {name}?"))
 }

@@ -762,8 +762,8 @@ pub(super) enum NackRule {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Tcp {
-    /// A recovery and a control by the name of the variant. By default those of the profile: sack with reno, or rack with
-    /// reno for linux.
+    /// A recovery and a control by the name of the variant. By default the preset that has the table's own name, if there is
+    /// one; else those of the profile: sack with reno, or rack with reno for linux.
     #[schemars(schema_with = "presets")]
     pub(super) preset: Option<String>,
     /// Where constants come from: standards track, Linux 6.x, or the one-way agents of ns-2 2.35.
@@ -783,7 +783,7 @@ pub(super) struct Tcp {
     pub(super) initial_ssthresh: Option<Window>,
     /// What may wait to be sent or acknowledged. By default unlimited.
     pub(super) send_buffer: Option<Window>,
-    /// What may wait to be read, and so the largest window that the peer may use.
+    /// What may wait to be read, and so the largest window that the peer may use. No more than `receive_buffer_max`.
     #[schemars(extend("default" = "1GiB"))]
     pub(super) receive_buffer: Option<Window>,
     /// The receive buffer grows up to this as the application reads. By default it does not grow.

@@ -37,9 +37,9 @@ pub(super) fn delay(link: &Node, way: &str) -> Option<Duration> {
 /// The direction `way` of `link`, whose propagation delays there and back make `round_trip`.
 pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader<'_>) -> Result<LinkConfig, Problem> {
     let own = link.get(way).map_or(&[][..], Node::entries);
-    let both = link.entries().iter().filter(|entry| !OTHERS.contains(&entry.key.as_str()));
+    let both = link.entries().iter().filter(|entry| !OTHERS.contains(&&*entry.key));
     let mut settings: Map<String, Json> =
-        both.chain(own).map(|entry| (entry.key.clone(), entry.node.to_json())).collect();
+        both.chain(own).map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
     let rate =
         settings.remove("rate").and_then(|rate| serde_json::from_value(rate).ok()).and_then(|RateLimit(rate)| rate);
     let given = settings.remove("queue");

@@ -14,6 +14,7 @@ mod format;
 mod link;
 mod resolve;
 mod schema;
+mod syntax;
 mod text;
 mod traffic;
 
@@ -22,10 +23,13 @@ pub use resolve::Scenario;
 pub use schema::{json_schema, reference};
 pub use text::QueueSize;
 
-use change::Change;
+use change::{Change, VARIANTS};
 use check::Schema;
 use document::Node;
-use fault::Fault;
+use fault::{Fault, Found};
+use resolve::Sound;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// An experiment as a file describes it: what to run, once for each of its variants and seeds.
 #[derive(Debug)]
@@ -68,64 +72,106 @@ pub struct Experiment {
 /// ```
 pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> Result<Experiment, Faults> {
     let json = json_schema();
-    let schema = Schema::new(&json);
-    let mut faults = Vec::new();
-    let loaded = load_all(text, overrides, &schema, read, &mut faults);
+    let mut loader = Loader { schema: Schema::new(&json), read, found: Found::default(), variants: Vec::new() };
+    let loaded = loader.load(text, overrides);
     match loaded {
-        Some(experiment) if faults.is_empty() => Ok(experiment),
-        _ => Err(Faults::new(faults, text, file, overrides)),
+        Some(experiment) if loader.found.is_empty() => Ok(experiment),
+        _ => Err(loader.found.say(text, file, overrides, &loader.variants)),
     }
 }
 
 /// Gives the content of a file that a scenario names.
 pub type Reader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-fn load_all(
-    text: &str,
-    overrides: &[String],
-    schema: &Schema<'_>,
-    read: Reader<'_>,
-    faults: &mut Vec<Fault>,
-) -> Option<Experiment> {
-    let document = document::parse(text).map_err(|fault| faults.push(fault)).ok()?;
-    let mut changes = Vec::new();
-    for (number, text) in overrides.iter().enumerate() {
-        match change::parse(number, text) {
-            Ok(change) => changes.push(change),
-            Err(fault) => faults.push(fault),
-        }
-    }
-    let variants: Vec<_> = document.get("variants").map_or(&[][..], Node::entries).iter().collect();
-    let mut scenarios = Vec::new();
-    if variants.is_empty() {
-        scenarios.extend(load_one(document.clone(), None, &changes, schema, read, faults));
-    }
-    for variant in variants {
-        let mut all = change::of_variant(schema, &variant.node);
-        all.extend(changes.iter().cloned());
-        scenarios.extend(load_one(document.clone(), Some(&variant.key), &all, schema, read, faults));
-    }
-    let of = |key| document.get(key).and_then(Node::text).map(str::to_owned);
-    Some(Experiment { name: of("name"), about: of("about"), scenarios })
+/// Reads one text.
+struct Loader<'a> {
+    schema: Schema<'a>,
+    read: Reader<'a>,
+    found: Found,
+    /// The names of the variants.
+    variants: Vec<Arc<str>>,
 }
 
-fn load_one(
-    mut document: Node,
-    variant: Option<&str>,
-    changes: &[Change],
-    schema: &Schema<'_>,
-    read: Reader<'_>,
-    faults: &mut Vec<Fault>,
-) -> Option<Scenario> {
-    for change in changes {
-        if let Err(fault) = change.apply(&mut document, schema) {
-            faults.push(fault);
-        }
+impl Loader<'_> {
+    fn load(&mut self, text: &str, overrides: &[String]) -> Option<Experiment> {
+        let mut document = document::parse(text).map_err(|fault| self.found.add([fault])).ok()?;
+        let of = |key| document.get(key).and_then(Node::text).map(str::to_owned);
+        let (name, about) = (of("name"), of("about"));
+        let changes = self.overrides(overrides);
+        // Apart, since each variant begins with a copy of the rest.
+        let variants = document.remove(VARIANTS);
+        let mut faults = Vec::new();
+        let plain = self.load_one(document.clone(), None, &changes, None, &mut faults);
+        let scenarios = match variants {
+            Some(variants) if self.check_variants(&variants) > 0 => {
+                let plain_faults = faults.into_iter().collect();
+                self.load_variants(&document, &variants, &changes, plain.as_ref(), &plain_faults)
+            }
+            _ => {
+                self.found.add(faults);
+                plain.map(|sound| sound.scenario).into_iter().collect()
+            }
+        };
+        Some(Experiment { name, about, scenarios })
     }
-    let mut found = Vec::new();
-    check::check(schema, &document, &mut Vec::new(), &mut found);
-    let scenario = resolve::resolve(&document, variant, read, &mut found);
-    let sound = found.is_empty();
-    faults.append(&mut found);
-    scenario.filter(|_| sound)
+
+    fn overrides(&mut self, overrides: &[String]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (number, text) in overrides.iter().enumerate() {
+            match change::parse(number, text) {
+                Ok(change) => changes.push(change),
+                Err(fault) => self.found.add([fault]),
+            }
+        }
+        changes
+    }
+
+    /// Checks the names of variants and that each has settings; returns how many there are.
+    fn check_variants(&mut self, variants: &Node) -> usize {
+        let mut faults = Vec::new();
+        if let Some(schema) = self.schema.property(VARIANTS) {
+            check::check(&schema, variants, None, &mut vec![VARIANTS.to_owned()], &mut faults);
+        }
+        self.found.add(faults);
+        variants.entries().len()
+    }
+
+    /// Loads each variant of `document`, which is `plain` if it is sound by itself, and has `plain_faults`.
+    fn load_variants(
+        &mut self,
+        document: &Node,
+        variants: &Node,
+        changes: &[Change],
+        plain: Option<&Sound>,
+        plain_faults: &BTreeSet<Fault>,
+    ) -> Vec<Scenario> {
+        let mut scenarios = Vec::with_capacity(variants.entries().len());
+        for (number, variant) in variants.entries().iter().enumerate() {
+            let mut faults = Vec::new();
+            let mut all = change::of_variant(&self.schema, &variant.node, &mut faults);
+            all.extend(changes.iter().cloned());
+            let loaded = self.load_one(document.clone(), Some(&variant.key), &all, plain, &mut faults);
+            scenarios.extend(loaded.map(|sound| sound.scenario));
+            self.variants.push(Arc::clone(&variant.key));
+            self.found.add_of_variant(number, faults, plain_faults);
+        }
+        scenarios
+    }
+
+    /// Loads `document` with `changes`. Where it is the same as in `sound`, so is what comes of it.
+    fn load_one(
+        &self,
+        mut document: Node,
+        variant: Option<&str>,
+        changes: &[Change],
+        sound: Option<&Sound>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Sound> {
+        faults.extend(changes.iter().filter_map(|change| change.apply(&mut document, &self.schema).err()));
+        let mut found = Vec::new();
+        check::check(&self.schema, &document, sound.map(|sound| &sound.document), &mut Vec::new(), &mut found);
+        let resolved = resolve::resolve(document, variant, sound, self.read, &mut found);
+        faults.append(&mut found);
+        resolved.filter(|_| faults.is_empty())
+    }
 }

@@ -15,7 +15,7 @@ use crate::{
 use link::LinkConfig;
 use link::dama::CarrierConfig;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use units::{Duration, Instant};
@@ -65,39 +65,63 @@ impl Scenario {
     }
 }
 
-/// Resolves `document`, whose faults so far are `faults`, and adds to them.
+/// A document without faults, and what comes of it.
+pub(super) struct Sound {
+    pub(super) document: Node,
+    pub(super) scenario: Scenario,
+    endpoints: Endpoints,
+}
+
+/// The endpoints that flows may name.
+type Endpoints = Arc<BTreeMap<String, Arc<tcp::Config>>>;
+
+/// Resolves `document`, whose faults so far are `faults`, and adds to them. What is the same in `sound` is taken from there.
 pub(super) fn resolve(
-    document: &Node,
+    document: Node,
     variant: Option<&str>,
+    sound: Option<&Sound>,
     read: Reader<'_>,
     faults: &mut Vec<Fault>,
-) -> Option<Scenario> {
-    let (network, endpoints) = (Network::new(), BTreeMap::new());
-    let mut resolver = Resolver { document, read, faults, network, endpoints, complete: true };
-    resolver.nodes();
-    resolver.carriers();
-    resolver.links();
-    resolver.check_carriers();
+) -> Option<Sound> {
+    let (network, endpoints) = (Arc::default(), Endpoints::default());
+    let mut resolver = Resolver { document: &document, sound, read, faults, network, endpoints, complete: true };
+    resolver.network();
     resolver.endpoints();
     let (flows, groups) = resolver.flows();
     let gateways = resolver.gateways(&groups);
     let (seeds, settings) = (resolver.seeds(), resolver.settings());
-    let (network, groups) = (Arc::new(resolver.network), groups.into());
+    let Resolver { network, endpoints, .. } = resolver;
     let variant = variant.map(str::to_owned);
-    Some(Scenario { variant, seeds: seeds?, network, flows, groups, gateways, settings: settings? })
+    let scenario = Scenario { variant, seeds: seeds?, network, flows, groups, gateways, settings: settings? };
+    Some(Sound { document, scenario, endpoints })
 }
 
 struct Resolver<'a> {
     document: &'a Node,
+    sound: Option<&'a Sound>,
     read: Reader<'a>,
     faults: &'a mut Vec<Fault>,
-    network: Network,
-    endpoints: BTreeMap<String, Arc<tcp::Config>>,
+    network: Arc<Network>,
+    endpoints: Endpoints,
     /// Whether every node and link of the document is in the network.
     complete: bool,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    /// The sound document, if it has the same under all of `keys`.
+    fn sound_with(&self, keys: &[&str]) -> Option<&'a Sound> {
+        let is_same = |sound: &&Sound, key: &str| match (sound.document.get(key), self.document.get(key)) {
+            (Some(one), Some(other)) => one.is_same(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        self.sound.filter(|sound| keys.iter().all(|key| is_same(sound, key)))
+    }
+
+    /// The items of the list `key`.
+    fn items(&self, key: &str) -> &'a [Node] {
+        self.document.get(key).map_or(&[], Node::items)
+    }
+
     fn fault(&mut self, node: &Node, text: String) {
         self.faults.push(Fault::new(node.origin.clone(), text));
     }
@@ -122,17 +146,13 @@ impl Resolver<'_> {
     }
 
     /// The items of the list `key` with their names, each name once.
-    fn named(&mut self, key: &str) -> Vec<(String, &'_ Node)>
-    where
-        Self: Sized,
-    {
-        let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
-        let items = self.document.get(key).map_or(&[][..], Node::items);
+    fn named(&mut self, key: &str) -> Vec<(String, &'a Node)> {
+        let mut seen = BTreeSet::new();
         let mut named = Vec::new();
-        for (at, item) in items.iter().enumerate() {
+        for (at, item) in self.items(key).iter().enumerate() {
             if let Some(name) = item.get("name")
                 && let Some(text) = name.text()
-                && seen.insert(text, ()).is_some()
+                && !seen.insert(text)
             {
                 let text = format!("{key}.{text}: there is another {key} of this name");
                 self.faults.push(Fault::new(name.origin.clone(), text));
@@ -142,11 +162,25 @@ impl Resolver<'_> {
         named
     }
 
-    fn nodes(&mut self) {
-        for node in self.document.get("nodes").map_or(&[][..], Node::items) {
+    /// Nodes, carriers and links.
+    fn network(&mut self) {
+        if let Some(sound) = self.sound_with(&["nodes", "carrier", "link"]) {
+            self.network = Arc::clone(&sound.scenario.network);
+            return;
+        }
+        let mut network = Network::new();
+        self.nodes(&mut network);
+        self.carriers(&mut network);
+        self.links(&mut network);
+        self.network = Arc::new(network);
+        self.check_carriers();
+    }
+
+    fn nodes(&mut self, network: &mut Network) {
+        for node in self.items("nodes") {
             match node.text() {
                 Some(name) => {
-                    if self.network.add_node(name).is_err() {
+                    if network.add_node(name).is_err() {
                         self.fault(node, format!("nodes: there is another node called {name}"));
                     }
                 }
@@ -156,29 +190,32 @@ impl Resolver<'_> {
     }
 
     /// The node whose name `name` holds, a value of `path`.
-    fn node(&mut self, name: Option<&Node>, path: &str) -> Option<crate::NodeId> {
+    fn node(&mut self, name: Option<&Node>, path: &str) -> Option<NodeId> {
+        let network = Arc::clone(&self.network);
+        self.node_of(&network, name, path)
+    }
+
+    fn node_of(&mut self, network: &Network, name: Option<&Node>, path: &str) -> Option<NodeId> {
         let name = name?;
         let text = name.text()?;
-        let found = self.network.node(text);
+        let found = network.node(text);
         if found.is_none() {
-            let known = suggestion(text, self.network.nodes().iter().map(String::as_str));
+            let known = suggestion(text, network.nodes().iter().map(String::as_str));
             self.fault(name, format!("{path}: there is no node called {text}{known}"));
         }
         found
     }
 
-    fn carriers(&mut self) {
-        let carriers: Vec<_> = self.named("carrier").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        for (stream, (name, node)) in carriers.iter().enumerate() {
-            if self.faults.iter().any(|fault| fault.lies_within(&["carrier", name])) {
+    fn carriers(&mut self, network: &mut Network) {
+        for (stream, (name, node)) in self.named("carrier").into_iter().enumerate() {
+            if self.faults.iter().any(|fault| fault.lies_within(&["carrier", &name])) {
                 continue;
             }
             match super::carrier::resolve(node, stream as u64, self.read) {
-                Ok(config) => drop(self.network.add_carrier(name, config)),
+                Ok(config) => drop(network.add_carrier(&name, config)),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
-                    let (at, text) = (at.clone(), format!("carrier.{name}: {}", problem.text));
-                    self.fault(&at, text);
+                    self.fault(at, format!("carrier.{name}: {}", problem.text));
                 }
             }
         }
@@ -186,43 +223,52 @@ impl Resolver<'_> {
 
     /// Whether the carriers that links name are there, and can serve them.
     fn check_carriers(&mut self) {
-        let written: Vec<_> = self.named("carrier").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        let links: Vec<_> = self.document.get("link").map_or(&[][..], Node::items).to_vec();
-        for link in &links {
+        let written: Vec<_> =
+            self.items("carrier").iter().enumerate().map(|(at, node)| (item_name(node, at), node)).collect();
+        for link in self.items("link") {
             for way in ["forward", "reverse"] {
-                let named = super::link::setting(link, way, "dama").and_then(|dama| dama.get("carrier")).cloned();
-                let Some((named, name)) = named.and_then(|named| Some((named.clone(), named.text()?.to_owned())))
-                else {
-                    continue;
-                };
-                if written.iter().all(|(known, _)| *known != name) {
-                    let near = suggestion(&name, written.iter().map(|(known, _)| known.as_str()));
-                    self.fault(&named, format!("there is no carrier called {name}{near}"));
+                let named = super::link::setting(link, way, "dama").and_then(|dama| dama.get("carrier"));
+                let Some((named, name)) = named.and_then(|named| Some((named, named.text()?))) else { continue };
+                if written.iter().all(|(known, _)| known != name) {
+                    let near = suggestion(name, written.iter().map(|(known, _)| known.as_str()));
+                    self.fault(named, format!("there is no carrier called {name}{near}"));
                 }
             }
         }
-        for number in 0..self.network.carriers().len() {
-            let Err(error) = self.network.carrier(number, Instant::ZERO).map(|_| ()) else { continue };
-            let name = self.network.carriers()[number].0.clone();
-            if let Some((_, node)) = written.iter().find(|(known, _)| *known == name) {
+        let network = Arc::clone(&self.network);
+        for (number, (name, _)) in network.carriers().iter().enumerate() {
+            let Err(error) = network.carrier(number, Instant::ZERO) else { continue };
+            if let Some((_, node)) = written.iter().find(|(known, _)| known == name) {
                 self.fault(node, error.to_string());
             }
         }
     }
 
-    fn links(&mut self) {
-        let links: Vec<_> = self.named("link").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        let mut complete = self.complete;
-        for (name, node) in links {
-            complete &= self.link(&name, &node).is_some();
+    fn links(&mut self, network: &mut Network) {
+        let sound = self.sound_with(&["nodes"]);
+        for (at, (name, node)) in self.named("link").into_iter().enumerate() {
+            let same = sound.filter(|sound| {
+                sound
+                    .document
+                    .get("link")
+                    .and_then(|links| links.items().get(at))
+                    .is_some_and(|link| link.is_same(node))
+            });
+            let is_added = match same {
+                Some(sound) => {
+                    let [there, back] = [0, 1].map(|way| &sound.scenario.network.directions()[2 * at + way]);
+                    network.add_link(&name, there.from, there.to, there.config.clone(), back.config.clone()).is_ok()
+                }
+                None => self.link(network, &name, node).is_some(),
+            };
+            self.complete &= is_added;
         }
-        self.complete = complete;
     }
 
-    fn link(&mut self, name: &str, node: &Node) -> Option<()> {
+    fn link(&mut self, network: &mut Network, name: &str, node: &Node) -> Option<()> {
         let between = node.get("between").map_or(&[][..], Node::items);
         let path = format!("link.{name}.between");
-        let ends: Vec<_> = between.iter().map(|end| self.node(Some(end), &path)).collect();
+        let ends: Vec<_> = between.iter().map(|end| self.node_of(network, Some(end), &path)).collect();
         if let [Some(a), Some(b)] = ends[..]
             && a == b
         {
@@ -233,37 +279,37 @@ impl Resolver<'_> {
             return None;
         }
         let delays = ["forward", "reverse"].map(|way| super::link::delay(node, way).unwrap_or_default());
-        let stream = self.network.directions().len() as u64;
+        let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
         for (way, stream) in [("forward", stream), ("reverse", stream + 1)] {
             match super::link::resolve(node, way, delays[0] + delays[1], self.read) {
                 Ok(config) => configs.push(LinkConfig { stream, ..config }),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| super::link::setting(node, way, key)).unwrap_or(node);
-                    let (at, text) = (at.clone(), format!("link.{name} ({way}): {}", problem.text));
-                    self.fault(&at, text);
+                    self.fault(at, format!("link.{name} ({way}): {}", problem.text));
                 }
             }
         }
         let ([Some(a), Some(b)], [forward, reverse]) = (&ends[..], &configs[..]) else { return None };
-        self.network.add_link(name, *a, *b, forward.clone(), reverse.clone()).ok().map(|_| ())
+        network.add_link(name, *a, *b, forward.clone(), reverse.clone()).ok().map(|_| ())
     }
 
-    fn flows(&mut self) -> (Vec<FlowConfig>, Vec<String>) {
-        let flows: Vec<_> = self.named("flow").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        let recorded = self.document.get("record").and_then(|record| record.get("flows")).map(Node::to_json);
-        let is_recorded = |name: &str| match &recorded {
-            Some(serde_json::Value::Array(names)) => names.iter().any(|recorded| recorded == name),
-            _ => true,
-        };
+    /// Every flow, and what the document calls it.
+    fn flows(&mut self) -> (Vec<FlowConfig>, Arc<[String]>) {
+        if let Some(Sound { scenario, .. }) = self.sound_with(&["nodes", "link", "flow", "tcp", "record"]) {
+            return (scenario.flows.clone(), Arc::clone(&scenario.groups));
+        }
+        let recorded = self.document.get("record").and_then(|record| record.get("flows"));
+        let recorded = recorded.map(|names| names.items().iter().filter_map(Node::text).collect::<BTreeSet<_>>());
         let (mut configs, mut groups) = (Vec::new(), Vec::new());
-        for (name, node) in flows {
-            for config in self.flow(&name, &node).unwrap_or_default() {
-                configs.push(FlowConfig { record: is_recorded(&name), ..config });
+        for (name, node) in self.named("flow") {
+            let record = recorded.as_ref().is_none_or(|names| names.contains(&*name));
+            for config in self.flow(&name, node).unwrap_or_default() {
+                configs.push(FlowConfig { record, ..config });
                 groups.push(name.clone());
             }
         }
-        (configs, groups)
+        (configs, groups.into())
     }
 
     fn flow(&mut self, name: &str, node: &Node) -> Option<Vec<FlowConfig>> {
@@ -281,7 +327,7 @@ impl Resolver<'_> {
         }
         let known = self.known_endpoints(name, node, does[0]);
         let flow: format::Flow = self.typed(node, &["flow", name]).filter(|_| known)?;
-        let traffic = match self.traffic(&flow) {
+        let traffic = match self.traffic(&flow).and_then(|traffic| traffic.validate().map(|()| traffic)) {
             Ok(traffic) => traffic,
             Err(problem) => {
                 let node = node.get(does[0]).unwrap_or(node);
@@ -304,10 +350,10 @@ impl Resolver<'_> {
         Some((0..count).map(config).collect())
     }
 
-    fn reach(&mut self, name: &str, node: &Node, from: crate::NodeId, to: crate::NodeId) {
+    fn reach(&mut self, name: &str, node: &Node, from: NodeId, to: NodeId) {
         if from == to {
-            let at = node.get("to").unwrap_or(node).clone();
-            self.fault(&at, format!("flow.{name}: `from` and `to` are one node"));
+            let at = node.get("to").unwrap_or(node);
+            self.fault(at, format!("flow.{name}: `from` and `to` are one node"));
         } else if self.complete && self.network.path(from, to).is_none() {
             let (from, to) = (self.network.node_name(from).to_owned(), self.network.node_name(to).to_owned());
             self.fault(node, format!("flow.{name}: no links lead from {from} to {to}"));
@@ -335,24 +381,34 @@ impl Resolver<'_> {
 
     /// The endpoints that flows may name: the presets, and those of the file, which come first.
     fn endpoints(&mut self) {
-        for preset in Preset::all() {
-            self.endpoints.extend(Preset::config(preset.name).map(|config| (preset.name.to_owned(), Arc::new(config))));
+        if let Some(sound) = self.sound_with(&["tcp"]) {
+            self.endpoints = Arc::clone(&sound.endpoints);
+            return;
         }
+        let mut endpoints = match self.sound {
+            Some(sound) => BTreeMap::clone(&sound.endpoints),
+            None => Preset::all()
+                .filter_map(|preset| Some((preset.name, Preset::config(preset.name)?)))
+                .map(|(name, config)| (name.to_owned(), Arc::new(config)))
+                .collect(),
+        };
         let sections = self.document.get("tcp").map_or(&[][..], Node::entries);
+        let sound = self.sound.and_then(|sound| sound.document.get("tcp"));
         for entry in sections {
-            let name = entry.key.as_str();
-            self.endpoints.remove(name);
+            let name = &*entry.key;
+            if sound.and_then(|sound| sound.get(name)).is_some_and(|section| section.is_same(&entry.node)) {
+                continue;
+            }
+            endpoints.remove(name);
             let Some(section) = self.typed::<format::Tcp>(&entry.node, &["tcp", name]) else { continue };
-            match section.resolve() {
+            match section.resolve(name) {
                 Ok(config) => {
-                    self.endpoints.insert(name.to_owned(), Arc::new(config));
+                    endpoints.insert(name.to_owned(), Arc::new(config));
                 }
-                Err((key, problem)) => {
-                    let at = entry.node.get(key).unwrap_or(&entry.node);
-                    self.fault(at, format!("tcp.{name}.{key}: {problem}"));
-                }
+                Err((key, problem)) => self.fault(entry.node.at(key), format!("tcp.{name}.{key}: {problem}")),
             }
         }
+        self.endpoints = Arc::new(endpoints);
     }
 
     /// Whether the endpoints that a flow names are there.
@@ -372,7 +428,7 @@ impl Resolver<'_> {
     fn endpoint(&mut self, value: &Node, path: &str) -> Option<Arc<tcp::Config>> {
         let name = value.text()?;
         let sections = self.document.get("tcp").map_or(&[][..], Node::entries);
-        let names = sections.iter().map(|entry| entry.key.as_str()).chain(Preset::all().map(|preset| preset.name));
+        let names = sections.iter().map(|entry| &*entry.key).chain(Preset::all().map(|preset| preset.name));
         if names.clone().all(|known| known != name) {
             let near = suggestion(name, names);
             self.fault(value, format!("{path}: there is no preset and no [tcp.{name}]{near}"));
@@ -382,8 +438,10 @@ impl Resolver<'_> {
 
     /// The pairs; `groups` are the names under which the flows stand in the document.
     fn gateways(&mut self, groups: &[String]) -> Vec<GatewayConfig> {
-        let pairs: Vec<_> = self.named("gateway").into_iter().map(|(name, node)| (name, node.clone())).collect();
-        pairs.iter().filter_map(|(name, node)| self.gateway(name, node, groups)).collect()
+        if let Some(sound) = self.sound_with(&["nodes", "link", "flow", "tcp", "gateway"]) {
+            return sound.scenario.gateways.clone();
+        }
+        self.named("gateway").into_iter().filter_map(|(name, node)| self.gateway(&name, node, groups)).collect()
     }
 
     fn gateway(&mut self, name: &str, node: &Node, groups: &[String]) -> Option<GatewayConfig> {
@@ -485,6 +543,9 @@ impl Resolver<'_> {
     }
 
     fn settings(&mut self) -> Option<Settings> {
+        if let Some(sound) = self.sound_with(&["nodes", "flow", "stop", "record"]) {
+            return Some(sound.scenario.settings.clone());
+        }
         let stop: Option<format::Stop> = self.section("stop");
         let record = self.record();
         let stop = stop?;
@@ -504,16 +565,27 @@ impl Resolver<'_> {
         })
     }
 
+    /// Reports names that stand twice in a list.
+    fn check_once(&mut self, names: &[Node], path: &str) {
+        let mut seen = BTreeSet::new();
+        for name in names {
+            if let Some(text) = name.text().filter(|text| !seen.insert(*text)) {
+                self.fault(name, format!("{path}: {text} is there already"));
+            }
+        }
+    }
+
     fn record(&mut self) -> Option<Record> {
-        let node = self.document.get("record").cloned();
-        let list = |key: &str| node.as_ref().and_then(|node| node.get(key)).map_or(&[][..], Node::items).to_vec();
+        let node = self.document.get("record");
+        let list = |key: &str| node.and_then(|node| node.get(key)).map_or(&[][..], Node::items);
+        self.check_once(list("flows"), "record.flows");
+        self.check_once(list("packets"), "record.packets");
+        let flows = self.items("flow").iter().enumerate();
+        let known: BTreeSet<_> = flows.map(|(at, flow)| item_name(flow, at)).collect();
         for flow in list("flows") {
-            let known: Vec<String> = self.named("flow").into_iter().map(|(name, _)| name).collect();
-            if let Some(name) = flow.text()
-                && !known.iter().any(|known| known == name)
-            {
+            if let Some(name) = flow.text().filter(|name| !known.contains(*name)) {
                 let near = suggestion(name, known.iter().map(String::as_str));
-                self.fault(&flow, format!("record.flows: there is no flow called {name}{near}"));
+                self.fault(flow, format!("record.flows: there is no flow called {name}{near}"));
             }
         }
         let packets: Vec<_> = list("packets").iter().map(|name| self.node(Some(name), "record.packets")).collect();

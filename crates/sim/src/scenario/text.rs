@@ -112,17 +112,17 @@ fn name(text: &str) -> bool {
 form!(
     /// A rate above zero.
     PositiveRate(Rate), "rate", "a rate above 0bit/s and at most 1Tbit/s, such as \"6Mbit/s\"",
-    pattern!("[kMG]?bit/s"), rate
+    pattern!("[kMGT]?bit/s"), rate
 );
 form!(
     /// A rate from zero.
-    AnyRate(Rate), "any-rate", "a rate, such as \"6Mbit/s\" or \"0bit/s\"", pattern!("[kMG]?bit/s"),
+    AnyRate(Rate), "any-rate", "a rate, such as \"6Mbit/s\" or \"0bit/s\"", pattern!("[kMGT]?bit/s"),
     |text| Rate::parse(text).map_err(|error| error.to_string())
 );
 form!(
     /// A rate above zero, or none.
     RateLimit(Option<Rate>), "rate-limit", "a rate above 0bit/s and at most 1Tbit/s, such as \"6Mbit/s\", or \"unlimited\"",
-    r"^(unlimited|\s*[0-9.]+([eE][-+]?[0-9]+)?\s*[kMG]?bit/s\s*)$",
+    r"^(unlimited|\s*[0-9.]+([eE][-+]?[0-9]+)?\s*[kMGT]?bit/s\s*)$",
     |text| if text == "unlimited" { Ok(None) } else { rate(text).map(Some) }
 );
 form!(

@@ -9,6 +9,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use replicas::{Outcome, Traces};
 use report::Document;
 use sim::scenario::{self, Experiment, Scenario};
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -140,10 +141,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         let schema = scenario::json_schema();
         return output.result(&schema, || serde_json::to_string_pretty(&schema).unwrap_or_default());
     };
-    let experiment = load(file, &args.set)?;
-    let replicas = args.replicas(&experiment)?;
+    let mut experiment = load(file, &args.set)?;
+    let scenarios = std::mem::take(&mut experiment.scenarios);
+    let variants = scenarios.len();
+    let replicas = args.replicas(scenarios)?;
     if args.check {
-        let (variants, runs) = (experiment.scenarios.len(), replicas.len());
+        let runs = replicas.len();
         let checked = serde_json::json!({ "scenario": name(&experiment, file), "variants": variants, "runs": runs });
         return output.result(&checked, || format!("{} is sound: {runs} runs", file.display()));
     }
@@ -171,27 +174,33 @@ fn load(file: &Path, overrides: &[String]) -> Result<Experiment, Failure> {
 
 impl Args {
     /// Every run, in the order in which results are written.
-    fn replicas(&self, experiment: &Experiment) -> Result<Vec<Replica>, Failure> {
-        let wanted = |scenario: &&Scenario| match (&self.variants, &scenario.variant) {
-            (Some(wanted), Some(variant)) => wanted.contains(variant),
-            _ => true,
-        };
-        for name in self.variants.iter().flatten() {
-            let names: Vec<_> =
-                experiment.scenarios.iter().filter_map(|scenario| scenario.variant.as_deref()).collect();
-            if !names.contains(&name.as_str()) {
-                let known = if names.is_empty() { "it has none".to_owned() } else { names.join(", ") };
+    fn replicas(&self, scenarios: Vec<Scenario>) -> Result<Vec<Replica>, Failure> {
+        let wanted = self.variants.as_ref().map(|names| names.iter().map(String::as_str).collect::<BTreeSet<_>>());
+        if let Some(wanted) = &wanted {
+            let names: BTreeSet<_> = scenarios.iter().filter_map(|scenario| scenario.variant.as_deref()).collect();
+            if let Some(name) = wanted.difference(&names).next() {
+                let known = if names.is_empty() { "it has none".to_owned() } else { shown(&names) };
                 return Err(Failure::usage(format!("--variants {name}: the scenario has no such variant ({known})")));
             }
         }
+        let is_wanted = |scenario: &Scenario| match (&wanted, scenario.variant.as_deref()) {
+            (Some(wanted), Some(variant)) => wanted.contains(variant),
+            _ => true,
+        };
         let mut replicas = Vec::new();
-        for scenario in experiment.scenarios.iter().filter(wanted) {
-            let scenario = Arc::new(scenario.clone());
+        for scenario in scenarios.into_iter().filter(is_wanted).map(Arc::new) {
             let seeds = self.seeds.as_ref().map_or_else(|| scenario.seeds.clone(), |seeds| seeds.of(&scenario));
             replicas.extend(seeds.map(|seed| Replica { scenario: Arc::clone(&scenario), seed }));
         }
         Ok(replicas)
     }
+}
+
+/// Names in a row, as many as can be read.
+fn shown(names: &BTreeSet<&str>) -> String {
+    const MOST: usize = 24;
+    let first = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{first} and {} more", names.len() - MOST) } else { first }
 }
 
 /// What to say at the end, if not all is well.
