@@ -215,3 +215,20 @@ fn a_call_that_is_answered_while_the_caller_drains_begins_no_session() {
         (PeerState::Connecting, PeerState::Connecting)
     );
 }
+
+#[test]
+fn what_has_arrived_when_a_drained_gateway_ends_is_acknowledged_with_its_end() {
+    for seed in 1..=60 {
+        // The datagram that acknowledged it may be lost.
+        let mut world = connected(0.2, seed, 1);
+        let now = world.now;
+        world.send(1, 0, 3_000);
+        world.gateways[0].endpoint.drain(now);
+        let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
+        assert!(world.run_until(Duration::from_secs(20), is_drained));
+        let now = world.now;
+        world.gateways[0].endpoint.close(now);
+        world.run_for(Duration::from_secs(3));
+        assert_eq!((resets(&world, 0), resets(&world, 1)), (0, 0), "seed {seed}");
+    }
+}

@@ -181,8 +181,9 @@ impl<P: Payload> Session<P> {
         let mut dscp = None;
         let soon = now + self.ack_delay() / 2;
         let due = self.ack_deadline().is_some_and(|deadline| deadline <= soon);
-        // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once.
-        if due || (self.ping_due && self.is_stalled()) {
+        // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once. With CLOSE goes what
+        // the peer would otherwise never learn to have arrived.
+        if due || self.farewell.is_due() || (self.ping_due && self.is_stalled()) {
             writer.restored(self.received.restored());
             if let Some(newest) = self.received.newest() {
                 for (number, micros) in self.marks.take(now, newest) {
