@@ -108,10 +108,10 @@ pub struct AckPolicy {
 pub struct ReceiveBuffer {
     /// Bytes at the start.
     pub size: Bytes,
-    /// The part that is advertised: 1/2 in Linux 2.2, 3/4 in 2.4 to 3.x, 1 for a plain window.
+    /// The part that is advertised: 1/2 in Linux 2.2, 3/4 in 2.4 to 3.x, about 5/8 in 6.x, 1 for a plain window.
     pub share: f64,
-    /// With autotuning it grows up to this (dynamic right-sizing: Fisk and Feng 2001, Linux's `tcp_rmem[2]`); without,
-    /// equal to `size`.
+    /// With autotuning it grows up to this (dynamic right-sizing: Fisk and Feng 2001, Linux's `tcp_rmem[2]`), and the window
+    /// from 64 KiB at most with what arrives; without, equal to `size`.
     pub most: Bytes,
 }
 
@@ -277,6 +277,7 @@ impl Config {
             proportional_rate_reduction: true,
             acks: AckPolicy { every: 2, delay: Duration::from_millis(40), quick: 16 },
             rtt: RttRules::linux(),
+            receive_buffer: ReceiveBuffer::linux(),
             tuning: Tuning { vegas: [2.0, 4.0, 1.0], ..Tuning::default() },
             ..Self::rfc()
         }
@@ -365,6 +366,12 @@ impl ReceiveBuffer {
     /// A buffer that is advertised whole and stays as it is.
     pub const fn plain(size: Bytes) -> Self {
         Self { size, share: 1.0, most: size }
+    }
+
+    /// Linux's: it grows from 128 KiB (`tcp_rmem`) as far as a fast satellite link may need it. Segments of 1,448 bytes take
+    /// 2,304 of it, so that 5/8 are advertised (`scaling_ratio` of Linux 6.x).
+    pub const fn linux() -> Self {
+        Self { size: Bytes::new(128 << 10), share: 0.625, most: Bytes::new(128 << 20) }
     }
 }
 

@@ -68,7 +68,7 @@ struct Satpep {
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
-        let buffer = Autotune::new(&config.buffer());
+        let buffer = Autotune::new(&config.buffer(), config.mss);
         Self {
             rcv_nxt: 0,
             read_to: 1,
@@ -165,7 +165,8 @@ impl Receiver {
     pub(crate) fn read(&mut self, now: Instant, most: u64) -> u64 {
         let bytes = self.readable().min(most);
         self.read_to += bytes;
-        self.buffer.on_read(now, bytes);
+        let beyond = self.out_of_order.last().map_or(0, |last| last.end - self.rcv_nxt);
+        self.buffer.on_read(now, bytes, beyond);
         self.open_window();
         bytes
     }
@@ -233,6 +234,7 @@ impl Receiver {
             return;
         };
         self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
+        self.buffer.on_arrival(segment.len);
         if range.start <= self.rcv_nxt {
             self.in_order(now, range, segment, config);
         } else {

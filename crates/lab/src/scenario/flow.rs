@@ -97,7 +97,9 @@ impl RealFlow {
             Transfer::Download { .. } => (Direction::Down, server_tcp, client_tcp),
         };
         let window = (receiver.receive_buffer.size.as_u64() as f64 * receiver.receive_buffer.share) as u64;
-        let buffer = given(receiver.receive_buffer.size);
+        // A buffer that grows is left to the kernel, whose own does.
+        let is_fixed = receiver.receive_buffer.size == receiver.receive_buffer.most;
+        let buffer = given(receiver.receive_buffer.size).filter(|_| is_fixed);
         let has_small_segments = sender.mss < ETHERNET_MSS / 2;
         let timestamps = sender.options.timestamps && receiver.options.timestamps;
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use super::format::{self, AckPolicy, ProfileName, SlowStartExit};
 use super::text::{Window, WindowSize};
-use tcp::{Allocation, Config, ControlKind, MinRto, Profile, RecoveryKind, SavedPath};
+use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
 use units::Bytes;
 
 /// A TCP variant by name: a recovery and a control.
@@ -161,7 +161,11 @@ impl format::Tcp {
     fn choose_axes(&self, own: Option<&Preset>, config: &mut Config) -> Result<(), Wrong> {
         if let Some(name) = self.preset.as_deref().or(own.map(|preset| preset.name)) {
             let preset = Preset::config(name).ok_or_else(|| ("preset", format!("there is no preset {name}")))?;
-            (config.recovery, config.control) = (preset.recovery, preset.control);
+            // Linux has one recovery for all its controls; the presets with Reno's window are about recoveries.
+            if config.profile != Profile::Linux || preset.control.name == "reno" {
+                config.recovery = preset.recovery;
+            }
+            config.control = preset.control;
         }
         if let Some(name) = &self.recovery {
             config.recovery =
@@ -218,7 +222,7 @@ impl format::Tcp {
             (Some(size), Some(most)) if most < size => {
                 return Err(("receive_buffer_max", format!("{most} is less than receive_buffer, {size}")));
             }
-            (Some(size), most) => (buffer.size, buffer.most) = (size, most.unwrap_or(size)),
+            (Some(size), most) => *buffer = ReceiveBuffer { most: most.unwrap_or(size), ..ReceiveBuffer::plain(size) },
             (None, Some(most)) => (buffer.size, buffer.most) = (buffer.size.min(most), most),
             (None, None) => {}
         }

@@ -763,7 +763,8 @@ pub(super) enum NackRule {
 #[serde(default)]
 pub(super) struct Tcp {
     /// A recovery and a control by the name of the variant. By default the preset that has the table's own name, if there is
-    /// one; else those of the profile: sack with reno, or rack with reno for linux.
+    /// one; else those of the profile: sack with reno, or rack with reno for linux. In the
+    /// profile linux presets with another control than reno have rack, too.
     #[schemars(schema_with = "presets")]
     pub(super) preset: Option<String>,
     /// Where constants come from: standards track, Linux 6.x, or the one-way agents of ns-2 2.35.
@@ -783,12 +784,14 @@ pub(super) struct Tcp {
     pub(super) initial_ssthresh: Option<Window>,
     /// What may wait to be sent or acknowledged. By default unlimited.
     pub(super) send_buffer: Option<Window>,
-    /// What may wait to be read, and so the largest window that the peer may use. No more than `receive_buffer_max`.
+    /// What may wait to be read, and so the largest window that the peer may use. No more than `receive_buffer_max`. In the
+    /// profile linux it grows by default from 128KiB to 128MiB, as the kernel's does.
     #[schemars(extend("default" = "1GiB"))]
     pub(super) receive_buffer: Option<Window>,
     /// The receive buffer grows up to this as the application reads. By default it does not grow.
     pub(super) receive_buffer_max: Option<Window>,
-    /// The part of the receive buffer that is advertised: 0.5 for Linux 2.2, 0.75 for 2.4 to 3.x.
+    /// The part of the receive buffer that is advertised: 0.5 for Linux 2.2, 0.75 for 2.4 to 3.x, 0.625 for the buffer that the
+    /// profile linux has by default.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 1.0))]
     pub(super) receive_buffer_share: Option<f64>,
     /// When the receiver acknowledges.
