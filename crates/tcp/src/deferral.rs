@@ -75,7 +75,7 @@ mod tests {
         let config = Config { mss: MSS as u32, initial_ssthresh: 6.0, ..Config::new(Profile::Linux) };
         let mut out = Outstanding::new(Arc::new(config), 0);
         out.set_cwnd(12.0);
-        out.rtt.sample(&RttRules::linux(), Duration::from_millis(10));
+        out.rtt.sample(&RttRules::linux(), Duration::from_millis(10), 0, 0);
         (0..in_flight).for_each(|_| out.board.on_sent(at(2000), MSS as u32));
         out
     }

@@ -30,6 +30,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 mod sending;
+mod usage;
 mod validate;
 
 pub use config::{

@@ -99,11 +99,11 @@ impl Outstanding {
     }
 
     /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
-    /// SACK had reported before does not count again.
+    /// SACK had reported before does not count again; Linux counts what it reports now.
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
-        let acked = ack.acked.min(ack.delivered);
-        if acked > 0 && is_limited && !self.control.governs_window() {
+        let acked = if self.config.profile == Profile::Linux { ack.delivered } else { ack.acked.min(ack.delivered) };
+        if ack.acked > 0 && acked > 0 && is_limited && !self.control.governs_window() {
             self.control.grow(&Ack { acked, ..*ack }, &mut self.window);
         }
     }
@@ -123,13 +123,25 @@ impl Outstanding {
 
     /// The retransmission timer expired while the recovery was at `state`: everything outstanding counts as lost.
     pub fn collapse(&mut self, now: Instant, state: LossState) {
+        self.expire(now, state);
+        self.board.mark_all_lost();
+    }
+
+    /// The same in Linux: what was sent less than `rtt` ago, the round-trip time of what arrived last, is still under way, and
+    /// the window holds it and what the control leaves (`tcp_enter_loss`).
+    pub fn collapse_but_for_recent(&mut self, now: Instant, state: LossState, rtt: Duration) {
+        self.expire(now, state);
+        self.board.mark_old_lost(now, rtt);
+        self.window.cwnd += (self.board.pipe() / self.mss()) as f64;
+    }
+
+    fn expire(&mut self, now: Instant, state: LossState) {
         // Where a retransmission was lost, new data has gone on leaving for a whole timeout: what is known to have arrived
         // is not in flight.
         let flight = self.board.flight() - self.board.sacked();
         self.rtt.back_off();
         let loss = Loss { state, ..self.loss(now, flight) };
         self.control.on_timeout(&loss, &mut self.window);
-        self.board.mark_all_lost();
         self.duplicates = 0;
     }
 }

@@ -81,21 +81,54 @@ pub struct RttEstimator {
     /// In seconds; `None` before the first sample.
     smoothed: Option<f64>,
     variance: f64,
+    /// The variance that Linux uses.
+    held: HeldVariance,
     min: Option<Duration>,
     latest: Duration,
     backoff: u32,
-    /// The variance that Linux uses: the largest of the current round trip.
     rto: Duration,
+}
+
+/// Four times the variance, in seconds, as Linux keeps it for its timeout: it rises with the largest of a round trip at once
+/// and falls by a quarter of the way each round trip (`tcp_rtt_estimator` of Linux 6.x).
+#[derive(Debug, Clone, Copy)]
+struct HeldVariance {
+    term: f64,
+    /// The largest of this round trip.
+    largest: f64,
+    /// The round trip ends when this is acknowledged.
+    until: u64,
+}
+
+impl HeldVariance {
+    /// `term` is the latest one and `least` the least timeout above the smoothed round-trip time.
+    fn take(&mut self, term: f64, least: f64, una: u64, nxt: u64) {
+        self.largest = self.largest.max(term);
+        self.term = self.term.max(self.largest);
+        if una > self.until {
+            self.term -= (self.term - self.largest) / 4.0;
+            *self = Self { term: self.term, largest: least, until: nxt };
+        }
+    }
 }
 
 impl RttEstimator {
     /// No sample yet.
     pub fn new(rules: &RttRules) -> Self {
-        Self { smoothed: None, variance: 0.0, min: None, latest: Duration::ZERO, backoff: 0, rto: rules.initial_rto }
+        Self {
+            smoothed: None,
+            variance: 0.0,
+            held: HeldVariance { term: 0.0, largest: 0.0, until: 0 },
+            min: None,
+            latest: Duration::ZERO,
+            backoff: 0,
+            rto: rules.initial_rto,
+        }
     }
 
-    /// A segment's round trip took `rtt`: updates the estimate (section 2 of RFC 6298) and ends any backoff.
-    pub fn sample(&mut self, rules: &RttRules, rtt: Duration) {
+    /// A segment's round trip took `rtt`, found by an acknowledgement of all before `una` when all before `nxt` was sent:
+    /// updates the estimate (section 2 of RFC 6298) and ends any backoff.
+    pub fn sample(&mut self, rules: &RttRules, rtt: Duration, una: u64, nxt: u64) {
         self.latest = rtt;
         self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
         let rtt = rules.in_ticks(rtt);
@@ -103,11 +136,19 @@ impl RttEstimator {
             None => {
                 self.smoothed = Some(rtt);
                 self.variance = rtt / 2.0;
+                self.held.until = nxt;
             }
             Some(smoothed) => {
-                self.variance += ((smoothed - rtt).abs() - self.variance) / 4.0;
+                let error = ((smoothed - rtt).abs() - self.variance) / 4.0;
+                // A round trip that has become much shorter is no reason to wait longer (the Eifel timer, in Linux).
+                let is_gain = matches!(rules.min_rto, MinRto::VarianceTerm(_)) && rtt < smoothed && error > 0.0;
+                self.variance += if is_gain { error / 8.0 } else { error };
                 self.smoothed = Some(smoothed + (rtt - smoothed) / 8.0);
             }
+        }
+        if let MinRto::VarianceTerm(least) = rules.min_rto {
+            let least = least.as_secs_f64();
+            self.held.take((4.0 * self.variance).max(least), least, una, nxt);
         }
         self.backoff = 0;
         self.update_rto(rules);
@@ -119,7 +160,7 @@ impl RttEstimator {
         let smoothed = Duration::from_secs_f64(smoothed);
         self.rto = match rules.min_rto {
             MinRto::Total(least) => (smoothed + term).max(least),
-            MinRto::VarianceTerm(least) => smoothed + term.max(least),
+            MinRto::VarianceTerm(_) => smoothed + Duration::from_secs_f64(self.held.term),
         }
         .min(rules.max_rto);
     }
@@ -177,11 +218,12 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    fn rtos(rules: RttRules, samples: usize) -> Vec<f64> {
+    /// The timeouts after so many samples, one each round trip.
+    fn rtos(rules: RttRules, samples: u64) -> Vec<f64> {
         let mut rtt = RttEstimator::new(&rules);
         (0..samples)
-            .map(|_| {
-                rtt.sample(&rules, Duration::from_millis(550));
+            .map(|sent| {
+                rtt.sample(&rules, Duration::from_millis(550), sent, sent + 1);
                 rtt.rto(&rules).as_secs_f64()
             })
             .collect()
@@ -197,9 +239,24 @@ mod tests {
 
     #[test]
     fn linux_keeps_200_ms_above_the_smoothed_round_trip_time() {
-        let rtos = rtos(RttRules::linux(), 12);
-        assert!(rtos[5] > 0.75, "{rtos:?}");
-        assert_eq!(rtos[6..], [0.75; 6]);
+        let rtos = rtos(RttRules::linux(), 120);
+        assert!((rtos[119] - 0.75).abs() < 1e-4, "{rtos:?}");
+    }
+
+    /// From 1.65 s (three round trips) by a quarter of what is above 0.75 s, however many samples a round trip brings: over
+    /// 550 ms Linux 6.18 still waited 1.25 s when 313 segments had been acknowledged.
+    #[test]
+    fn linux_lets_the_variance_fall_by_a_quarter_each_round_trip() {
+        let rules = RttRules::linux();
+        let mut rtt = RttEstimator::new(&rules);
+        let mut found = Vec::new();
+        for round in 0..6 {
+            for segment in 0..20 {
+                rtt.sample(&rules, Duration::from_millis(550), 20 * round + segment, 20 * (round + 1));
+            }
+            found.push((rtt.rto(&rules).as_secs_f64() * 1e3).round());
+        }
+        assert_eq!(found, [1650.0, 1650.0, 1425.0, 1256.0, 1130.0, 1035.0]);
     }
 
     #[test]
@@ -219,7 +276,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(&rules), Duration::from_secs(60));
-        rtt.sample(&rules, Duration::from_millis(550));
+        rtt.sample(&rules, Duration::from_millis(550), 1, 2);
         assert_eq!(rtt.rto(&rules), Duration::from_millis(1650));
     }
 }

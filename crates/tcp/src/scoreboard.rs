@@ -81,6 +81,10 @@ pub struct Change {
     pub newest: Option<Delivered>,
     /// Round-trip time of the oldest newly delivered segment that was sent once.
     pub oldest_rtt: Option<Duration>,
+    /// The same of those that SACK reports.
+    pub sacked_rtt: Option<Duration>,
+    /// The lowest end of a newly delivered segment that was sent once.
+    pub first_original: Option<u64>,
     /// The timestamp that the acknowledgement echoes, in milliseconds of this end's clock.
     pub echo: Option<u32>,
     /// A segment that was sent more than once is among those acknowledged cumulatively.
@@ -372,6 +376,10 @@ impl Scoreboard {
         self.sacked.insert(record.seq..record.end());
         self.sacked_bytes += span;
         change.sacked += span;
+        if !record.is_retransmitted {
+            let rtt = now.since(record.sent_at);
+            change.sacked_rtt = Some(change.sacked_rtt.map_or(rtt, |oldest| oldest.max(rtt)));
+        }
         self.deliver(now, record, change);
     }
 
@@ -380,6 +388,7 @@ impl Scoreboard {
         if !record.is_retransmitted {
             let rtt = now.since(record.sent_at);
             change.oldest_rtt = Some(change.oldest_rtt.map_or(rtt, |oldest| oldest.max(rtt)));
+            change.first_original = Some(change.first_original.map_or(record.end(), |first| first.min(record.end())));
         }
         if change.newest.is_none_or(|newest| newest.transmission < record.transmission) {
             change.newest = Some(Delivered {
@@ -464,6 +473,16 @@ impl Scoreboard {
     pub fn mark_all_lost(&mut self) -> u64 {
         self.searched_to = self.nxt;
         self.mark_lost_between(self.una, self.nxt, true)
+    }
+
+    /// Marks lost the first segment and what was last sent at least `rtt` ago, as far as it is not known to have arrived
+    /// (`tcp_timeout_mark_lost` of Linux 6.x).
+    pub fn mark_old_lost(&mut self, now: Instant, rtt: Duration) {
+        for (index, record) in self.records.iter_mut().enumerate() {
+            if record.fate == Fate::InFlight && (index == 0 || now.since(record.sent_at) >= rtt) {
+                self.total_lost += Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
+            }
+        }
     }
 
     /// What counts as lost and was not sent again yet counts as in flight again: the loss was none.

@@ -10,6 +10,7 @@ use crate::recovery::{Recovery, newreno};
 use crate::rtt::Sampling;
 use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
+use crate::usage::{self, Usage};
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant};
 
@@ -40,8 +41,9 @@ pub(crate) struct Sender {
     /// The next segment may leave at this time (pacing), and one waits for it.
     pace_at: Instant,
     waits_for_pacer: bool,
-    /// The window, rather than the data or the peer, kept the latest segment from leaving.
-    is_window_limited: bool,
+    usage: Usage,
+    /// New data has left of which `usage` does not know yet.
+    has_sent: bool,
     /// Nothing has changed since there was nothing to send.
     is_settled: bool,
     last_sent_at: Instant,
@@ -105,7 +107,8 @@ impl Sender {
             unanswered: 0,
             pace_at: Instant::ZERO,
             waits_for_pacer: false,
-            is_window_limited: false,
+            usage: Usage::default(),
+            has_sent: false,
             is_settled: false,
             last_sent_at: Instant::ZERO,
             deferral: Deferral::default(),
@@ -181,7 +184,7 @@ impl Sender {
         self.is_settled = false;
         self.last_sent_at = now;
         if let Some(rtt) = opening.rtt {
-            self.out.rtt.sample(&self.out.config.rtt, rtt);
+            self.out.rtt.sample(&self.out.config.rtt, rtt, self.out.board.una(), self.out.board.nxt());
         }
         if opening.starts_from_one && !self.config().bare {
             self.out.window.cwnd = 1.0;
@@ -291,7 +294,7 @@ impl Sender {
             una: self.out.board.una(),
             nxt: self.out.board.nxt(),
             receive_window: self.edge.saturating_sub(self.out.board.una()),
-            is_window_limited: self.is_window_limited,
+            is_window_limited: self.is_window_limited(),
             state: self.recovery.state(),
         };
         self.apply(&ack, &change);
@@ -331,17 +334,19 @@ impl Sender {
                 self.timed = None;
                 now.since(sent_at)
             }
-            // What waited behind a hole that a retransmission filled says nothing of the path (Karn).
-            Sampling::EverySegment => match (change.oldest_rtt, change.newest) {
+            // What waited behind a hole that a retransmission filled says nothing of the path (Karn), and an echo only where
+            // the left edge of the window moves (RFC 7323, section 4.1): behind a hole it stands still.
+            Sampling::EverySegment => match (change.oldest_rtt, change.sacked_rtt) {
                 (Some(rtt), _) if !change.acked_retransmission => rtt,
-                (_, Some(_)) if segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
+                (_, Some(rtt)) => rtt,
+                _ if change.acked > 0 && segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
                     let sent_at = u64::from(segment.timestamps.echo) * 1_000_000;
                     Duration::from_nanos(now.as_nanos().saturating_sub(sent_at))
                 }
                 _ => return None,
             },
         };
-        self.out.rtt.sample(&self.out.config.rtt, sample);
+        self.out.rtt.sample(&self.out.config.rtt, sample, self.out.board.una(), self.out.board.nxt());
         let newest = change.newest.filter(|newest| !newest.is_retransmitted && !change.acked_retransmission);
         Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
     }
@@ -426,9 +431,12 @@ impl Sender {
             return Some(self.send_again(now, seq, span));
         }
         if fresh > 0 {
-            self.is_window_limited = !self.may_send(now, fresh) || self.defers(now, fresh);
-            self.is_settled = self.is_window_limited;
-            return if self.is_window_limited { None } else { Some(self.send_new(now, fresh)) };
+            if self.may_send(now, fresh) && !self.defers(now, fresh) {
+                return Some(self.send_new(now, fresh));
+            }
+            self.is_settled = true;
+            self.update_usage(true);
+            return None;
         }
         if let Some((seq, span)) = self.recovery.last_resort(&self.out) {
             return Some(self.send_again(now, seq, span));
@@ -436,6 +444,19 @@ impl Sender {
         self.on_nothing_to_send(now);
         self.is_settled = true;
         None
+    }
+
+    fn update_usage(&mut self, is_limited: bool) {
+        let board = &self.out.board;
+        let flight = board.flight().div_ceil(self.out.mss()) as u32;
+        self.usage.update(is_limited, usage::Sent { una: board.una(), nxt: board.nxt(), flight });
+        self.has_sent = false;
+    }
+
+    /// Whether the window limits the sender. A control that governs its window asks only whether it did.
+    fn is_window_limited(&self) -> bool {
+        let window = (!self.out.control.governs_window()).then_some(&self.out.window);
+        self.usage.is_window_limited(window)
     }
 
     /// Sequence numbers that could be sent next if the window allowed: a full segment, or the rest.
@@ -495,6 +516,7 @@ impl Sender {
         let was_empty = self.out.board.is_empty();
         self.out.board.on_sent(now, span as u32);
         self.persist = None;
+        self.has_sent = true;
         if self.out.duplicates > 0 && self.recovery.state() == LossState::Open {
             self.out.limited_transmit += span;
         }
@@ -551,7 +573,9 @@ impl Sender {
             let wait = self.out.rto();
             self.persist = Some(Persist { at: now + wait, wait, is_due: false });
         }
-        self.is_window_limited = false;
+        if self.has_sent {
+            self.update_usage(self.out.board.pipe() + self.out.mss() > self.out.cwnd_bytes());
+        }
         if nxt >= self.end && self.out.board.pipe() < self.out.cwnd_bytes() {
             self.out.board.on_app_limited();
         }

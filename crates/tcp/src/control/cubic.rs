@@ -226,7 +226,7 @@ impl Control for Cubic {
         if self.growth.lowers_at(timeout) {
             window.ssthresh = self.reduce(timeout, window);
         }
-        self.state = State { w_max: 0.0, ..self.state };
+        self.state = State { w_max: 0.0, epoch: None, ..self.state };
         window.cwnd = 1.0;
     }
 

@@ -4,6 +4,7 @@
 //! To add one: write its file with a type that implements [`Recovery`], and add one line to [`RECOVERIES`].
 
 mod fast;
+mod frto;
 pub mod nack;
 pub(crate) mod newreno;
 mod prr;

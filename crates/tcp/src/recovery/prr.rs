@@ -48,7 +48,7 @@ impl RateReduction {
             let more = if grows { out.mss() } else { 0 };
             (ssthresh - pipe).min(self.delivered.saturating_sub(self.sent).max(ack.delivered) + more)
         };
-        out.set_cwnd((pipe + allowed) as f64 / out.mss() as f64);
+        out.set_cwnd(((pipe + allowed) as f64 / out.mss() as f64).max(1.0));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Loss detection by time, with probes of the tail (RACK-TLP, RFC 8985).
 
 use super::fast::DUPLICATES;
+use super::frto::SpuriousTimeout;
 use super::prr::{Bound, RateReduction};
 use super::undo::Undo;
 use super::{Recovery, RecoveryKind};
@@ -37,6 +38,8 @@ struct Rack {
     probe: Probe,
     /// What the response to the latest loss changed, while it may turn out to be needless (Linux).
     undo: Option<Undo>,
+    /// How far it is found out whether a timeout was needless (Linux).
+    spurious_timeout: SpuriousTimeout,
 }
 
 /// How much reordering the path shows.
@@ -76,12 +79,17 @@ impl Rack {
             reorder_timer: None,
             probe: Probe::default(),
             undo: None,
+            spurious_timeout: SpuriousTimeout::default(),
         }
+    }
+
+    fn is_linux(&self) -> bool {
+        self.profile == Profile::Linux
     }
 
     /// A response begins.
     fn remember_window(&mut self, out: &Outstanding) {
-        self.undo = (self.profile == Profile::Linux).then(|| Undo::new(out.window));
+        self.undo = self.is_linux().then(|| Undo::new(out.window));
     }
 
     /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
@@ -153,8 +161,9 @@ impl Rack {
     /// The response to a loss was needless: all is as before.
     fn undo_if_spurious(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) {
         let Some(undo) = self.undo.as_mut().filter(|_| self.state != LossState::Open) else { return };
-        if undo.is_spurious(change) {
-            let undo = *undo;
+        let is_spurious = undo.is_spurious(change);
+        let undo = *undo;
+        if is_spurious || self.shows_timeout_needless(ack, change, out) {
             undo.apply(ack.now, out);
             self.state = LossState::Open;
             self.proportional = None;
@@ -163,11 +172,24 @@ impl Rack {
         }
     }
 
+    /// F-RTO: new data leave before anything else is sent again, and answers to what was sent before the timeout tell that it
+    /// was needless.
+    fn shows_timeout_needless(&mut self, ack: &Ack, change: &Change, out: &Outstanding) -> bool {
+        if self.state != LossState::Timeout {
+            return false;
+        }
+        let is_needless = self.spurious_timeout.on_ack(ack, change, self.recovery_point, out.has_new_data);
+        if self.spurious_timeout.sends_new() {
+            self.recovery_point = ack.nxt;
+        }
+        is_needless
+    }
+
     /// Linux starts the retransmission timer anew while what arrives was sent before the first missing segment was last sent:
     /// that one may be queued behind it.
     fn waits_behind_queue(&self, ack: &Ack, change: &Change, out: &Outstanding) -> bool {
         let is_older = |(rtt, sent_at)| rtt > ack.now.since(sent_at);
-        self.profile == Profile::Linux && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
+        self.is_linux() && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
     }
 
     /// A duplicate arrival was reported: the window was too short.
@@ -228,15 +250,19 @@ impl Recovery for Rack {
         if self.state != LossState::Open && ack.una >= self.recovery_point {
             self.end(ack, out);
         }
+        let retransmitted = out.board.retransmitted();
         let found = self.detect(ack.now, out);
+        let has_lost_again = out.board.retransmitted() < retransmitted;
         match self.state {
             // What was lost of the data sent since the recovery began is a loss of its own.
             LossState::Open if found > 0 || (was_recovering && out.board.lost() + out.board.retransmitted() > 0) => {
                 self.begin(ack.now, out);
             }
+            // In Linux a retransmission that is lost after a timeout begins a recovery.
+            LossState::Timeout if has_lost_again && self.is_linux() => self.begin(ack.now, out),
             // Linux counts the acknowledgement that ends a recovery towards the window's growth.
-            LossState::Open if was_recovering && self.profile != Profile::Linux => {}
-            LossState::Open | LossState::Timeout => out.grow(ack),
+            LossState::Open if was_recovering && !self.is_linux() => {}
+            LossState::Open | LossState::Timeout => out.grow(&Ack { state: self.state, ..*ack }),
             LossState::Recovery => {}
         }
         if let Some(proportional) = &mut self.proportional {
@@ -250,10 +276,17 @@ impl Recovery for Rack {
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
-        if self.state != LossState::Timeout {
+        // Linux undoes what it has answered by a smaller window, which a timeout during a recovery does not make smaller.
+        let is_first = out.expiries == 1;
+        if self.state == LossState::Open || self.state == LossState::Timeout && is_first {
             self.remember_window(out);
         }
-        out.collapse(now, self.state);
+        if self.is_linux() {
+            out.collapse_but_for_recent(now, self.state, self.rtt);
+            self.spurious_timeout.begin(self.state == LossState::Open || !is_first);
+        } else {
+            out.collapse(now, self.state);
+        }
         self.state = LossState::Timeout;
         self.recovery_point = out.board.nxt();
         self.proportional = None;
@@ -268,6 +301,9 @@ impl Recovery for Rack {
             let (seq, span) = out.board.last_outstanding()?;
             self.probe.outstanding = Some((out.board.nxt(), true));
             return Some((seq, span));
+        }
+        if out.has_new_data && self.spurious_timeout.sends_new() {
+            return None;
         }
         let (seq, span) = out.board.first_lost()?;
         let fits = out.board.pipe() + u64::from(span) <= out.cwnd_bytes();
