@@ -4,7 +4,7 @@
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{Application, FlowConfig, FlowReport, Limits, Network, Settings, Simulation, Start, Stop, Traffic, Transfer};
 use std::sync::Arc;
-use tcp::{AckPolicy, Config, Profile};
+use tcp::{AckPolicy, Config, Profile, ReceiveBuffer};
 use units::{Bytes, Duration, Instant, Rate};
 
 const MEASURED: &str = include_str!("data/kernel/measured.csv");
@@ -56,7 +56,9 @@ impl Case {
         // The receiving application reads each segment when it comes, upon which the kernel acknowledges: in the packet
         // traces of these runs nearly every segment has an acknowledgement of its own.
         let acks = AckPolicy { every: 1, ..linux.acks };
-        let config = Arc::new(Config { control, acks, ..linux });
+        // The measurements' `tcp_rmem` has receivers begin with so much that their windows limit nothing.
+        let receive_buffer = ReceiveBuffer::plain(Bytes::new(64 << 20));
+        let config = Arc::new(Config { control, acks, receive_buffer, ..linux });
         let flow = FlowConfig {
             name: "transfer".to_owned(),
             from: client,
