@@ -763,8 +763,8 @@ pub(super) enum NackRule {
 #[serde(default)]
 pub(super) struct Tcp {
     /// A recovery and a control by the name of the variant. By default the preset that has the table's own name, if there is
-    /// one; else those of the profile: sack with reno, or rack with reno for linux. In the
-    /// profile linux presets with another control than reno have rack, too.
+    /// one; else those of the profile: sack with reno, or rack with reno for linux. In that profile
+    /// presets with another control than reno have rack, too.
     #[schemars(schema_with = "presets")]
     pub(super) preset: Option<String>,
     /// Where constants come from: standards track, Linux 6.x, or the one-way agents of ns-2 2.35.
