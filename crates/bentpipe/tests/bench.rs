@@ -58,6 +58,18 @@ fn an_unknown_experiment_is_named_with_exit_code_2() {
 }
 
 #[test]
+fn rows_that_do_not_exist_are_refused_with_those_that_do() {
+    if rows("echo", &[]).is_none() {
+        return;
+    }
+    let command = ["bench", "connections", "--only", "tls"];
+    let output = Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(command).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("\"tls\"") && told.contains("tcp, TLS"), "{told}");
+}
+
+#[test]
 fn a_pepsal_that_cannot_be_run_is_refused_before_anything_is_measured() {
     let plain = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     for (file, ipv6, says) in [

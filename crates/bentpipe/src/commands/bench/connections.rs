@@ -59,6 +59,10 @@ impl Row {
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
     let mut rows = Vec::new();
+    if !LEGS.iter().any(|(leg, ..)| leg.contains(&args.only)) {
+        let names = LEGS.map(|(leg, ..)| leg).join("; ");
+        return Err(Failure::usage(format!("--only {:?} names no row; there are: {names}", args.only)));
+    }
     for (leg, kind, clear, descriptors) in LEGS.into_iter().filter(|(leg, ..)| leg.contains(&args.only)) {
         let most = connections(args, descriptors)?;
         let options = GatewayOptions {
