@@ -48,8 +48,6 @@ pub(crate) struct Sender {
     is_settled: bool,
     last_sent_at: Instant,
     deferral: Deferral,
-    /// Bytes marked lost of which the congestion control knows.
-    lost_reported: u64,
     /// The segment being timed and when it left (one at a time).
     timed: Option<(u64, Instant)>,
     pub(crate) counters: Counters,
@@ -112,7 +110,6 @@ impl Sender {
             is_settled: false,
             last_sent_at: Instant::ZERO,
             deferral: Deferral::default(),
-            lost_reported: 0,
             timed: None,
             counters: Counters::default(),
         }
@@ -277,7 +274,6 @@ impl Sender {
         }
         let rtt = self.sample_rtt(now, segment, &change);
         let rate = self.out.board.rate_sample(now, &change, self.out.rtt.min_rtt());
-        let total_lost = self.out.board.total_lost();
         let ack = Ack {
             now,
             mss: self.config().mss,
@@ -290,7 +286,7 @@ impl Sender {
             rate,
             prior_in_flight,
             in_flight: self.recovery.in_flight(&self.out),
-            lost: total_lost - std::mem::replace(&mut self.lost_reported, total_lost),
+            lost: 0,
             una: self.out.board.una(),
             nxt: self.out.board.nxt(),
             receive_window: self.edge.saturating_sub(self.out.board.una()),
@@ -312,9 +308,19 @@ impl Sender {
 
     fn apply(&mut self, ack: &Ack, change: &Change) {
         let was_recovering = ack.state == LossState::Recovery;
+        let governs = self.out.control.governs_window();
         let out = &mut self.out;
-        out.control.on_ack(ack, &mut out.window);
+        let total_lost = out.board.total_lost();
+        if !governs {
+            out.control.on_ack(ack, &mut out.window);
+        }
         let restarts = self.recovery.on_ack(ack, change, out);
+        if governs {
+            let lost = out.board.total_lost() - total_lost;
+            let rate = ack.rate.map(|rate| rate.after_losses(lost));
+            let (in_flight, state) = (self.recovery.in_flight(out), self.recovery.state());
+            out.control.on_ack(&Ack { rate, lost, in_flight, state, ..*ack }, &mut out.window);
+        }
         self.limit_window();
         if !was_recovering && self.recovery.state() == LossState::Recovery {
             self.counters.recoveries += 1;

@@ -304,3 +304,20 @@ fn hybla_recovers_from_its_slow_start_in_the_kernels_time() {
     assert!((15.0..=17.6).contains(&took), "{took}");
     assert_eq!(path.metrics().counters.timeouts, 0);
 }
+
+/// BBR's start-up fills a queue of half a bandwidth-delay product and more, and the recovery sends no more than arrives:
+/// 10 MB over 550 ms by Linux 6.18's bbr over `bentpipe lab`.
+#[test]
+fn bbr1_overshoots_and_recovers_as_the_kernel_does() {
+    for (rate, time, retransmissions) in [(20_000_000, 8.522, 1992.0), (6_000_000, 18.129, 779.0)] {
+        let control = ControlKind::by_name("bbr1").expect("known");
+        let rate = Rate::from_bps(rate);
+        let queue = QueueLimit::Bytes(rate.bytes_in(Duration::from_millis(275)));
+        let link = LinkConfig { queue, ..LinkConfig::new(rate, Duration::from_millis(275)) };
+        let mut path = Path::new(Config { control, ..Config::new(Profile::Linux) }, vec![link.clone()], vec![link]);
+        let took = path.transfer(10_000_000).expect("complete").as_secs_f64();
+        let again = path.metrics().counters.retransmissions as f64;
+        assert!((took / time - 1.0).abs() < 0.02, "{rate}: {took} s, {time} s");
+        assert!((again / retransmissions - 1.0).abs() < 0.03, "{rate}: {again}, {retransmissions}");
+    }
+}

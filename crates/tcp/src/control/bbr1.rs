@@ -2,7 +2,7 @@
 //! (Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; constants of Linux 6.x, `tcp_bbr.c`).
 
 use super::filter::WindowedMax;
-use super::{Ack, Control, ControlKind, Loss, LossState, RateSample, Sent, Start, Window};
+use super::{Ack, Control, ControlKind, Loss, LossState, RateSample, Start, Window};
 use crate::config::Config;
 use units::{CounterRandom, Duration, Instant, Rate};
 
@@ -56,7 +56,6 @@ pub(crate) struct Bbr1 {
     pacing: f64,
     has_seen_rtt: bool,
     restarts_from_idle: bool,
-    in_flight: u64,
     random: CounterRandom,
 }
 
@@ -120,7 +119,6 @@ impl Bbr1 {
             pacing: 0.0,
             has_seen_rtt: false,
             restarts_from_idle: false,
-            in_flight: 0,
             random: CounterRandom::new(config.seed, 0xbb1),
         }
     }
@@ -353,7 +351,6 @@ impl Control for Bbr1 {
     }
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
-        self.in_flight = ack.in_flight;
         self.rounds.is_start = false;
         if let Some(sample) = &ack.rate {
             self.update_bandwidth(ack, sample);
@@ -372,13 +369,8 @@ impl Control for Bbr1 {
 
     fn grow(&mut self, _ack: &Ack, _window: &mut Window) {}
 
-    /// The next acknowledgement sets the window; meanwhile no more is in flight than was. A recovery that follows another
-    /// at once keeps the window.
     fn on_loss(&mut self, _loss: &Loss, window: &mut Window) {
         self.save_window(window);
-        if self.recovery.state == LossState::Open {
-            window.cwnd = window.cwnd.min((self.in_flight as f64 / self.mss).max(1.0));
-        }
     }
 
     fn on_timeout(&mut self, _timeout: &Loss, window: &mut Window) {
@@ -389,8 +381,10 @@ impl Control for Bbr1 {
         window.cwnd = 1.0;
     }
 
-    fn on_sent(&mut self, sent: &Sent) {
-        self.in_flight = sent.in_flight;
+    /// The bandwidth may grow again, and what looked like a policer was none.
+    fn on_spurious(&mut self, _now: Instant, _window: &mut Window) {
+        (self.full_pipe.bandwidth, self.full_pipe.rounds) = (0.0, 0);
+        self.policer = Policer::default();
     }
 
     fn on_idle(&mut self, now: Instant, _idle: Duration) {

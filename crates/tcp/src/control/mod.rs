@@ -40,7 +40,7 @@ pub trait Control: Debug + Send {
 
     /// Every acknowledgement that arrives in sequence, duplicates included, after the scoreboard has been brought up to
     /// date and before the recovery acts on it: to measure. A control that governs the window
-    /// ([`Control::governs_window`]) sets it here.
+    /// ([`Control::governs_window`]) sets it here, after the recovery has found what is lost.
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         let _ = (ack, window);
     }
@@ -155,7 +155,7 @@ pub struct Ack {
     pub prior_in_flight: u64,
     /// Bytes outstanding after it, by the recovery's own account.
     pub in_flight: u64,
-    /// Bytes marked lost since the acknowledgement before it.
+    /// Bytes that the recovery marked lost upon it; only for a control that governs the window.
     pub lost: u64,
     /// Everything before this offset is acknowledged.
     pub una: u64,
@@ -209,6 +209,11 @@ pub struct RateSample {
 }
 
 impl RateSample {
+    /// The sample when `lost` more bytes were found lost.
+    pub(crate) fn after_losses(self, lost: u64) -> Self {
+        Self { total_lost: self.total_lost + lost, lost: self.lost + lost, ..self }
+    }
+
     /// The rate.
     pub fn rate(&self) -> Rate {
         let seconds = self.interval.as_secs_f64().max(1e-9);
