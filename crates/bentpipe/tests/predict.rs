@@ -30,8 +30,12 @@ fn the_binding_limit_is_named() {
         (&["--size", "50MB"], "line rate", "the line's rate"),
         (&["--size", "50MB", "--window", "65535B"], "window", "one window in a round trip"),
         (&["--size", "50MB", "--receive-buffer", "64KiB"], "window", "one window in a round trip"),
-        (&["--size", "50MB", "--loss", "1e-2", "--congestion-control", "reno"], "loss", "PFTK, full, received"),
-        (&["--size", "50MB", "--loss", "1e-2"], "loss", "CUBIC's mean window"),
+        (
+            &["--size", "50MB", "--loss", "1e-2", "--congestion-control", "reno"],
+            "loss",
+            "Reno's window from loss to loss",
+        ),
+        (&["--size", "50MB", "--loss", "1e-2"], "loss", "CUBIC's window from loss to loss"),
         (&["--size", "50MB", "--loss", "1e-2", "--congestion-control", "bbr"], "line rate", "the line's rate"),
         (&["--size", "500MB", "--queue", "10packets"], "queue", "utilisation of a short queue"),
     ] {

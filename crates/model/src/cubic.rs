@@ -25,6 +25,38 @@ pub fn throughput(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
     Ok(path.valid_below(mathis::MOST_LOSS, rate, "timeouts, which the mean window leaves out, take over"))
 }
 
+/// The window from one loss to the next, in segments: the greater of the cubic function (RFC 9438, section 4.2) and of the
+/// Reno-friendly estimate (section 4.3), with fast convergence (section 4.7).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Epoch {
+    /// When the latest loss was found.
+    at_loss: f64,
+    /// To what the cubic function returns (`W_max`).
+    highest: f64,
+}
+
+impl Epoch {
+    /// A loss is found in a window of `at_loss`.
+    pub(crate) fn reduce(&mut self, at_loss: f64) {
+        let is_below = at_loss < self.at_loss;
+        self.highest = if is_below { at_loss * (1.0 + BETA) / 2.0 } else { at_loss };
+        self.at_loss = at_loss;
+    }
+
+    /// What the loss has left of the window.
+    pub(crate) fn start(&self) -> f64 {
+        (BETA * self.at_loss).max(2.0)
+    }
+
+    /// The window `rounds` round trips and `time_s` seconds after the recovery.
+    pub(crate) fn window(&self, rounds: f64, time_s: f64) -> f64 {
+        let start = self.start();
+        let k = ((self.highest - start) / C).cbrt();
+        let friendly = start + 3.0 * (1.0 - BETA) / (1.0 + BETA) * rounds;
+        (C * (time_s - k).powi(3) + self.highest).max(friendly)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -53,7 +53,7 @@ impl Row {
 pub fn table(link: &Link, transfer: &Transfer, sessions: u32) -> Result<Vec<Row>, Invalid> {
     check(link, transfer)?;
     Invalid::unless(sessions > 0, "sessions", sessions, "1 or more")?;
-    let prediction = predict(link, transfer)?;
+    let prediction = predict(link, transfer)?.shared_by(sessions);
     let path = lossy_path(link, transfer);
     let line = payload_rate(link, transfer);
     let least = limit::time(transfer.direction.rounds(), transfer.size, link.rate, link.rtt, link.loss);

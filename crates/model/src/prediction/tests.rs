@@ -92,8 +92,21 @@ fn outside_its_range_it_says_so() {
     assert!(of(&overflowing, &transfer(10_000_000)).time.doubt.unwrap().contains("queue"));
     assert!(of(&Link { queue: Some(Bytes::new(412_500)), ..link() }, &transfer(10_000_000)).time.is_valid());
     assert!(!of(&link(), &Transfer { control: Control::Bbr, ..transfer(1_000_000) }).time.is_valid());
-    let within = Transfer { window: Some(Bytes::new(412_500)), ..transfer(10_000_000) };
+    let bursts = Transfer { window: Some(Bytes::new(412_500)), ..transfer(10_000_000) };
+    assert!(!of(&overflowing, &bursts).time.is_valid());
+    let within = Transfer { window: Some(Bytes::new(180_000)), ..transfer(10_000_000) };
     assert!(of(&overflowing, &within).time.is_valid());
+    let few = Link { queue: Some(Bytes::new(15_000)), rate: Rate::from_bps(100_000), ..link() };
+    assert!(of(&few, &transfer(1_000_000)).time.doubt.unwrap().contains("few packets"));
+}
+
+#[test]
+fn connections_that_share_a_link_are_not_predicted() {
+    let alone = of(&link(), &transfer(1_000_000));
+    assert!(alone.clone().shared_by(1).time.is_valid());
+    assert!(alone.shared_by(4).time.doubt.unwrap().starts_with("4 connections share the link"));
+    let both = of(&lossy(0.4), &transfer(1_000_000)).shared_by(4).time.doubt.unwrap();
+    assert!(both.contains("above 0.02") && both.contains("4 connections"), "{both}");
 }
 
 #[test]
@@ -110,7 +123,8 @@ fn the_table_has_every_model_and_a_reason_for_each_that_does_not_hold() {
     assert!(table(&link(), &transfer(1), 0).is_err());
 }
 
-/// Means of four to eight runs of `bentpipe simulate` (profile rfc) at 6 Mbit/s, 550 ms, a queue of one product; seconds.
+/// Means of 200 runs of `bentpipe simulate` (profile rfc) at 6 Mbit/s, 550 ms, a queue of one product; seconds. Those with losses and
+/// a window are of eight.
 #[test]
 fn simulations_are_not_far() {
     const WINDOW: Option<Bytes> = Some(Bytes::new(65_535));
@@ -121,10 +135,10 @@ fn simulations_are_not_far() {
         (Control::Cubic, 1_000_000, 0.0, WINDOW, 9.762, 0.01),
         (Control::Reno, 10_000_000, 0.0, None, 16.790, 0.01),
         (Control::Reno, 10_000_000, 0.0, WINDOW, 87.162, 0.02),
-        (Control::Cubic, 1_000_000, 1e-3, None, 4.539, 0.10),
-        (Control::Reno, 10_000_000, 1e-3, None, 47.227, 0.15),
-        (Control::Cubic, 10_000_000, 1e-3, None, 20.982, 0.10),
-        (Control::Reno, 10_000_000, 1e-2, None, 333.560, 0.10),
+        (Control::Cubic, 1_000_000, 1e-3, None, 4.936, 0.02),
+        (Control::Reno, 10_000_000, 1e-3, None, 58.341, 0.05),
+        (Control::Cubic, 10_000_000, 1e-3, None, 25.648, 0.08),
+        (Control::Reno, 10_000_000, 1e-2, None, 328.012, 0.06),
         (Control::Cubic, 10_000_000, 1e-3, WINDOW, 93.000, 0.10),
     ] {
         let link = Link { queue: Some(Bytes::new(412_500)), ..lossy(loss) };

@@ -163,7 +163,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return plot::run(args, sweep, output);
     }
     let (link, transfer) = args.case()?;
-    let prediction = prediction::predict(&link, &transfer)?;
+    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.sessions);
     let rows = prediction::table(&link, &transfer, args.sessions)?;
     let document = Document::new(&link, &transfer, &prediction, &rows);
     output.result(&document, || &document)

@@ -77,7 +77,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 
 fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {
     let (link, transfer) = sweep.at(args, value).case()?;
-    let prediction = prediction::predict(&link, &transfer)?;
+    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.sessions);
     Ok(Point {
         value,
         throughput_bps: prediction.throughput.as_bps(),

@@ -1,0 +1,59 @@
+//! Where the prediction does not hold, and why.
+
+use super::{Control, Link, Transfer};
+use crate::{cardwell, mathis};
+use units::Probability;
+
+/// Packets of link and queue below which single packets decide: an initial window of ten is as large.
+const FEW_PACKETS: f64 = 100.0;
+
+/// Why the prediction may be wrong.
+pub(super) fn of(link: &Link, transfer: &Transfer, data: f64) -> Option<String> {
+    let mut doubts = Vec::new();
+    if transfer.control != Control::Bbr && link.loss.as_f64() > mathis::MOST_LOSS {
+        doubts.push(format!(
+            "loss {} is above {}: timeouts, which the windows from loss to loss leave out, take over",
+            link.loss,
+            mathis::MOST_LOSS
+        ));
+    }
+    if transfer.control == Control::Hybla && link.loss > Probability::ZERO {
+        doubts.push(
+            "Hybla's large windows lose many segments at once, and what repairing them costs is not modelled"
+                .to_owned(),
+        );
+    }
+    doubts.extend(overflow(link, transfer, data).map(str::to_owned));
+    if transfer.control == Control::Bbr {
+        doubts.push("BBR has no closed form: it is taken to fill window and line, whatever is lost".to_owned());
+    }
+    (!doubts.is_empty()).then(|| doubts.join("; "))
+}
+
+/// What an overflow of the queue leaves unsaid, where there may be one.
+fn overflow(link: &Link, transfer: &Transfer, data: f64) -> Option<&'static str> {
+    let packet = (transfer.mss + transfer.header).as_u64() as f64;
+    let queue = link.queue?.as_u64() as f64 / packet;
+    let product = link.rate.bytes_in(link.rtt).as_u64() as f64 / packet;
+    let expected = cardwell::slow_start_segments(link.loss.as_f64(), data) / 2.0;
+    let window = transfer.window.map_or(f64::INFINITY, |window| window.as_u64() as f64 / transfer.mss.as_u64() as f64);
+    let reached = expected.min(window);
+    // A round of slow start leaves at twice the line's rate: half of its window waits.
+    let bursts_fit = reached <= 2.0 * queue;
+    let fits = window.min(data) <= 0.9 * (product + queue);
+    let is_short = queue < product;
+    match transfer.control {
+        Control::Bbr => None,
+        Control::Hybla if data > queue => {
+            Some("Hybla's slow start may overflow the queue, and what that costs is not modelled")
+        }
+        _ if fits && bursts_fit => None,
+        _ if is_short && (!bursts_fit || reached > product + queue) => {
+            Some("slow start overflows a short queue, and what that costs is not modelled")
+        }
+        _ if product + queue < FEW_PACKETS => {
+            Some("slow start overflows link and queue of so few packets, and what that costs is not modelled")
+        }
+        _ => None,
+    }
+}
