@@ -66,8 +66,9 @@ impl WestwoodPlus {
         }
     }
 
+    /// The window that the bandwidth fills, in whole segments as in Linux.
     fn window(&self, loss: &Loss) -> f64 {
-        bandwidth_window(self.filter.estimate, &Loss { min_rtt: self.min_rtt, ..*loss })
+        bandwidth_window(self.filter.estimate, &Loss { min_rtt: self.min_rtt, ..*loss }).floor()
     }
 
     fn update_min_rtt(&mut self, rtt: Duration) {
@@ -105,7 +106,7 @@ impl Control for WestwoodPlus {
 
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {
         let estimate = self.filter.estimate * self.min_rtt.as_secs_f64() / f64::from(ack.mss);
-        window.ssthresh = estimate.max(2.0);
+        window.ssthresh = estimate.floor().max(2.0);
         window.cwnd = window.ssthresh;
     }
 
@@ -144,6 +145,7 @@ mod tests {
         path.control.on_recovered(&at, &mut path.window);
         assert!((path.window.cwnd / 101.0 - 1.0).abs() < 0.1, "{:?}", path.window);
         assert_eq!(path.window.cwnd, path.window.ssthresh);
+        assert_eq!(path.window.cwnd.fract(), 0.0, "whole segments");
     }
 
     #[test]
