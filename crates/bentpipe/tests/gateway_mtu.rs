@@ -121,3 +121,23 @@ fn where_the_kernel_does_not_probe_new_connections_of_the_leg_tcp_find_what_pass
     pair.wait_until(End::Terminal, true);
     echoes(&mut pair.connect(server), &pattern(2, 20_000));
 }
+
+#[test]
+fn an_outage_does_not_shrink_the_packets_of_the_leg_tcp_for_long() {
+    use std::io::Write;
+    for settings in [CLEAR, TLS] {
+        let Some((pair, mut client)) = tunnel(settings, Family::V4) else { return };
+        narrow(&pair, 1);
+        client.write_all(&pattern(1, 50_000)).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(12));
+        narrow(&pair, 1500);
+        let mut answer = vec![0; 50_000];
+        std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+        assert!(answer == pattern(1, 50_000));
+        let sockets = pair.site(End::Terminal).gateway.command("ss").args(["-tinH"]).output().unwrap();
+        let sockets = String::from_utf8(sockets.stdout).unwrap();
+        let sizes = sockets.split(" mss:").skip(1).map(|rest| rest.split(' ').next().unwrap().parse::<u32>().unwrap());
+        let least = sizes.min().unwrap();
+        assert!(least >= 512, "segments of {least} B after an outage\n{sockets}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
-use crate::leg::tcp::PROBING;
+use crate::leg::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use kernel::{routes, sysctl};
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
@@ -16,7 +16,7 @@ const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
 /// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
 pub(super) fn prepare(settings: &Settings) {
     turn_early_demux_off();
-    lengthen_backlog();
+    raise(BACKLOG.0, BACKLOG.1);
     if settings.hop.is_some() {
         turn_mtu_probing_on();
     }
@@ -38,20 +38,27 @@ fn turn_early_demux_off() {
     }
 }
 
-fn lengthen_backlog() {
-    let (key, most) = BACKLOG;
-    let is_short = sysctl::read(key).is_ok_and(|value| value.parse().is_ok_and(|value: u32| value < most));
-    if is_short && sysctl::write(key, &most.to_string()).is_ok() {
-        tracing::info!("{key} is {most} from now on");
-    }
-}
-
 /// Without, connections that are open get stuck where the path drops large packets from then on and does not say so: that is
 /// told when it happens.
 fn turn_mtu_probing_on() {
-    if sysctl::read(PROBING).is_ok_and(|value| value == "0") && sysctl::write(PROBING, "1").is_ok() {
-        tracing::info!("{PROBING} is 1 from now on");
+    // The floor first: without it, probing does more harm than good.
+    raise(PROBE_FLOOR, LEAST_SEGMENT);
+    if is_below(PROBE_FLOOR, LEAST_SEGMENT) {
+        tracing::warn!("{PROBE_FLOOR} is below {LEAST_SEGMENT}: an outage may leave connections with tiny packets");
+    } else {
+        raise(PROBING, 1);
     }
+}
+
+/// Sets `key` to `least` if it is lower and may be set.
+fn raise(key: &str, least: u32) {
+    if is_below(key, least) && sysctl::write(key, &least.to_string()).is_ok() {
+        tracing::info!("{key} is {least} from now on");
+    }
+}
+
+fn is_below(key: &str, least: u32) -> bool {
+    sysctl::read(key).is_ok_and(|value| value.parse().is_ok_and(|value: u32| value < least))
 }
 
 /// Settings of the host that keep connections from being relayed, or bypassed ones from being forwarded.

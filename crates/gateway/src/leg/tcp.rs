@@ -51,7 +51,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use tls::Configs;
-pub(crate) use trials::PROBING;
+pub(crate) use trials::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use units::{Duration, Instant, Rate};
 
 /// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak

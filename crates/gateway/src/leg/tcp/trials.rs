@@ -13,6 +13,11 @@ use units::{Duration, Instant};
 const SEARCH_PERIOD: Duration = Duration::from_secs(60);
 /// Whether the kernel sends smaller packets on connections that are stuck (RFC 4821); it serves IPv6, too.
 pub(crate) const PROBING: &str = "net.ipv4.tcp_mtu_probing";
+/// The least segment that it tries then. The kernel takes an outage for a path that carries less, and halves the segment with each
+/// timeout: its own least is 48 bytes, with which connections stand nearly still after the outage.
+pub(crate) const PROBE_FLOOR: &str = "net.ipv4.tcp_mtu_probe_floor";
+/// What passes in packets of 576 bytes, the least that a path has to carry (RFC 791), with timestamps, rounded down.
+pub(crate) const LEAST_SEGMENT: u32 = 512;
 /// Bytes read of a trial at once.
 const READ: usize = 4096;
 
