@@ -174,6 +174,12 @@ impl Ledger {
         self.eliciting > 0
     }
 
+    /// Whether more is under way than pings.
+    pub(crate) fn awaits_more_than_pings(&self) -> bool {
+        let is_ping = |frame: &SentFrame| matches!(frame, SentFrame::Ping);
+        self.entries.iter().rev().any(|entry| entry.in_flight && !entry.frames.iter().all(is_ping))
+    }
+
     pub(crate) fn loss_deadline(&self) -> Option<Instant> {
         self.loss_deadline
     }

@@ -5,7 +5,7 @@ mod world;
 use satpep::{EndpointConfig, Event, PeerState, ResetReason, StreamId};
 use std::cell::RefCell;
 use std::rc::Rc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 use world::{Hop, World};
 
 /// Kinds of datagram, by their first byte.
@@ -514,4 +514,21 @@ fn a_new_peer_is_called_until_it_answers() {
     assert_eq!(world.gateways[1].endpoint.open(now, peer), Err(satpep::OpenError::NotConnected));
     world.unreachable.clear();
     assert!(world.run_until(seconds(10), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));
+}
+
+#[test]
+fn idle_gateways_are_quiet_where_a_thin_link_spaces_answers() {
+    for (kbits, rtt) in (8..48).step_by(4).flat_map(|kbits| [2, 5, 8, 13, 20, 34].map(|rtt| (kbits, rtt))) {
+        let rate = Rate::from_bps(kbits * 1_000);
+        let hop = Hop { return_rate: rate, rtt: millis(rtt), ..Hop::geo(0.0, 1) };
+        let mut world = World::new(hop, 3);
+        world.run_for(seconds(20));
+        (0..3).for_each(|peer| drop(world.send(0, peer, 20_000)));
+        world.run_for(seconds(60));
+        let packets = |world: &World| world.gateways.iter().map(|at| at.endpoint.stats().sent_packets).sum::<u64>();
+        let before = packets(&world);
+        world.run_for(seconds(60));
+        let count = packets(&world) - before;
+        assert!(count <= 60, "{kbits} kbit/s, {rtt} ms: {count} datagrams in a minute");
+    }
 }

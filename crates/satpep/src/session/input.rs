@@ -253,7 +253,8 @@ impl<P: Payload> Session<P> {
         self.settle(now, &mut settled);
         self.settled = settled;
         self.probes = 0;
-        self.probe_at = self.ledger.awaits_ack().then(|| self.probe_deadline(now));
+        // A ping that is still under way has been answered by this: to ask again would begin anew, where answers are spaced, for ever.
+        self.probe_at = self.ledger.awaits_more_than_pings().then(|| self.probe_deadline(now));
         Ok(())
     }
 
