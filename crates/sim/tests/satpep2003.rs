@@ -246,6 +246,16 @@ fn a_connection_that_comes_late_is_let_in_slowly_by_the_paper_and_soon_with_kapp
     assert!((0.2..0.4).contains(&paper) && (0.7..1.0).contains(&deploy), "{paper} {deploy}");
 }
 
+/// Without the headroom of equation (2) the limits of those that are there fall as a newcomer joins: what they give up is its
+/// share.
+#[test]
+fn a_connection_that_comes_late_has_its_share_without_headroom() {
+    let protocol = Some(Satpep2003 { headroom: Some(0.0), ..Satpep2003::default() });
+    let rates = rates(&Scenario { loss: 1e-3, ..Scenario::new(protocol, &crowd()) }.run());
+    let share = rates[20] / (rates[..20].iter().sum::<f64>() / 20.0);
+    assert!((0.7..1.1).contains(&share), "{share}");
+}
+
 #[test]
 fn packet_pairs_measure_bursts_as_full_use_and_still_carry_the_file() {
     let protocol = Satpep2003 { packet_pair: true, ..Satpep2003::default() };

@@ -22,6 +22,9 @@ pub struct Satpep2003 {
     pub opening: Opening,
     /// How the receiving gateway divides the link.
     pub profile: Profile,
+    /// By how much all windows together may exceed the bandwidth-delay product, c of the paper's equation (2), from 0 to 1;
+    /// `None` for the profile's.
+    pub headroom: Option<f64>,
     /// Throughput is measured by packet pairs, as the paper says, rather than over whole epochs.
     pub packet_pair: bool,
     /// The connections between the gateways. Buffers are set by `buffer`.
@@ -59,6 +62,7 @@ impl Default for Satpep2003 {
         Self {
             opening: Opening::Transparent,
             profile: Profile::Paper,
+            headroom: None,
             packet_pair: false,
             hop: tcp::Config::satpep(),
             buffer: None,
@@ -75,7 +79,11 @@ impl Satpep2003 {
             Profile::Deploy => Division::deploy(capacity, rtt),
         };
         let pair = Measurement::PacketPair { idle: division.epoch.mul_f64(0.25) };
-        Division { measurement: if self.packet_pair { pair } else { division.measurement }, ..division }
+        Division {
+            measurement: if self.packet_pair { pair } else { division.measurement },
+            headroom: self.headroom.unwrap_or(division.headroom),
+            ..division
+        }
     }
 
     /// The connections between the gateways, with buffers for a hop of this bandwidth-delay product.

@@ -713,6 +713,10 @@ pub(super) struct Satpep2003 {
     /// soon (deploy).
     #[schemars(extend("default" = "paper"))]
     pub(super) profile: Option<DivisionProfile>,
+    /// By how much all windows together may exceed the bandwidth-delay product: c of the paper's equation (2). By default 1,
+    /// for deploy 0.1.
+    #[schemars(range(min = 0, max = 1))]
+    pub(super) headroom: Option<f64>,
     /// Which negative acknowledgements are answered: by the paper's figure 1 with its errors resolved, as printed, or with
     /// a count for each retransmission.
     #[schemars(extend("default" = "fig1"))]

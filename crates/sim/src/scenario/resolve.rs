@@ -635,6 +635,7 @@ impl format::Satpep2003 {
                 None | Some(format::DivisionProfile::Paper) => Profile::Paper,
                 Some(format::DivisionProfile::Deploy) => Profile::Deploy,
             },
+            headroom: self.headroom.or(plain.headroom),
             packet_pair: self.packet_pair.unwrap_or(plain.packet_pair),
             hop: tcp::Config { tuning: tcp::Tuning { nack, ..plain.hop.tuning }, ..plain.hop },
             buffer: self.buffer.map(|buffer| buffer.0),
