@@ -1,6 +1,6 @@
 //! What simulations with many seeds say of a claim: more, less, or nothing that can be told.
 
-use crate::{Estimate, Found, Verdict};
+use crate::{Estimate, Found, Readings, Verdict};
 
 /// One case of a claim that a value is above a bound.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +93,20 @@ pub fn judge_never_below(key: &str, what: &str, cases: &[Case], margin: f64) -> 
     Found::new(key).verdict(verdict).note(note)
 }
 
+/// The claim `key` under several readings of what a paper leaves open, judged by each alone with `judge`: the note of the first,
+/// where it holds, and what the others fall short of.
+pub fn judge_readings(key: &str, readings: &[(&str, Vec<Case>)], judge: impl Fn(&str, &[Case]) -> Found) -> Found {
+    let judged: Vec<_> = readings.iter().map(|(name, cases)| (*name, judge(key, cases))).collect();
+    let holds = |found: &Found| found.verdict == Some(Verdict::Holds);
+    let holding: Vec<_> = judged.iter().filter(|(_, found)| holds(found)).map(|(name, _)| *name).collect();
+    let mut note =
+        if holding.is_empty() { "holds in none".to_owned() } else { format!("holds with {}", holding.join(", ")) };
+    for (name, found) in &judged {
+        note.push_str(&format!("; {name}: {}", found.note.as_deref().unwrap_or_default()));
+    }
+    Found::new(key).over(Readings { holds: holding.len(), of: judged.len() }).note(note)
+}
+
 /// `least to most` of values.
 fn range(values: impl Iterator<Item = f64> + Clone) -> String {
     let least = values.clone().fold(f64::INFINITY, f64::min);
@@ -122,6 +136,15 @@ mod tests {
         assert_eq!(verdict(&[case("level", 0.98, 0.995), alone(0.991), alone(1.2)]), Some(Verdict::Holds));
         assert_eq!(verdict(&[alone(0.989), alone(1.2)]), Some(Verdict::DependsOn));
         assert_eq!(verdict(&[case("less", 0.9, 0.98)]), Some(Verdict::DoesNotHold));
+    }
+
+    #[test]
+    fn readings_are_counted_and_named() {
+        let readings = [("small", vec![case("a", 1.2, 1.4)]), ("large", vec![case("a", 0.5, 0.6)])];
+        let found = judge_readings("k", &readings, |key, cases| judge(key, "ratio", cases, 0.01));
+        assert_eq!(found.readings, Some(Readings { holds: 1, of: 2 }));
+        assert_eq!(found.verdict, Some(Verdict::DependsOn));
+        assert_eq!(found.note.expect("a note"), "holds with small; small: ratio: 1.300; large: ratio: 0.5500");
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub mod verdict;
 pub use context::{Context, Lab, Options, Variants};
 pub use error::Error;
 pub use report::{ItemReport, PaperReport, Row};
-pub use study::{Estimate, Found, Reproduction, Study, Verdict};
+pub use study::{Estimate, Found, Readings, Reproduction, Study, Verdict};
 
 use printed::{Item, Printed};
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 //! entries = [
 //!     { key = "64 kB", printed = 4.42 },
 //!     { key = "640 kB", printed = 26.67, inconsistent = "its own gain, 61.03 %, means 19.18 s", corrected = 19.18 },
-//!     { key = "large buffers", claim = "buffers above 384 kB overflow the router", section = "4" },
+//!     { key = "large buffers", claim = "buffers above 384 kB overflow the router", section = "4", found = "depends" },
 //!     { key = "1 MB", ours = "beyond the paper's range" },
 //! ]
 //! "#;
@@ -23,7 +23,7 @@
 //! assert!(error.starts_with("printed.toml:8:22: item.0.entries.0.printd: unknown field `printd`"), "{error}");
 //! ```
 
-use crate::Error;
+use crate::{Error, Verdict};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -60,6 +60,9 @@ pub struct Entry {
     pub key: String,
     /// What the paper says.
     pub content: Content,
+    /// The verdict that was found and is documented, where it is not what one expects: that the value is within the
+    /// tolerance, or the claim holds.
+    pub documented: Option<Verdict>,
 }
 
 /// What a paper says of an entry.
@@ -116,6 +119,7 @@ struct EntryTable {
     claim: Option<String>,
     section: Option<String>,
     ours: Option<String>,
+    found: Option<Spanned<String>>,
 }
 
 /// Reads `text`, which faults call `file`.
@@ -235,7 +239,17 @@ impl Reader<'_> {
                 Content::Ours(String::new())
             }
         };
-        Entry { key, content }
+        let documented = table.found.and_then(|found| self.documented(found, &name));
+        Entry { key, content, documented }
+    }
+
+    fn documented(&mut self, found: Spanned<String>, of: &str) -> Option<Verdict> {
+        let verdict = Verdict::by_text(found.get_ref()).filter(|verdict| !verdict.is_expected());
+        if verdict.is_none() {
+            let problem = format!("`{}` is not one of off, does not hold, depends, open", found.get_ref());
+            self.fault(found.span(), &format!("{of}: found"), &problem);
+        }
+        verdict
     }
 }
 
@@ -263,6 +277,10 @@ mod tests {
             "f:5:13: `a`: tolerance: 2 is not above 0 and at most 1\n\
              f:6:35: item `a`: entry `k`: printed: it is not a finite number\n\
              f:6:50: item `a`: entry `k`: another entry of the item has this key: each needs its own"
+        );
+        assert_eq!(
+            faults("entries = [{ key = \"k\", claim = \"c\", found = \"holds\" }]"),
+            "f:5:46: item `a`: entry `k`: found: `holds` is not one of off, does not hold, depends, open"
         );
         let of_type = faults("entries = [{ key = 5, printed = 1 }]");
         assert!(of_type.starts_with("f:5:20: item.0.entries.0.key: invalid type"), "{of_type}");

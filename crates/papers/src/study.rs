@@ -46,6 +46,8 @@ pub struct Found {
     pub measured: Option<f64>,
     /// Of claims, and where a verdict does not follow from the numbers: see [`crate::verdict`].
     pub verdict: Option<Verdict>,
+    /// Of claims judged under several readings of what the paper leaves open: in how many it holds.
+    pub readings: Option<Readings>,
     /// Why it deviates, or what a claim depends on.
     pub note: Option<String>,
 }
@@ -80,10 +82,36 @@ impl Found {
         Self { verdict: Some(verdict), ..self }
     }
 
+    /// With the verdict that `readings` give.
+    #[must_use]
+    pub fn over(self, readings: Readings) -> Self {
+        Self { verdict: Some(readings.verdict()), readings: Some(readings), ..self }
+    }
+
     /// With a note.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
+    }
+}
+
+/// In how many readings of what a paper leaves open a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Readings {
+    /// In so many.
+    pub holds: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+impl Readings {
+    /// Over all of them.
+    pub fn verdict(self) -> Verdict {
+        match self.holds {
+            0 => Verdict::Open,
+            holds if holds == self.of => Verdict::Holds,
+            _ => Verdict::DependsOn,
+        }
     }
 }
 
@@ -136,11 +164,30 @@ pub enum Verdict {
     DoesNotHold,
     /// It holds in some cases, which the note names.
     DependsOn,
+    /// No reading of what the paper leaves open reproduces it.
+    Open,
     /// The paper prints nothing to compare with.
     Unprinted,
 }
 
 impl Verdict {
+    /// All of them.
+    const ALL: [Self; 8] = [
+        Self::Within,
+        Self::Off,
+        Self::Inconsistent,
+        Self::Holds,
+        Self::DoesNotHold,
+        Self::DependsOn,
+        Self::Open,
+        Self::Unprinted,
+    ];
+
+    /// The verdict that people call `text`.
+    pub fn by_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.text() == text)
+    }
+
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
@@ -150,6 +197,7 @@ impl Verdict {
             Verdict::Holds => "holds",
             Verdict::DoesNotHold => "does not hold",
             Verdict::DependsOn => "depends",
+            Verdict::Open => "open",
             Verdict::Unprinted => "not printed",
         }
     }
@@ -159,12 +207,29 @@ impl Verdict {
         match self {
             Verdict::Within | Verdict::Holds => "found",
             Verdict::Off | Verdict::DoesNotHold => "contradicted",
-            Verdict::Inconsistent | Verdict::DependsOn | Verdict::Unprinted => "open",
+            Verdict::Inconsistent | Verdict::DependsOn | Verdict::Open | Verdict::Unprinted => "open",
         }
     }
 
-    /// Whether the paper's statement was not found again.
-    pub fn is_contradiction(self) -> bool {
-        matches!(self, Verdict::Off | Verdict::DoesNotHold)
+    /// Whether the paper's statement is found again, or nobody could.
+    pub fn is_expected(self) -> bool {
+        matches!(self, Verdict::Within | Verdict::Holds | Verdict::Inconsistent | Verdict::Unprinted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_known_by_their_texts() {
+        assert!(Verdict::ALL.into_iter().all(|verdict| Verdict::by_text(verdict.text()) == Some(verdict)));
+        assert_eq!(Verdict::by_text("perhaps"), None);
+    }
+
+    #[test]
+    fn what_no_reading_reproduces_is_open() {
+        let verdict = |holds| Readings { holds, of: 3 }.verdict();
+        assert_eq!([0, 1, 3].map(verdict), [Verdict::Open, Verdict::DependsOn, Verdict::Holds]);
     }
 }

@@ -42,7 +42,11 @@ mod tests {
 
     fn entry(inconsistent: bool, corrected: Option<f64>, tolerance: Option<f64>) -> Entry {
         let inconsistent = inconsistent.then(|| "why".to_owned());
-        Entry { key: "k".into(), content: Content::Value { printed: 10.0, inconsistent, corrected, tolerance } }
+        Entry {
+            key: "k".into(),
+            content: Content::Value { printed: 10.0, inconsistent, corrected, tolerance },
+            documented: None,
+        }
     }
 
     #[test]
@@ -74,7 +78,8 @@ mod tests {
 
     #[test]
     fn claims_are_judged_by_the_study() {
-        let claim = Entry { key: "k".into(), content: Content::Claim { text: "x".into(), section: None } };
+        let claim =
+            Entry { key: "k".into(), content: Content::Claim { text: "x".into(), section: None }, documented: None };
         assert_eq!(verdict(&claim, &Found::new("k"), 0.05), None);
         let found = Found::new("k").verdict(Verdict::DependsOn);
         assert_eq!(verdict(&claim, &found, 0.05), Some(Verdict::DependsOn));

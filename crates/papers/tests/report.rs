@@ -83,7 +83,30 @@ fn rows_are_in_the_papers_order() {
         ("left out", None),
     ];
     assert_eq!(rows, expected);
-    assert_eq!(report::contradictions(&[report]), 1);
+    assert_eq!(report::changes(&[report]), ["small figure-1 `far`: documented as printed, found off"]);
+}
+
+#[test]
+fn what_is_documented_is_no_change_and_what_differs_from_it_is() {
+    let mut report = small();
+    let far = &mut report.items[0].rows[1];
+    far.entry.documented = Some(Verdict::Off);
+    assert!(report::changes(std::slice::from_ref(&report)).is_empty());
+    report.items[0].rows[0].entry.documented = Some(Verdict::Off);
+    let changes = report::changes(&[report]);
+    assert_eq!(changes, ["small figure-1 `near`: documented off, found within"]);
+}
+
+/// The notes are the last column; most are short beside the longest.
+#[test]
+fn tables_are_not_padded_to_the_longest_note() {
+    let mut report = small();
+    report.items[0].rows[0].found.note = Some("long ".repeat(200));
+    let table = report::item_table(&report.items[0]);
+    let lengths: Vec<_> = table.lines().map(str::len).collect();
+    assert_eq!(lengths.iter().filter(|length| **length > 300).count(), 1, "{lengths:?}");
+    assert!(table.lines().all(|line| line.starts_with('|') && line.ends_with('|')), "{table}");
+    assert!(report::summary_table(&[report]).lines().all(|line| line.ends_with('|')));
 }
 
 #[test]

@@ -107,15 +107,11 @@ fn a_transfer_with_given_losses_ends_as_in_ns2() {
 /// Shares in percent of the satellite's transfers, the terrestrial ones and UDP.
 type Shares = [f64; 3];
 
-/// The scenario of `shared_bottleneck.tcl`: that of `scenarios/papers/palermo`, with hosts that take no time and a satellite hop
-/// of 260 ms. Shares in each of the three periods of 2,000 s.
+/// The scenario of `shared_bottleneck.tcl`: that of `scenarios/papers/palermo`, with packets of 1,000 B and a satellite hop of
+/// 260 ms. Shares in each of the three periods of 2,000 s.
 fn shared_bottleneck(variant: &str, seed: u64) -> [Shares; 3] {
-    let settings = [
-        "link.access-a.handover.delay=[\"10ms\",\"10ms\"]",
-        "link.access-b.handover.delay=[\"10ms\",\"10ms\"]",
-        "link.sat.delay=260ms",
-        "record.interval=2000s",
-    ];
+    let settings =
+        ["tcp.satellite.mss=960B", "tcp.terrestrial.mss=960B", "link.sat.delay=260ms", "record.interval=2000s"];
     let text = include_str!("../../../scenarios/papers/palermo/phases.toml");
     let experiment = sim::scenario::load(text, "phases.toml", &settings.map(str::to_owned), &|_| Err(String::new()))
         .unwrap_or_else(|faults| panic!("{faults}"));

@@ -35,7 +35,7 @@ pub fn throughput(variant: &str, error_rate: f64, sessions: u32) -> Option<f64> 
     };
     // The Hybla of Linux takes the round-trip time of the path, the split one that of the satellite: the same here.
     let loss = Probability::new(1.0 - (1.0 - error_rate).powf(((SEGMENT + HEADER) * 8) as f64)).ok()?;
-    let queue = Some(Bytes::new(500_000 / u64::from(sessions)));
+    let queue = Some(Bytes::new(50 * (SEGMENT + HEADER) / u64::from(sessions)));
     let link = Link { rate: Rate::from_bps(RATE / u64::from(sessions)), rtt: RTT, loss, queue };
     let transfer = Transfer {
         size: Bytes::new(1_000_000_000),

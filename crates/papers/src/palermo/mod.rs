@@ -18,9 +18,8 @@ use crate::{Context, Error, Reproduction, Study, printed::Item};
 const PHASES: &str = include_str!("../../../../scenarios/papers/palermo/phases.toml");
 const FILE: &str = "scenarios/papers/palermo/phases.toml";
 
-/// Settings of it for hosts that take no time, as ns-2's: packets keep their places between the bottleneck's departures.
-const KEPT_PHASES: [&str; 2] =
-    ["link.access-a.handover.delay=[\"10ms\",\"10ms\"]", "link.access-b.handover.delay=[\"10ms\",\"10ms\"]"];
+/// Settings of it for packets of 1000 B with their headers.
+const PACKETS_OF_1000_B: [&str; 2] = ["tcp.satellite.mss=960B", "tcp.terrestrial.mss=960B"];
 
 /// The study.
 pub struct Palermo;

@@ -9,7 +9,7 @@
 use super::charts::share_axis;
 use super::shares::{Group, Shares};
 use super::worlds::SHORT_PERIOD;
-use super::{FILE, KEPT_PHASES, PHASES};
+use super::{FILE, PACKETS_OF_1000_B, PHASES};
 use crate::printed::Item;
 use crate::{Context, Error, Found, Reproduction, Variants};
 use replicas::Replica;
@@ -29,7 +29,7 @@ pub fn sweep(item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> 
     for delay in DELAYS_MS {
         let delay = format!("link.sat.delay={delay}ms");
         let settings = [&delay, "flow.terrestrial.start.at=500s", "stop.time=1000s", "record.interval=500s"];
-        let settings: Vec<_> = settings.into_iter().chain(KEPT_PHASES).map(str::to_owned).collect();
+        let settings: Vec<_> = settings.into_iter().chain(PACKETS_OF_1000_B).map(str::to_owned).collect();
         let variants = Variants::load(PHASES, FILE, &settings)?;
         for variant in VARIANTS {
             replicas.push(Replica { scenario: variants.get(variant)?, seed: 1 });

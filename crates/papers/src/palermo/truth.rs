@@ -2,7 +2,7 @@
 
 use crate::{Estimate, Verdict};
 
-/// What is assumed of a single run where nothing says how runs scatter: percentage points to either side.
+/// What is assumed of a single run: so many percentage points to either side.
 const SCATTER_OF_ONE: f64 = 2.0;
 
 /// A mean and how far from it the truth may be, with 95 % confidence.
@@ -15,16 +15,11 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Of one value for each run. A single run is taken to scatter as those of `like` do.
-    pub fn of(values: &[f64], like: Option<&[f64]>) -> Self {
-        let half = |values: &[f64]| {
-            let (low, high) = Estimate::of(values.iter().copied())?.interval?;
-            Some((high - low) / 2.0)
-        };
-        // Half of a mean's interval, times the root of their number, is that of one.
-        let of_one = || like.and_then(|like| Some(half(like)? * (like.len() as f64).sqrt()));
+    /// Of one value for each run.
+    pub fn of(values: &[f64]) -> Self {
+        let interval = Estimate::of(values.iter().copied()).and_then(|estimate| estimate.interval);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        Self { mean, half: half(values).or_else(of_one).unwrap_or(SCATTER_OF_ONE) }
+        Self { mean, half: interval.map_or(SCATTER_OF_ONE, |(low, high)| (high - low) / 2.0) }
     }
 
     /// Whether it is above `limit`.
@@ -70,6 +65,19 @@ impl Truth {
         })
     }
 
+    /// Whether more than half of `parts` are true.
+    pub fn most(parts: impl IntoIterator<Item = Self>) -> Self {
+        let parts: Vec<_> = parts.into_iter().collect();
+        let count = |truth: Self| parts.iter().filter(|part| **part == truth).count();
+        if 2 * count(Self::Holds) > parts.len() {
+            Self::Holds
+        } else if !parts.is_empty() && 2 * count(Self::Fails) >= parts.len() {
+            Self::Fails
+        } else {
+            Self::Open
+        }
+    }
+
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
@@ -107,12 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn a_single_run_scatters_as_others_do() {
-        let of_two = Measure::of(&[9.0, 11.0], None);
+    fn several_runs_tell_how_they_scatter() {
+        let of_two = Measure::of(&[9.0, 11.0]);
         assert!((of_two.half - 12.706).abs() < 1e-3, "Student's t of one degree of freedom times the error 1");
-        let of_one = Measure::of(&[5.0], Some(&[9.0, 11.0]));
-        assert!((of_one.half - of_two.half * 2.0_f64.sqrt()).abs() < 1e-9);
-        assert_eq!(Measure::of(&[5.0], None), Measure { mean: 5.0, half: SCATTER_OF_ONE });
+        assert_eq!(Measure::of(&[5.0]), Measure { mean: 5.0, half: SCATTER_OF_ONE });
     }
 
     #[test]
@@ -120,6 +126,10 @@ mod tests {
         assert_eq!(Truth::all([Truth::Holds, Truth::Open, Truth::Fails]), Truth::Fails);
         assert_eq!(Truth::all([Truth::Holds, Truth::Open]), Truth::Open);
         assert_eq!(Truth::all([]), Truth::Holds);
+        assert_eq!(Truth::most([Truth::Holds, Truth::Holds, Truth::Fails]), Truth::Holds);
+        assert_eq!(Truth::most([Truth::Holds, Truth::Fails]), Truth::Fails);
+        assert_eq!(Truth::most([Truth::Holds, Truth::Open]), Truth::Open);
+        assert_eq!(Truth::most([]), Truth::Open);
     }
 
     #[test]

@@ -22,6 +22,8 @@ struct Line<'a> {
     measured: Option<f64>,
     deviation: Option<f64>,
     verdict: &'a str,
+    readings_that_hold: Option<usize>,
+    readings: Option<usize>,
     note: Option<String>,
 }
 
@@ -55,6 +57,8 @@ fn line<'a>(report: &'a PaperReport, item: &'a ItemReport, row: &Row) -> Line<'a
         measured: entry.measured,
         deviation: entry.deviation,
         verdict: entry.verdict.map_or("", crate::Verdict::text),
+        readings_that_hold: entry.readings.map(|readings| readings.holds),
+        readings: entry.readings.map(|readings| readings.of),
         note: entry.note,
     }
 }

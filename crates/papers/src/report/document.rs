@@ -2,7 +2,7 @@
 
 use super::{ItemReport, PaperReport, Row};
 use crate::printed::Content;
-use crate::study::Verdict;
+use crate::study::{Readings, Verdict};
 use serde::Serialize;
 
 /// All studies that were run.
@@ -63,6 +63,10 @@ pub struct EntryDocument {
     pub deviation: Option<f64>,
     /// What follows.
     pub verdict: Option<Verdict>,
+    /// In how many readings of what the paper leaves open a claim holds.
+    pub readings: Option<Readings>,
+    /// Whether the verdict is as documented.
+    pub as_documented: bool,
     /// Why.
     pub note: Option<String>,
 }
@@ -116,6 +120,8 @@ impl From<&Row> for EntryDocument {
             measured: row.found.measured,
             deviation: row.deviation,
             verdict: row.verdict,
+            readings: row.found.readings,
+            as_documented: !row.has_changed(),
             note: row.note(),
         }
     }

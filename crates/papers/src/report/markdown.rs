@@ -32,7 +32,7 @@ impl Row {
             estimate(self.found.simulated),
             optional(self.found.measured),
             percent(self.deviation),
-            self.verdict.map_or("not run", Verdict::text).to_owned(),
+            self.verdict_text(),
             self.note().unwrap_or_default(),
         ]
     }
@@ -56,8 +56,8 @@ impl ItemReport {
     }
 }
 
-/// The entries of an item, without columns that are empty.
-pub fn item_table(item: &ItemReport) -> Table {
+/// The entries of an item as a table of Markdown, without columns that are empty.
+pub fn item_table(item: &ItemReport) -> String {
     let rows: Vec<_> = item.rows.iter().map(Row::cells).collect();
     let is_empty = |column: usize| rows.iter().all(|row| matches!(row[column].as_str(), "" | "-"));
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(|column| !is_empty(*column)).collect();
@@ -70,18 +70,18 @@ pub fn item_table(item: &ItemReport) -> Table {
     shown.by_ref().filter(|(_, column)| NUMBERS.contains(*column)).for_each(|(shown, _)| {
         shown.set_cell_alignment(CellAlignment::Right);
     });
-    table
+    unpadded(&table)
 }
 
 /// A line for each item: how many entries there are, and what became of them.
-pub fn summary_table(reports: &[PaperReport]) -> Table {
+pub fn summary_table(reports: &[PaperReport]) -> String {
     let mut table = markdown_table();
     table.set_header(SUMMARY_COLUMNS);
     for (report, item) in reports.iter().flat_map(|report| report.items.iter().map(move |item| (report, item))) {
         table.add_row(summary_cells(report, item));
     }
     table.column_iter_mut().skip(2).take(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table
+    unpadded(&table)
 }
 
 /// Columns of [`summary_table`].
@@ -93,10 +93,7 @@ pub(super) fn summary_cells(report: &PaperReport, item: &ItemReport) -> [String;
     let found = item.rows.iter().filter(is_found).count();
     let others: Vec<_> =
         item.rows.iter().filter(|row| !is_found(row) && row.verdict != Some(Verdict::Unprinted)).collect();
-    let which: Vec<_> = others
-        .iter()
-        .map(|row| format!("{} ({})", row.entry.key, row.verdict.map_or("not run", Verdict::text)))
-        .collect();
+    let which: Vec<_> = others.iter().map(|row| format!("{} ({})", row.entry.key, row.verdict_text())).collect();
     [
         report.name.clone(),
         item.name.clone(),
@@ -105,6 +102,16 @@ pub(super) fn summary_cells(report: &PaperReport, item: &ItemReport) -> [String;
         others.len().to_string(),
         which.join(", "),
     ]
+}
+
+/// The table with its last column, whose texts differ much in length, as long as each text is.
+fn unpadded(table: &Table) -> String {
+    let line = |line: String| match line.strip_suffix('|') {
+        Some(rule) if rule.ends_with('-') => format!("{}---|", rule.trim_end_matches('-')),
+        Some(row) => format!("{} |", row.trim_end()),
+        None => line,
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn markdown_table() -> Table {

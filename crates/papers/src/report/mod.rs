@@ -12,7 +12,7 @@ pub use markdown::{item_table, summary_table};
 
 use crate::Error;
 use crate::printed::Entry;
-use crate::study::{Found, Verdict};
+use crate::study::{Found, Readings, Verdict};
 use results::chart::Chart;
 use std::fs;
 use std::path::Path;
@@ -60,10 +60,43 @@ pub struct Row {
     pub verdict: Option<Verdict>,
 }
 
-/// All entries of `reports` whose printed value or claim was not found again.
-pub fn contradictions(reports: &[PaperReport]) -> usize {
-    let rows = reports.iter().flat_map(|report| &report.items).flat_map(|item| &item.rows);
-    rows.filter(|row| row.verdict.is_some_and(Verdict::is_contradiction)).count()
+impl Row {
+    /// Whether the verdict is another than the documented one: `printed.toml` names what is not found again as the paper has it.
+    pub fn has_changed(&self) -> bool {
+        match (self.entry.documented, self.verdict) {
+            (_, None) => false,
+            (Some(documented), Some(verdict)) => documented != verdict,
+            (None, Some(verdict)) => !verdict.is_expected(),
+        }
+    }
+
+    /// The verdict in words.
+    pub fn verdict_text(&self) -> String {
+        match (self.verdict, self.found.readings) {
+            (Some(Verdict::Open), Some(Readings { of, .. })) => format!("open: holds in none of {of} readings"),
+            (Some(_), Some(Readings { holds, of })) => format!("holds in {holds} of {of} readings"),
+            (Some(verdict), None) => verdict.text().to_owned(),
+            (None, _) => "not run".to_owned(),
+        }
+    }
+}
+
+/// The entries of `reports` whose verdict is not as documented: paper, item, key, what is documented and what was found.
+pub fn changes(reports: &[PaperReport]) -> Vec<String> {
+    let items = reports.iter().flat_map(|report| report.items.iter().map(move |item| (report, item)));
+    let changed = items.flat_map(|(report, item)| item.rows.iter().map(move |row| (report, item, row)));
+    let changed = changed.filter(|(.., row)| row.has_changed());
+    let text = |(report, item, row): (&PaperReport, &ItemReport, &Row)| {
+        let documented = row.entry.documented.map_or("as printed", Verdict::text);
+        format!(
+            "{} {} `{}`: documented {documented}, found {}",
+            report.name,
+            item.name,
+            row.entry.key,
+            row.verdict_text()
+        )
+    };
+    changed.map(text).collect()
 }
 
 /// The file of a figure: `NAME-ITEM.svg`, further ones `NAME-ITEM-2.svg` and so on.

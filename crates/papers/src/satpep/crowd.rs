@@ -2,7 +2,7 @@
 
 use super::{OURS, SPLIT, caption, loss_back, loss_there, seeds};
 use crate::curves::curve;
-use crate::evidence::{Case, judge, ratio};
+use crate::evidence::{Case, judge, judge_readings, number, ratio};
 use crate::sweep::sweep;
 use crate::{Context, Error, Estimate, Found, Reproduction, Variants, Verdict};
 use results::Run;
@@ -88,6 +88,50 @@ fn run(figure: &Figure, context: &Context<'_>) -> Result<Vec<Cell>, Error> {
     labels.into_iter().zip(runs).map(|((variant, loss), runs)| Cell::of(variant, loss, &runs)).collect()
 }
 
+/// Readings of the constant c of equation (2), which the paper only says to be at most 1.
+const HEADROOMS: [&str; 5] = ["1", "0.5", "0.25", "0.1", "0"];
+/// With less of the others' mean a newcomer has not its share.
+const SERVED: f64 = 0.5;
+
+/// What the connection that comes while the link is full has, by the constant c of equation (2).
+pub fn newcomer(context: &Context<'_>) -> Result<Reproduction, Error> {
+    let mut scenarios = Vec::new();
+    for headroom in HEADROOMS {
+        let settings = [loss_there(PAPERS_LOSS), format!("gateway.pair.satpep-2003.headroom={headroom}")];
+        scenarios.push(Variants::load(TEXT, FILE, &settings)?.get(SPLIT[0])?);
+    }
+    scenarios.push(Variants::load(TEXT, FILE, &[loss_there(PAPERS_LOSS)])?.get(TCP)?);
+    let runs = sweep(context, &scenarios, context.seeds(if context.full() { 100 } else { 10 }))?;
+    let (mut found, mut readings, mut points) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, runs) in runs.iter().enumerate() {
+        let headroom = HEADROOMS.get(at);
+        let cell = Cell::of(if headroom.is_some() { SPLIT[0] } else { TCP }, PAPERS_LOSS, runs)?;
+        let name = headroom.map_or(TCP.to_owned(), |headroom| format!("c={headroom}"));
+        let share = cell.late_share();
+        let note = cell.mean().map(|mean| format!("the twenty have {} kbit/s in the mean", number(mean.mean)));
+        found.push(Found { simulated: share, note, ..Found::new(name) });
+        if let (Some(headroom), Some(share)) = (headroom, share) {
+            readings.push((*headroom, vec![Case::above("P=1e-3", share, SERVED)]));
+            points.push((headroom.parse().unwrap_or(f64::NAN), share));
+        }
+    }
+    let what = "goodput of the 21st over the mean of the twenty";
+    let named: Vec<_> = readings.iter().map(|(headroom, cases)| (format!("c={headroom}"), cases.clone())).collect();
+    let named: Vec<_> = named.iter().map(|(name, cases)| (name.as_str(), cases.clone())).collect();
+    found.push(judge_readings("newcomer", &named, |key, cases| judge(key, what, cases, 0.0)));
+    let chart = Chart {
+        title: "Goodput of the 21st connection over the mean of twenty, loss 1e-3".to_owned(),
+        x: Axis::linear("c of equation 2").within(0.0, 1.0),
+        y: Axis::linear("ratio of goodputs").within(0.0, 1.2),
+        series: vec![curve(SPLIT[0], points)],
+        caption: caption(context),
+    };
+    let remark = "Equation 2 limits each window to (1 + c) / n of the bandwidth-delay product. With c = 1 the twenty may hold twice \
+                  what the link carries, so that nothing is available when the 21st comes, and equation 1 gives it nothing; with c \
+                  near 0 their limits fall as it joins, and what they give up is its own";
+    Ok(Reproduction { found, remarks: vec![remark.to_owned()], charts: vec![chart] })
+}
+
 impl Cell {
     fn of(variant: &'static str, loss: &'static str, runs: &[Run]) -> Result<Self, Error> {
         let goodputs = |run: &Run| {
@@ -112,6 +156,12 @@ impl Cell {
 
     fn late(&self) -> Option<Estimate> {
         Estimate::of(self.goodputs.iter().filter_map(|all| all.get(TWENTY).copied()))
+    }
+
+    /// What the late one has, in units of the twenty's mean.
+    fn late_share(&self) -> Option<Estimate> {
+        let share = |all: &Vec<f64>| Some(all.get(TWENTY)? * TWENTY as f64 / all.get(..TWENTY)?.iter().sum::<f64>());
+        Estimate::of(self.goodputs.iter().filter_map(share))
     }
 
     fn jain(&self) -> Option<Estimate> {

@@ -32,6 +32,7 @@ impl Study for Satpep {
             "figure-3" => file::against_size_and_capacity(context),
             "figure-4" => crowd::figure_4(&crowd::WAY_THERE, context),
             "figure-4-both-ways" => crowd::figure_4(&crowd::BOTH_WAYS, context),
+            "newcomer" => crowd::newcomer(context),
             "equations" => equations::check(),
             name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
         }
@@ -94,6 +95,14 @@ mod tests {
             let ratio = mean(&rows, &format!("satpep/sack-500, P={loss}"));
             assert!((ratio / (deployed / tcp) - 1.0).abs() < 1e-9);
         }
+    }
+
+    /// The constant of equation 2 decides whether equation 1 has anything to give to a newcomer.
+    #[test]
+    fn a_newcomer_has_its_share_where_the_others_windows_do_not_exceed_the_link() {
+        let rows = rows(&Satpep, "newcomer", 4);
+        assert!(mean(&rows, "c=1") < 0.4 && mean(&rows, "c=0") > 0.65, "{rows:?}");
+        assert_eq!(verdict(&rows, "newcomer"), Some(Verdict::DependsOn));
     }
 
     #[test]
