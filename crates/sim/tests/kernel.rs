@@ -4,7 +4,7 @@
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{Application, FlowConfig, FlowReport, Limits, Network, Settings, Simulation, Start, Stop, Traffic, Transfer};
 use std::sync::Arc;
-use tcp::{AckPolicy, Config, Profile, ReceiveBuffer};
+use tcp::{Config, Profile, ReceiveBuffer};
 use units::{Bytes, Duration, Instant, Rate};
 
 const MEASURED: &str = include_str!("data/kernel/measured.csv");
@@ -53,12 +53,9 @@ impl Case {
         let name = if self.control == "bbr" { "bbr1" } else { &self.control };
         let control = tcp::ControlKind::by_name(name).expect("a control");
         let linux = Config::new(Profile::Linux);
-        // The receiving application reads each segment when it comes, upon which the kernel acknowledges: in the packet
-        // traces of these runs nearly every segment has an acknowledgement of its own.
-        let acks = AckPolicy { every: 1, ..linux.acks };
-        // The measurements' `tcp_rmem` has receivers begin with so much that their windows limit nothing.
-        let receive_buffer = ReceiveBuffer::plain(Bytes::new(64 << 20));
-        let config = Arc::new(Config { control, acks, receive_buffer, ..linux });
+        // The measurements' `tcp_rmem`, of which windows are 5/8: they grow with each segment to the end.
+        let receive_buffer = ReceiveBuffer { size: Bytes::new(64 << 20), ..ReceiveBuffer::linux() };
+        let config = Arc::new(Config { control, receive_buffer, ..linux });
         let flow = FlowConfig {
             name: "transfer".to_owned(),
             from: client,

@@ -55,12 +55,14 @@ impl Autotune {
     }
 
     /// A segment with `len` new bytes of payload has come, in order or not: the window opens by twice as much, so that it
-    /// keeps ahead of slow start (`tcp_grow_window`).
+    /// keeps ahead of slow start (`tcp_grow_window`). Returns whether it has opened.
     #[inline]
-    pub(crate) fn on_arrival(&mut self, len: u32) {
-        let Some(growth) = self.growth.as_mut().filter(|_| len >= LEAST_SEGMENT) else { return };
+    pub(crate) fn on_arrival(&mut self, len: u32) -> bool {
+        let Some(growth) = self.growth.as_mut().filter(|_| len >= LEAST_SEGMENT) else { return false };
         let most = (self.size as f64 * self.share) as u64;
-        growth.allowed = growth.allowed.max((growth.allowed + 2 * growth.mss.max(len.into())).min(most));
+        let before = growth.allowed;
+        growth.allowed = before.max((before + 2 * growth.mss.max(len.into())).min(most));
+        growth.allowed > before
     }
 
     /// Data came in order: measures the round trip by the echoed timestamp, or by the time that a whole window takes.

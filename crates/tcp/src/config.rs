@@ -99,7 +99,9 @@ pub struct AckPolicy {
     pub every: u32,
     /// At the latest after this time.
     pub delay: Duration,
-    /// So many segments at the start of a connection are acknowledged at once (Linux's quick acknowledgements).
+    /// So many segments at the start of a connection are acknowledged at once (Linux's quick acknowledgements), and each that
+    /// opens the window of a receive buffer that grows (`tcp_grow_window`). With 0 and `every` = n it acknowledges as a host
+    /// that receives n segments as one (GRO).
     pub quick: u32,
 }
 

@@ -234,7 +234,9 @@ impl Receiver {
             return;
         };
         self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
-        self.buffer.on_arrival(segment.len);
+        if self.buffer.on_arrival(segment.len) && config.acks.quick > 0 {
+            self.quick |= 1;
+        }
         if range.start <= self.rcv_nxt {
             self.in_order(now, range, segment, config);
         } else {

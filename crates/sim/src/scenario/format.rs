@@ -864,7 +864,8 @@ pub(super) struct AckPolicy {
     pub(super) every: Option<u32>,
     /// At the latest after this time. By default 200ms, for linux 40ms, for ns2 100ms.
     pub(super) delay: Option<Interval>,
-    /// So many segments at the start are acknowledged at once. By default 0, for linux 16.
+    /// So many segments at the start are acknowledged at once, and in linux each that opens the window; 0: none, as a host that
+    /// receives `every` segments as one. By default 0, for linux 16.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(super) quick: Option<u32>,
 }

@@ -232,3 +232,24 @@ fn the_timestamp_of_a_bare_acknowledgement_is_echoed_in_the_next_data() {
     end.write(1_000);
     assert_eq!(end.take()[0].timestamps.echo, 555);
 }
+
+/// How many acknowledgements `segments` full segments bring in the profile `linux` with `acks`, read as they come.
+fn linux_acknowledgements(acks: AckPolicy, segments: u64) -> usize {
+    let linux = Config::new(tcp::Profile::Linux);
+    let mut end = Lone::connected(Config { mss: 1000, acks, ..linux });
+    for number in 0..segments {
+        end.payload(seg(number), 1000);
+        end.read(u64::MAX);
+    }
+    end.take().len()
+}
+
+/// Linux 6.18 (`tcp_grow_window`): what opens the window is acknowledged at once, 2,765 acknowledgements of 2,763 segments
+/// over 550 ms. A host that receives several segments as one acknowledges these together.
+#[test]
+fn in_linux_each_segment_that_opens_the_window_is_acknowledged() {
+    let acks = Config::new(tcp::Profile::Linux).acks;
+    // The first buffer has room for 81,920 bytes of window, 8 segments' more than it begins with.
+    assert_eq!(linux_acknowledgements(acks, 24), 24);
+    assert_eq!(linux_acknowledgements(AckPolicy { every: 4, quick: 0, ..acks }, 24), 6);
+}
