@@ -23,6 +23,10 @@ pub struct TcpInfo {
     pub unacknowledged_segments: u32,
     /// Bytes that were written and have never been sent.
     pub unsent_bytes: u32,
+    /// The largest payload of a segment that is sent.
+    pub segment: u32,
+    /// How fast the congestion control lets segments leave, in bytes a second; all ones if it does not pace.
+    pub pacing_rate: u64,
     /// Probes of an idle connection, or of a closed window, that nothing has answered yet.
     pub unanswered_probes: u8,
     /// Data that was sent in the SYN has been acknowledged with it (TCP Fast Open, RFC 7413).
@@ -61,6 +65,25 @@ pub fn set_fast_open_listen(socket: &socket2::Socket, pending: u16) -> io::Resul
 pub fn set_longest_rto(socket: &socket2::Socket, longest: Duration) -> io::Result<()> {
     let milliseconds = longest.as_millis().clamp(1_000, 120_000);
     set_option(socket, TCP_RTO_MAX_MS, libc::c_int::try_from(milliseconds).unwrap_or(120_000))
+}
+
+/// The congestion control of `socket`.
+///
+/// # Errors
+/// If it is not a TCP socket.
+pub fn congestion_control(socket: &socket2::Socket) -> io::Result<String> {
+    let name = socket.tcp_congestion()?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+/// Has the congestion control of `socket` forget what it knows of the path and begin anew.
+///
+/// # Errors
+/// If it is not a TCP socket, or its congestion control is not to be had any more: then it has `reno`.
+pub fn restart_congestion_control(socket: &socket2::Socket) -> io::Result<()> {
+    let name = congestion_control(socket)?;
+    socket.set_tcp_congestion(b"reno")?;
+    socket.set_tcp_congestion(name.as_bytes())
 }
 
 /// Has the kernel ask whether the other end is there when nothing has come from it for `idle`, and every 15 s from then on;
@@ -114,8 +137,36 @@ pub fn tcp_info(socket: &impl AsFd) -> Result<TcpInfo, Error> {
         retransmitted_segments: info.tcpi_total_retrans,
         unacknowledged_segments: info.tcpi_unacked,
         unsent_bytes: info.tcpi_notsent_bytes,
+        segment: info.tcpi_snd_mss,
+        pacing_rate: info.tcpi_pacing_rate,
         unanswered_probes: info.tcpi_probes,
         is_syn_data_acked: info.tcpi_options & TCPI_OPT_SYN_DATA != 0,
         since_last_ack: Duration::from_millis(u64::from(info.tcpi_last_ack_recv)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_congestion_control_that_begins_anew_is_the_same_and_bytes_pass() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+        let mut client = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (mut server, _) = listener.accept().expect("accept");
+        for name in ["cubic", "bbr"] {
+            let socket = socket2::Socket::from(client.try_clone().expect("clone"));
+            if socket.set_tcp_congestion(name.as_bytes()).is_err() {
+                continue;
+            }
+            client.write_all(&[7; 1000]).expect("write");
+            server.read_exact(&mut [0; 1000]).expect("read");
+            restart_congestion_control(&socket).expect("a TCP socket");
+            assert_eq!(congestion_control(&socket).expect("a TCP socket"), name);
+            client.write_all(&[7; 1000]).expect("write");
+            server.read_exact(&mut [0; 1000]).expect("read");
+        }
+    }
 }

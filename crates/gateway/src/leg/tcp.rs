@@ -367,6 +367,7 @@ impl TcpLeg {
         }
         let mut gone = Vec::new();
         for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| matches!(hop.role, Role::Stream(_) | Role::Leaving)) {
+            hop.free_from_slow_pacing();
             if matches!(hop.role, Role::Leaving) {
                 gone.extend(hop.tcp.is_gone(now, period, self.outage_limit).then_some(at));
             } else if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
