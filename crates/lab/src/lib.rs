@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads clocks, starts threads and waits")]
 
 pub mod bulk;
+pub mod compare;
 mod controls;
 mod error;
 pub mod experiment;

@@ -1,0 +1,152 @@
+//! The kernel's TCP beside the simulator's: the same transfer over the same random link, in both worlds.
+
+mod draw;
+mod parting;
+
+pub use draw::{CONTROLS, RandomLink};
+pub use parting::{Parting, State};
+
+use crate::Error;
+use crate::scenario::RealScenario;
+use serde::Serialize;
+use sim::scenario::Scenario;
+
+/// A link beyond this deviation of the transfer's time is measured again, as often as this: the kernel scatters, too.
+const CLOSE: f64 = 0.05;
+const MEASUREMENTS: usize = 3;
+/// Payload of a segment in both worlds.
+const MSS: u64 = 1448;
+/// Events between two looks at what the simulator has recorded.
+const EVENTS_AT_ONCE: u64 = 1 << 16;
+
+/// A transfer in both worlds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The link and what crosses it.
+    #[serde(flatten)]
+    pub link: RandomLink,
+    /// Times of the transfer by the kernel, in seconds: one, or three where the first was far from the simulator's.
+    pub kernel_s: Vec<f64>,
+    /// Their median.
+    pub kernel_median_s: f64,
+    /// The time by the simulator; null if it did not end.
+    pub simulated_s: Option<f64>,
+    /// The simulator's time over the kernel's, less one; null if it did not end.
+    pub deviation: Option<f64>,
+    /// Segments that the kernel sent again, in the first measurement.
+    pub kernel_retransmissions: u32,
+    /// Segments that the simulator sent again.
+    pub simulated_retransmissions: u64,
+    /// Where the first measurement and the simulation part; null if they do not.
+    pub parts: Option<Parting>,
+}
+
+impl Comparison {
+    /// Runs the transfer over `link` in both worlds.
+    ///
+    /// # Errors
+    /// If the machine lacks something or the transfer fails.
+    pub fn run(link: RandomLink) -> Result<Self, Error> {
+        let scenario = link.scenario()?;
+        let simulated = simulate(&scenario, link.seed)?;
+        let real = RealScenario::new(&scenario)?;
+        let mut kernel = vec![measure(&real, link.seed)?];
+        let is_far = |time: f64| simulated.time.is_none_or(|simulated| (simulated / time - 1.0).abs() > CLOSE);
+        if is_far(kernel[0].time.unwrap_or(f64::INFINITY)) {
+            for _ in 1..MEASUREMENTS {
+                kernel.push(measure(&real, link.seed)?);
+            }
+        }
+        let kernel_s: Vec<_> = kernel.iter().filter_map(|world| world.time).collect();
+        let kernel_median_s = median(&kernel_s).ok_or_else(|| Error::failed("nothing was measured"))?;
+        Ok(Self {
+            parts: Parting::of(&kernel[0].states, &simulated.states),
+            deviation: simulated.time.map(|time| time / kernel_median_s - 1.0),
+            kernel_s,
+            kernel_median_s,
+            simulated_s: simulated.time,
+            kernel_retransmissions: kernel[0].retransmissions as u32,
+            simulated_retransmissions: simulated.retransmissions,
+            link,
+        })
+    }
+
+    /// Whether the times differ by at most `share` of the kernel's.
+    pub fn is_within(&self, share: f64) -> bool {
+        self.deviation.is_some_and(|deviation| deviation.abs() <= share)
+    }
+}
+
+/// The middle one, or the mean of the two in the middle.
+pub fn median(of: &[f64]) -> Option<f64> {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
+}
+
+/// What one of the worlds made of the transfer.
+struct World {
+    /// In seconds; `None` if it did not end.
+    time: Option<f64>,
+    retransmissions: u64,
+    states: Vec<State>,
+}
+
+fn simulate(scenario: &Scenario, seed: u64) -> Result<World, Error> {
+    let mut simulation = scenario.simulation(seed, true).map_err(Error::failed)?;
+    let mut states = Vec::new();
+    loop {
+        let stopped = simulation.run_for(EVENTS_AT_ONCE);
+        states.extend(simulation.take_flow_samples().iter().map(|sample| State {
+            time_s: sample.at.as_nanos() as f64 / 1e9,
+            delivered_bytes: sample.delivered.as_u64(),
+            cwnd: sample.cwnd.as_u64() / MSS,
+        }));
+        if stopped.is_some() {
+            break;
+        }
+    }
+    let flow = simulation.report().flows.into_iter().next().ok_or_else(|| Error::failed("there was no flow"))?;
+    let time = flow.end_s.zip(flow.start_s).filter(|_| flow.complete).map(|(end, start)| end - start);
+    Ok(World { time, retransmissions: flow.retransmissions, states })
+}
+
+fn measure(real: &RealScenario, seed: u64) -> Result<World, Error> {
+    let run = real.run(None, seed)?;
+    let flow = run.flows.first().ok_or_else(|| Error::failed("there was no flow"))?;
+    if !flow.complete {
+        return Err(Error::failed("what arrived is not what was sent"));
+    }
+    let states = flow.windows.iter().map(|sample| State {
+        time_s: sample.at.as_secs_f64(),
+        delivered_bytes: flow.trace.bytes_at(sample.at) as u64,
+        cwnd: sample.info.cwnd.into(),
+    });
+    Ok(World {
+        time: Some(flow.end_s - flow.start_s),
+        retransmissions: flow.retransmissions.into(),
+        states: states.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+
+    /// What the simulator makes of a link depends on nothing but its seed.
+    #[test]
+    fn a_link_is_simulated_alike_each_time() {
+        let link = RandomLink::draw(7, CONTROLS).expect("controls");
+        let times = [0, 1].map(|_| simulate(&link.scenario().expect("a scenario"), link.seed).expect("runs").time);
+        assert!(times[0].is_some() && times[0] == times[1], "{times:?}");
+    }
+}
