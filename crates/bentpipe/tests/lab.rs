@@ -259,3 +259,34 @@ fn sessions_that_begin_together_share_the_proposed_window_at_once() {
     assert!(full < 200, "{full}");
     assert_eq!(run["flows"].as_array().unwrap().len(), 10);
 }
+
+/// Two links, generously: the worlds are to be of one kind, whatever else the machine does.
+#[test]
+fn random_links_are_compared_in_both_worlds() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+        .args(["lab", "--compare", "2", "--seed", "7", "--json", "--keep"])
+        .arg(folder.path())
+        .env_remove("BENTPIPE_LOG")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) && std::env::var_os("BENTPIPE_MUST_RUN").is_none() {
+        eprintln!("SKIPPED: {text}");
+        return;
+    }
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let links = document["links"].as_array().unwrap();
+    assert_eq!(links.len(), 2, "{text}");
+    for link in links {
+        let ratio = link["simulated_s"].as_f64().unwrap() / link["kernel_median_s"].as_f64().unwrap();
+        assert!((0.5..2.0).contains(&ratio), "{link}");
+        assert!(link["kernel_median_s"].as_f64().unwrap() > 1e-9 * link["size_bytes"].as_f64().unwrap(), "{link}");
+    }
+}
+
+#[test]
+fn a_comparison_takes_no_scenario() {
+    refused(SCENARIO, &["--compare", "1"], "cannot be used with");
+}

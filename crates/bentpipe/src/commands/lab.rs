@@ -1,4 +1,6 @@
-//! `bentpipe lab`: runs a scenario file for real.
+//! `bentpipe lab`: runs a scenario file for real, or random links for real and simulated.
+
+mod compare;
 
 use crate::output::{Failure, Output};
 use ::lab::scenario::{MeasuredRun, RealScenario};
@@ -25,20 +27,38 @@ const EXAMPLES: &str = "\
 Examples:
   bentpipe lab scenarios/geo-bulk.toml --variants cubic,bbr
   bentpipe lab scenarios/papers/kim/lab.toml --variants split-hybla,cross-layer
-  bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json";
+  bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json
+  bentpipe lab --compare 100                                the kernel beside the simulator, over 100 random links
+  bentpipe lab --compare 1 --seed 17                        just the link of this seed
+  bentpipe lab --compare 500 --keep far --json              scenarios of the links that deviate, to run again
+
+Exit code with --compare: 1 if fewer than 95 in 100 links are within 5 %, or one is beyond 15 %.";
 
 /// Run a scenario file for real: the kernel's TCP over the emulated link
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
     /// The scenario (TOML)
-    file: PathBuf,
+    #[arg(required_unless_present = "compare", conflicts_with = "compare")]
+    file: Option<PathBuf>,
     /// Run these of the scenario's variants [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
     /// Replace a setting of the scenario; links, flows and the like go by their names, as in link.sat.loss=1e-3
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Instead of a scenario, compare the kernel with the simulator over N random links
+    #[arg(long, value_name = "N", conflicts_with_all = ["variants", "set"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    compare: Option<u64>,
+    /// With --compare, the seed of the first link; that of the next is one more, and so on
+    #[arg(long, value_name = "N", requires = "compare", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    seed: u64,
+    /// With --compare, links side by side [default: 4 for each processor]
+    #[arg(long, value_name = "N", requires = "compare", value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
+    /// With --compare, write the scenario of each link that deviates, and what was found, below this directory
+    #[arg(long, value_name = "DIR", requires = "compare")]
+    keep: Option<PathBuf>,
 }
 
 /// The JSON document, with the names of `bentpipe simulate`.
@@ -55,9 +75,14 @@ struct Document {
 /// # Errors
 /// If the file or what it asks for is wrong (2), a privilege is missing (3), or a flow fails (1).
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
-    let name = args.file.display().to_string();
-    let text = fs::read_to_string(&args.file).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let folder = args.file.parent().unwrap_or(Path::new(""));
+    if let Some(links) = args.compare {
+        let request = compare::Request { links, seed: args.seed, jobs: args.jobs, keep: args.keep.as_deref() };
+        return compare::run(&request, output);
+    }
+    let file = args.file.as_deref().unwrap_or(Path::new(""));
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
     let read = |file: &str| fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
     let experiment =
         sim::scenario::load(&text, &name, &args.set, &read).map_err(|faults| Failure::usage(faults.0.join("\n")))?;

@@ -63,7 +63,7 @@ impl RandomLink {
 version = 1
 name = "link-{seed}"
 nodes = ["client", "server"]
-seeds = {seed}
+seeds = {{ first = {seed} }}
 [[link]]
 name = "sat"
 between = ["client", "server"]
@@ -92,7 +92,8 @@ interval = "10ms"
     pub(super) fn scenario(&self) -> Result<Scenario, Error> {
         let name = format!("link {}", self.seed);
         let no_files = |_: &str| Err("no files here".to_owned());
-        let experiment = load(&self.text(), &name, &[], &no_files).map_err(|faults| Error::Input(faults.0.join("; ")))?;
+        let experiment =
+            load(&self.text(), &name, &[], &no_files).map_err(|faults| Error::Input(faults.0.join("; ")))?;
         experiment.scenarios.into_iter().next().ok_or_else(|| Error::failed("there is no scenario"))
     }
 }
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn successive_seeds_take_the_controls_by_turns() {
-        let controls: Vec<_> = (0..7).filter_map(|seed| RandomLink::draw(seed, CONTROLS)).map(|link| link.control).collect();
+        let controls: Vec<_> =
+            (0..7).filter_map(|seed| RandomLink::draw(seed, CONTROLS)).map(|link| link.control).collect();
         assert_eq!(controls, CONTROLS);
         assert!(RandomLink::draw(1, &[]).is_none());
     }
