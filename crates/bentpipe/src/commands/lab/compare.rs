@@ -1,5 +1,6 @@
 //! `bentpipe lab --compare`: random links, the kernel's TCP and the simulator's side by side.
 
+use crate::commands::demo::start_in_private;
 use crate::output::{Failure, Output};
 use ::lab::Error;
 use ::lab::compare::{CONTROLS, Comparison, RandomLink, median};
@@ -51,7 +52,7 @@ struct Document {
 /// If fewer than 95 in 100 links are close, one is far off or fails, or the user interrupts (1), or a privilege is missing (3).
 pub fn run(request: &Request<'_>, output: &Output) -> Result<(), Failure> {
     let interrupt = Interrupt::on_signals()?;
-    kernel::namespace::enter_private()?;
+    start_in_private()?;
     let start = Instant::now();
     let done = measure(request, &interrupt, output)?;
     let document = Document::new(request.seed, done, start.elapsed().as_secs_f64());
