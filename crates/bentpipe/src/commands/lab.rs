@@ -57,7 +57,7 @@ pub struct Args {
     /// With --compare, the seed of the first link; that of the next is one more, and so on
     #[arg(long, value_name = "N", requires = "compare", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
     seed: u64,
-    /// With --compare, links side by side [default: 4 for each processor]
+    /// With --compare, links side by side [default: 2 for each processor]
     #[arg(long, value_name = "N", requires = "compare", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
     /// With --compare, write the scenario of each link that deviates, and what was found, below this directory

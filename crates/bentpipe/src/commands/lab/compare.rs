@@ -20,8 +20,8 @@ const SMALL: f64 = 0.05;
 const LARGE: f64 = 0.15;
 /// This share of the links is to deviate little.
 const GOAL: f64 = 0.95;
-/// Links side by side for each processor: most of the time they wait.
-const JOBS_PER_PROCESSOR: usize = 4;
+/// Links side by side for each processor: more of them disturb each other.
+const JOBS_PER_PROCESSOR: usize = 2;
 
 /// What is asked for.
 pub struct Request<'a> {
