@@ -33,8 +33,6 @@ struct Growth {
     best_round: u64,
 }
 
-/// The window of the first segments, before it has grown: what 16 bits tell.
-const FIRST_WINDOW: u64 = 65_535;
 /// Segments with less payload do not open the window (`tcp_event_data_recv`).
 const LEAST_SEGMENT: u32 = 128;
 /// Segments that the first round is compared with (`TCP_INIT_CWND`).
@@ -86,7 +84,8 @@ impl Autotune {
 
 impl Growth {
     fn new(size: u64, most: u64, mss: u64) -> Self {
-        let first = FIRST_WINDOW.min(size / 2);
+        // What segments take of the buffer is not known yet (`TCP_DEFAULT_SCALING_RATIO`; 64 KiB at most in 4.20 to 6.9).
+        let first = size / 2;
         Self {
             most,
             mss,

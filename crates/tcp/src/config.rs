@@ -113,7 +113,7 @@ pub struct ReceiveBuffer {
     /// The part that is advertised: 1/2 in Linux 2.2, 3/4 in 2.4 to 3.x, about 5/8 in 6.x, 1 for a plain window.
     pub share: f64,
     /// With autotuning it grows up to this (dynamic right-sizing: Fisk and Feng 2001, Linux's `tcp_rmem[2]`), and the window
-    /// from 64 KiB at most with what arrives; without, equal to `size`.
+    /// from half of `size` with what arrives; without, equal to `size`.
     pub most: Bytes,
 }
 

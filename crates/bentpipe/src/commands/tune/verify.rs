@@ -135,7 +135,9 @@ fn endpoint(host: &Host) -> String {
         control => control.name(),
     };
     // A limit of the first window is not known to scenarios: the buffer starts from what gives it.
-    let start = (host.first_window().as_u64() as f64 / host.share).ceil() as u64;
+    let first = host.first_window().as_u64();
+    // A buffer that grows is advertised by half at first.
+    let start = if host.grows { 2 * first } else { (first as f64 / host.share).ceil() as u64 };
     let most = if host.grows { host.receive.most.as_u64().max(start) } else { start };
     format!(
         r#"profile = "linux"
