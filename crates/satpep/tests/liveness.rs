@@ -523,7 +523,9 @@ fn idle_gateways_are_quiet_where_a_thin_link_spaces_answers() {
         let hop = Hop { return_rate: rate, rtt: millis(rtt), ..Hop::geo(0.0, 1) };
         let mut world = World::new(hop, 3);
         world.run_for(seconds(20));
-        (0..3).for_each(|peer| drop(world.send(0, peer, 20_000)));
+        for peer in 0..3 {
+            world.send(0, peer, 20_000);
+        }
         world.run_for(seconds(60));
         let packets = |world: &World| world.gateways.iter().map(|at| at.endpoint.stats().sent_packets).sum::<u64>();
         let before = packets(&world);

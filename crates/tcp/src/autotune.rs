@@ -164,14 +164,20 @@ mod tests {
         let mut buffer = linux();
         let segments = |buffer: &Autotune| (buffer.window(0) as f64 / f64::from(MSS) * 10.0).round() / 10.0;
         assert_eq!(segments(&buffer), 45.0);
-        (0..22).for_each(|_| drop(buffer.on_arrival(MSS)));
+        for _ in 0..22 {
+            buffer.on_arrival(MSS);
+        }
         assert_eq!(segments(&buffer), 56.6);
         let growth = buffer.growth.as_mut().expect("autotuned");
         (growth.rtt, growth.round_start) = (Some(Duration::from_millis(550)), Some(Instant::ZERO));
         buffer.on_read(Instant::ZERO + Duration::from_millis(550), 22 * u64::from(MSS), 0);
-        (0..51).for_each(|_| drop(buffer.on_arrival(MSS)));
+        for _ in 0..51 {
+            buffer.on_arrival(MSS);
+        }
         assert_eq!(segments(&buffer), 149.6, "what 22 segments a round trip may become");
-        (0..51).for_each(|_| drop(buffer.on_arrival(20)));
+        for _ in 0..51 {
+            buffer.on_arrival(20);
+        }
         assert_eq!(segments(&buffer), 149.6, "small segments");
     }
 
