@@ -202,3 +202,26 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
     pair.wait_until(End::Terminal, true);
     echoes(&mut pair.connect(server), b"restarted");
 }
+
+#[test]
+fn a_session_that_is_begun_during_an_upgrade_begins_with_the_new_process() {
+    for settings in [CLEAR, TLS] {
+        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        pair.start(End::Hub, "");
+        // The terminal's call arrives, and what the hub asks it for to prove who calls is lost for now: packets with so much.
+        let least = if settings == CLEAR { 80 } else { 250 };
+        let hook = "type filter hook prerouting priority -300";
+        let rule = format!("meta length > {least} meta l4proto tcp");
+        pair.nft(End::Terminal, &format!("add table inet path {{ chain in {{ {hook}; iifname sat {rule} drop; }}; }}"));
+        pair.start(End::Terminal, "");
+        std::thread::sleep(Duration::from_millis(700));
+        let old = pair.take_over(End::Hub);
+        pair.nft(End::Terminal, "delete table inet path");
+        pair.wait_until(End::Terminal, true);
+        let server = pair.serve(Family::V4, 7, echo_all);
+        let mut clients: Vec<TcpStream> = (0..10).map(|_| pair.connect(server)).collect();
+        stays_up(&pair, &mut clients);
+        assert_eq!(pair.refused("no_session"), 0);
+        assert_ends(old);
+    }
+}

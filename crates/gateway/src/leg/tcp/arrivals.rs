@@ -187,6 +187,9 @@ impl TcpLeg {
         if !self.hops[at].may_be(&hello.caller) {
             return Err("stranger");
         }
+        if self.has_successor() {
+            return Err("leaving");
+        }
         let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
         let (key, challenge) =
             SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
@@ -249,6 +252,8 @@ impl TcpLeg {
                 _ => return,
             };
             match outcome {
+                // The process that takes over, where openings arrive, would not know the session: the peer calls that one instead.
+                Ok(Some(_)) if self.has_successor() => return self.hang_up(at),
                 Ok(accepted) => {
                     self.set_deadline(at, Some(now + self.pace.caller_silence));
                     if let Some(accepted) = accepted {

@@ -136,6 +136,11 @@ impl TcpLeg {
         self.talk(now);
     }
 
+    /// Whether another process has taken over what peers begin.
+    pub(super) fn has_successor(&self) -> bool {
+        matches!(self.leaving, Some(Word::Leaving { has_successor: true }))
+    }
+
     /// The process that `peer`'s session is with takes no more connections.
     pub(super) fn on_peer_leaves(&mut self, now: Instant, peer: usize, at: usize, has_successor: bool) {
         let known = &mut self.peers[peer];
