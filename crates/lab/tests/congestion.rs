@@ -18,7 +18,7 @@ use sim::{
 };
 use std::cell::RefCell;
 use std::sync::Arc;
-use tcp::{AckPolicy, Allocation, Capacity, Config, Profile};
+use tcp::{AckPolicy, Allocation, Capacity, Config, Profile, ReceiveBuffer};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// Payload of a full segment.
@@ -121,6 +121,7 @@ impl Case {
         let mut config = Config {
             control: tcp::ControlKind::by_name(self.control().twin).expect("a twin"),
             acks: AckPolicy { every: 1, ..linux.acks },
+            receive_buffer: ReceiveBuffer::plain(kernel_flow::RECEIVE_BUFFER),
             // The kernel tells the others nothing of the link.
             capacity: (self.control == "bp_cross").then_some(capacity),
             ..linux

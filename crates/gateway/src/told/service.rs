@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(bps(&told.borrow()), (4_000_000, Source::Feed));
         assert!(say("nonsense").contains("error"));
         assert_eq!(bps(&told.borrow()), (4_000_000, Source::Feed));
-        assert!(say(r#"{"up": "4Tbit/s"}"#).contains("expected a rate"));
+        assert!(say(r#"{"up": "4bit/h"}"#).contains("expected a rate"));
         assert!(say(r#"{"up": "4Gbit/s"}"#).contains("expected a rate from 60kbit/s to 60Mbit/s"));
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Bytes, Duration};
 
 /// A receive buffer that never limits the sender.
-const RECEIVE_BUFFER: (&str, &str) = ("ipv4/tcp_rmem", "4096 67108864 134217728");
+pub const RECEIVE_BUFFER: Bytes = Bytes::new(64 << 20);
 
 /// One terminal and the hub across `satellite`.
 pub fn network(satellite: Satellite) -> Topology {
     let topology = Topology::without_ipv6(1, Some(satellite)).expect("a network");
-    topology.set_host_sysctls(&[RECEIVE_BUFFER]).expect("a buffer");
+    let sizes = format!("4096 {} {}", RECEIVE_BUFFER.as_u64(), 2 * RECEIVE_BUFFER.as_u64());
+    topology.set_host_sysctls(&[("ipv4/tcp_rmem", &sizes)]).expect("a buffer");
     topology
 }
 
