@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
 pub use bypass::Bypass;
-pub use class::Class;
 pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
 pub use host::{Named, missing_interfaces};
 pub use marking::Marking;
+pub use relay::classes::Class;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]

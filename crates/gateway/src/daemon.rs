@@ -14,7 +14,7 @@ use crate::drain::Drain;
 use crate::hold::HeldSyns;
 use crate::leg::satpep::Satpep;
 use crate::leg::tcp::TcpLeg;
-use crate::leg::{Leg, LegEvent, Owner, Watch};
+use crate::leg::{Leg, Owner, StreamEvent, Watch};
 use crate::metrics;
 use crate::outside;
 use crate::privileges::{Plan, Privileges};
@@ -351,8 +351,7 @@ impl<L: Leg> Daemon<L> {
         // Before the addresses are read, so that no change is missed.
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
-        let mut relays = Relays::new(leg, &settings, &own, watch);
-        relays.most_descriptors = descriptors;
+        let mut relays = Relays::new(leg, &settings, &own, watch, descriptors);
         let listeners = match &mut heir {
             None => listeners(&settings)?,
             Some(heir) => heir.take_listeners(),
@@ -367,7 +366,7 @@ impl<L: Leg> Daemon<L> {
             }
         };
         if settings.accept == Accept::Confirmed && !listeners.is_empty() {
-            relays.held_syns = Some(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
+            relays.hold_syns(HeldSyns::open(settings.rules.port, settings.rules.refused())?);
         }
         // What follows starts threads and programs, and has to do without.
         let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
@@ -422,7 +421,7 @@ impl<L: Leg> Daemon<L> {
             settings,
         };
         gateway.watch().map_err(while_doing("watching sockets"))?;
-        gateway.relays.tell_reach(now);
+        gateway.relays.engine.tell_reach(now);
         Ok(gateway)
     }
 
@@ -431,7 +430,7 @@ impl<L: Leg> Daemon<L> {
         let watch = |fd: RawFd, token, interest| registry.register(&mut SourceFd(&fd), token, interest);
         watch(self.timer.as_raw_fd(), TIMER, Interest::READABLE)?;
         watch(self.changes.as_raw_fd(), INTERFACES, Interest::READABLE)?;
-        if let Some(syns) = &self.relays.held_syns {
+        if let Some(syns) = &self.relays.engine.hosts.held_syns {
             watch(syns.as_raw_fd(), HELD_SYNS, Interest::READABLE)?;
         }
         self.listeners.iter().try_for_each(|listener| watch(listener.as_raw_fd(), LISTENERS, Interest::READABLE))
@@ -459,9 +458,10 @@ impl<L: Leg> Daemon<L> {
                 break;
             }
             self.step(now);
-            if self.drain.is_some_and(|drain| {
-                drain.is_over(now, self.relays.connections().len() + self.relays.leg.unfinished(now))
-            }) {
+            if self
+                .drain
+                .is_some_and(|drain| drain.is_over(now, self.relays.count() + self.relays.leg().unfinished(now)))
+            {
                 break;
             }
         }
@@ -471,10 +471,10 @@ impl<L: Leg> Daemon<L> {
 
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool {
-        self.relays.leg.has_more()
+        self.relays.leg().has_more()
             || (self.accepting && self.joining.is_none())
             || (self.syns_wait && self.joining.is_none())
-            || self.relays.has_work()
+            || self.relays.engine.has_work()
     }
 
     fn on_event(&mut self, now: Instant, event: &mio::event::Event) {
@@ -494,7 +494,7 @@ impl<L: Leg> Daemon<L> {
             }
             token => match Watch::owner(token, FIRST) {
                 Owner::Relays(key) => self.relays.on_socket_event(now, key, event),
-                Owner::Leg(at) => self.relays.leg.on_descriptor(now, at, event),
+                Owner::Leg(at) => self.relays.leg_mut().on_descriptor(now, at, event),
             },
         }
     }
@@ -502,13 +502,13 @@ impl<L: Leg> Daemon<L> {
     fn step(&mut self, now: Instant) {
         if self.told.has_changed().unwrap_or(false) {
             let told = *self.told.borrow_and_update();
-            self.relays.leg.follow(now, &told);
+            self.relays.leg_mut().follow(now, &told);
         }
         // Before others take what they wait for.
-        self.relays.serve_waiting(now);
-        let accepts = self.relays.leg_intake(ACCEPTS);
-        self.relays.leg.take_in(now, accepts);
-        self.relays.handle_timeout(now);
+        self.relays.engine.serve_waiting(now);
+        let accepts = self.relays.engine.transport_intake(ACCEPTS);
+        self.relays.leg_mut().take_in(now, accepts);
+        self.relays.engine.handle_timeout(now);
         if self.next_tick <= now {
             self.tick(now);
         }
@@ -516,25 +516,26 @@ impl<L: Leg> Daemon<L> {
         self.hold(now);
         self.accept(now);
         self.take_events(now);
-        self.relays.run(now, TURNS);
-        self.relays.tell_shortage(now);
-        self.relays.leg.send_out(now);
+        self.relays.engine.run(now, TURNS);
+        self.relays.engine.tell_shortage(now);
+        self.relays.leg_mut().send_out(now);
         // What the relays did may have ended streams.
         self.take_events(now);
+        self.relays.log();
         self.set_timer(now);
     }
 
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + outside::PERIOD;
-        self.relays.sweep(now);
-        self.relays.look_at_limits(now);
+        self.relays.engine.sweep(now);
+        self.relays.engine.look_at_limits(now);
         // A listener that ran out of descriptors tries again.
         self.accepting |= !self.listeners.is_empty();
         for listener in &self.listeners {
             // It goes on with the backlog that it has.
             let _ = transparent::follow_somaxconn(listener);
         }
-        self.relays.leg.tick(now);
+        self.relays.leg_mut().tick(now);
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
@@ -545,10 +546,10 @@ impl<L: Leg> Daemon<L> {
     /// Says of peers that are not up why.
     fn look_at_peers(&mut self, now: Instant) {
         for (at, peer) in self.relays.peers() {
-            let trouble = self.relays.leg.trouble(now, at);
+            let trouble = self.relays.leg().trouble(now, at);
             if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {
                 tracing::warn!(
-                    peer = peer.settings.name,
+                    peer = peer.name,
                     reason = trouble.reason,
                     "peer has not been up for {} s: {}",
                     down.as_secs_f64().round(),
@@ -562,11 +563,11 @@ impl<L: Leg> Daemon<L> {
         if self.joining.is_some() || !std::mem::take(&mut self.accepting) {
             return;
         }
-        let accepts = self.relays.intake(ACCEPTS);
+        let accepts = self.relays.engine.intake(ACCEPTS);
         for listener in &self.listeners {
             for _ in 0..accepts {
                 // The others wait to be accepted.
-                if !self.relays.has_place() {
+                if !self.relays.engine.has_place() {
                     return;
                 }
                 match transparent::accept(listener) {
@@ -574,7 +575,7 @@ impl<L: Leg> Daemon<L> {
                     Ok(None) => break,
                     Err(error) if is_out_of_descriptors(&error) => {
                         tracing::debug!(%error, "clients wait for a free descriptor");
-                        self.relays.out_of_descriptors();
+                        self.relays.engine.out_of_room();
                         return;
                     }
                     // The client had gone before it was accepted.
@@ -590,7 +591,7 @@ impl<L: Leg> Daemon<L> {
             return;
         }
         for _ in 0..ACCEPTS {
-            let (true, Some(syns)) = (self.syns_wait, self.relays.held_syns.as_mut()) else { return };
+            let (true, Some(syns)) = (self.syns_wait, self.relays.held_syns()) else { return };
             match syns.receive() {
                 Ok(Some((held, open))) => self.relays.hold(now, held, open),
                 Ok(None) => self.syns_wait = false,
@@ -603,11 +604,11 @@ impl<L: Leg> Daemon<L> {
     /// Empties the leg's events.
     fn take_events(&mut self, now: Instant) {
         let mut peers_changed = false;
-        while let Some(event) = self.relays.leg.poll_event(now) {
-            peers_changed |= event == LegEvent::PeersChanged;
-            self.relays.on_stream_event(now, event);
+        while let Some(event) = self.relays.leg_mut().poll_event(now) {
+            peers_changed |= event == StreamEvent::PeersChanged;
+            self.relays.engine.on_stream_event(now, event);
         }
-        peers_changed |= self.relays.must_steer();
+        peers_changed |= self.relays.engine.interception_changed();
         match &self.steering {
             Some(steering) if peers_changed && self.listeners.is_empty() => steering.look_at_addresses(),
             Some(_) if peers_changed && self.joining.is_none() => self.intercept(),
@@ -618,14 +619,15 @@ impl<L: Leg> Daemon<L> {
     /// Has new connections intercepted to destinations whose peer is up, and none while the gateway drains.
     fn intercept(&mut self) {
         if let Some(steering) = &self.steering {
-            let wanted = if self.drain.is_some() { Vec::new() } else { self.relays.intercepted() };
+            let wanted = if self.drain.is_some() { Vec::new() } else { self.relays.engine.intercepted() };
             steering.intercept(wanted);
         }
     }
 
     fn set_timer(&mut self, now: Instant) {
         let joined = self.joining.as_ref().map(|joining| joining.until);
-        let deadlines = [self.relays.leg.next_timeout(now), self.relays.next_timeout(), joined, Some(self.next_tick)];
+        let deadlines =
+            [self.relays.leg().next_timeout(now), self.relays.engine.next_timeout(), joined, Some(self.next_tick)];
         let deadline = deadlines.into_iter().flatten().min();
         // A timer that is set too early costs a wake; setting it anew each time costs more.
         let is_later = |set_to: Instant| deadline.is_none_or(|deadline| set_to <= deadline);
@@ -642,7 +644,7 @@ impl<L: Leg> Daemon<L> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Stop => return true,
-                Request::News(News::OwnAddresses(own)) => self.relays.set_own_addresses(now, &own),
+                Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
                 Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
                 Request::Reload(settings, answer) => {
                     // The asker may have gone.
@@ -651,7 +653,7 @@ impl<L: Leg> Daemon<L> {
                 Request::Offer(answer) => {
                     let _ = answer.send(self.offer());
                 }
-                Request::WithdrawOffer => self.relays.leg.end_offer(),
+                Request::WithdrawOffer => self.relays.leg_mut().end_offer(),
                 Request::HandOver(stream, done) => {
                     let _ = done.send(self.hand_over(now, stream));
                 }
@@ -699,8 +701,9 @@ impl<L: Leg> Daemon<L> {
             steering.stop();
         }
         let now = clock::now();
-        self.relays.shut_down(now);
-        self.relays.leg.leave(now + FAREWELL);
+        self.relays.engine.shut_down(now);
+        self.relays.log();
+        self.relays.leg_mut().leave(now + FAREWELL);
         self.listeners.clear();
         self.steering = None;
         tracing::info!("stopped");

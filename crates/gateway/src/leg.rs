@@ -7,29 +7,26 @@
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 
-use crate::config::{Class, Peer, Settings};
+use crate::config::{Peer, Settings};
+use crate::relays::HostSockets;
 use crate::snapshot;
 use crate::told::Told;
 use crate::trouble::Trouble;
-use ::satpep::ResetReason;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use relay::preamble::{Open, PreambleError};
-use relay::reach::Reach;
+use relay::engine::Transport;
+pub(crate) use relay::engine::{Answer, Opening, Progress, StreamEvent};
 use socket2::Socket;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use units::{Duration, Instant, Rate};
 
 /// How the satellite side works.
-pub(crate) trait Leg: Debug {
+pub(crate) trait Leg: Transport<HostSockets> + Debug {
     /// What the settings call it.
     const NAME: &'static str;
-    /// Names a stream.
-    type Stream: Copy + Eq + Hash + Debug;
 
     /// A descriptor of the leg's, registered under the leg's number `at`, is ready for something.
     fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event);
@@ -40,7 +37,7 @@ pub(crate) trait Leg: Debug {
     /// The link is told to carry something else, or told no longer.
     fn follow(&mut self, now: Instant, told: &Told);
     /// What the relays should know.
-    fn poll_event(&mut self, now: Instant) -> Option<LegEvent<Self::Stream>>;
+    fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<Self::Stream>>;
     /// Sends what waits to be sent.
     fn send_out(&mut self, now: Instant);
     /// When to call [`Leg::take_in`] if nothing happens before.
@@ -79,22 +76,6 @@ pub(crate) trait Leg: Debug {
     /// The peer at place `at` is none any more. None of its streams is known to the relays.
     fn remove_peer(&mut self, now: Instant, at: usize);
 
-    /// Whether connections may be opened through peer `peer` (its place in the settings).
-    fn is_up(&self, peer: usize) -> bool;
-    /// How many more streams may be opened through `peer`, and how many there may be in all.
-    fn room(&self, peer: usize) -> (u64, u64);
-    /// Of the memory for what `peer` sends, how many bytes are left, and how many there are, if that is limited here.
-    fn memory_left(&self, _: usize) -> Option<(u64, u64)> {
-        None
-    }
-    /// Peer `peer` is to know that it may use `reach` here, now and whenever it comes up.
-    fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach);
-    /// What peer `peer` lets this gateway use, if it has told.
-    fn allows(&self, peer: usize) -> Option<&Reach>;
-    /// Whether connections that begin now had better go through `peer`, which is up then.
-    fn invites(&self, peer: usize) -> bool {
-        self.is_up(peer)
-    }
     /// Begins to find out what the path to `peer`, whose settings are `settings`, carries; [`Leg::peer`] tells of it.
     ///
     /// # Errors
@@ -104,32 +85,9 @@ pub(crate) trait Leg: Debug {
             "with leg = \"tcp\" its congestion control finds what the path carries: `bentpipe send` through the gateways shows it",
         )
     }
-    /// Opens a stream through `peer` that carries the connection `open`.
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
-    /// Puts a stream that the peer has opened into the class of the connection that it carries.
-    fn classify(&mut self, now: Instant, stream: Self::Stream, class: &Class);
-    /// Reads on in which connection a stream carries that the peer has opened.
-    fn read_opening(&mut self, now: Instant, stream: Self::Stream) -> Opening;
-    /// Reads the far side's answer to a stream that was opened here.
-    fn read_answer(&mut self, now: Instant, stream: Self::Stream) -> Answer;
-    /// Tells the near side that the server has accepted.
-    fn answer(&mut self, now: Instant, stream: Self::Stream);
-    /// Ends the direction away from here, behind all that was sent.
-    fn finish(&mut self, now: Instant, stream: Self::Stream);
-    /// Ends both directions uncleanly.
-    fn reset(&mut self, now: Instant, stream: Self::Stream, reason: ResetReason);
-    /// The relays know the stream no longer. If it has not been reset, both of its directions have ended in order.
-    fn forget(&mut self, stream: Self::Stream);
     /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
     /// fewer than one if there are any.
     fn unfinished(&self, now: Instant) -> usize;
-    /// Moves bytes from TCP into the stream, a bounded amount.
-    fn send(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
-    /// Moves bytes from the stream to TCP, a bounded amount.
-    fn receive(&mut self, now: Instant, stream: Self::Stream, tcp: &mut Tcp) -> (u64, Progress);
-
-    /// The stream's number, for people.
-    fn number(&self, stream: Self::Stream) -> u64;
     /// What the link is thought to carry away from here: configured, told or learnt.
     fn capacity(&self) -> Rate;
     /// Other traffic on the satellite interface, in bit/s.
@@ -153,66 +111,6 @@ pub(crate) struct LegOffer {
     pub(crate) listener: Option<OwnedFd>,
 }
 
-/// What a leg has to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LegEvent<S> {
-    /// Some peer has begun to answer, or ceased to, or allows something else.
-    PeersChanged,
-    /// The peer (by its place in the settings) has opened a stream.
-    Opened(S, usize),
-    /// The stream may be able to move bytes.
-    Ready(S),
-    /// The stream was reset by the other side, or has failed.
-    Reset(S, ResetReason),
-    /// Both directions of the stream have ended in order.
-    Closed(S),
-}
-
-/// What has been read of a stream's opening.
-#[derive(Debug)]
-pub(crate) enum Opening {
-    /// The rest has not arrived.
-    Waiting,
-    /// The connection that it carries.
-    Open(Open),
-    /// It carries no connection: it is the leg's own from now on.
-    NoConnection,
-    /// It has ended before it was complete.
-    Ended,
-    /// It is none.
-    Malformed(PreambleError),
-}
-
-/// What the far side has said of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Nothing yet.
-    Waiting,
-    /// The server has accepted.
-    Connected,
-    /// The server has not accepted.
-    Failed(ResetReason),
-    /// The stream has ended without an answer.
-    Ended,
-    /// Something that is no answer.
-    Malformed,
-}
-
-/// How far a direction has come in one turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// There is more to move.
-    More,
-    /// Nothing can move until an event says so.
-    Blocked,
-    /// The last byte has passed, and the end has been seen.
-    Ended,
-    /// TCP has failed.
-    TcpFailed,
-    /// The stream has failed.
-    StreamFailed(ResetReason),
-}
-
 /// A relayed connection's TCP socket on this side, watched edge-triggered: readiness is remembered until the kernel says
 /// `WouldBlock`.
 #[derive(Debug)]
@@ -229,6 +127,16 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
+    /// A client's connection, which may have brought data with it.
+    pub(crate) fn accepted(socket: Socket) -> Self {
+        Self { socket: Some(socket), readable: true, ..Self::new() }
+    }
+
+    /// A connection to a server that is being made.
+    pub(crate) fn connecting(socket: Socket) -> Self {
+        Self { socket: Some(socket), ..Self::new() }
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             socket: None,

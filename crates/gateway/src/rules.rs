@@ -18,11 +18,11 @@
 
 mod decision;
 
-pub use decision::Accelerated;
 pub(crate) use decision::reason;
 
 use crate::config::Bypass;
 use kernel::{Error, nftables, routes};
+use relay::engine::Intercepted;
 use std::fmt::Write;
 
 /// Matches the packet that asks for a connection.
@@ -220,7 +220,7 @@ table inet {table} {{
     }
 
     /// Everything that a start runs, as an operator would type it.
-    pub fn dry_run(&self, accelerated: &[Accelerated], exempt: &[Bypass]) -> String {
+    pub fn dry_run(&self, accelerated: &[Intercepted], exempt: &[Bypass]) -> String {
         let mut text = String::new();
         for command in self.removal_commands() {
             let _ = writeln!(text, "ip {command} 2>/dev/null");
@@ -243,7 +243,7 @@ table inet {table} {{
 #[derive(Debug)]
 pub struct Installed {
     rules: Rules,
-    accelerated: Vec<Accelerated>,
+    accelerated: Vec<Intercepted>,
     exempt: Vec<Bypass>,
     /// Another process answers for them.
     is_disowned: bool,
@@ -269,7 +269,7 @@ impl Installed {
     ///
     /// # Errors
     /// If `nft` refuses; the rules are then what they were.
-    pub fn adopt(rules: Rules, accelerated: Vec<Accelerated>, exempt: Vec<Bypass>) -> Result<Self, Error> {
+    pub fn adopt(rules: Rules, accelerated: Vec<Intercepted>, exempt: Vec<Bypass>) -> Result<Self, Error> {
         let mut installed = Self { rules, accelerated, exempt, is_disowned: true };
         installed.set_up()?;
         installed.is_disowned = false;
@@ -326,7 +326,7 @@ impl Installed {
     ///
     /// # Errors
     /// If `nft` refuses; what is intercepted is then what it was.
-    pub fn intercept(&mut self, accelerated: Vec<Accelerated>) -> Result<(), Error> {
+    pub fn intercept(&mut self, accelerated: Vec<Intercepted>) -> Result<(), Error> {
         if accelerated != self.accelerated && !self.is_disowned {
             nftables::run_script(&self.rules.intercept_script(&accelerated))?;
             self.accelerated = accelerated;

@@ -3,9 +3,10 @@
 use crate::drain::Drain;
 use crate::leg::Leg;
 use crate::privileges::Privileges;
-use crate::relays::{Connection, Counters, Relays};
+use crate::relays::{HostSockets, Relays};
 use crate::told::{Counts, ModemReport, Report, Told};
 use crate::trouble::Trouble;
+use relay::engine::{Counters, Relayed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -230,43 +231,43 @@ pub(crate) struct Facts<'a> {
 
 impl Snapshot {
     pub(crate) fn new<L: Leg>(now: Instant, facts: &Facts<'_>, relays: &Relays<L>) -> Self {
-        let peer = |(at, peer): (usize, &crate::relays::PeerEntry)| relays.leg.peer(now, at, &peer.settings);
+        let (leg, engine) = (relays.leg(), &relays.engine);
         Self {
             name: facts.name.to_owned(),
             pid: std::process::id(),
             predecessor: facts.predecessor,
-            draining: facts.drain.map(|drain| drain.report(now, relays.connections().count())),
+            draining: facts.drain.map(|drain| drain.report(now, relays.count())),
             uptime_s: now.since(facts.started).as_secs_f64(),
             public_key: facts.public_key.clone(),
             leg: L::NAME,
-            rate_bps: relays.leg.capacity().as_bps(),
+            rate_bps: leg.capacity().as_bps(),
             told: facts.told.report(now),
             words: facts.words,
             modem: facts.modem.clone(),
-            outside_bps: relays.leg.outside_bps(),
+            outside_bps: leg.outside_bps(),
             privileges: facts.privileges.clone(),
-            connections: relays.counters.clone(),
+            connections: engine.counters.clone(),
             bypassed: facts.bypassed.clone(),
-            transport: relays.leg.transport(),
-            peers: relays.peers().iter().map(peer).collect(),
-            streams: relays.connections().map(|connection| Stream::new(now, connection, relays)).collect(),
+            transport: leg.transport(),
+            peers: relays.peers().iter().map(|(at, peer)| leg.peer(now, at, peer)).collect(),
+            streams: engine.connections().map(|(_, connection)| Stream::new(now, connection, relays)).collect(),
         }
     }
 }
 
 impl Stream {
-    fn new<L: Leg>(now: Instant, connection: &Connection<L::Stream>, relays: &Relays<L>) -> Self {
+    fn new<L: Leg>(now: Instant, connection: &Relayed<L::Stream, HostSockets>, relays: &Relays<L>) -> Self {
         Self {
-            stream: relays.leg.number(connection.stream),
-            peer: relays.peers()[connection.peer].settings.name.clone(),
-            side: if connection.near { "near" } else { "far" },
-            client: connection.open.map(|open| open.source),
-            server: connection.open.map(|open| open.destination),
-            class: connection.open.map(|open| relays.class_name(&open).to_owned()),
-            state: connection.state.to_string(),
-            age_s: now.since(connection.started).as_secs_f64(),
-            from_tcp_bytes: connection.from_tcp,
-            to_tcp_bytes: connection.to_tcp,
+            stream: relays.leg().number(connection.stream()),
+            peer: relays.peers()[connection.peer()].name.clone(),
+            side: if connection.is_near() { "near" } else { "far" },
+            client: connection.open().map(|open| open.source),
+            server: connection.open().map(|open| open.destination),
+            class: connection.open().map(|open| relays.class_name(open).to_owned()),
+            state: connection.state().to_string(),
+            age_s: now.since(connection.started()).as_secs_f64(),
+            from_tcp_bytes: connection.from_tcp(),
+            to_tcp_bytes: connection.to_tcp(),
         }
     }
 }

@@ -2,9 +2,10 @@
 //! milliseconds that the relay must not lose.
 
 use crate::config::Bypass;
-use crate::rules::{Accelerated, Installed, Rules};
+use crate::rules::{Installed, Rules};
 use ipnet::IpNet;
 use kernel::{Error, routes};
+use relay::engine::Intercepted;
 use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -34,7 +35,7 @@ pub(crate) enum News {
 #[derive(Default)]
 struct Wish {
     /// What to intercept from now on; `None` leaves it as it is.
-    accelerated: Option<Vec<Accelerated>>,
+    accelerated: Option<Vec<Intercepted>>,
     /// What never to intercept from now on.
     exempt: Option<Vec<Bypass>>,
     /// Whether to read the counters.
@@ -61,7 +62,7 @@ impl Steering {
     /// The same in the place of a process that leaves its rules, which intercept what is `accelerated`.
     pub(crate) fn adopt(
         rules: Rules,
-        (accelerated, exempt): (Vec<Accelerated>, Vec<Bypass>),
+        (accelerated, exempt): (Vec<Intercepted>, Vec<Bypass>),
         addresses: Vec<IpAddr>,
         on_news: impl Fn(News) + Send + 'static,
     ) -> Result<Self, Error> {
@@ -83,7 +84,7 @@ impl Steering {
     }
 
     /// Intercepts the new connections that are `accelerated`, and no others, as soon as possible.
-    pub(crate) fn intercept(&self, accelerated: Vec<Accelerated>) {
+    pub(crate) fn intercept(&self, accelerated: Vec<Intercepted>) {
         self.send(Wish { accelerated: Some(accelerated), ..Wish::default() });
     }
 
@@ -223,7 +224,7 @@ impl Follower {
 }
 
 /// The destinations of `accelerated`, as many as a line of the log bears.
-fn shown(accelerated: &[Accelerated]) -> String {
+fn shown(accelerated: &[Intercepted]) -> String {
     const MOST: usize = 16;
     let servers: Vec<&IpNet> = accelerated.iter().flat_map(|group| &group.servers).collect();
     let mut text = servers.iter().take(MOST).map(ToString::to_string).collect::<Vec<_>>().join(", ");

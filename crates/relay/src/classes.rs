@@ -7,6 +7,24 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+/// A class of connections.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// Its name in logs and status.
+    pub name: String,
+    /// What connections of it are like.
+    pub conditions: Conditions,
+    /// How its connections share a peer's part of the link with others.
+    pub settings: satpep::Class,
+}
+
+impl Class {
+    /// The first of `classes` that the connection fits.
+    pub fn find<'a>(classes: &'a [Self], open: &Open) -> Option<&'a Self> {
+        classes.iter().find(|class| class.conditions.hold_for(open))
+    }
+}
+
 /// What a connection must be like. A list that is empty asks for nothing; of each of the others one entry must fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conditions {

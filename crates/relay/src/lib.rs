@@ -3,6 +3,7 @@
 //! | module | decides |
 //! | --- | --- |
 //! | [`preamble`] | how a stream says which connection it carries, and how the far side answers |
+//! | [`engine`] | all relayed connections of a gateway: table, deadlines, work queue, policy, limits, interception |
 //! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
 //! | [`policy`] | which addresses a peer may use |
@@ -13,6 +14,7 @@
 
 pub mod classes;
 pub mod connection;
+pub mod engine;
 pub mod hop;
 pub mod policy;
 pub mod preamble;

@@ -6,8 +6,8 @@ mod requests;
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
 use comfy_table::{Table, presets};
+use gateway::Intercepted;
 use gateway::config::{self, ConfigError, Settings};
-use gateway::rules::Accelerated;
 use gateway::{Gateway, StartError};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -139,7 +139,7 @@ fn check_interfaces(settings: &Settings) -> Result<(), Failure> {
 
 fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
     let servers = settings.routes.intercepted(|_| true);
-    let script = settings.rules.dry_run(&[Accelerated { clients: Vec::new(), servers }], &settings.bypass);
+    let script = settings.rules.dry_run(&[Intercepted { clients: Vec::new(), servers }], &settings.bypass);
     output.result(&serde_json::json!({"script": script}), || script.clone())
 }
 

@@ -2,20 +2,9 @@
 
 use super::document::{Document, Section};
 use super::{hop, valid_name};
-use relay::classes::Conditions;
+use relay::classes::{Class, Conditions};
 use satpep::Priority;
 use units::Rate;
-
-/// A class of connections.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Class {
-    /// Its name in logs and status.
-    pub name: String,
-    /// What connections of it are like.
-    pub conditions: Conditions,
-    /// How its connections share a peer's part of the link with others.
-    pub settings: satpep::Class,
-}
 
 /// As many classes as the transport tells apart, beside the one of all other connections.
 const MOST: usize = 255;

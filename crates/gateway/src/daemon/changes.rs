@@ -40,10 +40,10 @@ impl<L: Leg> Daemon<L> {
             Some(drain) => drain.limit(now, within),
             None => {
                 self.drain = Some(Drain::new(now, self.settings.link.rtt, within));
-                self.relays.leg.drain(now);
+                self.relays.leg_mut().drain(now);
             }
         }
-        tracing::info!(connections = self.relays.connections().len(), limit, "draining: no new connections are taken");
+        tracing::info!(connections = self.relays.count(), limit, "draining: no new connections are taken");
         self.intercept();
     }
 }

@@ -1,12 +1,13 @@
 //! One process after the other: what the event loop does when it hands its work over, and when it takes over another's.
 
 use super::Daemon;
+use crate::config::Peer;
 use crate::drain::Drain;
 use crate::leg::Leg;
-use crate::relays::{PeerEntry, Relays};
-use crate::rules::Accelerated;
+use crate::relays::Relays;
 use crate::takeover::Offer;
 use mio::unix::SourceFd;
+use relay::engine::Intercepted;
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -28,15 +29,14 @@ pub(super) struct Joining {
 impl Joining {
     pub(super) fn new<L: Leg>(now: Instant, rtt: Duration, offer: &Offer, relays: &Relays<L>) -> Self {
         let offered: BTreeSet<&str> = offer.peers.iter().map(|(key, _)| &**key).collect();
-        let is_offered =
-            |entry: &PeerEntry| entry.settings.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
-        let peers = relays.peers().iter().filter(|(_, entry)| is_offered(entry)).map(|(at, _)| at).collect();
+        let is_offered = |peer: &Peer| peer.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
+        let peers = relays.peers().iter().filter(|(_, peer)| is_offered(peer)).map(|(at, _)| at).collect();
         Self { until: now + patience(rtt), peers }
     }
 
     /// What is intercepted meanwhile: what the other process had.
-    pub(super) fn accelerated<L: Leg>(&self, relays: &mut Relays<L>) -> Vec<Accelerated> {
-        relays.intercepted_by(|_, at| self.peers.contains(&at))
+    pub(super) fn accelerated<L: Leg>(&self, relays: &mut Relays<L>) -> Vec<Intercepted> {
+        relays.engine.intercepted_by(|_, at| self.peers.contains(&at))
     }
 }
 
@@ -73,10 +73,7 @@ impl<L: Leg> Daemon<L> {
         let clone = |listener: &socket2::Socket| listener.try_clone().map(OwnedFd::from);
         let listeners = self.listeners.iter().map(clone).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| format!("the listeners cannot be handed over: {error}"))?;
-        let peers: Vec<_> = self.relays.peers().iter().map(|(at, entry)| (at, &entry.settings)).collect();
-        let peers: Vec<_> = peers.into_iter().map(|(at, settings)| (at, settings.clone())).collect();
-        let borrowed: Vec<_> = peers.iter().map(|(at, settings)| (*at, settings)).collect();
-        let leg = self.relays.leg.offer(&borrowed)?;
+        let leg = self.relays.offer()?;
         let offer = Offer::new(&self.settings, &leg);
         Ok((offer, listeners.into_iter().chain(leg.listener).collect()))
     }
@@ -104,16 +101,16 @@ impl<L: Leg> Daemon<L> {
         self.drain = Some(Drain::new(now, patience(rtt), None));
         self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), _stream: stream });
         tracing::info!(
-            connections = self.relays.connections().len(),
+            connections = self.relays.count(),
             "another process has taken over; this one ends with its last connection"
         );
-        self.relays.leg.hand_over(now)
+        self.relays.leg_mut().hand_over(now)
     }
 
     /// Begins to take connections once the peers are up, or have had time for it.
     pub(super) fn join(&mut self, now: Instant) {
         let Some(joining) = &self.joining else { return };
-        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg.invites(*at)) {
+        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg().invites(*at)) {
             return;
         }
         self.joining = None;
@@ -127,12 +124,12 @@ impl<L: Leg> Daemon<L> {
         if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
             tracing::info!("the process before this one has ended");
             self.predecessor = None;
-            self.relays.leg.end_offer();
+            self.relays.leg_mut().end_offer();
         }
         if let Some(handed_over) = &mut self.handed_over
             && handed_over.tell_at.take_if(|at| *at <= now).is_some()
         {
-            self.relays.leg.drain(now);
+            self.relays.leg_mut().drain(now);
         }
     }
 }

@@ -2,10 +2,11 @@
 
 mod announcements;
 
-use super::{Answer, Leg, LegEvent, LegOffer, Opening, Owner, Progress, Tcp, Watch};
+use super::{Answer, Leg, LegOffer, Opening, Owner, Progress, StreamEvent, Tcp, Watch};
 use crate::config::{Class, Knowledge, Marking, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
 use crate::outside::OutsideTraffic;
+use crate::relays::HostSockets;
 use crate::snapshot;
 use crate::takeover::{Heir, Offer};
 use crate::told::{Source, Told};
@@ -16,6 +17,7 @@ use crate::udp::{Head, Udp};
 use announcements::Announcements;
 use kernel::clock;
 use relay::dscp::Dscp;
+use relay::engine::Transport;
 use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use relay::reach::{ANNOUNCEMENT, Reach};
 use satpep::{
@@ -251,7 +253,6 @@ impl Satpep {
 
 impl Leg for Satpep {
     const NAME: &'static str = "satpep";
-    type Stream = StreamId;
 
     fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
         self.readable |= event.is_readable();
@@ -293,20 +294,20 @@ impl Leg for Satpep {
         }
     }
 
-    fn poll_event(&mut self, now: Instant) -> Option<LegEvent<StreamId>> {
+    fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
         loop {
             if std::mem::take(&mut self.reach_has_changed) {
-                return Some(LegEvent::PeersChanged);
+                return Some(StreamEvent::PeersChanged);
             }
             return Some(match self.endpoint.poll_event()? {
                 Event::PeerUp(peer) => {
                     tracing::info!(peer = self.name(peer), "peer is up");
                     self.tell_reach_again(now, peer, false);
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PeerSilent(peer) => {
                     tracing::warn!(peer = self.name(peer), "peer does not answer");
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PathTooSmall(peer) => {
                     tracing::warn!(
@@ -314,16 +315,16 @@ impl Leg for Satpep {
                         "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
                          end to end; look for a tunnel or an interface with a smaller MTU"
                     );
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PeerRestarted(peer) => {
                     tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
                     self.tell_reach_again(now, peer, true);
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PeerDrains(peer) => {
                     tracing::info!(peer = self.name(peer), "peer drains: it takes no more connections");
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PeerBroke(peer, violation) => {
                     tracing::warn!(
@@ -331,7 +332,7 @@ impl Leg for Satpep {
                         "peer broke the protocol with {violation}: its connections are reset"
                     );
                     self.tell_reach_again(now, peer, true);
-                    LegEvent::PeersChanged
+                    StreamEvent::PeersChanged
                 }
                 Event::PeerClockSetBack(peer, skew, behind) => {
                     tracing::warn!(
@@ -351,7 +352,7 @@ impl Leg for Satpep {
                 Event::Opened(stream) => match self.by_id.get(&stream.peer()) {
                     Some(&at) => {
                         self.openings.insert(stream, Parser::new());
-                        LegEvent::Opened(stream, at)
+                        StreamEvent::Opened(stream, at)
                     }
                     None => {
                         self.endpoint.reset(now, stream, ResetReason::Protocol);
@@ -360,7 +361,7 @@ impl Leg for Satpep {
                 },
                 Event::Readable(stream) | Event::Writable(stream) => {
                     match self.announcements.on_ready(now, &mut self.endpoint, stream) {
-                        None => LegEvent::Ready(stream),
+                        None => StreamEvent::Ready(stream),
                         Some(has_changed) => {
                             self.reach_has_changed |= has_changed;
                             continue;
@@ -372,8 +373,8 @@ impl Leg for Satpep {
                 {
                     continue;
                 }
-                Event::Reset(stream, reason) => LegEvent::Reset(stream, reason),
-                Event::Closed(stream) => LegEvent::Closed(stream),
+                Event::Reset(stream, reason) => StreamEvent::Reset(stream, reason),
+                Event::Closed(stream) => StreamEvent::Closed(stream),
             });
         }
     }
@@ -525,6 +526,78 @@ impl Leg for Satpep {
         self.endpoint.remove_peer(now, self.peers[at]);
     }
 
+    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
+        let rate = settings.cap.map_or(self.endpoint.capacity(), |cap| cap.min(self.endpoint.capacity()));
+        match self.endpoint.survey(now, self.peers[peer], rate) {
+            true => Ok(()),
+            false => Err("the peer is not up, or another path is being measured"),
+        }
+    }
+
+    fn outside_bps(&self) -> u64 {
+        self.outside_bps
+    }
+
+    fn capacity(&self) -> Rate {
+        self.endpoint.capacity()
+    }
+
+    fn transport(&self) -> snapshot::Transport {
+        let stats = self.endpoint.stats();
+        snapshot::Transport {
+            sent_packets: stats.sent_packets,
+            sent_ip_bytes: stats.sent_ip_bytes,
+            received_packets: stats.received_packets,
+            received_ip_bytes: stats.received_ip_bytes,
+            handshakes: stats.handshakes,
+            violations: stats.violations,
+            send_errors: self.send_errors,
+            memory: Some(memory(&self.endpoint.memory_stats())),
+            dropped: stats.dropped.by_reason().into_iter().collect(),
+            ..snapshot::Transport::default()
+        }
+    }
+
+    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
+        if self.is_up(peer) { None } else { Some(self.trouble_of(peer)) }
+    }
+
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+        let id = self.peers[at];
+        let stats = self.endpoint.peer_stats(now, id);
+        snapshot::Peer {
+            name: settings.name.clone(),
+            state: match self.endpoint.peer_state(id) {
+                PeerState::Connecting => "connecting",
+                PeerState::Up => "up",
+                PeerState::Silent => "silent",
+                PeerState::Draining => "draining",
+                PeerState::PathTooSmall => "path too small",
+            },
+            address: self.endpoint.peer_address(id),
+            rtt_s: stats.rtt.map(Duration::as_secs_f64),
+            mtu: stats.mtu,
+            batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
+            survey: self.endpoint.survey_report(id).map(Into::into),
+            trouble: self.trouble(now, at),
+            streams: stats.streams,
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            sent_bytes: stats.sent_bytes,
+            retransmitted_bytes: stats.retransmitted_bytes,
+            repair_bytes: stats.repair_bytes,
+            received_bytes: stats.received_bytes,
+            congestion_received_packets: stats.congestion_received,
+            congestion_reported_packets: stats.congestion_reported,
+            receive_buffered_bytes: stats.receive_buffered,
+            send_buffered_bytes: stats.send_buffered,
+        }
+    }
+}
+
+impl Transport<HostSockets> for Satpep {
+    type Stream = StreamId;
+
     fn is_up(&self, peer: usize) -> bool {
         self.endpoint.peer_state(self.peers[peer]) == PeerState::Up
     }
@@ -543,14 +616,6 @@ impl Leg for Satpep {
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
         self.announcements.allows(peer)
-    }
-
-    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
-        let rate = settings.cap.map_or(self.endpoint.capacity(), |cap| cap.min(self.endpoint.capacity()));
-        match self.endpoint.survey(now, self.peers[peer], rate) {
-            true => Ok(()),
-            false => Err("the peer is not up, or another path is being measured"),
-        }
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
@@ -633,7 +698,7 @@ impl Leg for Satpep {
     }
 
     /// One read from TCP straight into the stream's send buffer.
-    fn send(&mut self, now: Instant, stream: StreamId, tcp: &mut Tcp) -> (u64, Progress) {
+    fn send(&mut self, now: Instant, stream: StreamId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
         let (true, Some(mut socket)) = (tcp.readable, tcp.socket.as_ref()) else {
             return (0, Progress::Blocked);
         };
@@ -657,7 +722,7 @@ impl Leg for Satpep {
     }
 
     /// One write to TCP of what the stream offers.
-    fn receive(&mut self, now: Instant, stream: StreamId, tcp: &mut Tcp) -> (u64, Progress) {
+    fn receive(&mut self, now: Instant, stream: StreamId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
         let (true, Some(mut socket)) = (tcp.writable, tcp.socket.as_ref()) else {
             return (0, Progress::Blocked);
         };
@@ -681,66 +746,6 @@ impl Leg for Satpep {
 
     fn number(&self, stream: StreamId) -> u64 {
         stream.number()
-    }
-
-    fn outside_bps(&self) -> u64 {
-        self.outside_bps
-    }
-
-    fn capacity(&self) -> Rate {
-        self.endpoint.capacity()
-    }
-
-    fn transport(&self) -> snapshot::Transport {
-        let stats = self.endpoint.stats();
-        snapshot::Transport {
-            sent_packets: stats.sent_packets,
-            sent_ip_bytes: stats.sent_ip_bytes,
-            received_packets: stats.received_packets,
-            received_ip_bytes: stats.received_ip_bytes,
-            handshakes: stats.handshakes,
-            violations: stats.violations,
-            send_errors: self.send_errors,
-            memory: Some(memory(&self.endpoint.memory_stats())),
-            dropped: stats.dropped.by_reason().into_iter().collect(),
-            ..snapshot::Transport::default()
-        }
-    }
-
-    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
-        if self.is_up(peer) { None } else { Some(self.trouble_of(peer)) }
-    }
-
-    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
-        let id = self.peers[at];
-        let stats = self.endpoint.peer_stats(now, id);
-        snapshot::Peer {
-            name: settings.name.clone(),
-            state: match self.endpoint.peer_state(id) {
-                PeerState::Connecting => "connecting",
-                PeerState::Up => "up",
-                PeerState::Silent => "silent",
-                PeerState::Draining => "draining",
-                PeerState::PathTooSmall => "path too small",
-            },
-            address: self.endpoint.peer_address(id),
-            rtt_s: stats.rtt.map(Duration::as_secs_f64),
-            mtu: stats.mtu,
-            batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
-            survey: self.endpoint.survey_report(id).map(Into::into),
-            trouble: self.trouble(now, at),
-            streams: stats.streams,
-            sent_packets: stats.sent_packets,
-            lost_packets: stats.lost_packets,
-            sent_bytes: stats.sent_bytes,
-            retransmitted_bytes: stats.retransmitted_bytes,
-            repair_bytes: stats.repair_bytes,
-            received_bytes: stats.received_bytes,
-            congestion_received_packets: stats.congestion_received,
-            congestion_reported_packets: stats.congestion_reported,
-            receive_buffered_bytes: stats.receive_buffered,
-            send_buffered_bytes: stats.send_buffered,
-        }
     }
 }
 

@@ -26,9 +26,10 @@ mod tls;
 mod trials;
 mod trouble;
 
-use super::{Answer, Leg, LegEvent, LegOffer, Opening, Owner, Progress, Tcp, Watch};
+use super::{Answer, Leg, LegOffer, Opening, Owner, Progress, StreamEvent, Tcp, Watch};
 use crate::config::{self, Class, Peer, Settings};
 use crate::daemon::{StartError, seed, while_doing};
+use crate::relays::HostSockets;
 use crate::snapshot;
 use crate::takeover::Heir;
 use crate::told::Told;
@@ -38,6 +39,7 @@ use conduit::Pipes;
 use cross::CrossLayer;
 use hop::{Hop, Role, reason_of};
 use peer::PeerLeg;
+use relay::engine::Transport;
 use relay::hop::waiting::Waiting;
 use relay::hop::words::Word;
 use relay::preamble::{CONNECTED, Open};
@@ -110,7 +112,7 @@ pub(crate) struct TcpLeg {
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
     epoch: u64,
-    events: VecDeque<LegEvent<HopId>>,
+    events: VecDeque<StreamEvent<HopId>>,
     pipes: Pipes,
     /// Unless the hop is protected otherwise.
     tls: Option<Configs>,
@@ -224,7 +226,7 @@ impl TcpLeg {
             leg.count_address(address);
         }
         if leg.peers.iter().any(PeerLeg::is_direct) {
-            leg.events.push_back(LegEvent::PeersChanged);
+            leg.events.push_back(StreamEvent::PeersChanged);
         }
         Ok(leg)
     }
@@ -327,8 +329,8 @@ impl TcpLeg {
         let hop = &self.hops[at];
         let id = HopId { at, number: hop.number };
         self.events.push_back(match hop.failed {
-            Some(reason) if !hop.awaits_answer => LegEvent::Reset(id, reason),
-            _ => LegEvent::Ready(id),
+            Some(reason) if !hop.awaits_answer => StreamEvent::Reset(id, reason),
+            _ => StreamEvent::Ready(id),
         });
     }
 
@@ -372,7 +374,7 @@ impl TcpLeg {
                 gone.extend(hop.tcp.is_gone(now, period, self.outage_limit).then_some(at));
             } else if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
                 hop.failed = Some(ResetReason::Outage);
-                self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, ResetReason::Outage));
+                self.events.push_back(StreamEvent::Reset(HopId { at, number: hop.number }, ResetReason::Outage));
             }
         }
         gone.into_iter().for_each(|at| drop(self.remove(at)));
@@ -390,7 +392,6 @@ impl TcpLeg {
 
 impl Leg for TcpLeg {
     const NAME: &'static str = "tcp";
-    type Stream = HopId;
 
     fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
         let Some(at) = at.checked_sub(1) else {
@@ -435,7 +436,7 @@ impl Leg for TcpLeg {
         }
     }
 
-    fn poll_event(&mut self, _: Instant) -> Option<LegEvent<HopId>> {
+    fn poll_event(&mut self, _: Instant) -> Option<StreamEvent<HopId>> {
         self.events.pop_front()
     }
 
@@ -462,7 +463,7 @@ impl Leg for TcpLeg {
         self.sweep(now);
         self.talk(now);
         if self.out_of_ports_until.take_if(|until| *until <= now).is_some() {
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
         if let Some(cross) = &mut self.cross {
             let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
@@ -521,6 +522,67 @@ impl Leg for TcpLeg {
     fn remove_peer(&mut self, now: Instant, at: usize) {
         self.forget_peer(now, at);
     }
+
+    fn unfinished(&self, _: Instant) -> usize {
+        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
+    }
+
+    fn capacity(&self) -> Rate {
+        self.capacity
+    }
+
+    fn outside_bps(&self) -> u64 {
+        0
+    }
+
+    fn transport(&self) -> snapshot::Transport {
+        snapshot::Transport {
+            handshakes: self.counters.sessions,
+            violations: self.counters.violations,
+            dropped: BTreeMap::new(),
+            opened: self.counters.opened.clone(),
+            refused: self.counters.refused.clone(),
+            cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
+            ..snapshot::Transport::default()
+        }
+    }
+
+    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
+        self.trouble_of(peer)
+    }
+
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+        let peer = &self.peers[at];
+        let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
+        let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
+        let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        // A peer that does not answer is there only as far as it has been heard of.
+        let heard_at = if peer.call.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
+        let calls = peer.called_by.is_some() && now.since(heard_at) < self.pace.silence;
+        let is_up = self.is_up(at) || calls;
+        snapshot::Peer {
+            name: settings.name.clone(),
+            state: match (is_up, peer.has_been_up) {
+                (true, _) if peer.call.as_ref().is_some_and(Call::is_draining) => "draining",
+                (true, _) => "up",
+                (false, true) => "silent",
+                (false, false) => "connecting",
+            },
+            address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
+            rtt_s: info.map(|info| info.srtt.as_secs_f64()),
+            mtu: peer.search.found().flatten().unwrap_or_default(),
+            trouble: self.trouble_of(at),
+            streams: peer.streams,
+            lost_packets: peer.retransmitted_segments,
+            sent_bytes: peer.sent,
+            received_bytes: peer.received,
+            ..snapshot::Peer::default()
+        }
+    }
+}
+
+impl Transport<HostSockets> for TcpLeg {
+    type Stream = HopId;
 
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
@@ -634,11 +696,7 @@ impl Leg for TcpLeg {
         }
     }
 
-    fn unfinished(&self, _: Instant) -> usize {
-        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
-    }
-
-    fn send(&mut self, _: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
+    fn send(&mut self, _: Instant, stream: HopId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
         let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
@@ -650,7 +708,7 @@ impl Leg for TcpLeg {
         (count, progress)
     }
 
-    fn receive(&mut self, now: Instant, stream: HopId, tcp: &mut Tcp) -> (u64, Progress) {
+    fn receive(&mut self, now: Instant, stream: HopId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
         let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
@@ -667,59 +725,6 @@ impl Leg for TcpLeg {
 
     fn number(&self, stream: HopId) -> u64 {
         stream.number
-    }
-
-    fn capacity(&self) -> Rate {
-        self.capacity
-    }
-
-    fn outside_bps(&self) -> u64 {
-        0
-    }
-
-    fn transport(&self) -> snapshot::Transport {
-        snapshot::Transport {
-            handshakes: self.counters.sessions,
-            violations: self.counters.violations,
-            dropped: BTreeMap::new(),
-            opened: self.counters.opened.clone(),
-            refused: self.counters.refused.clone(),
-            cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
-            ..snapshot::Transport::default()
-        }
-    }
-
-    fn trouble(&self, _: Instant, peer: usize) -> Option<Trouble> {
-        self.trouble_of(peer)
-    }
-
-    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
-        let peer = &self.peers[at];
-        let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
-        let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
-        let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
-        // A peer that does not answer is there only as far as it has been heard of.
-        let heard_at = if peer.call.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
-        let calls = peer.called_by.is_some() && now.since(heard_at) < self.pace.silence;
-        let is_up = self.is_up(at) || calls;
-        snapshot::Peer {
-            name: settings.name.clone(),
-            state: match (is_up, peer.has_been_up) {
-                (true, _) if peer.call.as_ref().is_some_and(Call::is_draining) => "draining",
-                (true, _) => "up",
-                (false, true) => "silent",
-                (false, false) => "connecting",
-            },
-            address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
-            rtt_s: info.map(|info| info.srtt.as_secs_f64()),
-            mtu: peer.search.found().flatten().unwrap_or_default(),
-            trouble: self.trouble_of(at),
-            streams: peer.streams,
-            lost_packets: peer.retransmitted_segments,
-            sent_bytes: peer.sent,
-            received_bytes: peer.received,
-            ..snapshot::Peer::default()
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::Rules;
 use crate::config::Bypass;
 use ipnet::IpNet;
 use relay::classes::Ports;
+use relay::engine::Intercepted;
 use std::fmt::Write;
 
 /// Counter of connections whose segments are signed.
@@ -23,15 +24,6 @@ const ELSEWHERE: &str = "elsewhere";
 const UNSERVED: &str = "unserved";
 /// What the counter of a `[[bypass]]` begins with.
 const RULE: &str = "rule_";
-
-/// Connections to accelerate: from any of `clients` to any of `servers`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accelerated {
-    /// Where clients are; everywhere if empty.
-    pub clients: Vec<IpNet>,
-    /// Where servers are: disjoint prefixes, disjoint from those of other groups, too.
-    pub servers: Vec<IpNet>,
-}
 
 /// One of the two versions of the Internet Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +88,7 @@ impl Rules {
     }
 
     /// The script that makes `accelerated` the new connections to intercept, all at once.
-    pub fn intercept_script(&self, accelerated: &[Accelerated]) -> String {
+    pub fn intercept_script(&self, accelerated: &[Intercepted]) -> String {
         let (table, near) = (&self.table, self.near());
         let mut script = format!(
             "flush chain inet {table} accelerate\nflush set inet {table} near4\nflush set inet {table} near6\n"
@@ -202,8 +194,8 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn group(clients: &[&str], servers: &[&str]) -> Accelerated {
-        Accelerated { clients: nets(clients), servers: nets(servers) }
+    fn group(clients: &[&str], servers: &[&str]) -> Intercepted {
+        Intercepted { clients: nets(clients), servers: nets(servers) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::talk::Told;
 use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
 use crate::daemon::seed;
-use crate::leg::LegEvent;
+use crate::leg::StreamEvent;
 use relay::hop::waiting::Ticket;
 use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey, Trial};
 use std::io;
@@ -224,7 +224,7 @@ impl TcpLeg {
         hop.role = Role::Stream(peer);
         (hop.name, hop.open) = (Some(name), Some(opening.open));
         let id = HopId { at, number: hop.number };
-        self.events.push_back(LegEvent::Opened(id, peer));
+        self.events.push_back(StreamEvent::Opened(id, peer));
         self.mark_packets(id, &opening.open, None);
         Ok(())
     }
@@ -295,7 +295,7 @@ impl TcpLeg {
         }
         let before = known.called_by.replace(at);
         tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
-        self.events.push_back(LegEvent::PeersChanged);
+        self.events.push_back(StreamEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.hops.contains(*before)) {
             self.keep_former_caller(peer, before);
         }
@@ -331,7 +331,7 @@ impl TcpLeg {
             if peer.called_by == Some(at) {
                 peer.called_by = None;
                 tracing::warn!(peer = peer.settings.name, "the peer's session has ended");
-                self.events.push_back(LegEvent::PeersChanged);
+                self.events.push_back(StreamEvent::PeersChanged);
             }
         }
     }

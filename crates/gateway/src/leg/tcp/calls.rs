@@ -6,7 +6,7 @@ use super::trials::segment;
 use super::{HOLD, HopId, Name, TcpLeg};
 use crate::config::Class;
 use crate::daemon::seed;
-use crate::leg::LegEvent;
+use crate::leg::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::hop::search::Size;
 use relay::hop::words::Reader;
@@ -157,7 +157,7 @@ impl TcpLeg {
             Some(Call::Up { reader, is_confirmed, .. }) => {
                 reader.push(said);
                 if !std::mem::replace(is_confirmed, true) {
-                    self.events.push_back(LegEvent::PeersChanged);
+                    self.events.push_back(StreamEvent::PeersChanged);
                 }
                 return self.hear_called(now, peer, at);
             }
@@ -202,7 +202,7 @@ impl TcpLeg {
         });
         tracing::info!(peer = known.settings.name, "peer is up");
         self.counters.sessions += 1;
-        self.events.push_back(LegEvent::PeersChanged);
+        self.events.push_back(StreamEvent::PeersChanged);
         if has_restarted {
             // It knows nothing of the connections that were relayed.
             self.reset_streams(peer, ResetReason::PeerRestarted);
@@ -220,7 +220,7 @@ impl TcpLeg {
         let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
         for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| belongs(&hop.role)) {
             hop.failed = Some(reason);
-            self.events.push_back(LegEvent::Reset(HopId { at, number: hop.number }, reason));
+            self.events.push_back(StreamEvent::Reset(HopId { at, number: hop.number }, reason));
         }
     }
 
@@ -233,7 +233,7 @@ impl TcpLeg {
         self.end_opening_in_former(peer);
         if call.is_up() || was_opening {
             tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         } else {
             tracing::debug!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
         }
@@ -340,7 +340,7 @@ impl TcpLeg {
     fn note_shortage(&mut self, now: Instant, error: &io::Error) {
         if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) {
             self.out_of_ports_until = Some(now + RECOVERY);
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
         if now < self.next_shortage {
             return;

@@ -4,7 +4,7 @@ use super::TcpLeg;
 use super::hop::Role;
 use super::peer::PeerLeg;
 use crate::config::Peer;
-use crate::leg::LegEvent;
+use crate::leg::StreamEvent;
 use std::net::IpAddr;
 use units::Instant;
 
@@ -24,7 +24,7 @@ impl TcpLeg {
             tls.set_peer(at, peer.public_key.as_ref());
         }
         if peer.public_key.is_none() {
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
     }
 
@@ -57,7 +57,7 @@ impl TcpLeg {
         };
         let gone: Vec<usize> = self.hops.iter().filter(|(_, hop)| belongs(&hop.role)).map(|(at, _)| at).collect();
         gone.into_iter().for_each(|hop| drop(self.remove(hop)));
-        self.events.retain(|event| !matches!(event, LegEvent::Opened(_, peer) if *peer == at));
+        self.events.retain(|event| !matches!(event, StreamEvent::Opened(_, peer) if *peer == at));
         let none = PeerLeg::none(&self.peers[at].settings, now, self.rtt);
         let known = std::mem::replace(&mut self.peers[at], none);
         for session in known.sessions {

@@ -11,7 +11,7 @@ use super::hop::{Hop, Role};
 use super::session::{Accepted, Call};
 use super::talk::{MOST_PENDING, Told, room};
 use crate::daemon::{StartError, while_doing};
-use crate::leg::LegEvent;
+use crate::leg::StreamEvent;
 use crate::takeover::Heir;
 use mio::unix::SourceFd;
 use relay::hop::notices::Notices;
@@ -154,7 +154,7 @@ impl TcpLeg {
         if !std::mem::replace(is_draining, true) {
             tracing::info!(peer = known.settings.name, "peer drains: it takes no more connections");
             self.drop_warm(peer);
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
     }
 
@@ -220,7 +220,7 @@ impl TcpLeg {
         let former = known.former_calls.remove(place);
         drop(self.remove(at));
         if former.is_some_and(|former| former.opener.is_some()) {
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
     }
 

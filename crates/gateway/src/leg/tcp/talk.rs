@@ -4,7 +4,7 @@
 use super::hop::{Hop, Role};
 use super::session::Call;
 use super::{HopId, Name, TcpLeg};
-use crate::leg::LegEvent;
+use crate::leg::StreamEvent;
 use relay::hop::words::{Ended, Word};
 use relay::reach::Reach;
 use units::Instant;
@@ -177,13 +177,13 @@ impl TcpLeg {
                             "the peer has no room for more connections: new ones go end to end"
                         );
                     }
-                    self.events.push_back(LegEvent::PeersChanged);
+                    self.events.push_back(StreamEvent::PeersChanged);
                 }
             }
             Word::Reach(reach) => match Reach::decode(&reach) {
                 Ok(reach) if is_own => {
                     known.allows = Some(reach);
-                    self.events.push_back(LegEvent::PeersChanged);
+                    self.events.push_back(StreamEvent::PeersChanged);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -209,7 +209,7 @@ impl TcpLeg {
         (hop.name, hop.failed) = (None, Some(hop.failed.unwrap_or(reason)));
         self.names.remove(&Name { peer, is_own, session, number });
         let id = HopId { at, number: self.hops[at].number };
-        self.events.push_back(LegEvent::Reset(id, reason));
+        self.events.push_back(StreamEvent::Reset(id, reason));
     }
 
     /// Lets connections go through `peer` once they need not wait for a handshake and a full packet has passed, or have waited for that long enough.
@@ -219,7 +219,7 @@ impl TcpLeg {
             (self.warm == 0 || known.warm.iter().any(|at| self.hops[*at].is_ready())) && known.search.found().is_some();
         let Some(Call::Up { settles_at, .. }) = &mut self.peers[peer].call else { return };
         if settles_at.take_if(|until| is_warm || *until <= now).is_some() {
-            self.events.push_back(LegEvent::PeersChanged);
+            self.events.push_back(StreamEvent::PeersChanged);
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Clients that wait for a stream, and connections to servers that wait for a descriptor: whoever has come first goes first.
+//! Clients that wait for a stream, and connections to servers that wait for room: whoever has come first goes first.
 
-use super::{Relays, WaitingClient};
-use crate::leg::Leg;
-use relay::connection::State;
-use relay::preamble::Open;
-use socket2::Socket;
+use super::peers::WaitingClient;
+use super::{Engine, Hosts, Notice, Transport};
+use crate::connection::State;
+use crate::preamble::Open;
 use units::{Duration, Instant};
 
 /// Clients that may wait for a stream: no more than the kernel usually lets wait to be accepted, where the others do.
@@ -17,42 +16,38 @@ const MANY: usize = 1024;
 /// full waits for a second, and then for two.
 const LEAST_INTAKE: usize = 64;
 
-impl<L: Leg> Relays<L> {
-    /// How many connections to accept in this wake, `most` at most: fewer while those that there are wait for their turn, lest a
-    /// gateway that is asked for more than the processor does begin everything and end nothing.
-    pub(crate) fn intake(&self, most: usize) -> usize {
+impl<T: Transport<H>, H: Hosts> Engine<T, H> {
+    /// How many connections to accept in this wake, `most` at most: fewer while those that there are wait for their turn, so that a
+    /// gateway that is asked for more than the processor does ends what it has begun.
+    pub fn intake(&self, most: usize) -> usize {
         most.saturating_sub(self.work.len()).max(LEAST_INTAKE)
     }
 
-    /// How many connections the leg may accept in this wake, `most` at most: none while others want for descriptors.
-    pub(crate) fn leg_intake(&self, most: usize) -> usize {
-        if !self.is_short() {
-            self.intake(most)
-        } else {
-            usize::from(self.unconnected.is_empty() && self.has_descriptor())
-        }
+    /// How many connections the transport may accept in this wake, `most` at most: none while others lack room.
+    pub fn transport_intake(&self, most: usize) -> usize {
+        if !self.is_short() { self.intake(most) } else { usize::from(self.unconnected.is_empty() && self.has_room()) }
     }
 
-    /// Whether there is a place for a client that may have to wait. Who wants for a descriptor is not to wait for those behind it.
-    pub(crate) fn has_place(&self) -> bool {
-        self.waiting < if self.is_short() { 1 } else { MOST_WAITING } && self.has_descriptor()
+    /// Whether there is a place for a client that may have to wait. Who lacks room is not to wait for those behind it.
+    pub fn has_place(&self) -> bool {
+        self.waiting < if self.is_short() { 1 } else { MOST_WAITING } && self.has_room()
     }
 
-    /// A client has connected, for which peer `at` is up.
-    pub(super) fn relay_or_wait(&mut self, now: Instant, at: usize, socket: Socket, open: Open) {
-        let socket = if self.peers[at].waiting.is_empty() { self.relay(now, socket, open) } else { Some(socket) };
-        let Some(socket) = socket else { return };
+    /// A client has connected, for which there is peer `at`.
+    pub(super) fn relay_or_wait(&mut self, now: Instant, at: usize, tcp: H::Connection, open: Open) {
+        let tcp = if self.peers[at].waiting.is_empty() { self.relay(now, tcp, open) } else { Some(tcp) };
+        let Some(tcp) = tcp else { return };
         self.waiting += 1;
         let queue = &mut self.peers[at].waiting;
-        queue.push_back(WaitingClient { since: now, socket, open });
+        queue.push_back(WaitingClient { since: now, tcp, open });
         if queue.len() == MANY {
             self.look_at_queue(now, at);
         }
     }
 
-    /// Serves clients that wait for a stream and connections that wait for a descriptor, once there may be one, and sends clients
+    /// Serves clients that wait for a stream and connections that wait for room, once there may be some, and sends clients
     /// away that have waited for too long.
-    pub(crate) fn serve_waiting(&mut self, now: Instant) {
+    pub fn serve_waiting(&mut self, now: Instant) {
         let may_serve = std::mem::take(&mut self.may_serve_waiting);
         if may_serve {
             self.connect_waiting(now);
@@ -63,22 +58,22 @@ impl<L: Leg> Relays<L> {
         for at in self.places() {
             while may_serve && let Some(client) = self.take_waiting(at) {
                 // What this one lacks, those behind it lack as well.
-                if let Some(socket) = self.relay(now, client.socket, client.open) {
+                if let Some(tcp) = self.relay(now, client.tcp, client.open) {
                     self.waiting += 1;
-                    self.peers[at].waiting.push_front(WaitingClient { socket, ..client });
+                    self.peers[at].waiting.push_front(WaitingClient { tcp, ..client });
                     break;
                 }
             }
-            let patience = self.connect_timeout;
+            let patience = self.settings.connect_timeout;
             while self.peers[at].waiting.front().is_some_and(|client| client.since + patience <= now) {
-                // Dropping the socket resets the client.
-                drop(self.take_waiting(at));
+                let Some(client) = self.take_waiting(at) else { break };
+                self.hosts.abort(now, client.tcp);
                 self.counters.turned_away += 1;
             }
         }
     }
 
-    fn take_waiting(&mut self, at: usize) -> Option<WaitingClient> {
+    fn take_waiting(&mut self, at: usize) -> Option<WaitingClient<H::Connection>> {
         let client = self.peers[at].waiting.pop_front()?;
         self.waiting -= 1;
         Some(client)
@@ -89,8 +84,8 @@ impl<L: Leg> Relays<L> {
         if self.waiting == 0 {
             return None;
         }
-        let first = |(_, peer): (usize, &super::PeerEntry)| peer.waiting.front().map(|client| client.since);
-        self.peers.iter().filter_map(first).min().map(|since| since + self.connect_timeout)
+        let firsts = self.peers.iter().filter_map(|(_, peer)| peer.waiting.front().map(|client| client.since));
+        firsts.min().map(|since| since + self.settings.connect_timeout)
     }
 
     /// Looks whether clients of peer `at` wait for so long, or so many of them, that new connections had better go end to end.
@@ -98,26 +93,19 @@ impl<L: Leg> Relays<L> {
         let peer = &mut self.peers[at];
         let Some(first) = peer.waiting.front().map(|client| client.since) else {
             if std::mem::take(&mut peer.is_late) {
-                tracing::info!(
-                    peer = peer.settings.name,
-                    "no client waits any more: new connections are accelerated again"
-                );
-                self.must_steer = true;
+                self.notices.push_back(Notice::ClientsServed(at));
+                self.interception_changed = true;
             }
             return;
         };
         if !peer.is_late && (peer.waiting.len() >= MANY || first + LONG <= now) {
             peer.is_late = true;
-            tracing::warn!(
-                peer = peer.settings.name,
-                waiting = peer.waiting.len(),
-                "clients wait for a connection across the satellite: new ones go end to end until none does"
-            );
-            self.must_steer = true;
+            self.notices.push_back(Notice::ClientsWait { peer: at, waiting: peer.waiting.len() });
+            self.interception_changed = true;
         }
     }
 
-    /// Connection `key` has to be made to its server, behind those that wait for a descriptor.
+    /// Connection `key` has to be made to its server, behind those that wait for room.
     pub(super) fn connect_in_turn(&mut self, now: Instant, key: usize) {
         if !self.unconnected.is_empty() || !self.connect(now, key) {
             self.unconnected.push_back((key, self.connections[key].stream));
@@ -128,7 +116,7 @@ impl<L: Leg> Relays<L> {
         while let Some((key, stream)) = self.unconnected.pop_front() {
             // It may have ended while it waited, and its place may be another's.
             let waits = self.connections.get(key).is_some_and(|connection| {
-                connection.stream == stream && connection.state == State::Connecting && connection.tcp.socket.is_none()
+                connection.stream == stream && connection.state == State::Connecting && connection.tcp.is_none()
             });
             if waits && !self.connect(now, key) {
                 return self.unconnected.push_front((key, stream));

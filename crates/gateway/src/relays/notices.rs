@@ -1,0 +1,89 @@
+//! What the log says of relayed connections.
+
+use super::Relays;
+use crate::leg::Leg;
+use relay::engine::Notice;
+
+impl<L: Leg> Relays<L> {
+    /// Logs what has happened.
+    pub(crate) fn log(&mut self) {
+        while let Some(notice) = self.engine.poll_notice() {
+            self.log_one(notice);
+        }
+    }
+
+    fn log_one(&self, notice: Notice) {
+        let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
+        match notice {
+            Notice::Transition { key, from, event, to } => {
+                tracing::trace!(connection = key, %from, ?event, %to, "transition");
+            }
+            Notice::Accepted { open, peer } => {
+                tracing::debug!(client = %open.source, destination = %open.destination, peer = name(peer), "accepted");
+            }
+            Notice::TurnedAway(open) => {
+                tracing::debug!(client = %open.source, destination = %open.destination, "turned away: no peer is there for it");
+            }
+            Notice::Closed { open, from_tcp, to_tcp, orderly } => {
+                tracing::debug!(client = %open.source, destination = %open.destination, from_tcp, to_tcp, orderly, "closed");
+            }
+            Notice::ResetByPeer { stream, reason } => tracing::debug!(stream, %reason, "reset by the other side"),
+            Notice::StreamFailed(open, reason) => tracing::debug!(?open, %reason, "the stream has failed"),
+            Notice::NotConnected(open, reason) => tracing::debug!(?open, %reason, "no connection to the server"),
+            Notice::HostVanished(open) => tracing::debug!(?open, "the host has vanished"),
+            Notice::Defect(unexpected) => tracing::error!(%unexpected, "a defect: the connection is reset"),
+            Notice::BadPreamble { peer, error } => tracing::warn!(peer = name(peer), %error, "not a preamble"),
+            Notice::Denied { peer, open, denial } => {
+                tracing::warn!(peer = name(peer), client = %open.source, destination = %open.destination, %denial, "denied");
+            }
+            shortage => self.log_shortage(shortage),
+        }
+    }
+
+    /// Logs what new connections go end to end for, and when they no longer do.
+    fn log_shortage(&self, notice: Notice) {
+        let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
+        match notice {
+            Notice::StreamsShort { peer, most } => {
+                tracing::warn!(peer = name(peer), most, "nearly as many connections as may be: new ones go end to end");
+            }
+            Notice::StreamsAgain(peer) => tracing::info!(peer = name(peer), "there is room for connections again"),
+            Notice::ClientsWait { peer, waiting } => tracing::warn!(
+                peer = name(peer),
+                waiting,
+                "clients wait for a connection across the satellite: new ones go end to end until none does"
+            ),
+            Notice::ClientsServed(peer) => {
+                tracing::info!(peer = name(peer), "no client waits any more: new connections are accelerated again");
+            }
+            Notice::MemoryShort { peer, left } => tracing::warn!(
+                peer = name(peer),
+                left,
+                "readers that stall hold the memory for what the peer sends: new connections go end to end until they read"
+            ),
+            Notice::MemoryAgain(peer) => {
+                tracing::info!(peer = name(peer), "there is memory again for what the peer sends");
+            }
+            Notice::RoomShort => tracing::warn!(
+                most = self.engine.hosts.most_descriptors(),
+                "nearly all descriptors are in use: new connections go end to end; LimitNOFILE (ulimit -n) says how many there are"
+            ),
+            Notice::RoomAgain => tracing::info!("there are descriptors again"),
+            Notice::PeerTakesNone(peer) => tracing::warn!(
+                peer = name(peer),
+                "the peer takes no connections, as it may for want of descriptors or memory: new ones go end to end until it does"
+            ),
+            Notice::RoutesClosed { peer, destinations } => {
+                let destinations: Vec<_> = destinations.iter().map(ToString::to_string).collect();
+                tracing::warn!(
+                    peer = name(peer),
+                    destinations = destinations.join(", "),
+                    "the peer lets nothing through to some of its routes, so that connections there go end to end: its \
+                     allow_sources and allow_destinations for this gateway say what it lets through"
+                );
+            }
+            // The others are no shortages.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! TCP towards clients and servers by the kernel's sockets, watched edge-triggered, and the descriptors that the process may have.
+
+use crate::config::Settings;
+use crate::hold::HeldSyns;
+use crate::leg::{Owner, Tcp, Watch};
+use kernel::nfqueue::Held;
+use kernel::transparent;
+use relay::engine::{ConnectError, Hosts};
+use relay::preamble::Open;
+use satpep::ResetReason;
+use socket2::Socket;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use units::{Duration, Instant};
+
+/// Of all descriptors, one part in so many is kept back for connections that are on their way when interception ends.
+const KEPT_BACK: u64 = 16;
+/// No more than that are: clients beyond wait in the listener's queue.
+const MOST_KEPT_BACK: u64 = 512;
+
+/// How many of `limit` descriptors a gateway uses before new connections go end to end.
+pub fn usable_descriptors(limit: u64) -> u64 {
+    limit - kept_back(limit)
+}
+
+fn kept_back(limit: u64) -> u64 {
+    (limit / KEPT_BACK).min(MOST_KEPT_BACK)
+}
+
+/// How many of `limit` descriptors connections may take at all: pipes need some, and the program that ends interception.
+fn most_for_connections(limit: u64) -> u64 {
+    limit - kept_back(limit) / 2
+}
+
+/// Whether the process, or the host, has no descriptors or no memory for another socket.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// What the near gateway is told of a connection to a server that failed.
+pub(super) fn why_not_connected(error: &io::Error) -> ResetReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ResetReason::Refused,
+        io::ErrorKind::TimedOut => ResetReason::TimedOut,
+        _ => ResetReason::Unreachable,
+    }
+}
+
+pub(super) fn log_not_connected(open: &Open, error: &io::Error) {
+    tracing::debug!(client = %open.source, destination = %open.destination, %error, "no connection to the server");
+}
+
+/// The sockets towards clients and servers.
+#[derive(Debug)]
+pub(crate) struct HostSockets {
+    watch: Watch,
+    /// The fwmark of connections that the gateway makes.
+    mark: u32,
+    backlog: u32,
+    keepalive: std::time::Duration,
+    most_descriptors: u64,
+    pub(crate) held_syns: Option<HeldSyns>,
+}
+
+impl HostSockets {
+    pub(super) fn new(settings: &Settings, watch: Watch, most_descriptors: u64) -> Self {
+        Self {
+            watch,
+            mark: settings.rules.made(),
+            backlog: crate::daemon::host_backlog(settings),
+            keepalive: settings.host_keepalive.into(),
+            most_descriptors,
+            held_syns: None,
+        }
+    }
+
+    pub(super) fn most_descriptors(&self) -> u64 {
+        self.most_descriptors
+    }
+
+    pub(super) fn reconfigure(&mut self, settings: &Settings) {
+        self.backlog = crate::daemon::host_backlog(settings);
+        self.keepalive = settings.host_keepalive.into();
+    }
+}
+
+impl Hosts for HostSockets {
+    type Connection = Tcp;
+    type Syn = Held;
+
+    fn connect(&mut self, _: Instant, key: usize, open: &Open, as_client: bool) -> Result<Tcp, ConnectError> {
+        let prepare = |socket: &Socket| {
+            transparent::set_dscp(socket, open.dscp.value());
+            transparent::bound_backlog(socket, self.backlog)
+        };
+        let source = as_client.then_some(open.source);
+        match transparent::connect(source, open.destination, self.mark, self.keepalive, prepare) {
+            Ok(socket) => {
+                let tcp = Tcp::connecting(socket);
+                self.adopt(key, &tcp).map(|()| tcp)
+            }
+            Err(error) if is_out_of_descriptors(&error) => Err(ConnectError::NoRoom),
+            Err(error) => {
+                log_not_connected(open, &error);
+                Err(ConnectError::Failed(why_not_connected(&error)))
+            }
+        }
+    }
+
+    fn adopt(&mut self, key: usize, tcp: &Tcp) -> Result<(), ConnectError> {
+        let Some(socket) = &tcp.socket else { return Ok(()) };
+        self.watch.add(socket, Owner::Relays(key)).map_err(|error| {
+            tracing::error!(%error, "a socket could not be watched");
+            ConnectError::Failed(ResetReason::Unreachable)
+        })
+    }
+
+    fn finish(&mut self, _: Instant, tcp: &mut Tcp) {
+        if let Some(socket) = &tcp.socket {
+            // If TCP has failed meanwhile, its next event says so.
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+        }
+    }
+
+    fn close(&mut self, _: Instant, tcp: Tcp) {
+        if let Some(socket) = &tcp.socket {
+            let _ = transparent::allow_orderly_close(socket);
+        }
+    }
+
+    fn abort(&mut self, _: Instant, tcp: Tcp) {
+        // The socket was made so that closing it sends a reset; closing takes it out of the poll set, too.
+        drop(tcp);
+    }
+
+    fn is_gone(&mut self, now: Instant, tcp: &mut Tcp, period: Duration, limit: Duration) -> bool {
+        tcp.is_gone(now, period, limit)
+    }
+
+    fn has_room(&self) -> bool {
+        // The kernel gives out the lowest that is free.
+        std::io::stderr().as_fd().try_clone_to_owned().is_ok_and(|lowest| {
+            u64::try_from(lowest.as_raw_fd()).unwrap_or(0) < most_for_connections(self.most_descriptors)
+        })
+    }
+
+    /// A new socket has the lowest number that was free: a high one says that few are left.
+    fn is_scarce(&self, tcp: &Tcp) -> bool {
+        let number = tcp.socket.as_ref().map_or(0, AsRawFd::as_raw_fd);
+        u64::try_from(number).unwrap_or(0) >= usable_descriptors(self.most_descriptors)
+    }
+
+    fn release_syn(&mut self, syn: Held) {
+        if let Some(syns) = &mut self.held_syns {
+            syns.release(&syn);
+        }
+    }
+
+    fn refuse_syn(&mut self, syn: Held) {
+        if let Some(syns) = &mut self.held_syns {
+            syns.refuse(&syn);
+        }
+    }
+
+    fn forget_syn(&mut self, syn: Held) {
+        if let Some(syns) = &mut self.held_syns {
+            syns.forget(&syn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_are_kept_back_for_what_is_on_its_way_and_fewer_for_the_process_itself() {
+        for (limit, usable, for_connections) in
+            [(640, 600, 620), (20_000, 19_488, 19_744), (1 << 20, (1 << 20) - 512, (1 << 20) - 256)]
+        {
+            assert_eq!((usable_descriptors(limit), most_for_connections(limit)), (usable, for_connections));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! One relayed connection in the engine's table.
+
+use super::Hosts;
+use crate::connection::State;
+use crate::preamble::Open;
+use units::Instant;
+
+/// A relayed connection: TCP with a host on this side, a stream towards the other gateway.
+#[derive(Debug)]
+pub struct Relayed<S, H: Hosts> {
+    pub(super) state: State,
+    pub(super) stream: S,
+    pub(super) peer: usize,
+    pub(super) is_near: bool,
+    pub(super) open: Option<Open>,
+    pub(super) started: Instant,
+    pub(super) from_tcp: u64,
+    pub(super) to_tcp: u64,
+    pub(super) tcp: Option<H::Connection>,
+    pub(super) syn: Option<H::Syn>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) is_queued: bool,
+}
+
+impl<S: Copy, H: Hosts> Relayed<S, H> {
+    pub(super) fn new(state: State, stream: S, peer: usize, is_near: bool, now: Instant) -> Self {
+        Self {
+            state,
+            stream,
+            peer,
+            is_near,
+            open: None,
+            started: now,
+            from_tcp: 0,
+            to_tcp: 0,
+            tcp: None,
+            syn: None,
+            deadline: None,
+            is_queued: false,
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> S {
+        self.stream
+    }
+
+    /// The place of its peer.
+    pub fn peer(&self) -> usize {
+        self.peer
+    }
+
+    /// Whether this gateway is the near one: the client's.
+    pub fn is_near(&self) -> bool {
+        self.is_near
+    }
+
+    /// Its client, server and DSCP, once known.
+    pub fn open(&self) -> Option<&Open> {
+        self.open.as_ref()
+    }
+
+    /// When it began here.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Bytes read from TCP and taken by the stream.
+    pub fn from_tcp(&self) -> u64 {
+        self.from_tcp
+    }
+
+    /// Bytes read from the stream and taken by TCP.
+    pub fn to_tcp(&self) -> u64 {
+        self.to_tcp
+    }
+
+    /// Its TCP connection with the host, if there is one.
+    pub fn tcp(&self) -> Option<&H::Connection> {
+        self.tcp.as_ref()
+    }
+
+    /// Whether the client waits for an answer to its SYN.
+    pub(super) fn is_unaccepted(&self) -> bool {
+        matches!(self.state, State::Confirming | State::Released)
+    }
+}

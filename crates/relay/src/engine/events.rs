@@ -1,0 +1,303 @@
+//! What the adapter reports, and which transition of [`crate::connection`] follows.
+
+use super::{
+    ConnectError, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, OPEN_TIMEOUT, Relayed, StreamEvent, Transport, ends,
+};
+use crate::connection::{Action, Event, State};
+use crate::preamble::Open;
+use satpep::ResetReason;
+use units::{Duration, Instant};
+
+impl<T: Transport<H>, H: Hosts> Engine<T, H> {
+    /// A client has connected: its data go to the far gateway at once.
+    pub fn accept(&mut self, now: Instant, tcp: H::Connection, open: Open) {
+        let was_held = now >= self.unheld_until || self.unaccepted.contains_key(&ends(&open));
+        if self.holds_syns && was_held {
+            return self.accept_released(now, tcp, &open);
+        }
+        self.look_at_room(&tcp);
+        // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
+        match self.settings.routes.peer_of(open.destination.ip()) {
+            Some(at) => self.relay_or_wait(now, at, tcp, open),
+            None => {
+                self.counters.turned_away += 1;
+                self.notices.push_back(Notice::TurnedAway(open));
+                self.hosts.abort(now, tcp);
+            }
+        }
+    }
+
+    /// A client wants to connect; its SYN is held until the server has answered.
+    pub fn hold(&mut self, now: Instant, syn: H::Syn, open: Open) {
+        if let Some(&key) = self.unaccepted.get(&ends(&open)) {
+            return match self.state(key) {
+                // The first was lost on its way to the listener, or the listener's answer was.
+                State::Released => self.hosts.release_syn(syn),
+                _ => self.hosts.forget_syn(syn),
+            };
+        }
+        let Some((stream, peer)) = self.open_stream(now, &open) else {
+            // The client sends another SYN, which finds a stream or goes end to end.
+            let has_peer = self.settings.routes.peer_of(open.destination.ip()).is_some();
+            self.counters.turned_away += u64::from(!has_peer);
+            return if has_peer { self.hosts.forget_syn(syn) } else { self.hosts.refuse_syn(syn) };
+        };
+        let mut connection = Relayed::new(State::Confirming, stream, peer, true, now);
+        (connection.open, connection.syn) = (Some(open), Some(syn));
+        let key = self.insert(connection);
+        self.unaccepted.insert(ends(&open), key);
+        // The far gateway gives up first, and says why.
+        self.set_deadline(key, Some(now + self.settings.connect_timeout + OPEN_TIMEOUT));
+    }
+
+    /// A client has connected after its SYN was released.
+    fn accept_released(&mut self, now: Instant, tcp: H::Connection, open: &Open) {
+        match self.unaccepted.get(&ends(open)) {
+            Some(&key) if self.state(key) == State::Released => {
+                self.unaccepted.remove(&ends(open));
+                self.set_deadline(key, None);
+                self.counters.accepted += 1;
+                self.apply(now, key, Event::Accepted);
+                self.attach(now, key, tcp);
+            }
+            // Its server's answer has come to nothing meanwhile.
+            _ => {
+                self.counters.turned_away += 1;
+                self.hosts.abort(now, tcp);
+            }
+        }
+    }
+
+    /// Leaves clients whose SYN is held to another process: they send another SYN within a second or so.
+    pub fn leave_held_syns(&mut self, now: Instant) {
+        let unaccepted = self.connections.iter().filter(|(_, connection)| connection.is_unaccepted());
+        let keys: Vec<usize> = unaccepted.map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(syn) = self.connections[key].syn.take() {
+                self.hosts.forget_syn(syn);
+            }
+            self.apply(now, key, Event::Shutdown);
+        }
+        self.holds_syns = false;
+    }
+
+    /// What the transport has reported.
+    pub fn on_stream_event(&mut self, now: Instant, event: StreamEvent<T::Stream>) {
+        let key_of = |stream| self.by_stream.get(&stream).copied();
+        match event {
+            StreamEvent::PeersChanged => self.wake_waiting(),
+            StreamEvent::Opened(stream, peer) => {
+                let key = self.insert(Relayed::new(State::Opening, stream, peer, false, now));
+                self.set_deadline(key, Some(now + OPEN_TIMEOUT));
+                self.enqueue(key);
+            }
+            StreamEvent::Ready(stream) => {
+                if let Some(key) = key_of(stream) {
+                    self.enqueue(key);
+                }
+            }
+            StreamEvent::Reset(stream, reason) => {
+                if let Some(key) = key_of(stream) {
+                    let stream = self.transport.number(stream);
+                    self.notices.push_back(Notice::ResetByPeer { stream, reason });
+                    self.apply(now, key, Event::StreamReset);
+                }
+            }
+            // A connection that is still in the table has yet to learn of the end that came with the last byte it read.
+            StreamEvent::Closed(stream) => {
+                if let Some(key) = key_of(stream) {
+                    self.apply(now, key, Event::StreamFin);
+                }
+            }
+        }
+    }
+
+    /// TCP of connection `key` may be able to move bytes.
+    pub fn on_ready(&mut self, key: usize) {
+        if self.connections.contains(key) {
+            self.enqueue(key);
+        }
+    }
+
+    /// TCP of connection `key` was reset or has failed.
+    pub fn on_tcp_failed(&mut self, now: Instant, key: usize) {
+        if self.connections.contains(key) {
+            self.apply(now, key, Event::TcpReset);
+        }
+    }
+
+    /// The server of connection `key` has accepted.
+    pub fn on_connected(&mut self, now: Instant, key: usize) {
+        if !self.connections.contains(key) {
+            return;
+        }
+        self.set_deadline(key, None);
+        self.counters.connected += 1;
+        self.apply(now, key, Event::TcpConnected);
+        self.on_ready(key);
+    }
+
+    /// The server of connection `key` cannot be reached, or refuses.
+    pub fn on_connect_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
+        if !self.connections.contains(key) {
+            return;
+        }
+        match reason {
+            ResetReason::Refused => self.counters.refused += 1,
+            _ => self.counters.unreachable += 1,
+        }
+        self.apply(now, key, Event::TcpFailed(reason));
+    }
+
+    /// Ends connections whose state has lasted too long.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, key));
+            if self.state(key) == State::Connecting {
+                self.counters.unreachable += 1;
+            }
+            self.connections[key].deadline = None;
+            self.apply(now, key, Event::Timeout);
+        }
+    }
+
+    /// From time to time, ends connections whose host has vanished with data in flight. Keepalive notices those that vanish while
+    /// idle, but TCP itself sends data again for a quarter of an hour.
+    pub fn sweep(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        let limit = self.settings.tcp_timeout;
+        let period = (limit / 4).min(Duration::from_secs(10));
+        self.next_sweep = now + period;
+        let mut vanished = Vec::new();
+        for (key, connection) in &mut self.connections {
+            let Some(tcp) = connection.tcp.as_mut().filter(|_| connection.state != State::Connecting) else { continue };
+            if self.hosts.is_gone(now, tcp, period, limit) {
+                vanished.push(key);
+            }
+        }
+        for key in vanished {
+            self.notices.push_back(Notice::HostVanished(self.connections[key].open));
+            self.apply(now, key, Event::TcpReset);
+        }
+    }
+
+    /// Opens a stream towards the peer behind `open.destination`.
+    pub(super) fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(T::Stream, usize)> {
+        let peer = self.settings.routes.peer_of(open.destination.ip()).filter(|at| self.transport.is_up(*at))?;
+        let class = crate::classes::Class::find(&self.settings.classes, open);
+        let stream = self.transport.open(now, peer, open, class);
+        self.look_at_streams(peer);
+        Some((stream?, peer))
+    }
+
+    /// Relays the connection `open` of the client `tcp`, which it returns if there is no stream for it.
+    pub(super) fn relay(&mut self, now: Instant, tcp: H::Connection, open: Open) -> Option<H::Connection> {
+        if !self.has_room() {
+            return Some(tcp);
+        }
+        let Some((stream, peer)) = self.open_stream(now, &open) else { return Some(tcp) };
+        let mut connection = Relayed::new(State::Requested, stream, peer, true, now);
+        connection.open = Some(open);
+        let key = self.insert(connection);
+        self.counters.accepted += 1;
+        self.notices.push_back(Notice::Accepted { open, peer });
+        self.attach(now, key, tcp);
+        None
+    }
+
+    /// Gives connection `key` its TCP connection.
+    pub(super) fn attach(&mut self, now: Instant, key: usize, tcp: H::Connection) {
+        let adopted = self.hosts.adopt(key, &tcp);
+        self.connections[key].tcp = Some(tcp);
+        match adopted {
+            Ok(()) => self.enqueue(key),
+            Err(_) => self.apply(now, key, Event::ProtocolError),
+        }
+    }
+
+    /// Feeds `event` to the state machine of connection `key` and carries out what it says.
+    pub(super) fn apply(&mut self, now: Instant, key: usize, event: Event) {
+        let from = self.state(key);
+        let step = from.on(event).or_else(|unexpected| {
+            self.notices.push_back(Notice::Defect(unexpected));
+            from.on(Event::ProtocolError)
+        });
+        let step = step.expect("a protocol error is an event of every state");
+        if self.reports_transitions {
+            self.notices.push_back(Notice::Transition { key, from, event, to: step.next });
+        }
+        self.connections[key].state = step.next;
+        for action in step.actions.into_iter().flatten() {
+            self.act(now, key, action);
+        }
+        if step.next == State::Closed {
+            let orderly = step.actions.contains(&Some(Action::CloseTcp));
+            self.remove(now, key, orderly);
+        }
+    }
+
+    fn act(&mut self, now: Instant, key: usize, action: Action) {
+        let connection = &mut self.connections[key];
+        let stream = connection.stream;
+        match action {
+            Action::Answer => self.transport.answer(now, stream),
+            Action::FinishStream => self.transport.finish(now, stream),
+            Action::ResetStream(reason) => self.transport.reset(now, stream, reason),
+            Action::ShutdownTcp => {
+                if let Some(tcp) = &mut connection.tcp {
+                    self.hosts.finish(now, tcp);
+                }
+            }
+            Action::ResetTcp => {
+                if let Some(tcp) = connection.tcp.take() {
+                    self.hosts.abort(now, tcp);
+                }
+            }
+            Action::CloseTcp => {
+                if let Some(tcp) = connection.tcp.take() {
+                    self.hosts.close(now, tcp);
+                }
+            }
+            Action::Connect => {
+                self.set_deadline(key, Some(now + self.settings.connect_timeout));
+                self.connect_in_turn(now, key);
+            }
+            Action::ReleaseSyn => {
+                if let Some(syn) = connection.syn.take() {
+                    self.hosts.release_syn(syn);
+                }
+                self.set_deadline(key, Some(now + HANDSHAKE_TIMEOUT));
+            }
+            Action::RefuseSyn => {
+                if let Some(syn) = connection.syn.take() {
+                    self.hosts.refuse_syn(syn);
+                }
+            }
+        }
+    }
+
+    /// Begins to connect to the server of connection `key`. Returns whether there was room for it.
+    pub(super) fn connect(&mut self, now: Instant, key: usize) -> bool {
+        let connection = &self.connections[key];
+        let Some(open) = connection.open else { return true };
+        if !self.has_room() {
+            return false;
+        }
+        let as_client = self.peers[connection.peer].settings.connect_as_client;
+        match self.hosts.connect(now, key, &open, as_client) {
+            Ok(tcp) => {
+                self.look_at_room(&tcp);
+                self.connections[key].tcp = Some(tcp);
+                self.enqueue(key);
+            }
+            Err(ConnectError::NoRoom) => {
+                self.out_of_room();
+                return false;
+            }
+            Err(ConnectError::Failed(reason)) => self.on_connect_failed(now, key, reason),
+        }
+        true
+    }
+}

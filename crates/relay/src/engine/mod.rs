@@ -1,0 +1,275 @@
+//! The relay engine: all relayed connections of a gateway, sans-IO. The gateway drives one with sockets and the clock of the host, the
+//! simulator one with simulated TCP in virtual time.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `adapter.rs` | what the engine asks of the satellite transport and of TCP towards the hosts |
+//! | `connection.rs` | one relayed connection in the engine's table |
+//! | `events.rs` | what the adapter reports, and which transition follows |
+//! | `turn.rs` | moves bytes, a bounded amount each turn |
+//! | `waiting.rs` | clients that wait for a stream, and connections that wait for room |
+//! | `room.rs` | sockets, streams and memory that run short |
+//! | `interception.rs` | which new connections are relayed and which go end to end |
+//! | `peers.rs` | the peers: settings, policy, state |
+//! | `notice.rs` | what happened, for logs and tests |
+//!
+//! # Who calls whom
+//! The adapter owns the [`Engine`], which owns a [`Transport`] (towards the other gateway) and [`Hosts`] (TCP towards clients and
+//! servers). The adapter feeds both with what arrives, reports to the engine what became ready or failed ([`Engine::on_stream_event`],
+//! [`Engine::on_ready`], [`Engine::on_connected`], [`Engine::on_tcp_failed`], …), calls [`Engine::handle_timeout`] when
+//! [`Engine::next_timeout`] has come and [`Engine::run`] while [`Engine::has_work`], and transmits what the transport then has to send.
+//!
+//! # One packet's way
+//! A segment from a client reaches the near gateway's TCP; the adapter calls `on_ready` with the connection's key, which puts the
+//! connection into the work queue once. `run` gives the connection its turn: [`Transport::send`] moves the bytes from TCP into the stream,
+//! and the transport sends packets. At the far gateway the transport reports [`StreamEvent::Ready`], the engine finds the connection by
+//! its stream, and its turn calls [`Transport::receive`], which writes the bytes to the server's TCP.
+
+mod adapter;
+mod connection;
+mod events;
+mod interception;
+mod notice;
+mod peers;
+mod room;
+mod turn;
+mod waiting;
+
+pub use adapter::{Answer, ConnectError, Hosts, Opening, Progress, StreamEvent, Transport};
+pub use connection::Relayed;
+pub use interception::Intercepted;
+pub use notice::{Counters, Notice};
+pub use peers::{Peer, PeerSettings};
+
+use crate::classes::Class;
+use crate::classes::Conditions;
+use crate::connection::{Event, State};
+use crate::preamble::Open;
+use crate::routes::Routes;
+use slab::Slab;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use units::{Duration, Instant};
+
+/// How long the far gateway waits for the rest of a preamble. Its bytes leave together, so a lost part is soon repaired.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a client has to complete the handshake after its held SYN was released.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What the operator sets for the relayed connections.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where each destination lies: peers by their place in [`Engine::peers`].
+    pub routes: Routes<usize>,
+    /// The classes, in the order in which they are tried.
+    pub classes: Vec<Class>,
+    /// Connections that go end to end by rule.
+    pub bypass: Vec<Conditions>,
+    /// How long a connection to a server may take to be established.
+    pub connect_timeout: Duration,
+    /// How long data to a host may stay unacknowledged (RFC 5482).
+    pub tcp_timeout: Duration,
+}
+
+/// All relayed connections of a gateway, between the transport `T` and the hosts `H`.
+#[derive(Debug)]
+pub struct Engine<T: Transport<H>, H: Hosts> {
+    /// The satellite transport.
+    pub transport: T,
+    /// TCP towards clients and servers.
+    pub hosts: H,
+    /// What has happened to connections, by outcome.
+    pub counters: Counters,
+    settings: Settings,
+    /// The gateway's own addresses.
+    own: Vec<IpAddr>,
+    peers: Slab<Peer<H::Connection>>,
+    connections: Slab<Relayed<T::Stream, H>>,
+    by_stream: HashMap<T::Stream, usize>,
+    /// Connections that may be able to move bytes, each at most once.
+    work: VecDeque<usize>,
+    deadlines: BTreeSet<(Instant, usize)>,
+    next_sweep: Instant,
+    /// Whether SYNs are held until the server has answered, and the connections whose TCP has yet to be accepted.
+    holds_syns: bool,
+    unaccepted: HashMap<Ends, usize>,
+    /// Until when clients may connect whose SYN was held by another process, or by none.
+    unheld_until: Instant,
+    /// How many clients wait for a stream.
+    waiting: usize,
+    /// Connections of peers that are to be made to servers once there is room.
+    unconnected: VecDeque<(usize, T::Stream)>,
+    /// Whether there may be what one of those waits for.
+    may_serve_waiting: bool,
+    /// Whether [`Engine::intercepted`] may have changed.
+    interception_changed: bool,
+    /// How many connections there were when room for more ran short.
+    ran_short_at: Option<usize>,
+    /// Whether the peers know that there is no room.
+    is_told_short: bool,
+    notices: VecDeque<Notice>,
+    reports_transitions: bool,
+}
+
+/// The addresses of a connection's client and server: unlike its DSCP, the same in every packet.
+type Ends = (SocketAddr, SocketAddr);
+
+fn ends(open: &Open) -> Ends {
+    (open.source, open.destination)
+}
+
+impl<T: Transport<H>, H: Hosts> Engine<T, H> {
+    /// An engine without connections. `peers` get places from 0; `own` are the gateway's own addresses.
+    pub fn new(
+        transport: T,
+        hosts: H,
+        settings: Settings,
+        peers: impl IntoIterator<Item = PeerSettings>,
+        own: &[IpAddr],
+    ) -> Self {
+        Self {
+            transport,
+            hosts,
+            counters: Counters::default(),
+            settings,
+            own: own.to_vec(),
+            peers: peers.into_iter().map(|peer| Peer::new(peer, own)).enumerate().collect(),
+            connections: Slab::new(),
+            by_stream: HashMap::new(),
+            work: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            next_sweep: Instant::ZERO,
+            holds_syns: false,
+            unaccepted: HashMap::new(),
+            unheld_until: Instant::ZERO,
+            waiting: 0,
+            unconnected: VecDeque::new(),
+            may_serve_waiting: false,
+            interception_changed: false,
+            ran_short_at: None,
+            is_told_short: false,
+            notices: VecDeque::new(),
+            reports_transitions: false,
+        }
+    }
+
+    /// SYNs are held until the server has answered (`accept = "confirmed"`), or are accepted at once.
+    pub fn set_holds_syns(&mut self, holds: bool) {
+        self.holds_syns = holds;
+    }
+
+    /// Clients may connect until then whose SYN was held by another process, or by none.
+    pub fn expect_unheld(&mut self, now: Instant) {
+        self.unheld_until = now + HANDSHAKE_TIMEOUT;
+    }
+
+    /// Has each transition of a connection reported as [`Notice::Transition`].
+    pub fn report_transitions(&mut self) {
+        self.reports_transitions = true;
+    }
+
+    /// The relayed connections, by key.
+    pub fn connections(&self) -> impl ExactSizeIterator<Item = (usize, &Relayed<T::Stream, H>)> {
+        self.connections.iter()
+    }
+
+    /// Connection `key`.
+    pub fn connection(&self, key: usize) -> Option<&Relayed<T::Stream, H>> {
+        self.connections.get(key)
+    }
+
+    /// TCP of connection `key` towards its host, if it is there and has one.
+    pub fn tcp_mut(&mut self, key: usize) -> Option<&mut H::Connection> {
+        self.connections.get_mut(key)?.tcp.as_mut()
+    }
+
+    /// Whether some connection may be able to move bytes at once.
+    pub fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// When to call [`Engine::handle_timeout`] and [`Engine::serve_waiting`] if nothing happens before.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.end_of_patience()).min()
+    }
+
+    /// What has happened since the last call, oldest first.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// The class of a connection; `None` is the default class.
+    pub fn class_of(&self, open: &Open) -> Option<&Class> {
+        Class::find(&self.settings.classes, open)
+    }
+
+    /// Resets every connection: this gateway stops.
+    pub fn shut_down(&mut self, now: Instant) {
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.apply(now, key, Event::Shutdown);
+        }
+    }
+
+    fn insert(&mut self, connection: Relayed<T::Stream, H>) -> usize {
+        let stream = connection.stream;
+        let key = self.connections.insert(connection);
+        self.by_stream.insert(stream, key);
+        key
+    }
+
+    fn remove(&mut self, now: Instant, key: usize, orderly: bool) {
+        self.set_deadline(key, None);
+        let connection = self.connections.remove(key);
+        self.by_stream.remove(&connection.stream);
+        self.transport.forget(connection.stream);
+        self.wake_waiting();
+        self.look_at_streams(connection.peer);
+        self.look_at_room_again();
+        if orderly {
+            self.counters.finished += 1;
+        } else {
+            self.counters.reset += 1;
+        }
+        if let Some(open) = connection.open {
+            // The same addresses may ask for another connection by now.
+            if self.unaccepted.get(&ends(&open)) == Some(&key) {
+                self.unaccepted.remove(&ends(&open));
+            }
+            let (from_tcp, to_tcp) = (connection.from_tcp, connection.to_tcp);
+            self.notices.push_back(Notice::Closed { open, from_tcp, to_tcp, orderly });
+        }
+        if let Some(tcp) = connection.tcp {
+            self.hosts.abort(now, tcp);
+        }
+    }
+
+    /// Stream `key` carries no connection, and is the transport's own.
+    fn let_go(&mut self, key: usize) {
+        self.set_deadline(key, None);
+        let connection = self.connections.remove(key);
+        self.by_stream.remove(&connection.stream);
+    }
+
+    fn set_deadline(&mut self, key: usize, deadline: Option<Instant>) {
+        let connection = &mut self.connections[key];
+        if let Some(old) = std::mem::replace(&mut connection.deadline, deadline) {
+            self.deadlines.remove(&(old, key));
+        }
+        self.deadlines.extend(deadline.map(|at| (at, key)));
+    }
+
+    fn enqueue(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if !connection.is_queued {
+            connection.is_queued = true;
+            self.work.push_back(key);
+        }
+    }
+
+    /// The state of connection `key`.
+    fn state(&self, key: usize) -> State {
+        self.connections[key].state
+    }
+}

@@ -1,0 +1,141 @@
+//! What happened to relayed connections and peers, for logs, counters and tests.
+
+use crate::connection::{Event, State, Unexpected};
+use crate::policy::Denial;
+use crate::preamble::{Open, PreambleError};
+use ipnet::IpNet;
+use satpep::ResetReason;
+
+/// What has happened so far, by outcome.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counters {
+    /// Connections accepted from clients.
+    pub accepted: u64,
+    /// Connections made to servers.
+    pub connected: u64,
+    /// Connections whose two directions both ended in order.
+    pub finished: u64,
+    /// Connections that ended with a reset, for whatever reason.
+    pub reset: u64,
+    /// Connections without a peer, or without a stream in time.
+    pub turned_away: u64,
+    /// Connections that a peer asked for and its policy denies.
+    pub denied: u64,
+    /// Connections that a server refused.
+    pub refused: u64,
+    /// Connections to servers that could not be reached, or not in time.
+    pub unreachable: u64,
+    /// Streams or preambles of peers that broke the protocol.
+    pub protocol_errors: u64,
+    /// Bytes read from TCP.
+    pub bytes_from_tcp: u64,
+    /// Bytes written to TCP.
+    pub bytes_to_tcp: u64,
+}
+
+/// Something that happened. Peers are named by their place in [`super::Engine::peers`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A connection went from one state to another; reported only if [asked for](super::Engine::report_transitions).
+    Transition {
+        /// The connection's key.
+        key: usize,
+        /// The state before.
+        from: State,
+        /// What happened.
+        event: Event,
+        /// The state after.
+        to: State,
+    },
+    /// A client was accepted.
+    Accepted {
+        /// Client and server.
+        open: Open,
+        /// The peer behind which the server lies.
+        peer: usize,
+    },
+    /// A client was turned away, for no peer is there for its server.
+    TurnedAway(Open),
+    /// A connection is over.
+    Closed {
+        /// Client and server.
+        open: Open,
+        /// Bytes from TCP to the stream.
+        from_tcp: u64,
+        /// Bytes from the stream to TCP.
+        to_tcp: u64,
+        /// Whether both directions ended in order.
+        orderly: bool,
+    },
+    /// The other gateway has reset a stream.
+    ResetByPeer {
+        /// The stream's number.
+        stream: u64,
+        /// Its reason.
+        reason: ResetReason,
+    },
+    /// A stream has failed on this side.
+    StreamFailed(Option<Open>, ResetReason),
+    /// The far gateway has no connection to the server.
+    NotConnected(Option<Open>, ResetReason),
+    /// A host has not acknowledged anything for too long.
+    HostVanished(Option<Open>),
+    /// The adapter reported what cannot happen: the connection is reset.
+    Defect(Unexpected),
+    /// A peer sent something that is no preamble.
+    BadPreamble {
+        /// The peer.
+        peer: usize,
+        /// What is wrong.
+        error: PreambleError,
+    },
+    /// A peer asked for a connection that it may not have.
+    Denied {
+        /// The peer.
+        peer: usize,
+        /// Client and server.
+        open: Open,
+        /// Why.
+        denial: Denial,
+    },
+    /// Nearly all streams of a peer are in use: new connections go end to end.
+    StreamsShort {
+        /// The peer.
+        peer: usize,
+        /// How many streams there may be.
+        most: u64,
+    },
+    /// The peer has streams for new connections again.
+    StreamsAgain(usize),
+    /// Clients wait for streams of a peer: new connections go end to end.
+    ClientsWait {
+        /// The peer.
+        peer: usize,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// No client waits for the peer any more.
+    ClientsServed(usize),
+    /// Readers that stall hold the memory for what a peer sends: new connections go end to end.
+    MemoryShort {
+        /// The peer.
+        peer: usize,
+        /// Bytes left.
+        left: u64,
+    },
+    /// There is memory again for what the peer sends.
+    MemoryAgain(usize),
+    /// Nearly all room for connections with hosts is in use: new connections go end to end.
+    RoomShort,
+    /// There is room for connections with hosts again.
+    RoomAgain,
+    /// A peer takes no connections, as it does while it lacks room or memory.
+    PeerTakesNone(usize),
+    /// A peer lets nothing through to these of its routes.
+    RoutesClosed {
+        /// The peer.
+        peer: usize,
+        /// The routes.
+        destinations: Vec<IpNet>,
+    },
+}

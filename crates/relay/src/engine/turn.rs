@@ -1,0 +1,156 @@
+//! One connection's turn: bytes from TCP into the stream, bytes from the stream to TCP.
+
+use super::{Answer, Engine, Hosts, Notice, Opening, Progress, Transport};
+use crate::classes::Class;
+use crate::connection::{Event, State};
+use crate::preamble::Open;
+use satpep::ResetReason;
+use units::Instant;
+
+/// Which way bytes move in the first place.
+#[derive(Debug, Clone, Copy)]
+enum Direction {
+    ToStream,
+    ToTcp,
+}
+
+impl<T: Transport<H>, H: Hosts> Engine<T, H> {
+    /// Gives connections their turn, in the order in which they asked: `turns` at most, and where few ask, a few each, so
+    /// that a wake does not cost more than what it moves.
+    pub fn run(&mut self, now: Instant, turns: usize) {
+        const TURNS_EACH: usize = 4;
+        for _ in 0..turns.min(TURNS_EACH * self.work.len()) {
+            let Some(key) = self.work.pop_front() else { return };
+            // It may have ended since it was queued; then its place may also belong to another connection by now,
+            // which loses nothing by an early turn.
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.is_queued = false;
+                self.turn(now, key);
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Instant, key: usize) {
+        if self.state(key) == State::Opening && !self.read_opening(now, key) {
+            return;
+        }
+        if self.state(key).awaits_answer() && !self.read_answer(now, key) {
+            return;
+        }
+        let mut more = false;
+        if self.state(key).reads_tcp() {
+            match self.move_bytes(now, key, Direction::ToStream) {
+                Progress::More => more = true,
+                Progress::Blocked => {}
+                Progress::Ended => self.apply(now, key, Event::TcpFin),
+                Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
+                Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
+            }
+        }
+        if self.connections.get(key).is_some_and(|connection| connection.state.reads_stream()) {
+            match self.move_bytes(now, key, Direction::ToTcp) {
+                Progress::More => more = true,
+                Progress::Blocked => {}
+                Progress::Ended => return self.apply(now, key, Event::StreamFin),
+                Progress::TcpFailed => return self.apply(now, key, Event::TcpReset),
+                Progress::StreamFailed(reason) => return self.stream_failed(now, key, reason),
+            }
+        }
+        if more && self.connections.contains(key) {
+            self.enqueue(key);
+        }
+    }
+
+    fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
+        self.notices.push_back(Notice::StreamFailed(self.connections[key].open, reason));
+        self.apply(now, key, Event::StreamReset);
+    }
+
+    /// Reads on in the preamble. Returns whether the connection is still there.
+    fn read_opening(&mut self, now: Instant, key: usize) -> bool {
+        let (stream, peer) = (self.connections[key].stream, self.connections[key].peer);
+        match self.transport.read_opening(now, stream) {
+            Opening::Waiting => {}
+            Opening::NoConnection => self.let_go(key),
+            Opening::Ended => {
+                self.counters.protocol_errors += 1;
+                self.apply(now, key, Event::StreamFin);
+            }
+            Opening::Malformed(error) => {
+                self.counters.protocol_errors += 1;
+                self.notices.push_back(Notice::BadPreamble { peer, error });
+                self.apply(now, key, Event::OpenRefused(ResetReason::Protocol));
+            }
+            Opening::Open(open) => self.on_open(now, key, open),
+        }
+        self.connections.contains(key)
+    }
+
+    /// The preamble of connection `key` is complete.
+    fn on_open(&mut self, now: Instant, key: usize, open: Open) {
+        let connection = &mut self.connections[key];
+        connection.open = Some(open);
+        let (stream, peer) = (connection.stream, connection.peer);
+        match self.peers[peer].policy.check(&open) {
+            Ok(()) => {
+                if let Some(class) = Class::find(&self.settings.classes, &open) {
+                    self.transport.classify(now, stream, class);
+                }
+                self.apply(now, key, Event::OpenValid);
+            }
+            Err(denial) => {
+                self.counters.denied += 1;
+                self.notices.push_back(Notice::Denied { peer, open, denial });
+                self.apply(now, key, Event::OpenRefused(ResetReason::Denied));
+            }
+        }
+    }
+
+    /// Reads the far gateway's answer if it is there. Returns whether the connection is still there.
+    fn read_answer(&mut self, now: Instant, key: usize) -> bool {
+        let connection = &self.connections[key];
+        // Without a far gateway, nobody else counts.
+        let is_direct = u64::from(self.peers[connection.peer].settings.is_direct);
+        let event = match self.transport.read_answer(now, connection.stream) {
+            Answer::Waiting => return true,
+            Answer::Connected => {
+                self.counters.connected += is_direct;
+                Event::Answered
+            }
+            Answer::Failed(reason) => {
+                self.notices.push_back(Notice::NotConnected(connection.open, reason));
+                match reason {
+                    ResetReason::Refused => self.counters.refused += is_direct,
+                    _ => self.counters.unreachable += is_direct,
+                }
+                Event::StreamReset
+            }
+            Answer::Ended => Event::StreamFin,
+            Answer::Malformed => Event::ProtocolError,
+        };
+        if matches!(event, Event::StreamFin | Event::ProtocolError) {
+            self.counters.protocol_errors += 1;
+        }
+        self.apply(now, key, event);
+        self.connections.contains(key)
+    }
+
+    fn move_bytes(&mut self, now: Instant, key: usize, direction: Direction) -> Progress {
+        let connection = &mut self.connections[key];
+        let Some(tcp) = &mut connection.tcp else { return Progress::Blocked };
+        match direction {
+            Direction::ToStream => {
+                let (count, progress) = self.transport.send(now, connection.stream, &mut self.hosts, tcp);
+                connection.from_tcp += count;
+                self.counters.bytes_from_tcp += count;
+                progress
+            }
+            Direction::ToTcp => {
+                let (count, progress) = self.transport.receive(now, connection.stream, &mut self.hosts, tcp);
+                connection.to_tcp += count;
+                self.counters.bytes_to_tcp += count;
+                progress
+            }
+        }
+    }
+}
