@@ -9,6 +9,7 @@
 //! | [`policy`] | which addresses a peer may use |
 //! | [`reach`] | how a peer is told which addresses it may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
+//! | [`streams`] | relayed connections on the streams of the satellite transport |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
 
@@ -20,5 +21,6 @@ pub mod policy;
 pub mod preamble;
 pub mod reach;
 pub mod routes;
+pub mod streams;
 
 pub use satpep::dscp;

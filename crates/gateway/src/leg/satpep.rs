@@ -1,7 +1,5 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
-mod announcements;
-
 use super::{Answer, Leg, LegOffer, Opening, Owner, Progress, StreamEvent, Tcp, Watch};
 use crate::config::{Class, Knowledge, Marking, Peer, Settings};
 use crate::daemon::{StartError, seed, unix_time, while_doing};
@@ -14,15 +12,15 @@ use crate::trouble::Trouble;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
-use announcements::Announcements;
 use kernel::clock;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
-use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
-use relay::reach::{ANNOUNCEMENT, Reach};
+use relay::preamble::Open;
+use relay::reach::Reach;
+use relay::streams::{Reported, Streams};
 use satpep::{
-    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, StrangerFault,
-    StreamId, Transmit,
+    Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
+    StrangerFault, StreamId, Transmit,
 };
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
@@ -44,7 +42,7 @@ const SLICES: usize = 64;
 /// The transport and its socket.
 pub(crate) struct Satpep {
     run: Run,
-    endpoint: Endpoint,
+    streams: Streams<Stored>,
     udp: Udp,
     readable: bool,
     writable: bool,
@@ -61,14 +59,7 @@ pub(crate) struct Satpep {
     singly: Vec<SocketAddr>,
     next_judgement: Instant,
     send_errors: u64,
-    peers: Vec<PeerId>,
     names: Vec<String>,
-    by_id: HashMap<PeerId, usize>,
-    /// Openings that have not arrived in full.
-    openings: HashMap<StreamId, Parser>,
-    announcements: Announcements,
-    /// Whether some peer allows something else than before.
-    reach_has_changed: bool,
     outside: Option<OutsideTraffic>,
     outside_bps: u64,
     /// Whether the link's capacity is learnt.
@@ -114,14 +105,13 @@ impl Satpep {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             call(&mut endpoint, now, settings, &peers, &heir.offer);
         }
-        let announcements = Announcements::new(&peers);
         let outside = match &settings.link.interface {
             None => None,
             Some(name) => Some(OutsideTraffic::new(name)?),
         };
         Ok(Self {
             run,
-            endpoint,
+            streams: Streams::new(endpoint, peers, settings.link.dscp == Marking::Copy),
             send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
             udp,
             readable: true,
@@ -134,12 +124,7 @@ impl Satpep {
             singly: Vec::new(),
             next_judgement: now,
             send_errors: 0,
-            by_id: peers.iter().enumerate().map(|(at, id)| (*id, at)).collect(),
-            peers,
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
-            openings: HashMap::new(),
-            announcements,
-            reach_has_changed: false,
             outside,
             outside_bps: 0,
             learns: settings.link.knowledge == Knowledge::Learnt,
@@ -147,7 +132,7 @@ impl Satpep {
     }
 
     fn name(&self, id: PeerId) -> &str {
-        self.by_id.get(&id).map_or("unknown", |at| &self.names[*at])
+        self.streams.place(id).map_or("unknown", |at| &self.names[at])
     }
 
     /// Why `peer`, which is not up, is not.
@@ -156,7 +141,7 @@ impl Satpep {
         if let Some(of_way) = &knock.seen {
             return of_way.clone();
         }
-        match self.endpoint.peer_trouble(clock::now(), self.peers[peer]) {
+        match self.streams.endpoint.peer_trouble(clock::now(), self.streams.id(peer)) {
             Some(satpep::Trouble::OtherMode { .. }) => {
                 return Trouble::new("other_mode", "it uses the other mode: `mode` must be the same on both sides");
             }
@@ -192,10 +177,11 @@ impl Satpep {
     /// Asks the network about the peers that are called and do not answer.
     fn look_at_ways(&mut self, now: Instant) {
         for (at, Way { address, knock, .. }) in self.ways.iter_mut().enumerate() {
-            let id = self.peers[at];
-            let is_awaited = self.by_id.contains_key(&id) && self.endpoint.peer_state(id) != PeerState::Up;
+            let is_there = self.streams.place(self.streams.id(at)) == Some(at);
             match address {
-                Some(address) if is_awaited => knock.look(now, *address, self.dscp.of(Dscp::default())),
+                Some(address) if is_there && !self.streams.is_up(at) => {
+                    knock.look(now, *address, self.dscp.of(Dscp::default()))
+                }
                 _ => knock.forget(),
             }
         }
@@ -208,12 +194,12 @@ impl Satpep {
         }
         self.singly.clear();
         for (at, Way { batches, .. }) in self.ways.iter_mut().enumerate() {
-            let id = self.peers[at];
-            if !self.by_id.contains_key(&id) {
+            let id = self.streams.id(at);
+            if self.streams.place(id) != Some(at) {
                 continue;
             }
-            if self.endpoint.peer_state(id) == PeerState::Up {
-                let stats = self.endpoint.peer_stats(now, id);
+            if self.streams.is_up(at) {
+                let stats = self.streams.endpoint.peer_stats(now, id);
                 if batches.update(now, stats.rtt.unwrap_or_default(), stats.sent_packets, stats.lost_packets) {
                     tracing::warn!(
                         peer = self.names[at],
@@ -223,30 +209,50 @@ impl Satpep {
                 }
             }
             if !batches.are_sent() {
-                self.singly.extend(self.endpoint.peer_address(id));
+                self.singly.extend(self.streams.endpoint.peer_address(id));
             }
         }
     }
 
-    /// Tells a peer what it may use here; `has_changed` says whether it may be another process than before.
-    fn tell_reach_again(&mut self, now: Instant, id: PeerId, has_changed: bool) {
-        let Some(&at) = self.by_id.get(&id) else { return };
-        if has_changed {
-            self.announcements.forget(at);
-        }
-        self.announcements.tell_again(now, &mut self.endpoint, at);
-    }
-
-    /// Marks the stream of the connection `open`, if not all packets are marked alike.
-    fn mark(&mut self, now: Instant, stream: StreamId, open: &Open) {
-        if self.dscp == Marking::Copy {
-            self.endpoint.set_dscp(now, stream, open.dscp);
+    /// Logs what has happened to a session.
+    fn log(&self, event: &Event) {
+        match *event {
+            Event::PeerUp(peer) => tracing::info!(peer = self.name(peer), "peer is up"),
+            Event::PeerSilent(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
+            Event::PathTooSmall(peer) => tracing::warn!(
+                peer = self.name(peer),
+                "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
+                 end to end; look for a tunnel or an interface with a smaller MTU"
+            ),
+            Event::PeerRestarted(peer) => {
+                tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
+            }
+            Event::PeerDrains(peer) => {
+                tracing::info!(peer = self.name(peer), "peer drains: it takes no more connections");
+            }
+            Event::PeerBroke(peer, violation) => {
+                tracing::warn!(
+                    peer = self.name(peer),
+                    "peer broke the protocol with {violation}: its connections are reset"
+                );
+            }
+            Event::PeerClockSetBack(peer, skew, behind) => tracing::warn!(
+                peer = self.name(peer),
+                "peer's clock was {} s later in an earlier handshake; it is {skew} now: check its clock (NTP)",
+                behind.as_secs_f64().round()
+            ),
+            Event::OwnClockSetBack(peer, skew) => tracing::warn!(
+                peer = self.name(peer),
+                "peer knows this gateway by a later clock; its clock is {skew}: check the clocks (NTP)"
+            ),
+            // Streams are the engine's.
+            Event::Opened(_) | Event::Readable(_) | Event::Writable(_) | Event::Reset(..) | Event::Closed(_) => {}
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if self.endpoint.next_timeout().is_some_and(|at| at <= now) {
-            self.endpoint.handle_timeout(now);
+        if self.streams.endpoint.next_timeout().is_some_and(|at| at <= now) {
+            self.streams.endpoint.handle_timeout(now);
         }
     }
 }
@@ -269,7 +275,7 @@ impl Leg for Satpep {
             if !self.readable {
                 return;
             }
-            let endpoint = &mut self.endpoint;
+            let endpoint = &mut self.streams.endpoint;
             let received = self.udp.receive(|from, datagram, is_marked| {
                 if is_marked {
                     endpoint.handle_marked_datagram(now, from, datagram);
@@ -290,92 +296,26 @@ impl Leg for Satpep {
     fn follow(&mut self, now: Instant, told: &Told) {
         // What has been learnt is better than what is configured.
         if told.source != Source::Configured || !self.learns {
-            self.endpoint.set_capacity(now, told.up);
+            self.streams.endpoint.set_capacity(now, told.up);
         }
     }
 
     fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
         loop {
-            if std::mem::take(&mut self.reach_has_changed) {
-                return Some(StreamEvent::PeersChanged);
+            match self.streams.poll_event(now)? {
+                Reported::Stream(event) => return Some(event),
+                Reported::Session(event) => {
+                    self.log(&event);
+                    if !matches!(event, Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..)) {
+                        return Some(StreamEvent::PeersChanged);
+                    }
+                }
+                Reported::BadAnnouncement(at, error) => tracing::warn!(
+                    peer = self.names[at],
+                    %error,
+                    "a peer tells what it allows in a way that is not understood"
+                ),
             }
-            return Some(match self.endpoint.poll_event()? {
-                Event::PeerUp(peer) => {
-                    tracing::info!(peer = self.name(peer), "peer is up");
-                    self.tell_reach_again(now, peer, false);
-                    StreamEvent::PeersChanged
-                }
-                Event::PeerSilent(peer) => {
-                    tracing::warn!(peer = self.name(peer), "peer does not answer");
-                    StreamEvent::PeersChanged
-                }
-                Event::PathTooSmall(peer) => {
-                    tracing::warn!(
-                        peer = self.name(peer),
-                        "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
-                         end to end; look for a tunnel or an interface with a smaller MTU"
-                    );
-                    StreamEvent::PeersChanged
-                }
-                Event::PeerRestarted(peer) => {
-                    tracing::warn!(peer = self.name(peer), "peer has restarted: its connections are reset");
-                    self.tell_reach_again(now, peer, true);
-                    StreamEvent::PeersChanged
-                }
-                Event::PeerDrains(peer) => {
-                    tracing::info!(peer = self.name(peer), "peer drains: it takes no more connections");
-                    StreamEvent::PeersChanged
-                }
-                Event::PeerBroke(peer, violation) => {
-                    tracing::warn!(
-                        peer = self.name(peer),
-                        "peer broke the protocol with {violation}: its connections are reset"
-                    );
-                    self.tell_reach_again(now, peer, true);
-                    StreamEvent::PeersChanged
-                }
-                Event::PeerClockSetBack(peer, skew, behind) => {
-                    tracing::warn!(
-                        peer = self.name(peer),
-                        "peer's clock was {} s later in an earlier handshake; it is {skew} now: check its clock (NTP)",
-                        behind.as_secs_f64().round()
-                    );
-                    continue;
-                }
-                Event::OwnClockSetBack(peer, skew) => {
-                    tracing::warn!(
-                        peer = self.name(peer),
-                        "peer knows this gateway by a later clock; its clock is {skew}: check the clocks (NTP)"
-                    );
-                    continue;
-                }
-                Event::Opened(stream) => match self.by_id.get(&stream.peer()) {
-                    Some(&at) => {
-                        self.openings.insert(stream, Parser::new());
-                        StreamEvent::Opened(stream, at)
-                    }
-                    None => {
-                        self.endpoint.reset(now, stream, ResetReason::Protocol);
-                        continue;
-                    }
-                },
-                Event::Readable(stream) | Event::Writable(stream) => {
-                    match self.announcements.on_ready(now, &mut self.endpoint, stream) {
-                        None => StreamEvent::Ready(stream),
-                        Some(has_changed) => {
-                            self.reach_has_changed |= has_changed;
-                            continue;
-                        }
-                    }
-                }
-                Event::Reset(stream, _) | Event::Closed(stream)
-                    if self.announcements.on_end(now, &mut self.endpoint, stream) =>
-                {
-                    continue;
-                }
-                Event::Reset(stream, reason) => StreamEvent::Reset(stream, reason),
-                Event::Closed(stream) => StreamEvent::Closed(stream),
-            });
         }
     }
 
@@ -387,7 +327,7 @@ impl Leg for Satpep {
             // The system may turn out not to take batches.
             let size = self.udp.batch_size(self.mtu).min(self.send_buffer.len());
             let buffer = &mut self.send_buffer[..size];
-            let next = self.unsent.take().or_else(|| self.endpoint.poll_transmit(now, buffer));
+            let next = self.unsent.take().or_else(|| self.streams.endpoint.poll_transmit(now, buffer));
             let Some(transmit) = next else { return };
             let contents = &self.send_buffer[..transmit.size];
             let head = Head { to: transmit.to, segment_size: transmit.segment_size, dscp: self.dscp.of(transmit.dscp) };
@@ -406,7 +346,7 @@ impl Leg for Satpep {
                 Err(error) => {
                     self.unsent_from = 0;
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
-                        self.endpoint.handle_refused(now, transmit.to, transmit.segment_size);
+                        self.streams.endpoint.handle_refused(now, transmit.to, transmit.segment_size);
                     }
                     self.send_errors += 1;
                     tracing::trace!(%error, to = %transmit.to, "send");
@@ -416,21 +356,21 @@ impl Leg for Satpep {
     }
 
     fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let transport = self.endpoint.next_timeout();
+        let transport = self.streams.endpoint.next_timeout();
         // What is overdue cannot be sent before the socket says so: no spinning until then.
         if self.writable { transport } else { transport.map(|at| at.max(now + BLOCKED_PERIOD)) }
     }
 
     fn tick(&mut self, now: Instant) {
-        self.endpoint.set_unix_time(now, unix_time());
-        while let Some(stranger) = self.endpoint.poll_stranger(now) {
+        self.streams.endpoint.set_unix_time(now, unix_time());
+        while let Some(stranger) = self.streams.endpoint.poll_stranger(now) {
             tell_of(&stranger);
         }
-        self.announcements.tick(now, &mut self.endpoint);
+        self.streams.tick(now);
         if let Some(outside) = &mut self.outside {
-            let rate = outside.update(now, self.endpoint.stats().sent_ip_bytes);
+            let rate = outside.update(now, self.streams.endpoint.stats().sent_ip_bytes);
             self.outside_bps = rate.as_bps();
-            self.endpoint.set_outside_traffic(now, rate);
+            self.streams.endpoint.set_outside_traffic(now, rate);
         }
         if self.next_judgement <= now {
             self.next_judgement = now + JUDGEMENT_PERIOD;
@@ -445,13 +385,14 @@ impl Leg for Satpep {
         let mut now = clock::now();
         let half_time = now + end.since(now) / 2;
         let mut closing = None;
-        while closing.is_none_or(|until| now < until && !self.endpoint.has_closed()) {
+        while closing.is_none_or(|until| now < until && !self.streams.endpoint.has_closed()) {
             self.take_in(now, 0);
             self.writable = true;
             self.send_out(now);
             if closing.is_none() && now >= half_time {
-                self.endpoint.close(now);
-                closing = Some(now + self.endpoint.close_timeout().clamp(end.since(half_time), LONGEST_FAREWELL));
+                self.streams.endpoint.close(now);
+                closing =
+                    Some(now + self.streams.endpoint.close_timeout().clamp(end.since(half_time), LONGEST_FAREWELL));
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
             now = clock::now();
@@ -460,19 +401,19 @@ impl Leg for Satpep {
     }
 
     fn drain(&mut self, now: Instant) {
-        self.endpoint.drain(now);
+        self.streams.endpoint.drain(now);
     }
 
     fn unfinished(&self, now: Instant) -> usize {
-        usize::from(!self.endpoint.is_drained(now))
+        usize::from(!self.streams.endpoint.is_drained(now))
     }
 
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
         let up = |&(at, peer): &(usize, &Peer)| {
-            let id = self.peers[at];
-            let is_up = self.endpoint.peer_state(id) == PeerState::Up;
-            is_up.then(|| Some((peer.public_key?.to_string(), self.endpoint.peer_address(id)?))).flatten()
+            let id = self.streams.id(at);
+            let is_up = self.streams.endpoint.peer_state(id) == PeerState::Up;
+            is_up.then(|| Some((peer.public_key?.to_string(), self.streams.endpoint.peer_address(id)?))).flatten()
         };
         let up = settings.iter().filter_map(up).collect();
         Ok(LegOffer { generation: self.run.generation(), up, listener: None })
@@ -485,24 +426,21 @@ impl Leg for Satpep {
     }
 
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
-        self.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
-        self.endpoint.set_keepalive(settings.link.keepalive);
-        self.endpoint.set_receive_capacity(settings.link.receive_rate);
+        self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
+        self.streams.endpoint.set_keepalive(settings.link.keepalive);
+        self.streams.endpoint.set_receive_capacity(settings.link.receive_rate);
     }
 
     fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
         let Some(config) = peer_config(peer) else { return };
-        match self.endpoint.add_peer(now, config) {
+        match self.streams.endpoint.add_peer(now, config) {
             Ok(id) => {
-                self.by_id.insert(id, at);
-                self.announcements.put(at, id);
+                self.streams.put_peer(at, id);
                 // The relays give places in order, and those of peers that were removed again.
-                if at == self.peers.len() {
-                    self.peers.push(id);
+                if at == self.names.len() {
                     self.names.push(peer.name.clone());
                     self.ways.push(Way::new(now, peer));
                 } else {
-                    self.peers[at] = id;
                     self.ways[at] = Way::new(now, peer);
                     self.names[at].clone_from(&peer.name);
                 }
@@ -515,20 +453,19 @@ impl Leg for Satpep {
         self.names[at].clone_from(&peer.name);
         self.ways[at].address = peer.address;
         let Some(config) = peer_config(peer) else { return };
-        if let Err(error) = self.endpoint.change_peer(now, self.peers[at], config) {
+        if let Err(error) = self.streams.endpoint.change_peer(now, self.streams.id(at), config) {
             tracing::error!(peer = peer.name, %error, "a defect: the peer could not be changed");
         }
     }
 
     fn remove_peer(&mut self, now: Instant, at: usize) {
-        self.by_id.remove(&self.peers[at]);
-        self.announcements.forget(at);
-        self.endpoint.remove_peer(now, self.peers[at]);
+        self.streams.remove_peer(now, at);
     }
 
     fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
-        let rate = settings.cap.map_or(self.endpoint.capacity(), |cap| cap.min(self.endpoint.capacity()));
-        match self.endpoint.survey(now, self.peers[peer], rate) {
+        let rate =
+            settings.cap.map_or(self.streams.endpoint.capacity(), |cap| cap.min(self.streams.endpoint.capacity()));
+        match self.streams.endpoint.survey(now, self.streams.id(peer), rate) {
             true => Ok(()),
             false => Err("the peer is not up, or another path is being measured"),
         }
@@ -539,11 +476,11 @@ impl Leg for Satpep {
     }
 
     fn capacity(&self) -> Rate {
-        self.endpoint.capacity()
+        self.streams.endpoint.capacity()
     }
 
     fn transport(&self) -> snapshot::Transport {
-        let stats = self.endpoint.stats();
+        let stats = self.streams.endpoint.stats();
         snapshot::Transport {
             sent_packets: stats.sent_packets,
             sent_ip_bytes: stats.sent_ip_bytes,
@@ -552,7 +489,7 @@ impl Leg for Satpep {
             handshakes: stats.handshakes,
             violations: stats.violations,
             send_errors: self.send_errors,
-            memory: Some(memory(&self.endpoint.memory_stats())),
+            memory: Some(memory(&self.streams.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().collect(),
             ..snapshot::Transport::default()
         }
@@ -563,22 +500,22 @@ impl Leg for Satpep {
     }
 
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
-        let id = self.peers[at];
-        let stats = self.endpoint.peer_stats(now, id);
+        let id = self.streams.id(at);
+        let stats = self.streams.endpoint.peer_stats(now, id);
         snapshot::Peer {
             name: settings.name.clone(),
-            state: match self.endpoint.peer_state(id) {
+            state: match self.streams.endpoint.peer_state(id) {
                 PeerState::Connecting => "connecting",
                 PeerState::Up => "up",
                 PeerState::Silent => "silent",
                 PeerState::Draining => "draining",
                 PeerState::PathTooSmall => "path too small",
             },
-            address: self.endpoint.peer_address(id),
+            address: self.streams.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
             mtu: stats.mtu,
             batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
-            survey: self.endpoint.survey_report(id).map(Into::into),
+            survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             streams: stats.streams,
             sent_packets: stats.sent_packets,
@@ -599,102 +536,55 @@ impl Transport<HostSockets> for Satpep {
     type Stream = StreamId;
 
     fn is_up(&self, peer: usize) -> bool {
-        self.endpoint.peer_state(self.peers[peer]) == PeerState::Up
+        self.streams.is_up(peer)
     }
 
     fn room(&self, peer: usize) -> (u64, u64) {
-        self.endpoint.room(self.peers[peer])
+        self.streams.endpoint.room(self.streams.id(peer))
     }
 
     fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
-        self.endpoint.receive_memory_left(self.peers[peer])
+        self.streams.endpoint.receive_memory_left(self.streams.id(peer))
     }
 
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach) {
-        self.announcements.tell(now, &mut self.endpoint, peer, reach);
+        self.streams.tell_reach(now, peer, reach);
     }
 
     fn allows(&self, peer: usize) -> Option<&Reach> {
-        self.announcements.allows(peer)
+        self.streams.allows(peer)
     }
 
     fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
-        let mut preamble = [0; MAX_LENGTH];
-        let length = open.encode(&mut preamble).ok()?;
-        let stream = self.endpoint.open(now, self.peers[peer]).ok()?;
-        if let Some(class) = class {
-            self.classify(now, stream, class);
-        }
-        self.mark(now, stream, open);
-        // An empty stream has room for a preamble.
-        if self.endpoint.write(now, stream, &preamble[..length]) < length {
-            self.endpoint.reset(now, stream, ResetReason::StreamLimit);
-            return None;
-        }
-        Some(stream)
+        self.streams.open(now, peer, open, class)
     }
 
     fn classify(&mut self, now: Instant, stream: StreamId, class: &Class) {
-        self.endpoint.set_class(now, stream, &class.settings);
+        self.streams.endpoint.set_class(now, stream, &class.settings);
     }
 
     fn read_opening(&mut self, now: Instant, stream: StreamId) -> Opening {
-        let Some(parser) = self.openings.get_mut(&stream) else { return Opening::Ended };
-        loop {
-            let mut slices = [IoSlice::new(&[]); 1];
-            if self.endpoint.readable(stream, &mut slices) == 0 {
-                let ended = self.endpoint.is_read_finished(stream);
-                return if ended { Opening::Ended } else { Opening::Waiting };
-            }
-            if parser.is_new() && slices[0].first() == Some(&ANNOUNCEMENT) {
-                self.openings.remove(&stream);
-                let Some(&at) = self.by_id.get(&stream.peer()) else { return Opening::Ended };
-                self.reach_has_changed |= self.announcements.hear(now, &mut self.endpoint, at, stream);
-                return Opening::NoConnection;
-            }
-            match parser.push(&slices[0]) {
-                Ok((used, open)) => {
-                    self.endpoint.consume(now, stream, used);
-                    if let Some(open) = open {
-                        self.openings.remove(&stream);
-                        self.mark(now, stream, &open);
-                        return Opening::Open(open);
-                    }
-                }
-                Err(error) => return Opening::Malformed(error),
-            }
-        }
+        self.streams.read_opening(now, stream)
     }
 
     fn read_answer(&mut self, now: Instant, stream: StreamId) -> Answer {
-        let mut slices = [IoSlice::new(&[]); 1];
-        if self.endpoint.readable(stream, &mut slices) == 0 {
-            return if self.endpoint.is_read_finished(stream) { Answer::Ended } else { Answer::Waiting };
-        }
-        if slices[0].first() == Some(&CONNECTED) {
-            self.endpoint.consume(now, stream, 1);
-            Answer::Connected
-        } else {
-            Answer::Malformed
-        }
+        self.streams.read_answer(now, stream)
     }
 
     fn answer(&mut self, now: Instant, stream: StreamId) {
-        if self.endpoint.write(now, stream, &[CONNECTED]) == 0 {
-            tracing::error!(stream = stream.number(), "a defect: an empty stream has no room for one byte");
-        }
+        self.streams.answer(now, stream);
     }
 
     fn finish(&mut self, now: Instant, stream: StreamId) {
-        self.endpoint.finish(now, stream);
+        self.streams.endpoint.finish(now, stream);
     }
 
     fn reset(&mut self, now: Instant, stream: StreamId, reason: ResetReason) {
-        self.endpoint.reset(now, stream, reason);
+        self.streams.endpoint.reset(now, stream, reason);
     }
 
     fn forget(&mut self, stream: StreamId) {
-        self.openings.remove(&stream);
+        self.streams.forget(stream);
     }
 
     /// One read from TCP straight into the stream's send buffer.
@@ -703,7 +593,7 @@ impl Transport<HostSockets> for Satpep {
             return (0, Progress::Blocked);
         };
         let mut offered = 0;
-        let result = self.endpoint.write_with(now, stream, |buffer| {
+        let result = self.streams.endpoint.write_with(now, stream, |buffer| {
             offered = buffer.len();
             if buffer.is_empty() { Ok(0) } else { socket.read(buffer) }
         });
@@ -727,15 +617,15 @@ impl Transport<HostSockets> for Satpep {
             return (0, Progress::Blocked);
         };
         let mut slices = [IoSlice::new(&[]); SLICES];
-        let filled = self.endpoint.readable(stream, &mut slices);
+        let filled = self.streams.endpoint.readable(stream, &mut slices);
         if filled == 0 {
-            let ended = self.endpoint.is_read_finished(stream);
+            let ended = self.streams.endpoint.is_read_finished(stream);
             return (0, if ended { Progress::Ended } else { Progress::Blocked });
         }
         let offered: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
         match socket.write_vectored(&slices[..filled]) {
             Ok(count) => {
-                self.endpoint.consume(now, stream, count);
+                self.streams.endpoint.consume(now, stream, count);
                 // A short write has filled the socket.
                 tcp.writable = count == offered;
                 (count as u64, if tcp.writable { Progress::More } else { Progress::Blocked })

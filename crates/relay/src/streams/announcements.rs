@@ -3,8 +3,8 @@
 //! One announcement at a time is under way to a peer, so that the last one told is the last one heard; and one from a peer, so that
 //! what is kept of it is bounded.
 
-use relay::reach::{Reach, Reader};
-use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
+use crate::reach::{Reach, ReachError, Reader};
+use satpep::{Endpoint, Payload, PeerId, PeerState, ResetReason, StreamId};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use units::Instant;
@@ -15,6 +15,8 @@ pub(super) struct Announcements {
     peers: Vec<OfPeer>,
     /// Streams that carry announcements, and the peer's place.
     streams: HashMap<StreamId, usize>,
+    /// Announcements that were not understood, and whose.
+    bad: Vec<(usize, ReachError)>,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl OfPeer {
 
 impl Announcements {
     pub(super) fn new(peers: &[PeerId]) -> Self {
-        Self { peers: peers.iter().map(|id| OfPeer::new(*id)).collect(), streams: HashMap::new() }
+        Self { peers: peers.iter().map(|id| OfPeer::new(*id)).collect(), streams: HashMap::new(), bad: Vec::new() }
     }
 
     /// The peer at place `at`, the next or one that was another's, is `id`.
@@ -57,8 +59,13 @@ impl Announcements {
         self.peers[at].allows.as_ref()
     }
 
+    /// The place of a peer whose announcement was not understood, and why.
+    pub(super) fn poll_bad(&mut self) -> Option<(usize, ReachError)> {
+        self.bad.pop()
+    }
+
     /// Peer `at` is to know `reach`, now and whenever it comes up.
-    pub(super) fn tell(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize, reach: &Reach) {
+    pub(super) fn tell<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize, reach: &Reach) {
         let words = reach.announcement();
         if self.peers[at].words != words {
             self.peers[at].words = words;
@@ -67,7 +74,7 @@ impl Announcements {
     }
 
     /// Peer `at` may not know what it was told before.
-    pub(super) fn tell_again(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+    pub(super) fn tell_again<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
         self.peers[at].is_due = true;
         self.begin(now, endpoint, at);
     }
@@ -82,11 +89,11 @@ impl Announcements {
     }
 
     /// Tries again what could not be told: all streams were in use.
-    pub(super) fn tick(&mut self, now: Instant, endpoint: &mut Endpoint) {
+    pub(super) fn tick<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>) {
         (0..self.peers.len()).for_each(|at| self.begin(now, endpoint, at));
     }
 
-    fn begin(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+    fn begin<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
         let peer = &mut self.peers[at];
         let is_possible = !peer.words.is_empty() && endpoint.peer_state(peer.id) == PeerState::Up;
         if !peer.is_due || peer.saying.is_some() || !is_possible {
@@ -99,7 +106,7 @@ impl Announcements {
         self.write(now, endpoint, at);
     }
 
-    fn write(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize) {
+    fn write<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
         let peer = &mut self.peers[at];
         let Some((stream, sent)) = &mut peer.saying else { return };
         if *sent < peer.words.len() {
@@ -111,7 +118,13 @@ impl Announcements {
     }
 
     /// The peer `at` has begun to tell something on `stream`.
-    pub(super) fn hear(&mut self, now: Instant, endpoint: &mut Endpoint, at: usize, stream: StreamId) -> bool {
+    pub(super) fn hear<P: Payload>(
+        &mut self,
+        now: Instant,
+        endpoint: &mut Endpoint<P>,
+        at: usize,
+        stream: StreamId,
+    ) -> bool {
         if let Some((before, _)) = self.peers[at].hearing.replace((stream, Reader::new())) {
             self.streams.remove(&before);
             endpoint.reset(now, before, ResetReason::Protocol);
@@ -122,7 +135,12 @@ impl Announcements {
 
     /// Something has happened to `stream`. Returns whether what a peer allows has changed; `None` if the stream carries no
     /// announcement.
-    pub(super) fn on_ready(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> Option<bool> {
+    pub(super) fn on_ready<P: Payload>(
+        &mut self,
+        now: Instant,
+        endpoint: &mut Endpoint<P>,
+        stream: StreamId,
+    ) -> Option<bool> {
         let at = *self.streams.get(&stream)?;
         if self.peers[at].saying.is_some_and(|(saying, _)| saying == stream) {
             self.write(now, endpoint, at);
@@ -132,7 +150,7 @@ impl Announcements {
     }
 
     /// `stream` is over. Returns whether it carried an announcement.
-    pub(super) fn on_end(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> bool {
+    pub(super) fn on_end<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, stream: StreamId) -> bool {
         let Some(at) = self.streams.remove(&stream) else { return false };
         let peer = &mut self.peers[at];
         peer.saying.take_if(|(saying, _)| *saying == stream);
@@ -142,8 +160,9 @@ impl Announcements {
     }
 
     /// Reads on in what a peer tells; `None` if nothing is to be read.
-    fn read(&mut self, now: Instant, endpoint: &mut Endpoint, stream: StreamId) -> Option<bool> {
-        let peer = &mut self.peers[*self.streams.get(&stream)?];
+    fn read<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, stream: StreamId) -> Option<bool> {
+        let at = *self.streams.get(&stream)?;
+        let peer = &mut self.peers[at];
         let (_, reader) = peer.hearing.as_mut().filter(|(hearing, _)| *hearing == stream)?;
         let mut has_changed = false;
         loop {
@@ -162,7 +181,7 @@ impl Announcements {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a peer tells what it allows in a way that is not understood");
+                    self.bad.push((at, error));
                     endpoint.reset(now, stream, ResetReason::Protocol);
                     return Some(has_changed);
                 }
