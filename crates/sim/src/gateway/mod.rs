@@ -5,7 +5,7 @@
 //! | `mod.rs` | what a pair is, which flows it splits, what it reports |
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
 //! | `leg.rs` | one TCP connection of a gateway |
-//! | `relays.rs` | a pair that speaks the satellite transport |
+//! | `relays/` | a pair that speaks the satellite transport |
 //! | `modem.rs` | what the modem of a link tells |
 //! | `outside.rs` | what other traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
@@ -26,7 +26,6 @@ use crate::packet::{Body, Parcel};
 use crate::satpep2003::Satpep2003;
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
 use crate::{FlowConfig, Network, NodeId, Traffic};
-use satpep::Class;
 pub use satpep::Share;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -90,6 +89,15 @@ pub struct Transport {
     pub share: Share,
     /// Classes of flows, with identities of their own from 1 on. Flows of no class are together in the default one.
     pub classes: Vec<FlowClass>,
+    /// Flows that go end to end past the pair by rule, by their numbers among the simulation's flows.
+    pub bypass: Vec<usize>,
+    /// How long a connection to a server, or a client's wait for a stream, may take.
+    pub connect_timeout: Duration,
+    /// Streams that there may be at a time; `None` is the transport's default. New connections go end to end beyond.
+    pub max_streams: Option<u32>,
+    /// TCP connections with hosts that a gateway may have at a time, as its descriptors allow; `None` is no limit. New connections
+    /// go end to end beyond.
+    pub max_connections: Option<u64>,
 }
 
 /// How a gateway knows what its link carries.
@@ -126,6 +134,10 @@ impl Default for Transport {
             knowledge: Knowledge::default(),
             share: Share::default(),
             classes: Vec::new(),
+            bypass: Vec::new(),
+            connect_timeout: Duration::from_secs(20),
+            max_streams: None,
+            max_connections: None,
         }
     }
 }
@@ -156,13 +168,6 @@ impl GatewayConfig {
 
     fn error(&self, problem: impl Into<String>) -> GatewayError {
         GatewayError { gateway: self.name.clone(), problem: problem.into() }
-    }
-
-    /// The class of flow number `flow`.
-    fn class_of(&self, flow: usize) -> Class {
-        let Protocol::Satpep(transport) = &self.protocol else { return Class::DEFAULT };
-        let class = transport.classes.iter().find(|class| class.flows.contains(&flow));
-        class.map_or(Class::DEFAULT, |class| class.settings)
     }
 
     /// Whether it splits a flow; if so, which of its nodes is the first on the flow's way.
@@ -224,8 +229,7 @@ impl SplitFlows {
             let found = gateways.iter().enumerate().find_map(|(at, pair)| Some((at, pair.splits(network, flow)?)));
             if let Some((at, first)) = found {
                 split.places.insert(number as u32, (at, split.pairs[at].len()));
-                let class = gateways[at].class_of(number);
-                split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to, class });
+                split.pairs[at].push(Split { flow: number as u32, first, client: flow.from, server: flow.to });
             }
         }
         Ok(split)
@@ -277,7 +281,6 @@ pub(crate) struct Split {
     pub(crate) first: usize,
     pub(crate) client: NodeId,
     pub(crate) server: NodeId,
-    pub(crate) class: Class,
 }
 
 /// Timers of a pair: one for each of its two ends, and of each flow one for each leg at each end.

@@ -668,7 +668,7 @@ impl format::Transport {
                 None | Some(format::Share::Assigned) => Share::Assigned,
                 Some(format::Share::Fair) => Share::Fair,
             },
-            classes: plain.classes,
+            ..plain
         }
     }
 }

@@ -1,0 +1,173 @@
+//! Simulated TCP of one gateway towards the hosts of its flows.
+
+use crate::gateway::leg::{Leg, Route};
+use crate::wire::Wire;
+use relay::engine::{ConnectError, Hosts};
+use relay::preamble::Open;
+use satpep::ResetReason;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use units::{Duration, Instant};
+
+/// The TCP connections of one gateway: one for each flow of the pair.
+#[derive(Debug)]
+pub(super) struct SimulatedHosts {
+    terrestrial: Arc<tcp::Config>,
+    /// By the pair's number of the flow.
+    pub(super) ends: Vec<End>,
+    /// Flows whose TCP may have something to send.
+    touched: Vec<u32>,
+    /// How many connections are open, and how many may be.
+    open: u64,
+    most: Option<u64>,
+}
+
+/// Of all connections that there may be, one part in so many is kept back for those that are on their way.
+const KEPT_BACK: u64 = 16;
+
+/// One flow at one gateway.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) leg: Option<Leg>,
+    route: Route,
+    /// A segment has come from the host.
+    pub(super) has_begun: bool,
+    /// The key of the relayed connection, while the engine has it.
+    pub(super) key: Option<usize>,
+    /// When TCP was established.
+    pub(super) since: Option<Instant>,
+    /// Bytes from TCP to the stream, and back, once the connection is over.
+    pub(super) closed: Option<(u64, u64)>,
+}
+
+/// The flow that a TCP connection belongs to, by its number in the pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FlowTcp(pub(super) u32);
+
+/// The addresses of the pair's flow number `split`: the client's carries the number.
+pub(super) fn open(split: u32) -> Open {
+    let [_, a, b, c] = split.to_be_bytes();
+    let socket = |ip, port| SocketAddr::new(IpAddr::V4(ip), port);
+    Open::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
+}
+
+/// The flow that addresses name.
+pub(super) fn split_named(open: &Open) -> Option<u32> {
+    match open.source.ip() {
+        IpAddr::V4(ip) => {
+            let [_, a, b, c] = ip.octets();
+            Some(u32::from_be_bytes([0, a, b, c]))
+        }
+        IpAddr::V6(_) => None,
+    }
+}
+
+impl SimulatedHosts {
+    /// `near` says of each flow's route whether the flow's client is on this side, which the gateway waits for then.
+    pub(super) fn new(terrestrial: Arc<tcp::Config>, routes: Vec<(Route, bool)>, most: Option<u64>) -> Self {
+        let end = |(route, is_near): (Route, bool)| End {
+            leg: is_near.then(|| Leg::listen(&terrestrial, route)),
+            route,
+            has_begun: false,
+            key: None,
+            since: None,
+            closed: None,
+        };
+        let ends = routes.into_iter().map(end).collect();
+        Self { ends, terrestrial, touched: Vec::new(), open: 0, most }
+    }
+
+    pub(super) fn leg_mut(&mut self, tcp: FlowTcp) -> Option<&mut Leg> {
+        self.ends.get_mut(tcp.0 as usize)?.leg.as_mut()
+    }
+
+    /// TCP of the flow may have something to send.
+    pub(super) fn touch(&mut self, tcp: FlowTcp) {
+        self.touched.push(tcp.0);
+    }
+
+    /// Sends what TCP has to send.
+    pub(super) fn transmit(&mut self, wire: &mut Wire) {
+        for split in self.touched.drain(..) {
+            if let Some(leg) = &mut self.ends[split as usize].leg {
+                leg.transmit(wire);
+            }
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.ends.len() * (size_of::<End>() + 512)
+    }
+
+    fn let_go(&mut self, tcp: FlowTcp, end: impl FnOnce(&mut tcp::Connection)) {
+        self.touch(tcp);
+        self.open = self.open.saturating_sub(1);
+        let of_flow = &mut self.ends[tcp.0 as usize];
+        of_flow.key = None;
+        if let Some(leg) = &mut of_flow.leg {
+            end(&mut leg.tcp);
+        }
+    }
+}
+
+impl Hosts for SimulatedHosts {
+    type Connection = FlowTcp;
+    /// SYNs are not held here.
+    type Syn = Infallible;
+
+    fn connect(&mut self, now: Instant, key: usize, open: &Open, _: bool) -> Result<FlowTcp, ConnectError> {
+        let end = split_named(open).and_then(|split| Some((split, self.ends.get_mut(split as usize)?)));
+        let (split, end) = end.ok_or(ConnectError::Failed(ResetReason::Unreachable))?;
+        end.leg = Some(Leg::connect(&self.terrestrial, end.route, now));
+        end.key = Some(key);
+        self.open += 1;
+        self.touch(FlowTcp(split));
+        Ok(FlowTcp(split))
+    }
+
+    fn adopt(&mut self, key: usize, tcp: &FlowTcp) -> Result<(), ConnectError> {
+        self.ends[tcp.0 as usize].key = Some(key);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: Instant, tcp: &mut FlowTcp) {
+        self.touch(*tcp);
+        if let Some(leg) = self.leg_mut(*tcp) {
+            leg.tcp.finish();
+        }
+    }
+
+    fn close(&mut self, _: Instant, tcp: FlowTcp) {
+        self.let_go(tcp, tcp::Connection::finish);
+    }
+
+    fn abort(&mut self, _: Instant, tcp: FlowTcp) {
+        self.let_go(tcp, tcp::Connection::abort);
+    }
+
+    /// Simulated TCP ends by itself what is not acknowledged.
+    fn is_gone(&mut self, _: Instant, _: &mut FlowTcp, _: Duration, _: Duration) -> bool {
+        false
+    }
+
+    fn has_room(&self) -> bool {
+        self.most.is_none_or(|most| self.open < most - most / KEPT_BACK / 2)
+    }
+
+    fn is_scarce(&self, _: &FlowTcp) -> bool {
+        self.most.is_some_and(|most| self.open >= most - most / KEPT_BACK)
+    }
+
+    fn release_syn(&mut self, syn: Infallible) {
+        match syn {}
+    }
+
+    fn refuse_syn(&mut self, syn: Infallible) {
+        match syn {}
+    }
+
+    fn forget_syn(&mut self, syn: Infallible) {
+        match syn {}
+    }
+}

@@ -1,0 +1,197 @@
+//! A pair of gateways that speaks the satellite transport: the relay engine and the endpoints of `satpep`, as the deployed gateway
+//! runs them, between simulated TCP connections.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `mod.rs` | the pair: which gateway a packet or a timer is for, what goes end to end, what is reported |
+//! | `side.rs` | one gateway: engine, endpoint and what tells it the capacity |
+//! | `hosts.rs` | simulated TCP towards the hosts |
+//! | `satellite.rs` | the transport in virtual time |
+
+mod hosts;
+mod satellite;
+mod side;
+
+use super::leg::{Address, Route};
+use super::session::{Session, address};
+use super::{
+    END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, Transport, port,
+    split_of,
+};
+use crate::NodeId;
+use crate::packet::{Body, Parcel};
+use crate::wire::{CLIENT, Path, SERVER, Wire};
+use side::{Place, Side};
+use units::{Duration, Instant};
+
+/// A pair at work.
+#[derive(Debug)]
+pub(crate) struct Relays {
+    sides: [Side; 2],
+    splits: Vec<Split>,
+    /// What goes end to end past the pair, by the pair's number of the flow.
+    past: Vec<Past>,
+    /// The pair's first timer.
+    timer: u32,
+}
+
+/// The way of a flow past the pair: from the first gateway to the server, from the second to the client.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    paths: [Path; 2],
+    is_taken: bool,
+}
+
+impl Relays {
+    pub(crate) fn new(
+        config: &GatewayConfig,
+        transport: &Transport,
+        splits: Vec<Split>,
+        site: Site<'_>,
+    ) -> Result<Self, GatewayError> {
+        let Site { wire, paths, network, agent, timer, seed } = site;
+        let session = connect(config, transport, network, seed)?;
+        let mut path = |from: NodeId, to: NodeId| {
+            paths.find(wire, network, from, to).ok_or_else(|| {
+                let (from, to) = (network.node_name(from), network.node_name(to));
+                config.error(format!("node `{to}` cannot be reached from node `{from}`: no links lead there"))
+            })
+        };
+        let Session { ends, peers, begun } = session;
+        let mut sides = Vec::with_capacity(2);
+        for (number, (endpoint, peer)) in ends.into_iter().zip(peers).enumerate() {
+            let [node, other] = [number, 1 - number].map(|side| config.nodes[side]);
+            let to = Address { agent, port: 1 - number as u32 };
+            let satellite = Route { node, path: path(node, other)?, to, timer: timer + number as u32 };
+            let mut routes = Vec::with_capacity(splits.len());
+            for (at, split) in splits.iter().enumerate() {
+                let is_near = split.first == number;
+                let (leg, host, end) = if is_near { (0, split.client, CLIENT) } else { (1, split.server, SERVER) };
+                let to = Address { agent: split.flow, port: end };
+                let timer = timer + END_TIMERS + port(at, number, leg);
+                routes.push((Route { node, path: path(node, host)?, to, timer }, is_near));
+            }
+            let place = Place { number, nodes: [node, other], satellite, ahead: begun.since(Instant::ZERO) };
+            sides.push(Side::new(place, (endpoint, peer), routes, config, transport, &splits, network));
+        }
+        let past = |split: &Split| {
+            let [first, second] = [split.first, 1 - split.first].map(|side| config.nodes[side]);
+            Ok(Past { paths: [path(first, split.server)?, path(second, split.client)?], is_taken: false })
+        };
+        let past = splits.iter().map(past).collect::<Result<_, GatewayError>>()?;
+        let sides: [Side; 2] = sides.try_into().expect("a pair has two sides");
+        sides.iter().for_each(|side| side.arm(wire));
+        Ok(Self { sides, splits, past, timer })
+    }
+
+    pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
+        match &parcel.body {
+            Body::Tcp(segment) => {
+                let (split, side, leg) = split_of(parcel.port);
+                if leg == 0 && segment.has(tcp::Flags::SYN) && !self.sides[side].has_client(split as u32) {
+                    self.past[split].is_taken = !self.sides[side].intercepts(split as u32);
+                }
+                if self.past[split].is_taken {
+                    self.pass_on(wire, split, leg, parcel.body);
+                } else {
+                    self.sides[side].handle_segment(wire, split as u32, segment);
+                }
+            }
+            Body::Datagram(id) => {
+                self.sides[parcel.port as usize].handle_datagram(wire, *id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a segment of a flow that goes end to end on, as a router does.
+    fn pass_on(&self, wire: &mut Wire, split: usize, leg: usize, body: Body) {
+        let Body::Tcp(segment) = &body else { return };
+        let flow = &self.splits[split];
+        let node = self.sides[if leg == 0 { flow.first } else { 1 - flow.first }].node();
+        let size = segment.len + u32::from(segment.header);
+        let port = if leg == 0 { SERVER } else { CLIENT };
+        wire.send(node, self.past[split].paths[leg], size, Parcel { agent: flow.flow, port, body });
+    }
+
+    pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
+        if timer < END_TIMERS {
+            let deadline = self.sides[timer as usize].handle_timeout(wire);
+            return wire.set_timer(self.timer + timer, deadline);
+        }
+        let (split, side, _) = split_of(timer - END_TIMERS);
+        let deadline = self.sides[side].handle_tcp_timeout(wire, split as u32);
+        wire.set_timer(self.timer + timer, deadline);
+    }
+
+    /// Tells the session what the carriers on its way give it, where that is news.
+    pub(crate) fn follow(&mut self, wire: &mut Wire) {
+        self.sides.iter_mut().filter(|side| side.follows_carrier()).for_each(|side| side.flush(wire));
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.sides.iter().map(Side::memory).sum()
+    }
+
+    /// What passed for each flow, by its number.
+    pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
+        let stream = |(number, (split, past)): (usize, (&Split, &Past))| {
+            let [first, second] = [split.first, 1 - split.first].map(|side| self.sides[side].relayed(number));
+            let name = |state: &str| if past.is_taken { "bypassed".to_owned() } else { state.to_owned() };
+            let report = StreamReport {
+                flow: String::new(),
+                accepted_s: first.since.map(Instant::as_secs_f64),
+                connected_s: second.since.map(Instant::as_secs_f64),
+                from_client: first.from_tcp,
+                to_server: second.to_tcp,
+                from_server: second.from_tcp,
+                to_client: first.to_tcp,
+                states: [name(&first.state), name(&second.state)],
+            };
+            (split.flow, report)
+        };
+        self.splits.iter().zip(&self.past).enumerate().map(stream).collect()
+    }
+
+    pub(crate) fn sessions(&self) -> Vec<SessionReport> {
+        self.sides.iter().map(Side::session).collect()
+    }
+}
+
+/// A session over the path between the two nodes.
+fn connect(
+    config: &GatewayConfig,
+    transport: &Transport,
+    network: &crate::Network,
+    seed: u64,
+) -> Result<Session, GatewayError> {
+    let [a, b] = config.nodes;
+    let mut capacity = Vec::with_capacity(2);
+    let mut delays = [Duration::ZERO; 2];
+    for (side, (from, to)) in [(a, b), (b, a)].into_iter().enumerate() {
+        let [from_name, to_name] = [from, to].map(|node| network.node_name(node));
+        let path = network.path(from, to).filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| config.error(format!("no links lead from node `{from_name}` to `{to_name}`")))?;
+        let links = || path.iter().map(|direction| &network.directions()[direction.index()].config);
+        delays[side] = links().fold(Duration::ZERO, |sum, link| sum + link.delay);
+        let slowest = path.iter().filter_map(|direction| network.highest_rate(*direction)).min();
+        let rate = transport.capacity[side].or(slowest).ok_or_else(|| {
+            config
+                .error(format!("the links from `{from_name}` to `{to_name}` have no rate: give the pair its capacity"))
+        })?;
+        capacity.push(rate);
+    }
+    if let Some(rtt) = transport.rtt {
+        delays = [rtt / 2, rtt - rtt / 2];
+    }
+    Session::connect([capacity[0], capacity[1]], delays, seed, |endpoint| {
+        endpoint.pacing_gain = transport.pacing_gain;
+        endpoint.pool = transport.pool;
+        endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
+        (endpoint.repair, endpoint.repair_share) = (transport.repair, transport.repair_share);
+        endpoint.learn = transport.knowledge == Knowledge::Learnt;
+        endpoint.share = transport.share;
+        endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);
+    })
+    .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))
+}
