@@ -1,0 +1,391 @@
+//! The relay engine between a scripted transport and scripted hosts.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod script;
+
+use ipnet::IpNet;
+use proptest::prelude::*;
+use relay::classes::Conditions;
+use relay::connection::{Event, State};
+use relay::engine::{Answer, Engine, Notice, Opening, Progress, Settings, StreamEvent};
+use relay::preamble::Open;
+use relay::reach::{Ranges, Reach};
+use relay::routes::Routes;
+use satpep::ResetReason;
+use script::{FakeHosts, FakeTransport, Heard, peer};
+use std::net::{IpAddr, SocketAddr};
+use units::{Duration, Instant};
+
+const START: Instant = Instant::from_nanos(1_000_000_000);
+
+fn at(seconds: f64) -> Instant {
+    START + Duration::from_secs_f64(seconds)
+}
+
+fn open(client: &str, server: &str) -> Open {
+    Open::new(client.parse().unwrap(), server.parse().unwrap())
+}
+
+fn one() -> Open {
+    open("10.0.0.1:1000", "203.0.113.5:80")
+}
+
+/// An engine with the peer `far`, which is up and takes 203.0.113.0/24.
+fn engine() -> Engine<FakeTransport, FakeHosts> {
+    let peer = peer("far", &["203.0.113.0/24"]);
+    let routes = Routes::new(peer.routes.iter().map(|route| (*route, 0))).unwrap();
+    let settings = Settings {
+        routes,
+        classes: Vec::new(),
+        bypass: Vec::new(),
+        connect_timeout: Duration::from_secs(20),
+        tcp_timeout: Duration::from_secs(900),
+    };
+    let mut engine = Engine::new(FakeTransport::up(1), FakeHosts::default(), settings, [peer], &[]);
+    engine.report_transitions();
+    engine
+}
+
+/// Runs until nothing is left to do.
+fn settle(engine: &mut Engine<FakeTransport, FakeHosts>, now: Instant) {
+    engine.serve_waiting(now);
+    while engine.has_work() {
+        engine.run(now, 64);
+    }
+}
+
+fn notices(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<Notice> {
+    std::iter::from_fn(|| engine.poll_notice()).collect()
+}
+
+fn transitions(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<(Event, State)> {
+    let of = |notice| match notice {
+        Notice::Transition { event, to, .. } => Some((event, to)),
+        _ => None,
+    };
+    notices(engine).into_iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_client_is_relayed_and_both_ends_close_in_order() {
+    let mut engine = engine();
+    engine.accept(START, 7, one());
+    engine.transport.to_send.push((5, Progress::Blocked));
+    settle(&mut engine, START);
+    engine.transport.answers.push(Answer::Connected);
+    engine.transport.to_receive.push((9, Progress::Ended));
+    engine.on_stream_event(START, StreamEvent::Ready(0));
+    settle(&mut engine, START);
+    engine.transport.to_send.push((0, Progress::Ended));
+    engine.on_ready(0);
+    settle(&mut engine, START);
+    let expected =
+        [(Event::Answered, State::Established), (Event::StreamFin, State::StreamEnded), (Event::TcpFin, State::Closed)];
+    assert_eq!(transitions(&mut engine), expected);
+    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 7), Heard::Finished(7), Heard::Closed(7)]);
+    let counters = &engine.counters;
+    assert_eq!((counters.accepted, counters.finished, counters.reset), (1, 1, 0));
+    assert_eq!((counters.bytes_from_tcp, counters.bytes_to_tcp), (5, 9));
+    assert_eq!(engine.connections().len(), 0);
+    assert_eq!(engine.next_timeout(), None);
+}
+
+#[test]
+fn a_stream_of_the_peer_is_connected_to_its_server_under_the_policy() {
+    let mut engine = engine();
+    let (allowed, denied) = (one(), open("10.0.0.1:1000", "198.51.100.1:80"));
+    for (stream, asked) in [(4, allowed), (5, denied)] {
+        engine.transport.openings.insert(stream, Opening::Open(asked));
+        engine.on_stream_event(START, StreamEvent::Opened(stream, 0));
+    }
+    settle(&mut engine, START);
+    assert_eq!(engine.transport.resets, [(5, ResetReason::Denied)]);
+    assert_eq!(engine.hosts.heard, [Heard::Connecting(0, allowed.destination)]);
+    assert_eq!(engine.counters.denied, 1);
+    engine.on_connected(START, 0);
+    assert_eq!(engine.transport.answered, [4]);
+    assert!(notices(&mut engine).iter().any(|notice| matches!(notice, Notice::Denied { peer: 0, .. })));
+}
+
+#[test]
+fn a_server_that_does_not_answer_in_time_is_told_to_the_near_gateway() {
+    let mut engine = engine();
+    engine.transport.openings.insert(3, Opening::Open(one()));
+    engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+    settle(&mut engine, START);
+    assert_eq!(engine.next_timeout(), Some(at(20.0)));
+    engine.handle_timeout(at(19.9));
+    assert_eq!(engine.transport.resets, []);
+    engine.handle_timeout(at(20.0));
+    assert_eq!(engine.transport.resets, [(3, ResetReason::TimedOut)]);
+    assert_eq!((engine.counters.unreachable, engine.connections().len()), (1, 0));
+}
+
+#[test]
+fn a_preamble_that_never_comes_costs_a_minute_at_most() {
+    let mut engine = engine();
+    engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+    settle(&mut engine, START);
+    engine.handle_timeout(at(60.0));
+    assert_eq!(engine.transport.resets, [(3, ResetReason::TimedOut)]);
+}
+
+#[test]
+fn failures_of_the_server_are_counted_and_named() {
+    for (reason, refused) in [(ResetReason::Refused, 1), (ResetReason::Unreachable, 0), (ResetReason::TimedOut, 0)] {
+        let mut engine = engine();
+        engine.transport.openings.insert(3, Opening::Open(one()));
+        engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+        settle(&mut engine, START);
+        engine.on_connect_failed(START, 0, reason);
+        assert_eq!(engine.transport.resets, [(3, reason)]);
+        assert_eq!((engine.counters.refused, engine.counters.unreachable), (refused, 1 - refused));
+        // A late event about a connection that is over changes nothing.
+        engine.on_connected(START, 0);
+        engine.on_tcp_failed(START, 0);
+        engine.on_ready(0);
+        assert!(!engine.has_work());
+    }
+}
+
+#[test]
+fn clients_wait_for_streams_in_order_and_are_sent_away_in_the_end() {
+    let mut engine = engine();
+    engine.transport.peers[0].free = 0;
+    for client in 1..=3 {
+        engine.accept(at(f64::from(client)), client, open(&format!("10.0.0.{client}:1"), "203.0.113.5:80"));
+    }
+    assert_eq!(engine.connections().len(), 0);
+    engine.transport.peers[0].free = 1;
+    engine.look_at_limits(at(4.0));
+    settle(&mut engine, at(4.0));
+    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1)]);
+    // Their patience is that of a connection to a server.
+    assert_eq!(engine.next_timeout(), Some(at(22.0)));
+    engine.serve_waiting(at(22.0));
+    engine.serve_waiting(at(23.0));
+    assert_eq!(engine.hosts.heard[1..], [Heard::Aborted(2), Heard::Aborted(3)]);
+    assert_eq!(engine.counters.turned_away, 2);
+}
+
+#[test]
+fn new_connections_go_end_to_end_once_clients_wait_for_a_second() {
+    let mut engine = engine();
+    engine.transport.peers[0].is_up = false;
+    engine.accept(START, 1, one());
+    engine.transport.peers[0].is_up = true;
+    engine.look_at_limits(at(0.9));
+    assert!(engine.intercepts(&one()));
+    engine.look_at_limits(at(1.0));
+    assert!(engine.interception_changed());
+    assert!(!engine.intercepts(&one()) && engine.intercepted().is_empty());
+    engine.look_at_limits(at(2.0));
+    settle(&mut engine, at(2.0));
+    engine.look_at_limits(at(2.1));
+    assert!(engine.intercepts(&one()));
+    let said = notices(&mut engine);
+    assert!(said.contains(&Notice::ClientsWait { peer: 0, waiting: 1 }) && said.contains(&Notice::ClientsServed(0)));
+}
+
+#[test]
+fn streams_that_run_short_end_interception_until_twice_as_many_are_free() {
+    let mut engine = engine();
+    (engine.transport.peers[0].free, engine.transport.peers[0].most) = (3, 32);
+    engine.accept(START, 1, one());
+    assert!(!engine.intercepts(&one()), "two of 32 are kept back");
+    let streams_short = Notice::StreamsShort { peer: 0, most: 32 };
+    assert!(notices(&mut engine).contains(&streams_short));
+    for (free, intercepts) in [(3, false), (4, false), (5, true), (3, true)] {
+        engine.transport.peers[0].free = free;
+        engine.look_at_limits(START);
+        assert_eq!(engine.intercepts(&one()), intercepts, "{free} free");
+    }
+}
+
+#[test]
+fn memory_that_stalled_readers_hold_ends_interception_here_and_there() {
+    let mut engine = engine();
+    engine.tell_reach(START);
+    let told = |engine: &Engine<FakeTransport, FakeHosts>| engine.transport.peers[0].told.clone().unwrap();
+    let all = told(&engine);
+    assert_ne!(all, Reach::default());
+    engine.transport.peers[0].memory = Some((50, 1000));
+    for (seconds, reach) in [(0.0, &all), (0.9, &all), (1.0, &Reach::default())] {
+        engine.look_at_limits(at(seconds));
+        assert_eq!(told(&engine), *reach, "after {seconds} s");
+    }
+    assert!(!engine.intercepts(&one()));
+    engine.transport.peers[0].memory = Some((130, 1000));
+    engine.look_at_limits(at(2.0));
+    assert_eq!(told(&engine), all);
+    assert!(engine.intercepts(&one()));
+}
+
+#[test]
+fn without_room_for_more_connections_new_ones_go_end_to_end_and_those_on_their_way_wait() {
+    let mut engine = engine();
+    engine.hosts.most = 8;
+    for client in 0..8u8 {
+        engine.accept(START, client.into(), open(&format!("10.0.0.{client}:1"), "203.0.113.5:80"));
+    }
+    assert!(!engine.intercepts(&one()));
+    engine.tell_shortage(START);
+    assert_eq!(engine.transport.peers[0].told, Some(Reach::default()));
+    engine.transport.openings.insert(99, Opening::Open(one()));
+    engine.on_stream_event(START, StreamEvent::Opened(99, 0));
+    settle(&mut engine, START);
+    let far = engine.connections().find(|(_, connection)| connection.stream() == 99).map(|(key, _)| key).unwrap();
+    assert_eq!(engine.connection(far).unwrap().state(), State::Connecting);
+    assert!(engine.connection(far).unwrap().tcp().is_none(), "it waits for room");
+    // An eighth of those that there were has to have ended.
+    for key in 0..3 {
+        engine.on_tcp_failed(START, key);
+    }
+    settle(&mut engine, START);
+    engine.tell_shortage(START);
+    assert!(engine.connection(far).unwrap().tcp().is_some());
+    assert!(engine.intercepts(&one()));
+    assert_ne!(engine.transport.peers[0].told, Some(Reach::default()));
+    let said = notices(&mut engine);
+    assert!(said.contains(&Notice::RoomShort) && said.contains(&Notice::RoomAgain));
+}
+
+#[test]
+fn a_syn_is_held_until_the_server_has_answered() {
+    let mut engine = engine();
+    engine.set_holds_syns(true);
+    engine.hold(START, "first", one());
+    engine.hold(at(1.0), "repeated", one());
+    assert_eq!(engine.hosts.heard, [Heard::Forgotten("repeated")]);
+    engine.transport.answers.push(Answer::Connected);
+    engine.on_stream_event(at(1.5), StreamEvent::Ready(0));
+    settle(&mut engine, at(1.5));
+    assert_eq!(engine.hosts.heard[1..], [Heard::Released("first")]);
+    engine.accept(at(1.6), 5, one());
+    settle(&mut engine, at(1.6));
+    assert_eq!(engine.hosts.heard[2..], [Heard::Adopted(0, 5)]);
+    let expected = [(Event::Answered, State::Released), (Event::Accepted, State::Established)];
+    assert_eq!(transitions(&mut engine), expected);
+}
+
+#[test]
+fn a_held_syn_of_a_server_that_refuses_is_refused() {
+    let mut engine = engine();
+    engine.set_holds_syns(true);
+    engine.hold(START, "syn", one());
+    engine.on_stream_event(START, StreamEvent::Reset(0, ResetReason::Refused));
+    assert_eq!(engine.hosts.heard, [Heard::Refused("syn")]);
+    engine.hold(START, "nowhere", open("10.0.0.1:1", "192.0.2.1:80"));
+    assert_eq!(engine.hosts.heard[1..], [Heard::Refused("nowhere")]);
+    engine.transport.peers[0].is_up = false;
+    engine.hold(START, "later", one());
+    assert_eq!(engine.hosts.heard[2..], [Heard::Forgotten("later")], "the next SYN goes end to end");
+}
+
+#[test]
+fn a_peer_that_is_removed_takes_its_connections_with_it() {
+    let mut engine = engine();
+    engine.transport.peers[0].free = 1;
+    engine.accept(START, 1, one());
+    engine.accept(START, 2, open("10.0.0.2:1", "203.0.113.5:80"));
+    engine.remove_peer(START, 0);
+    assert_eq!(engine.transport.resets, [(0, ResetReason::Shutdown)]);
+    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 1), Heard::Aborted(1), Heard::Aborted(2)]);
+    assert_eq!((engine.connections().len(), engine.peers().len(), engine.next_timeout()), (0, 0, None));
+}
+
+#[test]
+fn a_wake_gives_each_connection_few_turns_and_never_more_than_asked_for() {
+    let mut engine = engine();
+    for client in 0..50u8 {
+        engine.accept(START, client.into(), open(&format!("10.0.0.{client}:1"), "203.0.113.5:80"));
+    }
+    // Each of them always has more.
+    engine.transport.always = Some((1, Progress::More));
+    engine.run(START, 20);
+    assert_eq!(engine.counters.bytes_from_tcp, 20);
+    engine.run(START, 1000);
+    let least = engine.connections().map(|(_, connection)| connection.from_tcp()).min();
+    assert_eq!((engine.counters.bytes_from_tcp, least), (220, Some(4)));
+}
+
+#[test]
+fn hosts_that_vanish_are_looked_for_from_time_to_time() {
+    let mut engine = engine();
+    engine.accept(START, 1, one());
+    settle(&mut engine, START);
+    engine.sweep(START);
+    engine.hosts.gone = vec![1];
+    engine.sweep(at(9.0));
+    assert_eq!(engine.connections().len(), 1, "not looked at so soon");
+    engine.sweep(at(10.0));
+    assert_eq!((engine.connections().len(), engine.transport.resets.len()), (0, 1));
+}
+
+#[test]
+fn what_cannot_happen_resets_the_connection_and_is_told() {
+    let mut engine = engine();
+    engine.accept(START, 1, one());
+    engine.on_connected(START, 0);
+    assert_eq!(engine.transport.resets, [(0, ResetReason::Protocol)]);
+    assert!(notices(&mut engine).iter().any(|notice| matches!(notice, Notice::Defect(_))));
+}
+
+/// Prefixes of a few bits, so that they meet.
+fn prefix() -> impl Strategy<Value = IpNet> {
+    (0u8..4, 0u8..4, 9u8..24)
+        .prop_map(|(a, b, length)| IpNet::new([20 + a, b << 6, 0, 0].into(), length).unwrap().trunc())
+}
+
+fn ranges() -> impl Strategy<Value = Ranges> {
+    proptest::collection::vec((prefix(), any::<bool>()), 0..5).prop_map(Ranges::new)
+}
+
+proptest! {
+    #[test]
+    fn a_connection_is_relayed_exactly_if_the_firewall_is_told_to_intercept_it(
+        routes in proptest::collection::btree_map(prefix(), 0usize..2, 1..6),
+        reaches in proptest::collection::vec(proptest::option::of((ranges(), ranges())), 2),
+        up in proptest::collection::vec(any::<bool>(), 2),
+        (client, server) in ((0u8..4, 0u8..4, any::<u8>()), (0u8..4, 0u8..4, any::<u8>())),
+    ) {
+        let peers = ["a", "b"].map(|name| peer(name, &[]));
+        let settings = Settings {
+            routes: Routes::new(routes).unwrap(),
+            classes: Vec::new(),
+            bypass: Vec::new(),
+            connect_timeout: Duration::from_secs(20),
+            tcp_timeout: Duration::from_secs(900),
+        };
+        let mut transport = FakeTransport::up(2);
+        for (at, reach) in reaches.into_iter().enumerate() {
+            transport.peers[at].is_up = up[at];
+            transport.peers[at].allows = reach.map(|(sources, destinations)| Reach { sources, destinations });
+        }
+        let mut engine = Engine::new(transport, FakeHosts::default(), settings, peers, &[]);
+        let address = |(a, b, c): (u8, u8, u8)| IpAddr::from([20 + a, b << 6, c, 1]);
+        let (client, server) = (address(client), address(server));
+        let lies_in = |prefixes: &[IpNet], address: IpAddr| prefixes.iter().any(|prefix| prefix.contains(&address));
+        let is_intercepted = engine.intercepted().iter().any(|group| {
+            (group.clients.is_empty() || lies_in(&group.clients, client)) && lies_in(&group.servers, server)
+        });
+        let asked = Open::new(SocketAddr::new(client, 1), SocketAddr::new(server, 80));
+        prop_assert_eq!(engine.intercepts(&asked), is_intercepted);
+    }
+}
+
+#[test]
+fn a_bypass_rule_keeps_a_connection_end_to_end() {
+    let mut engine = engine();
+    let settings = Settings {
+        routes: Routes::new([("203.0.113.0/24".parse().unwrap(), 0)]).unwrap(),
+        classes: Vec::new(),
+        bypass: vec![Conditions { ports: vec!["5060-5069".parse().unwrap()], ..Conditions::default() }],
+        connect_timeout: Duration::from_secs(20),
+        tcp_timeout: Duration::from_secs(900),
+    };
+    engine.reconfigure(START, settings);
+    assert!(engine.intercepts(&one()));
+    assert!(!engine.intercepts(&open("10.0.0.1:1", "203.0.113.5:5061")));
+}

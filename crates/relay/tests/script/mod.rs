@@ -1,0 +1,209 @@
+//! A transport and hosts that say what a test has them say, and remember what they were told.
+
+use relay::classes::Class;
+use relay::engine::{Answer, ConnectError, Hosts, Opening, PeerSettings, Progress, Transport};
+use relay::preamble::Open;
+use relay::reach::Reach;
+use satpep::ResetReason;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use units::{Duration, Instant};
+
+/// What the hosts were told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    Adopted(usize, u32),
+    Connecting(usize, SocketAddr),
+    Finished(u32),
+    Closed(u32),
+    Aborted(u32),
+    Released(&'static str),
+    Refused(&'static str),
+    Forgotten(&'static str),
+}
+
+/// Connections are numbers; those that the engine makes begin with 1000.
+#[derive(Debug)]
+pub struct FakeHosts {
+    pub heard: Vec<Heard>,
+    /// Connections whose host has vanished.
+    pub gone: Vec<u32>,
+    /// How many connections there may be.
+    pub most: usize,
+    open: usize,
+    made: u32,
+}
+
+impl Default for FakeHosts {
+    fn default() -> Self {
+        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, open: 0, made: 1000 }
+    }
+}
+
+impl Hosts for FakeHosts {
+    type Connection = u32;
+    type Syn = &'static str;
+
+    fn connect(&mut self, _: Instant, key: usize, open: &Open, _: bool) -> Result<u32, ConnectError> {
+        self.heard.push(Heard::Connecting(key, open.destination));
+        self.open += 1;
+        self.made += 1;
+        Ok(self.made)
+    }
+
+    fn adopt(&mut self, key: usize, tcp: &u32) -> Result<(), ConnectError> {
+        self.heard.push(Heard::Adopted(key, *tcp));
+        self.open += 1;
+        Ok(())
+    }
+
+    fn finish(&mut self, _: Instant, tcp: &mut u32) {
+        self.heard.push(Heard::Finished(*tcp));
+    }
+
+    fn close(&mut self, _: Instant, tcp: u32) {
+        self.heard.push(Heard::Closed(tcp));
+        self.open = self.open.saturating_sub(1);
+    }
+
+    fn abort(&mut self, _: Instant, tcp: u32) {
+        self.heard.push(Heard::Aborted(tcp));
+        self.open = self.open.saturating_sub(1);
+    }
+
+    fn is_gone(&mut self, _: Instant, tcp: &mut u32, _: Duration, _: Duration) -> bool {
+        self.gone.contains(tcp)
+    }
+
+    fn has_room(&self) -> bool {
+        self.open < self.most
+    }
+
+    fn is_scarce(&self, _: &u32) -> bool {
+        self.open + 1 >= self.most
+    }
+
+    fn release_syn(&mut self, syn: &'static str) {
+        self.heard.push(Heard::Released(syn));
+    }
+
+    fn refuse_syn(&mut self, syn: &'static str) {
+        self.heard.push(Heard::Refused(syn));
+    }
+
+    fn forget_syn(&mut self, syn: &'static str) {
+        self.heard.push(Heard::Forgotten(syn));
+    }
+}
+
+/// What the transport says of a peer, and what it was told.
+#[derive(Debug)]
+pub struct FakePeer {
+    pub is_up: bool,
+    pub free: u64,
+    pub most: u64,
+    pub memory: Option<(u64, u64)>,
+    pub allows: Option<Reach>,
+    pub told: Option<Reach>,
+}
+
+/// Streams are numbers; those that the engine opens begin with 0.
+#[derive(Debug, Default)]
+pub struct FakeTransport {
+    pub peers: Vec<FakePeer>,
+    pub openings: HashMap<u32, Opening>,
+    pub answers: Vec<Answer>,
+    /// What the next calls move; otherwise nothing.
+    pub to_send: Vec<(u64, Progress)>,
+    pub to_receive: Vec<(u64, Progress)>,
+    /// What each call of `send` moves.
+    pub always: Option<(u64, Progress)>,
+    pub resets: Vec<(u32, ResetReason)>,
+    pub answered: Vec<u32>,
+    opened: u32,
+}
+
+impl FakeTransport {
+    /// With so many peers that are up.
+    pub fn up(peers: usize) -> Self {
+        let peer = |_| FakePeer { is_up: true, free: 1000, most: 1000, memory: None, allows: None, told: None };
+        Self { peers: (0..peers).map(peer).collect(), ..Self::default() }
+    }
+}
+
+impl Transport<FakeHosts> for FakeTransport {
+    type Stream = u32;
+
+    fn is_up(&self, peer: usize) -> bool {
+        self.peers[peer].is_up
+    }
+
+    fn room(&self, peer: usize) -> (u64, u64) {
+        (self.peers[peer].free, self.peers[peer].most)
+    }
+
+    fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
+        self.peers[peer].memory
+    }
+
+    fn tell_reach(&mut self, _: Instant, peer: usize, reach: &Reach) {
+        self.peers[peer].told = Some(reach.clone());
+    }
+
+    fn allows(&self, peer: usize) -> Option<&Reach> {
+        self.peers[peer].allows.as_ref()
+    }
+
+    fn open(&mut self, _: Instant, peer: usize, _: &Open, _: Option<&Class>) -> Option<u32> {
+        let peer = &mut self.peers[peer];
+        peer.free = peer.free.checked_sub(1)?;
+        self.opened += 1;
+        Some(self.opened - 1)
+    }
+
+    fn classify(&mut self, _: Instant, _: u32, _: &Class) {}
+
+    fn read_opening(&mut self, _: Instant, stream: u32) -> Opening {
+        self.openings.remove(&stream).unwrap_or(Opening::Waiting)
+    }
+
+    fn read_answer(&mut self, _: Instant, _: u32) -> Answer {
+        self.answers.pop().unwrap_or(Answer::Waiting)
+    }
+
+    fn answer(&mut self, _: Instant, stream: u32) {
+        self.answered.push(stream);
+    }
+
+    fn finish(&mut self, _: Instant, _: u32) {}
+
+    fn reset(&mut self, _: Instant, stream: u32, reason: ResetReason) {
+        self.resets.push((stream, reason));
+    }
+
+    fn forget(&mut self, _: u32) {}
+
+    fn send(&mut self, _: Instant, _: u32, _: &mut FakeHosts, _: &mut u32) -> (u64, Progress) {
+        self.always.or_else(|| self.to_send.pop()).unwrap_or((0, Progress::Blocked))
+    }
+
+    fn receive(&mut self, _: Instant, _: u32, _: &mut FakeHosts, _: &mut u32) -> (u64, Progress) {
+        self.to_receive.pop().unwrap_or((0, Progress::Blocked))
+    }
+
+    fn number(&self, stream: u32) -> u64 {
+        stream.into()
+    }
+}
+
+/// A peer that may use everything here that is public.
+pub fn peer(name: &str, routes: &[&str]) -> PeerSettings {
+    PeerSettings {
+        name: name.to_owned(),
+        routes: routes.iter().map(|route| route.parse().unwrap()).collect(),
+        allow_sources: vec!["10.0.0.0/8".parse().unwrap()],
+        allow_destinations: vec!["203.0.113.0/24".parse().unwrap()],
+        connect_as_client: true,
+        is_direct: false,
+    }
+}
