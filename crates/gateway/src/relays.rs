@@ -36,10 +36,11 @@ impl<L: Leg> Relays<L> {
     pub(crate) fn new(leg: L, settings: &Settings, own: &[IpAddr], watch: Watch, descriptors: u64) -> Self {
         let hosts = HostSockets::new(settings, watch, descriptors);
         let peers = settings.peers.iter().map(of_engine);
-        Self {
-            engine: Engine::new(leg, hosts, engine_settings(settings, settings.routes.clone()), peers, own),
-            peers: settings.peers.iter().cloned().enumerate().collect(),
+        let mut engine = Engine::new(leg, hosts, engine_settings(settings, settings.routes.clone()), peers, own);
+        if tracing::enabled!(tracing::Level::TRACE) {
+            engine.report_transitions();
         }
+        Self { engine, peers: settings.peers.iter().cloned().enumerate().collect() }
     }
 
     /// How the bytes cross the satellite.

@@ -23,7 +23,7 @@ pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
 pub use gateway::{
     FlowClass, GatewayConfig, GatewayError, GatewayReport, HopReport, Knowledge, Protocol, SessionReport, Share,
-    StreamReport, Transport,
+    StreamReport, TransitionReport, Transport,
 };
 pub use heads::DatagramId;
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};

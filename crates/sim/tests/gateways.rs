@@ -434,3 +434,103 @@ fn a_time_that_stands_still_is_told() {
     let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
     assert_eq!(simulation.run(), Stopped::StandingStill);
 }
+
+/// Several flows of 200 kB at once, 10 ms apart, over a pair with these settings.
+fn run_flows(transport: Transport, flows: usize) -> Report {
+    let (network, [client, near, far, server]) = Hop { bps: 6_000_000, loss: 0.0, seed: 5 }.network();
+    let flow = |number: usize| FlowConfig {
+        name: format!("flow {number}"),
+        from: client,
+        to: server,
+        start: Start { at: Instant::from_nanos(1_000_000_000 + 10_000_000 * number as u64), spread: Duration::ZERO },
+        stop: None,
+        traffic: Traffic::Tcp {
+            client: host(),
+            server: host(),
+            application: Application::Bulk { size: Some(Bytes::new(200_000)), transfer: Transfer::Upload },
+        },
+        record: false,
+    };
+    let pair = GatewayConfig::new("pep", [near, far], Protocol::Satpep(transport));
+    let settings = Settings { stop: Stop { at: None, when_complete: true }, ..Settings::default() };
+    let flows = (0..flows).map(flow).collect();
+    let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).expect("valid");
+    simulation.run();
+    simulation.report()
+}
+
+fn bypassed(report: &Report) -> Vec<usize> {
+    let streams = report.gateways[0].streams.iter().enumerate();
+    streams.filter(|(_, stream)| stream.states == ["bypassed", "bypassed"]).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn a_flow_that_is_bypassed_by_rule_goes_end_to_end_beside_one_that_is_relayed() {
+    let report = run_flows(Transport { bypass: vec![1], ..Transport::default() }, 2);
+    assert_eq!(bypassed(&report), [1]);
+    assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
+    let [relayed, plain] = &times(&report)[..] else { panic!("two flows") };
+    assert!(plain > relayed, "its handshake and its slow start cross the satellite: {plain} {relayed}");
+    assert_eq!(report.gateways[0].streams[1].from_client, 0);
+}
+
+#[test]
+fn flows_beyond_the_streams_of_a_session_go_end_to_end_and_none_is_reset() {
+    let report = run_flows(Transport { max_streams: Some(8), ..Transport::default() }, 12);
+    assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
+    let past = bypassed(&report);
+    assert!((3..=6).contains(&past.len()), "of 8 streams one is kept back, and one is the announcement's: {past:?}");
+}
+
+#[test]
+fn flows_beyond_the_connections_of_a_gateway_go_end_to_end_and_none_is_reset() {
+    let report = run_flows(Transport { max_connections: Some(4), ..Transport::default() }, 8);
+    assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
+    assert!(!bypassed(&report).is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_after_the_gateways_time_out() {
+    let transport =
+        Transport { connect_timeout: Duration::from_secs(3), report_transitions: true, ..Transport::default() };
+    let (report, _) = run_with(
+        Protocol::Satpep(transport),
+        |link, config| {
+            if link == "right there" {
+                config.loss = LossModel::Bernoulli(Probability::new(1.0).expect("probability"));
+            }
+        },
+        |_, _| {},
+    );
+    let transitions = &report.gateways[0].transitions;
+    let of = |node: &str| -> Vec<_> {
+        let at = transitions.iter().filter(|one| one.node == node);
+        at.map(|one| (one.event.as_str(), one.to.as_str())).collect()
+    };
+    assert_eq!(of("far"), [("OpenValid", "connecting"), ("Timeout", "closed")]);
+    assert_eq!(of("near"), [("TcpFin", "requested-ended"), ("StreamReset", "closed")]);
+    let far: Vec<f64> = transitions.iter().filter(|one| one.node == "far").map(|one| one.at_s).collect();
+    let lasts = far[1] - far[0];
+    assert!((2.999..3.001).contains(&lasts), "{transitions:?}");
+    assert!(transitions.iter().all(|one| one.flow == "flow"));
+}
+
+#[test]
+fn while_the_other_gateway_is_away_new_flows_go_end_to_end() {
+    // The satellite carries nothing for two minutes; then the flow's own SYN passes, long before a session could.
+    let away = Duration::from_secs(120);
+    let (report, _) = run_with(
+        Protocol::Satpep(Transport::default()),
+        |link, config| {
+            if link.starts_with("satellite") {
+                config.rate_steps = Some(link::Steps::new(vec![
+                    (Duration::from_secs(1), Rate::ZERO),
+                    (away, config.rate.expect("a rate")),
+                ]));
+            }
+        },
+        |flow, _| flow.start.at = Instant::from_nanos(100_000_000_000),
+    );
+    assert!(report.flows[0].complete, "{report:?}");
+    assert_eq!(bypassed(&report), [0]);
+}

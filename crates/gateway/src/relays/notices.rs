@@ -15,8 +15,9 @@ impl<L: Leg> Relays<L> {
     fn log_one(&self, notice: Notice) {
         let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
         match notice {
-            Notice::Transition { key, from, event, to } => {
-                tracing::trace!(connection = key, %from, ?event, %to, "transition");
+            Notice::Transition { open, from, event, to, .. } => {
+                let client = open.map(|open| open.source.to_string());
+                tracing::trace!(client, %from, ?event, %to, "transition");
             }
             Notice::Accepted { open, peer } => {
                 tracing::debug!(client = %open.source, destination = %open.destination, peer = name(peer), "accepted");

@@ -226,7 +226,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         });
         let step = step.expect("a protocol error is an event of every state");
         if self.reports_transitions {
-            self.notices.push_back(Notice::Transition { key, from, event, to: step.next });
+            let open = self.connections[key].open;
+            self.notices.push_back(Notice::Transition { key, open, from, event, to: step.next });
         }
         self.connections[key].state = step.next;
         for action in step.actions.into_iter().flatten() {

@@ -40,6 +40,8 @@ pub enum Notice {
     Transition {
         /// The connection's key.
         key: usize,
+        /// Client and server, once known.
+        open: Option<Open>,
         /// The state before.
         from: State,
         /// What happened.

@@ -95,6 +95,8 @@ pub struct Transport {
     pub connect_timeout: Duration,
     /// Streams that there may be at a time; `None` is the transport's default. New connections go end to end beyond.
     pub max_streams: Option<u32>,
+    /// Whether each transition of a relayed connection is reported.
+    pub report_transitions: bool,
     /// TCP connections with hosts that a gateway may have at a time, as its descriptors allow; `None` is no limit. New connections
     /// go end to end beyond.
     pub max_connections: Option<u64>,
@@ -137,6 +139,7 @@ impl Default for Transport {
             bypass: Vec::new(),
             connect_timeout: Duration::from_secs(20),
             max_streams: None,
+            report_transitions: false,
             max_connections: None,
         }
     }
@@ -368,7 +371,12 @@ impl Gateway {
         };
         let named =
             |(flow, stream): (u32, StreamReport)| StreamReport { flow: flows[flow as usize].name.clone(), ..stream };
-        GatewayReport { name: config.name.clone(), streams: streams.into_iter().map(named).collect(), sessions, hop }
+        let transitions = match self {
+            Gateway::Relays(relays) => relays.transitions(flows),
+            Gateway::Assigned(_) | Gateway::Splices(_) => Vec::new(),
+        };
+        let streams = streams.into_iter().map(named).collect();
+        GatewayReport { name: config.name.clone(), streams, sessions, hop, transitions }
     }
 }
 
@@ -383,6 +391,26 @@ pub struct GatewayReport {
     pub sessions: Vec<SessionReport>,
     /// What both gateways sent to one another over SaTPEP's connections; null where something else is spoken.
     pub hop: Option<HopReport>,
+    /// What happened to relayed connections, in order, if [asked for](Transport::report_transitions).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub transitions: Vec<TransitionReport>,
+}
+
+/// A transition of a relayed connection at one gateway (see [`relay::connection`]).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransitionReport {
+    /// When.
+    pub at_s: f64,
+    /// The gateway's node.
+    pub node: String,
+    /// The flow; empty before the far gateway knows it.
+    pub flow: String,
+    /// The state before.
+    pub from: String,
+    /// What happened.
+    pub event: String,
+    /// The state after.
+    pub to: String,
 }
 
 /// What both gateways of a pair sent to one another over TCP.

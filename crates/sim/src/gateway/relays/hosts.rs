@@ -128,6 +128,7 @@ impl Hosts for SimulatedHosts {
 
     fn adopt(&mut self, key: usize, tcp: &FlowTcp) -> Result<(), ConnectError> {
         self.ends[tcp.0 as usize].key = Some(key);
+        self.open += 1;
         Ok(())
     }
 

@@ -15,12 +15,12 @@ mod side;
 use super::leg::{Address, Route};
 use super::session::{Session, address};
 use super::{
-    END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, Transport, port,
-    split_of,
+    END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, TransitionReport,
+    Transport, port, split_of,
 };
-use crate::NodeId;
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, Path, SERVER, Wire};
+use crate::{FlowConfig, NodeId};
 use side::{Place, Side};
 use units::{Duration, Instant};
 
@@ -151,6 +151,14 @@ impl Relays {
             (split.flow, report)
         };
         self.splits.iter().zip(&self.past).enumerate().map(stream).collect()
+    }
+
+    /// What happened to relayed connections, by time.
+    pub(crate) fn transitions(&self, flows: &[FlowConfig]) -> Vec<TransitionReport> {
+        let flow = |split: u32| flows[self.splits[split as usize].flow as usize].name.clone();
+        let mut all: Vec<_> = self.sides.iter().flat_map(|side| side.transitions(&flow)).collect();
+        all.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
+        all
     }
 
     pub(crate) fn sessions(&self) -> Vec<SessionReport> {

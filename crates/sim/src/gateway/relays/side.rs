@@ -2,7 +2,7 @@
 
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
-use super::{GatewayConfig, Knowledge, Route, SessionReport, Split, Transport, address};
+use super::{GatewayConfig, Knowledge, Route, SessionReport, Split, TransitionReport, Transport, address};
 use crate::gateway::modem::Modem;
 use crate::gateway::outside::OutsideTraffic;
 use crate::gateway::session::BUFFER;
@@ -12,7 +12,7 @@ use crate::packet::{Body, Parcel};
 use crate::wire::Wire;
 use crate::{Network, NodeId};
 use relay::classes::{Class, Conditions};
-use relay::connection::State;
+use relay::connection::{Event, State};
 use relay::engine::{self, Engine, Notice, PeerSettings, Relayed};
 use relay::routes::Routes;
 use relay::streams::Streams;
@@ -56,6 +56,18 @@ pub(super) struct Side {
     /// The carrier on the path, if the rate follows that.
     told: Option<Told>,
     buffer: Vec<u8>,
+    transitions: Vec<Transition>,
+}
+
+/// A transition of a relayed connection.
+#[derive(Debug)]
+struct Transition {
+    at: Instant,
+    /// The flow, once known.
+    split: Option<u32>,
+    from: State,
+    event: Event,
+    to: State,
 }
 
 /// How one flow stands at one gateway.
@@ -84,14 +96,19 @@ impl Side {
         let outside = OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes);
         let satellite = Satellite { streams: Streams::new(endpoint, vec![id], false), ahead: place.ahead };
         let hosts = SimulatedHosts::new(config.terrestrial.clone(), routes, transport.max_connections);
+        let mut engine = Engine::new(satellite, hosts, settings(transport, splits), [peer()], &[]);
+        if transport.report_transitions {
+            engine.report_transitions();
+        }
         Self {
-            engine: Engine::new(satellite, hosts, settings(transport, splits), [peer()], &[]),
+            engine,
             told: Told::on_way(network, node, other).filter(|_| is_told),
             modem: Modem::new(if is_told { path } else { Vec::new() }),
             outside,
             node_name: network.node_name(node).to_owned(),
             place,
             buffer: vec![0; BUFFER],
+            transitions: Vec::new(),
         }
     }
 
@@ -251,7 +268,7 @@ impl Side {
             }
         }
         self.engine.tell_shortage(wire.now);
-        self.take_notices();
+        self.take_notices(wire.now);
         self.arm(wire);
     }
 
@@ -272,12 +289,19 @@ impl Side {
         has_sent
     }
 
-    fn take_notices(&mut self) {
+    fn take_notices(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
-            if let Notice::Closed { open, from_tcp, to_tcp, .. } = notice
-                && let Some(split) = split_named(&open)
-            {
-                self.engine.hosts.ends[split as usize].closed = Some((from_tcp, to_tcp));
+            match notice {
+                Notice::Closed { open, from_tcp, to_tcp, .. } => {
+                    if let Some(split) = split_named(&open) {
+                        self.engine.hosts.ends[split as usize].closed = Some((from_tcp, to_tcp));
+                    }
+                }
+                Notice::Transition { open, from, event, to, .. } => {
+                    let split = open.as_ref().and_then(split_named);
+                    self.transitions.push(Transition { at: now, split, from, event, to });
+                }
+                _ => {}
             }
         }
     }
@@ -294,6 +318,18 @@ impl Side {
             }
         };
         FlowState { state, since: end.since, from_tcp, to_tcp }
+    }
+
+    /// What happened to relayed connections; `flow` names one by its number in the pair.
+    pub(super) fn transitions(&self, flow: &impl Fn(u32) -> String) -> impl Iterator<Item = TransitionReport> {
+        self.transitions.iter().map(move |one| TransitionReport {
+            at_s: one.at.as_secs_f64(),
+            node: self.node_name.clone(),
+            flow: one.split.map(flow).unwrap_or_default(),
+            from: one.from.to_string(),
+            event: format!("{:?}", one.event),
+            to: one.to.to_string(),
+        })
     }
 
     pub(super) fn session(&self) -> SessionReport {
