@@ -44,6 +44,8 @@ pub struct Pair {
     pub has_far_gateway: bool,
     /// The terminal's private key; the hub expects it to be `[2; 32]`.
     pub terminal_key: [u8; 32],
+    /// What of the log, as a filter, is written as JSON to [`Pair::log`].
+    pub logged: Option<&'static str>,
     /// A command that runs the gateways' own: in a place that lacks something.
     pub within: &'static [&'static str],
 }
@@ -85,6 +87,7 @@ impl Pair {
             hub_calls: false,
             has_far_gateway: true,
             terminal_key: [2; 32],
+            logged: None,
             within: &[],
         })
     }
@@ -170,11 +173,20 @@ impl Pair {
         self.directory.path().join(format!("{}.toml", end as u8))
     }
 
+    /// The log of the gateway at `end`.
+    pub fn log(&self, end: End) -> std::path::PathBuf {
+        self.directory.path().join(format!("{}.log", end as u8))
+    }
+
     /// The gateway's command at `end`, whose settings are there.
     fn gateway(&self, end: End) -> Command {
         let words = [self.within, &[env!("CARGO_BIN_EXE_bentpipe"), "gateway", "--config"]].concat();
         let mut command = self.site(end).gateway.command(words[0]);
         command.args(&words[1..]).arg(self.config(end)).stdin(Stdio::null());
+        if let Some(filter) = self.logged {
+            let log = std::fs::File::create(self.log(end)).unwrap();
+            command.args(["--log-format", "json"]).env("BENTPIPE_LOG", filter).stderr(log);
+        }
         command
     }
 

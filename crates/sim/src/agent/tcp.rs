@@ -103,8 +103,11 @@ impl Tcp {
             self.place.wake_application(wire, Instant::FAR_FUTURE);
             if self.app.on_stop() == Wish::Abort {
                 self.ends[CLIENT as usize].abort();
-                self.ends[SERVER as usize].abort();
-                let _ = self.serve(wire, SERVER);
+                // Behind gateways, the server learns of it from them.
+                if self.place.peers[SERVER as usize].agent == self.place.agent {
+                    self.ends[SERVER as usize].abort();
+                    let _ = self.serve(wire, SERVER);
+                }
             } else {
                 self.ends[CLIENT as usize].finish();
             }
