@@ -1,0 +1,50 @@
+//! What the model means for the sender: pacing rate and window (draft-ietf-ccwg-bbr, section 5.6).
+
+use super::{Bbr3, State};
+use crate::control::{Ack, Window};
+use units::Duration;
+
+pub(super) const PACING_MARGIN: f64 = 0.99;
+
+impl Bbr3 {
+    pub(super) fn set_pacing(&mut self, ack: &Ack, window: &Window) {
+        if !self.has_seen_rtt && !ack.srtt.is_zero() {
+            self.start_pacing(ack.srtt, window);
+        }
+        let rate = PACING_MARGIN * self.state.pacing_gain() * self.bandwidth;
+        if self.full_pipe.is_reached || rate > self.pacing {
+            self.pacing = rate;
+        }
+    }
+
+    pub(super) fn start_pacing(&mut self, rtt: Duration, window: &Window) {
+        self.has_seen_rtt = true;
+        self.pacing = State::Startup.pacing_gain() * window.cwnd * self.mss / rtt.as_secs_f64().max(1e-6);
+    }
+
+    pub(super) fn set_window(&mut self, ack: &Ack, window: &mut Window) {
+        let product = self.state.window_gain() * self.product(self.bandwidth);
+        let most = self.with_batches(product + self.aggregation.excess.get());
+        let grown = window.cwnd * self.mss + ack.delivered as f64;
+        let mut volume = window.cwnd * self.mss;
+        if self.full_pipe.is_reached {
+            volume = grown.min(most);
+        } else if volume < most || (self.rounds.delivered as f64) < self.initial_window {
+            volume = grown;
+        }
+        volume = volume.max(self.least_pipe());
+        if self.state == State::ProbeRtt {
+            volume = volume.min(self.probe_rtt_window());
+        }
+        window.cwnd = volume.min(self.volume_bound()) / self.mss;
+    }
+
+    fn volume_bound(&self) -> f64 {
+        let bound = match self.state {
+            State::Startup | State::Drain => f64::INFINITY,
+            State::Cruise | State::ProbeRtt => self.with_headroom(),
+            State::Down | State::Refill | State::Up => self.bounds.long_term,
+        };
+        bound.min(self.bounds.short_term).max(self.least_pipe())
+    }
+}
