@@ -15,6 +15,7 @@ fn acknowledgement(k: u64) -> Ack {
     let rtt = Duration::from_millis(230);
     let (acked, una) = (2 * MSS, 2 * MSS * (k + 1));
     let rate = RateSample {
+        is_reliable: true,
         delivered: WINDOW,
         interval: rtt,
         prior_delivered: una.saturating_sub(WINDOW),
@@ -50,7 +51,10 @@ fn cost(new: impl Fn() -> Box<dyn tcp::control::Control>) -> f64 {
     let mut control = new();
     let mut window = Window { cwnd: 1_000.0, ssthresh: 500.0 };
     let rtt = Some(Duration::from_millis(230));
-    control.on_connected(&Start { now: Instant::ZERO, mss: MSS as u32, rtt, receive_window: WINDOW }, &mut window);
+    control.on_connected(
+        &Start { now: Instant::ZERO, mss: MSS as u32, rtt, receive_window: WINDOW, has_sack: true },
+        &mut window,
+    );
     #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     let started = std::time::Instant::now();
     for k in 0..ACKNOWLEDGEMENTS {

@@ -32,11 +32,16 @@ pub struct Outstanding {
 
 impl Outstanding {
     pub(crate) fn new(config: Arc<Config>, first: u64) -> Self {
+        let control = control::start(&config);
+        let mut board = Scoreboard::new(first, config.recovery.by_time);
+        if control.follows_losses() {
+            board.keep_losses();
+        }
         Self {
-            board: Scoreboard::new(first, config.recovery.by_time),
+            board,
             window: Window { cwnd: config.initial_window, ssthresh: config.start_ssthresh() },
             rtt: RttEstimator::new(&config.rtt),
-            control: control::start(&config),
+            control,
             duplicates: 0,
             limited_transmit: 0,
             expiries: 0,
@@ -89,6 +94,13 @@ impl Outstanding {
     pub fn reduce(&mut self, now: Instant, flight: u64) {
         let loss = self.loss(now, flight);
         self.control.on_loss(&loss, &mut self.window);
+    }
+
+    /// Tells a congestion control that follows losses of the segments found lost since it was last told.
+    pub(crate) fn tell_losses(&mut self, now: Instant) {
+        for lost in self.board.take_losses() {
+            self.control.on_segment_lost(now, &lost, &mut self.window);
+        }
     }
 
     /// Sets `cwnd` unless the congestion control governs it.

@@ -4,7 +4,7 @@
 //! and when it is acknowledged. An acknowledgement's cost does not depend on how much is in flight, and only
 //! logarithmically on the number of holes.
 
-use crate::control::RateSample;
+use crate::control::{LostSegment, RateSample};
 use std::collections::VecDeque;
 use std::ops::Range;
 use units::{Duration, Instant, RangeSet};
@@ -51,8 +51,7 @@ pub struct Scoreboard {
     sacked: RangeSet,
     sacked_bytes: u64,
     /// Found lost and not sent again yet.
-    lost: RangeSet,
-    lost_bytes: u64,
+    lost: Losses,
     /// Everything below was looked at for loss by position.
     searched_to: u64,
     /// Retransmissions in flight, in bytes.
@@ -63,9 +62,51 @@ pub struct Scoreboard {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    total_lost: u64,
     /// The sender ran out of data when so much had been delivered or was in flight.
     app_limited_until: u64,
+}
+
+/// What was found lost.
+#[derive(Debug)]
+struct Losses {
+    /// Not sent again yet.
+    ranges: RangeSet,
+    bytes: u64,
+    /// Bytes, ever.
+    total: u64,
+    /// Segments that nobody was told of yet; kept for a control that follows losses only.
+    #[expect(clippy::box_collection, reason = "a connection whose control does not ask stays small")]
+    untold: Option<Box<Vec<LostSegment>>>,
+}
+
+impl Losses {
+    fn new() -> Self {
+        Self { ranges: RangeSet::new(), bytes: 0, total: 0, untold: None }
+    }
+
+    /// Takes the segment of `record`, which is in flight.
+    fn add(&mut self, record: &Record, total_delivered: u64) {
+        let span = u64::from(record.span);
+        self.ranges.insert(record.seq..record.end());
+        self.bytes += span;
+        self.total += span;
+        if let Some(untold) = &mut self.untold {
+            untold.push(LostSegment {
+                seq: record.seq,
+                end: record.end(),
+                in_flight_at_send: record.in_flight_after,
+                lost: self.total - record.lost_before,
+                is_app_limited: record.is_app_limited,
+                total_delivered,
+            });
+        }
+    }
+
+    /// The segment of `record` is in flight again, or has arrived.
+    fn remove(&mut self, record: &Record) {
+        self.ranges.remove(record.seq..record.end());
+        self.bytes -= u64::from(record.span);
+    }
 }
 
 /// What an acknowledgement changed.
@@ -130,8 +171,7 @@ impl Scoreboard {
             nxt: seq,
             sacked: RangeSet::new(),
             sacked_bytes: 0,
-            lost: RangeSet::new(),
-            lost_bytes: 0,
+            lost: Losses::new(),
             searched_to: seq,
             retransmitted: 0,
             by_time: by_time.then(VecDeque::new),
@@ -139,7 +179,6 @@ impl Scoreboard {
             delivered: 0,
             delivered_at: Instant::ZERO,
             first_sent_at: Instant::ZERO,
-            total_lost: 0,
             app_limited_until: 0,
         }
     }
@@ -166,7 +205,7 @@ impl Scoreboard {
 
     /// Bytes thought to be in the network: neither acknowledged in any way nor lost (the pipe of RFC 6675).
     pub fn pipe(&self) -> u64 {
-        self.flight() - self.sacked_bytes - self.lost_bytes
+        self.flight() - self.sacked_bytes - self.lost.bytes
     }
 
     /// Bytes selectively acknowledged.
@@ -176,7 +215,7 @@ impl Scoreboard {
 
     /// Bytes found lost and not sent again yet.
     pub fn lost(&self) -> u64 {
-        self.lost_bytes
+        self.lost.bytes
     }
 
     /// Bytes of retransmissions in flight.
@@ -191,7 +230,17 @@ impl Scoreboard {
 
     /// Bytes found lost in all.
     pub fn total_lost(&self) -> u64 {
-        self.total_lost
+        self.lost.total
+    }
+
+    /// Segments found lost are kept from now on until [`Scoreboard::take_losses`].
+    pub fn keep_losses(&mut self) {
+        self.lost.untold = Some(Box::default());
+    }
+
+    /// The segments found lost since this was last asked; none unless they are kept.
+    pub fn take_losses(&mut self) -> Vec<LostSegment> {
+        self.lost.untold.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The end of the highest selectively acknowledged range.
@@ -231,7 +280,7 @@ impl Scoreboard {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
-            lost_before: self.total_lost,
+            lost_before: self.lost.total,
             in_flight_after,
         };
         self.remember_time(seq);
@@ -248,10 +297,10 @@ impl Scoreboard {
     /// The lowest segment that is lost and not sent again yet: its first byte and span.
     #[inline]
     pub fn first_lost(&self) -> Option<(u64, u32)> {
-        if self.lost_bytes == 0 {
+        if self.lost.bytes == 0 {
             return None;
         }
-        let lost = self.lost.first()?;
+        let lost = self.lost.ranges.first()?;
         let record = &self.records[self.locate(lost.start)];
         Some((record.seq, record.span))
     }
@@ -260,10 +309,10 @@ impl Scoreboard {
     pub fn on_retransmitted(&mut self, now: Instant, seq: u64) {
         let index = self.locate(seq);
         let (delivered, delivered_at, first_sent_at) = (self.delivered, self.delivered_at, self.first_sent_at);
-        let (transmission, total_lost) = (self.transmissions, self.total_lost);
+        let (transmission, total_lost) = (self.transmissions, self.lost.total);
         let is_app_limited = self.app_limited_until > 0;
         let record = &mut self.records[index];
-        let (range, span) = (record.seq..record.end(), u64::from(record.span));
+        let span = u64::from(record.span);
         let was_counted = record.fate == Fate::InFlight && record.is_retransmitted;
         let was_lost = std::mem::replace(&mut record.fate, Fate::InFlight) == Fate::Lost;
         record.is_retransmitted = true;
@@ -273,8 +322,7 @@ impl Scoreboard {
         (record.delivered, record.delivered_at, record.first_sent_at) = (delivered, delivered_at, first_sent_at);
         record.lost_before = total_lost;
         if was_lost {
-            self.lost.remove(range);
-            self.lost_bytes -= span;
+            self.lost.remove(record);
         }
         if !was_counted {
             self.retransmitted += span;
@@ -326,10 +374,7 @@ impl Scoreboard {
                 self.sacked_bytes -= span;
                 return;
             }
-            Fate::Lost => {
-                self.lost.remove(record.seq..record.end());
-                self.lost_bytes -= span;
-            }
+            Fate::Lost => self.lost.remove(record),
             Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
             Fate::InFlight => {}
         }
@@ -365,10 +410,7 @@ impl Scoreboard {
     fn sack_record(&mut self, now: Instant, record: &Record, was: Fate, highest: u64, change: &mut Change) {
         let span = u64::from(record.span);
         match was {
-            Fate::Lost => {
-                self.lost.remove(record.seq..record.end());
-                self.lost_bytes -= span;
-            }
+            Fate::Lost => self.lost.remove(record),
             Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
             _ => {}
         }
@@ -427,16 +469,22 @@ impl Scoreboard {
         let send_elapsed = newest.sent_at.since(snapshot.first_sent_at);
         let ack_elapsed = now.since(snapshot.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
-        (interval >= min_rtt && !interval.is_zero()).then(|| RateSample {
+        Some(RateSample {
             delivered: self.delivered - snapshot.delivered,
             interval,
             prior_delivered: snapshot.delivered,
             total_delivered: self.delivered,
-            total_lost: self.total_lost,
-            lost: self.total_lost - snapshot.lost_before,
+            total_lost: self.lost.total,
+            lost: self.lost.total - snapshot.lost_before,
             in_flight_at_send: snapshot.in_flight_after,
             is_app_limited: snapshot.is_app_limited,
+            is_reliable: interval >= min_rtt && !interval.is_zero(),
         })
+    }
+
+    /// Whether the sender had nothing to send, and what has been in flight then or since is not delivered yet.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
     }
 
     /// The sender has nothing more to send for now: rates sampled from here on may be too low.
@@ -480,19 +528,19 @@ impl Scoreboard {
     pub fn mark_old_lost(&mut self, now: Instant, rtt: Duration) {
         for (index, record) in self.records.iter_mut().enumerate() {
             if record.fate == Fate::InFlight && (index == 0 || now.since(record.sent_at) >= rtt) {
-                self.total_lost += Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
+                Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
             }
         }
     }
 
     /// What counts as lost and was not sent again yet counts as in flight again: the loss was none.
     pub fn unmark_lost(&mut self) {
-        while let Some(lost) = self.lost.pop_first() {
+        while let Some(lost) = self.lost.ranges.pop_first() {
             let mut index = self.locate(lost.start);
             while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < lost.end) {
                 index += 1;
                 record.fate = Fate::InFlight;
-                self.lost_bytes -= u64::from(record.span);
+                self.lost.bytes -= u64::from(record.span);
                 self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
             }
         }
@@ -527,19 +575,17 @@ impl Scoreboard {
             while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < gap.end) {
                 index += 1;
                 if record.fate == Fate::InFlight && (retransmitted_too || !record.is_retransmitted) {
-                    found += Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
+                    found += Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
                 }
             }
         }
-        self.total_lost += found;
         found
     }
 
-    fn lose(record: &mut Record, lost: &mut RangeSet, lost_bytes: &mut u64, retransmitted: &mut u64) -> u64 {
+    fn lose(record: &mut Record, lost: &mut Losses, retransmitted: &mut u64, delivered: u64) -> u64 {
         let span = u64::from(record.span);
         record.fate = Fate::Lost;
-        lost.insert(record.seq..record.end());
-        *lost_bytes += span;
+        lost.add(record, delivered);
         if record.is_retransmitted {
             *retransmitted -= span;
         }
@@ -568,9 +614,7 @@ impl Scoreboard {
                 if deadline > now {
                     return (found, Some(deadline));
                 }
-                let span = Self::lose(record, &mut self.lost, &mut self.lost_bytes, &mut self.retransmitted);
-                self.total_lost += span;
-                found += span;
+                found += Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
             }
             if let Some(by_time) = &mut self.by_time {
                 by_time.pop_front();
@@ -640,5 +684,28 @@ mod tests {
             board.on_cumulative(Instant::ZERO, number + 1, &mut Change::default());
         }
         assert_eq!(board.by_time.as_ref().map(VecDeque::len), Some(0));
+    }
+
+    /// What draft-ietf-ccwg-bbr (section 5.5.10.2) wants to know of a lost packet is of the time when that packet was sent.
+    #[test]
+    fn a_lost_segment_tells_what_was_in_flight_with_it_and_how_much_was_lost_since() {
+        let mut board = Scoreboard::new(1, false);
+        board.mark_first_lost();
+        assert_eq!(board.take_losses(), [], "nobody asked");
+        board.keep_losses();
+        for _ in 0..3 {
+            board.on_sent(Instant::ZERO, 1_000);
+        }
+        board.on_sack(Instant::ZERO, 2_001..3_001, &mut Change::default());
+        assert_eq!(board.mark_lost_by_position(1_000, 1), 2_000);
+        let told = |lost: &LostSegment| (lost.seq, lost.end, lost.in_flight_at_send, lost.lost);
+        let losses = board.take_losses();
+        assert_eq!(
+            losses.iter().map(told).collect::<Vec<_>>(),
+            [(1, 1_001, 1_000, 1_000), (1_001, 2_001, 2_000, 2_000)]
+        );
+        board.on_retransmitted(Instant::ZERO, 1);
+        board.mark_first_lost();
+        assert_eq!(board.take_losses().iter().map(told).collect::<Vec<_>>(), [(1, 1_001, 1_000, 1_000)]);
     }
 }

@@ -189,7 +189,13 @@ impl Sender {
         if opening.syn_expired && !self.config().bare {
             self.out.rtt.restart_after_handshake_loss(Duration::from_secs(3));
         }
-        let start = Start { now, mss: self.config().mss, rtt: opening.rtt, receive_window: u64::from(window) };
+        let start = Start {
+            now,
+            mss: self.config().mss,
+            rtt: opening.rtt,
+            receive_window: u64::from(window),
+            has_sack: self.has_sack,
+        };
         self.out.control.on_connected(&start, &mut self.out.window);
         self.limit_window();
     }
@@ -315,6 +321,7 @@ impl Sender {
             out.control.on_ack(ack, &mut out.window);
         }
         let restarts = self.recovery.on_ack(ack, change, out);
+        out.tell_losses(ack.now);
         if governs {
             let lost = out.board.total_lost() - total_lost;
             let rate = ack.rate.map(|rate| rate.after_losses(lost));
@@ -384,6 +391,7 @@ impl Sender {
             if self.recovery.on_timer(now, &mut self.out) {
                 self.set_timeout(now);
             }
+            self.out.tell_losses(now);
             if before != LossState::Recovery && self.recovery.state() == LossState::Recovery {
                 self.counters.recoveries += 1;
             }
@@ -407,6 +415,7 @@ impl Sender {
             self.out.expiries += 1;
             self.timed = None;
             self.recovery.on_timeout(now, &mut self.out);
+            self.out.tell_losses(now);
             self.pace_at = now;
             self.set_timeout(now);
         }
@@ -516,7 +525,16 @@ impl Sender {
         self.last_sent_at = now;
     }
 
+    /// Tells the control that data leave where nothing was in flight and the application had nothing to send.
+    fn restart_if_idle(&mut self, now: Instant) {
+        let out = &mut self.out;
+        if out.board.is_app_limited() && out.board.pipe() == 0 {
+            out.control.on_restart(now, &mut out.window);
+        }
+    }
+
     fn send_new(&mut self, now: Instant, span: u64) -> Outgoing {
+        self.restart_if_idle(now);
         let seq = self.out.board.nxt();
         let fin = seq + span > self.end;
         let was_empty = self.out.board.is_empty();
@@ -537,6 +555,7 @@ impl Sender {
     }
 
     fn send_again(&mut self, now: Instant, seq: u64, span: u32) -> Outgoing {
+        self.restart_if_idle(now);
         self.out.board.on_retransmitted(now, seq);
         if self.timed.is_some_and(|(timed, _)| timed >= seq) {
             self.timed = None;

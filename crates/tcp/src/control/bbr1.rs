@@ -251,12 +251,18 @@ impl Bbr1 {
                 self.rounds.next_delivered = self.delivered(ack);
             }
             None => {}
-            Some(done_at) => {
+            Some(_) => {
                 self.probe_rtt.is_round_done |= self.rounds.is_start;
-                if self.probe_rtt.is_round_done && ack.now > done_at {
-                    self.leave_probe_rtt(ack.now, window);
+                if self.probe_rtt.is_round_done {
+                    self.check_probe_rtt_done(ack.now, window);
                 }
             }
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, now: Instant, window: &mut Window) {
+        if self.probe_rtt.done_at.is_some_and(|done_at| now > done_at) {
+            self.leave_probe_rtt(now, window);
         }
     }
 
@@ -352,7 +358,7 @@ impl Control for Bbr1 {
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.rounds.is_start = false;
-        if let Some(sample) = &ack.rate {
+        if let Some(sample) = ack.rate.as_ref().filter(|sample| sample.is_reliable) {
             self.update_bandwidth(ack, sample);
             self.aggregation.on_ack(ack, self.estimate(), self.rounds.is_start, window.cwnd * self.mss);
             self.update_cycle(ack);
@@ -387,11 +393,14 @@ impl Control for Bbr1 {
         self.policer = Policer::default();
     }
 
-    fn on_idle(&mut self, now: Instant, _idle: Duration) {
+    /// `CA_EVENT_TX_START` of `bbr_cwnd_event`.
+    fn on_restart(&mut self, now: Instant, window: &mut Window) {
         self.restarts_from_idle = true;
         self.aggregation.restart(now);
         if self.mode == Mode::ProbeBandwidth {
             self.pacing = PACING_MARGIN * self.estimate();
+        } else if self.mode == Mode::ProbeRtt {
+            self.check_probe_rtt_done(now, window);
         }
     }
 
@@ -581,6 +590,7 @@ mod tests {
         for round in 0..20 {
             totals = (totals.0 + 100_000, totals.1 + 30_000);
             let sample = RateSample {
+                is_reliable: true,
                 delivered: 100_000,
                 interval: Duration::from_millis(100),
                 prior_delivered: 0,

@@ -1,6 +1,6 @@
 //! Careful Resume: a new connection tries half the window of an earlier one over the same path (RFC 9959).
 
-use super::{Ack, Control, Loss, LossState, Sent, Start, Window};
+use super::{Ack, Control, Loss, LossState, LostSegment, Sent, Start, Window};
 use crate::config::{Allocation, Config, SavedPath};
 use units::{Duration, Instant, Rate};
 
@@ -166,6 +166,14 @@ impl Control for CarefulResume {
         self.phase = Phase::Normal;
     }
 
+    fn follows_losses(&self) -> bool {
+        self.control.follows_losses()
+    }
+
+    fn on_segment_lost(&mut self, now: Instant, lost: &LostSegment, window: &mut Window) {
+        self.control.on_segment_lost(now, lost, window);
+    }
+
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {
         if matches!(self.phase, Phase::SafeRetreat { .. }) {
             self.leave_retreat(ack, window);
@@ -183,6 +191,10 @@ impl Control for CarefulResume {
             jump.is_spent |= sent.in_flight as f64 + self.mss > jump.window as f64;
         }
         self.control.on_sent(sent);
+    }
+
+    fn on_restart(&mut self, now: Instant, window: &mut Window) {
+        self.control.on_restart(now, window);
     }
 
     fn on_idle(&mut self, now: Instant, idle: Duration) {

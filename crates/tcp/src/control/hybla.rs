@@ -231,8 +231,13 @@ mod tests {
     fn linux_counts_an_acknowledgement_once_and_starts_at_rho_rounded_down() {
         let mut control = Hybla::new(&Config::new(Profile::Linux));
         let mut window = Window { cwnd: 10.0, ssthresh: 1.0 };
-        let start =
-            Start { now: Instant::ZERO, mss: MSS, rtt: Some(Duration::from_millis(60)), receive_window: 1 << 20 };
+        let start = Start {
+            now: Instant::ZERO,
+            mss: MSS,
+            rtt: Some(Duration::from_millis(60)),
+            receive_window: 1 << 20,
+            has_sack: true,
+        };
         control.on_connected(&start, &mut window);
         assert_eq!((window.cwnd, control.rho), (2.0, 2.375));
         window.cwnd = 100.0;

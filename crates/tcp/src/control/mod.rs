@@ -57,6 +57,17 @@ pub trait Control: Debug + Send {
     /// The retransmission timer expired: sets `ssthresh` and `cwnd`. Everything in flight counts as lost.
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window);
 
+    /// Whether the control wants to know of each lost segment ([`Control::on_segment_lost`]).
+    fn follows_losses(&self) -> bool {
+        false
+    }
+
+    /// A segment was found lost, in the order of finding, after [`Control::on_loss`] or [`Control::on_timeout`] and before
+    /// [`Control::on_ack`] of a control that governs the window. Only for a control that follows losses.
+    fn on_segment_lost(&mut self, now: Instant, lost: &LostSegment, window: &mut Window) {
+        let _ = (now, lost, window);
+    }
+
     /// All that was outstanding when the recovery began is acknowledged; the recovery has set `cwnd`.
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {
         let _ = (ack, window);
@@ -72,7 +83,13 @@ pub trait Control: Debug + Send {
         let _ = sent;
     }
 
-    /// The connection sends again after `idle` without anything in flight.
+    /// The connection sends again with nothing in flight after its application had nothing to send, for however short a time
+    /// (`CA_EVENT_TX_START` of Linux with `app_limited`).
+    fn on_restart(&mut self, now: Instant, window: &mut Window) {
+        let _ = (now, window);
+    }
+
+    /// The connection sends again after `idle` without anything in flight, longer than the retransmission timeout.
     fn on_idle(&mut self, now: Instant, idle: Duration) {
         let _ = (now, idle);
     }
@@ -127,6 +144,8 @@ pub struct Start {
     pub rtt: Option<Duration>,
     /// Bytes that the receiver has room for.
     pub receive_window: u64,
+    /// Whether both ends use SACK.
+    pub has_sack: bool,
 }
 
 /// An acknowledgement, as the sender understood it.
@@ -206,9 +225,16 @@ pub struct RateSample {
     pub in_flight_at_send: u64,
     /// The sender had nothing to send at some time of the sample: it may underestimate.
     pub is_app_limited: bool,
+    /// Whether `interval` is as long as the smallest round-trip time: a shorter one says nothing of the rate.
+    pub is_reliable: bool,
 }
 
 impl RateSample {
+    /// Bytes a second; none if the interval is too short to tell.
+    pub(crate) fn reliable_rate(&self) -> Option<f64> {
+        self.is_reliable.then(|| self.delivered as f64 / self.interval.as_secs_f64())
+    }
+
     /// The sample when `lost` more bytes were found lost.
     pub(crate) fn after_losses(self, lost: u64) -> Self {
         Self { total_lost: self.total_lost + lost, lost: self.lost + lost, ..self }
@@ -219,6 +245,23 @@ impl RateSample {
         let seconds = self.interval.as_secs_f64().max(1e-9);
         Rate::from_bps((self.delivered as f64 * 8.0 / seconds) as u64)
     }
+}
+
+/// A segment that was found lost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LostSegment {
+    /// Its first byte.
+    pub seq: u64,
+    /// Its end.
+    pub end: u64,
+    /// Bytes in flight right after it was sent.
+    pub in_flight_at_send: u64,
+    /// Bytes lost since it was sent, its own included.
+    pub lost: u64,
+    /// The sender had nothing to send at some time of the round before it.
+    pub is_app_limited: bool,
+    /// Total bytes delivered on the connection when it was found lost.
+    pub total_delivered: u64,
 }
 
 /// A loss that the window must answer.

@@ -106,7 +106,8 @@ impl Path {
             delivered_at: Instant::ZERO + propagation,
             first_sent: Instant::ZERO + propagation,
         };
-        let start = Start { now: path.now, mss: MSS, rtt: Some(propagation), receive_window: u64::MAX / 2 };
+        let start =
+            Start { now: path.now, mss: MSS, rtt: Some(propagation), receive_window: u64::MAX / 2, has_sack: true };
         path.control.on_connected(&start, &mut path.window);
         path
     }
@@ -166,6 +167,7 @@ impl Path {
             lost: 0,
             in_flight_at_send: segment.in_flight,
             is_app_limited: false,
+            is_reliable: true,
         };
         let ack = Ack {
             now: self.now,

@@ -7,13 +7,14 @@ mod output;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
+#[cfg(test)]
+mod tests;
 
 use super::filter::WindowedMax;
-use super::{Ack, Control, ControlKind, Loss, LossState, RateSample, Start, Window};
+use super::{Ack, Control, ControlKind, Loss, LossState, LostSegment, RateSample, Start, Window};
 use crate::config::Config;
 use loss::{Bounds, LossRound, Undo};
 use model::{Aggregation, Rounds};
-use output::PACING_MARGIN;
 use probe_bw::{AckPhase, Probe};
 use probe_rtt::{MinRtt, ProbeRtt};
 use startup::FullPipe;
@@ -90,6 +91,8 @@ pub(crate) struct Bbr3 {
     has_seen_rtt: bool,
     restarts_from_idle: bool,
     recovery: LossState,
+    /// Bytes that had been delivered when fast recovery began.
+    recovery_start: u64,
     /// The window before the losses, in segments.
     prior_window: f64,
     random: CounterRandom,
@@ -101,7 +104,7 @@ impl Bbr3 {
         Self {
             mss,
             initial_window: config.initial_window * mss,
-            has_sack: config.recovery.needs_sack,
+            has_sack: true,
             state: State::Startup,
             rounds: Rounds::default(),
             cycle_max: [0.0; 2],
@@ -136,6 +139,7 @@ impl Bbr3 {
             has_seen_rtt: false,
             restarts_from_idle: false,
             recovery: LossState::Open,
+            recovery_start: 0,
             prior_window: 0.0,
             random: CounterRandom::new(config.seed, 0xbb3),
         }
@@ -143,10 +147,7 @@ impl Bbr3 {
 
     fn update_model(&mut self, ack: &Ack, sample: &RateSample, window: &mut Window) {
         self.rounds.delivered = sample.total_delivered;
-        let rate = sample.delivered as f64 / sample.interval.as_secs_f64();
-        if ack.lost > 0 {
-            self.note_loss(ack, sample, window);
-        }
+        let rate = sample.reliable_rate().unwrap_or(0.0);
         self.update_latest(sample, rate);
         self.update_max_bandwidth(sample, rate);
         if self.loss.is_start {
@@ -166,6 +167,7 @@ impl Control for Bbr3 {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         self.start_pacing(start.rtt.unwrap_or(Duration::from_millis(1)), window);
         self.has_seen_rtt = start.rtt.is_some();
+        self.has_sack = start.has_sack;
         self.aggregation.start = start.now;
         let rtt = start.rtt.map_or(f64::INFINITY, Duration::as_secs_f64);
         self.min_rtt = MinRtt { value: rtt, at: start.now, probe_value: rtt, probe_at: start.now, ..self.min_rtt };
@@ -173,17 +175,14 @@ impl Control for Bbr3 {
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.rounds.is_start = false;
-        if self.recovery != LossState::Open && ack.state == LossState::Open {
-            window.cwnd = window.cwnd.max(self.prior_window);
-        }
-        self.recovery = ack.state;
+        self.follow_recovery(ack, window);
         if let Some(sample) = &ack.rate {
             self.update_model(ack, sample, window);
         }
         self.update_min_rtt(ack);
         self.check_probe_rtt(ack, window);
         if let Some(sample) = ack.rate.filter(|_| self.loss.is_start) {
-            self.loss.bandwidth = sample.delivered as f64 / sample.interval.as_secs_f64();
+            self.loss.bandwidth = sample.reliable_rate().unwrap_or(0.0);
             self.loss.volume = sample.delivered as f64;
         }
         self.bandwidth = self.max_bandwidth().min(self.bounds.bandwidth);
@@ -203,31 +202,26 @@ impl Control for Bbr3 {
         window.cwnd = 1.0;
     }
 
-    fn on_spurious(&mut self, _now: Instant, window: &mut Window) {
-        window.cwnd = window.cwnd.max(self.prior_window);
-        self.loss.has_loss = false;
-        self.full_pipe.restart(0.0);
-        let undo = self.undo.bounds;
-        self.bounds = Bounds {
-            bandwidth: self.bounds.bandwidth.max(undo.bandwidth),
-            short_term: self.bounds.short_term.max(undo.short_term),
-            long_term: self.bounds.long_term.max(undo.long_term),
-        };
-        match self.undo.state.take() {
-            Some(State::Startup) if self.state != State::Startup => {
-                self.full_pipe.is_reached = false;
-                self.state = if self.state == State::ProbeRtt { State::ProbeRtt } else { State::Startup };
-            }
-            Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => self.refill(),
-            _ => {}
-        }
+    fn follows_losses(&self) -> bool {
+        true
     }
 
-    fn on_idle(&mut self, now: Instant, _idle: Duration) {
+    fn on_segment_lost(&mut self, now: Instant, lost: &LostSegment, window: &mut Window) {
+        self.handle_lost(now, lost, window);
+    }
+
+    fn on_spurious(&mut self, _now: Instant, window: &mut Window) {
+        self.undo_losses(window);
+    }
+
+    /// `HandleRestartFromIdle`.
+    fn on_restart(&mut self, now: Instant, window: &mut Window) {
         self.restarts_from_idle = true;
         self.aggregation.start = now;
         if self.state.is_probe_bandwidth() {
-            self.pacing = PACING_MARGIN * self.bandwidth;
+            self.set_pacing_rate(1.0);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(now, window);
         }
     }
 
@@ -249,108 +243,5 @@ impl Control for Bbr3 {
             State::Up => "probe-bw-up",
             State::ProbeRtt => "probe-rtt",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Profile;
-    use crate::control::testing::{MSS, Path, ack};
-    use std::collections::BTreeSet;
-
-    fn control() -> Bbr3 {
-        Bbr3::new(&Config { mss: MSS, ..Config::new(Profile::Linux) })
-    }
-
-    fn path(rtt: u64, segments_per_second: f64) -> Path {
-        Path::new(Box::new(control()), 10.0, Duration::from_millis(rtt), segments_per_second)
-    }
-
-    #[test]
-    fn startup_doubles_each_round_and_its_queue_stays_within_one_and_a_half_products() {
-        let mut path = path(100, 10_000.0);
-        path.run(Duration::from_millis(200));
-        let before = path.round().cwnd;
-        let after = (0..4).map(|_| path.round().cwnd).last().expect("four");
-        // Sixteen times, less what the pacing margin takes.
-        assert!((11.0..=17.0).contains(&(after / before)), "{before} {after}");
-        while path.control.phase(&path.window) == "startup" {
-            assert!(path.flight() < 2_500_000, "{}", path.flight());
-            path.round();
-        }
-    }
-
-    #[test]
-    fn it_uses_the_bandwidth_at_every_round_trip_time_but_for_the_time_it_measures_that() {
-        for rtt in [10, 100, 550] {
-            let mut path = path(rtt, 1_000.0);
-            path.run(Duration::from_secs(10));
-            let share = path.run(Duration::from_secs(60)) / 60_000.0;
-            // Twelve times half the window, for 200 ms or a round trip and the time to get there.
-            let silent = 12.0 * 0.5 * (0.2_f64.max(rtt as f64 / 1e3) + rtt as f64 / 1e3) / 60.0;
-            assert!(share >= 0.95 * (1.0 - silent), "{rtt} {share} {silent}");
-        }
-    }
-
-    #[test]
-    fn it_goes_through_the_states_of_the_cycle() {
-        let mut path = path(100, 1_000.0);
-        let mut seen = BTreeSet::new();
-        for _ in 0..40_000 {
-            path.step();
-            seen.insert(path.control.phase(&path.window));
-        }
-        assert_eq!(seen.len(), 7, "{seen:?}");
-    }
-
-    #[test]
-    fn losses_lower_the_bounds_by_three_tenths_a_round_at_most_and_a_refill_forgets_them() {
-        let mut control = control();
-        control.state = State::Cruise;
-        control.cycle_max = [100e3, 0.0];
-        control.loss.has_loss = true;
-        let window = Window { cwnd: 100.0, ssthresh: f64::INFINITY };
-        control.adapt_to_losses(&window);
-        assert!((control.bounds.bandwidth - 70e3).abs() < 1.0 && (control.bounds.short_term - 70e3).abs() < 1.0);
-        control.loss = LossRound { has_loss: true, bandwidth: 65e3, volume: 60e3, ..control.loss };
-        control.adapt_to_losses(&window);
-        assert_eq!((control.bounds.bandwidth, control.bounds.short_term), (65e3, 60e3));
-        control.refill();
-        assert!(control.bounds.bandwidth.is_infinite() && control.bounds.short_term.is_infinite());
-    }
-
-    #[test]
-    fn a_probe_that_loses_more_than_two_hundredths_bounds_the_volume_and_goes_down() {
-        let sample = RateSample {
-            delivered: 100_000,
-            interval: Duration::from_millis(100),
-            prior_delivered: 0,
-            total_delivered: 1_000_000,
-            total_lost: 3_000,
-            lost: 3_000,
-            in_flight_at_send: 120_000,
-            is_app_limited: false,
-        };
-        for (lost, bound, state) in [(2_000, f64::INFINITY, State::Up), (3_000, 120e3, State::Down)] {
-            let mut control = control();
-            (control.state, control.probe.is_sample) = (State::Up, true);
-            let window = Window { cwnd: 100.0, ssthresh: f64::INFINITY };
-            control.note_loss(&ack(1), &RateSample { lost, ..sample }, &window);
-            assert_eq!((control.bounds.long_term, control.state), (bound, state));
-        }
-    }
-
-    #[test]
-    fn a_needless_response_is_taken_back() {
-        let mut control = control();
-        let mut window = Window { cwnd: 100.0, ssthresh: f64::INFINITY };
-        control.state = State::Up;
-        control.on_loss(&ack(1).loss(100), &mut window);
-        control.undo.state = Some(State::Up);
-        (control.state, control.bounds.long_term, window.cwnd) = (State::Down, 50e3, 50.0);
-        control.on_spurious(Instant::ZERO, &mut window);
-        assert_eq!((control.state, window.cwnd), (State::Refill, 100.0));
-        assert!(control.bounds.long_term.is_infinite());
     }
 }

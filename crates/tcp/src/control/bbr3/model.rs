@@ -41,8 +41,9 @@ impl Bbr3 {
         MIN_PIPE_SEGMENTS * self.mss
     }
 
-    pub(super) fn product(&self, bandwidth: f64) -> f64 {
-        if self.min_rtt.value.is_finite() { bandwidth * self.min_rtt.value } else { self.initial_window }
+    /// So many bandwidth-delay products; the initial window before the first round-trip time (`BDPMultiple`).
+    pub(super) fn products(&self, gain: f64, bandwidth: f64) -> f64 {
+        if self.min_rtt.value.is_finite() { gain * bandwidth * self.min_rtt.value } else { self.initial_window }
     }
 
     /// At least what batches of segments need (`QuantizationBudget`).
@@ -53,8 +54,8 @@ impl Bbr3 {
     }
 
     pub(super) fn is_app_limited(&self, sample: &RateSample) -> bool {
-        let (from, to) = self.probe_rtt.slow;
-        sample.is_app_limited || (from..to).contains(&sample.prior_delivered)
+        let is_slow = |(from, to)| (from..=to).contains(&sample.prior_delivered);
+        sample.is_app_limited || self.probe_rtt.slow.is_some_and(is_slow)
     }
 
     pub(super) fn update_max_bandwidth(&mut self, sample: &RateSample, rate: f64) {
@@ -64,7 +65,7 @@ impl Bbr3 {
             self.rounds.count += 1;
             self.probe.rounds_since_up += 1.0;
         }
-        if rate >= self.max_bandwidth() || !self.is_app_limited(sample) {
+        if rate > 0.0 && (rate >= self.max_bandwidth() || !self.is_app_limited(sample)) {
             self.cycle_max[0] = self.cycle_max[0].max(rate);
         }
     }

@@ -4,14 +4,19 @@ use super::{Bbr3, State};
 use crate::control::{Ack, Window};
 use units::Duration;
 
-pub(super) const PACING_MARGIN: f64 = 0.99;
+const PACING_MARGIN: f64 = 0.99;
 
 impl Bbr3 {
     pub(super) fn set_pacing(&mut self, ack: &Ack, window: &Window) {
         if !self.has_seen_rtt && !ack.srtt.is_zero() {
             self.start_pacing(ack.srtt, window);
         }
-        let rate = PACING_MARGIN * self.state.pacing_gain() * self.bandwidth;
+        self.set_pacing_rate(self.state.pacing_gain());
+    }
+
+    /// `SetPacingRateWithGain`.
+    pub(super) fn set_pacing_rate(&mut self, gain: f64) {
+        let rate = PACING_MARGIN * gain * self.bandwidth;
         if self.full_pipe.is_reached || rate > self.pacing {
             self.pacing = rate;
         }
@@ -23,8 +28,8 @@ impl Bbr3 {
     }
 
     pub(super) fn set_window(&mut self, ack: &Ack, window: &mut Window) {
-        let product = self.state.window_gain() * self.product(self.bandwidth);
-        let most = self.with_batches(product + self.aggregation.excess.get());
+        let products = self.products(self.state.window_gain(), self.bandwidth);
+        let most = self.with_batches(products + self.aggregation.excess.get());
         let grown = window.cwnd * self.mss + ack.delivered as f64;
         let mut volume = window.cwnd * self.mss;
         if self.full_pipe.is_reached {

@@ -73,7 +73,7 @@ impl Bbr3 {
         self.state = State::Refill;
     }
 
-    fn go_up(&mut self, rate: f64, window: &Window) {
+    pub(super) fn go_up(&mut self, rate: f64, window: &Window) {
         self.probe.ack_phase = AckPhase::Starting;
         self.rounds.restart();
         self.full_pipe.restart(rate);
@@ -88,19 +88,19 @@ impl Bbr3 {
         self.probe.acked_for_segment = (window.cwnd * self.mss / growth).max(self.mss);
     }
 
-    fn is_time_to_probe(&self, now: Instant, window: &Window) -> bool {
+    pub(super) fn is_time_to_probe(&self, now: Instant, window: &Window) -> bool {
         let rounds = (self.target(window) / self.mss).min(MOST_ROUNDS);
         now > self.probe.start + self.probe.wait || self.probe.rounds_since_up >= rounds
     }
 
     fn is_time_to_cruise(&self, ack: &Ack) -> bool {
         let in_flight = ack.in_flight as f64;
-        in_flight <= self.with_headroom() && in_flight <= self.with_batches(self.product(self.max_bandwidth()))
+        in_flight <= self.with_headroom() && in_flight <= self.with_batches(self.products(1.0, self.max_bandwidth()))
     }
 
     /// Ends the probe: a cautious one at the long-term bound, another when the bandwidth no longer grows though that bound
     /// does not limit it.
-    fn check_up(&mut self, ack: &Ack, rate: f64, window: &Window) {
+    pub(super) fn check_up(&mut self, ack: &Ack, rate: f64, window: &Window) {
         let bound = self.bounds.long_term;
         let is_risky = self.probe.was_too_high && ack.in_flight as f64 >= bound;
         self.probe.was_precautionary |= is_risky;
@@ -114,14 +114,14 @@ impl Bbr3 {
     }
 
     /// Follows what the acknowledgements of a probe say; whether that changed the state.
-    fn adapt_long_term(&mut self, ack: &Ack, sample: &RateSample, window: &Window) -> bool {
+    pub(super) fn adapt_long_term(&mut self, ack: &Ack, sample: &RateSample, window: &Window) -> bool {
         if self.rounds.is_start && self.probe.ack_phase == AckPhase::Starting {
             self.probe.ack_phase = AckPhase::Feedback;
         }
         if self.rounds.is_start && self.probe.ack_phase == AckPhase::Stopping && self.end_of_feedback(sample) {
             return true;
         }
-        if self.is_inflight_too_high(sample) || self.bounds.long_term.is_infinite() {
+        if self.is_inflight_too_high(sample.into()) || self.bounds.long_term.is_infinite() {
             return false;
         }
         self.bounds.long_term = self.bounds.long_term.max(sample.in_flight_at_send as f64);
@@ -148,7 +148,7 @@ impl Bbr3 {
         goes_on
     }
 
-    fn raise_long_term(&mut self, ack: &Ack, window: &Window) {
+    pub(super) fn raise_long_term(&mut self, ack: &Ack, window: &Window) {
         if !ack.is_window_limited || window.cwnd * self.mss < self.bounds.long_term {
             return;
         }
@@ -173,6 +173,6 @@ impl Bbr3 {
 
     /// The volume wanted in flight, unless losses cut the window.
     pub(super) fn target(&self, window: &Window) -> f64 {
-        self.product(self.bandwidth).min(window.cwnd * self.mss)
+        self.products(1.0, self.bandwidth).min(window.cwnd * self.mss)
     }
 }

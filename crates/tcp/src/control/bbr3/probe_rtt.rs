@@ -25,7 +25,7 @@ pub(super) struct ProbeRtt {
     pub(super) done_at: Option<Instant>,
     pub(super) is_round_done: bool,
     /// Samples of data sent while this much, from and to, had been delivered are too low on purpose.
-    pub(super) slow: (u64, u64),
+    pub(super) slow: Option<(u64, u64)>,
 }
 
 impl Bbr3 {
@@ -44,10 +44,10 @@ impl Bbr3 {
 
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack, window: &mut Window) {
         if self.state != State::ProbeRtt && self.min_rtt.is_expired && !self.restarts_from_idle {
-            self.save_window(window);
             self.state = State::ProbeRtt;
+            self.save_window(window);
             self.probe_rtt.done_at = None;
-            self.probe_rtt.slow.0 = self.rounds.delivered;
+            self.probe_rtt.slow = Some((self.rounds.delivered, self.rounds.delivered));
             self.probe.ack_phase = AckPhase::Stopping;
             self.rounds.restart();
         }
@@ -60,7 +60,9 @@ impl Bbr3 {
     }
 
     fn follow_probe_rtt(&mut self, ack: &Ack, window: &mut Window) {
-        self.probe_rtt.slow.1 = self.rounds.delivered + ack.in_flight;
+        if let Some((_, to)) = &mut self.probe_rtt.slow {
+            *to = self.rounds.delivered + ack.in_flight;
+        }
         match self.probe_rtt.done_at {
             None if ack.in_flight as f64 <= self.probe_rtt_window() => {
                 self.probe_rtt.done_at = Some(ack.now + PROBE_RTT_TIME);
@@ -68,12 +70,19 @@ impl Bbr3 {
                 self.rounds.restart();
             }
             None => {}
-            Some(done_at) => {
+            Some(_) => {
                 self.probe_rtt.is_round_done |= self.rounds.is_start;
-                if self.probe_rtt.is_round_done && ack.now > done_at {
-                    self.leave_probe_rtt(ack.now, window);
+                if self.probe_rtt.is_round_done {
+                    self.check_probe_rtt_done(ack.now, window);
                 }
             }
+        }
+    }
+
+    /// `CheckProbeRTTDone`.
+    pub(super) fn check_probe_rtt_done(&mut self, now: Instant, window: &mut Window) {
+        if self.probe_rtt.done_at.is_some_and(|done_at| now > done_at) {
+            self.leave_probe_rtt(now, window);
         }
     }
 
@@ -90,6 +99,6 @@ impl Bbr3 {
     }
 
     pub(super) fn probe_rtt_window(&self) -> f64 {
-        (State::ProbeRtt.window_gain() * self.product(self.bandwidth)).max(self.least_pipe())
+        self.products(State::ProbeRtt.window_gain(), self.bandwidth).max(self.least_pipe())
     }
 }

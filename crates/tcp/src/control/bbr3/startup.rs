@@ -4,8 +4,8 @@
 use super::{Bbr3, State};
 use crate::control::{Ack, LossState, RateSample};
 
-/// Acknowledgements with losses in a round that end Startup (`BBRStartupFullLossCnt`, which counts ranges).
-const STARTUP_LOSS_EVENTS: u32 = 6;
+/// Ranges of sequence numbers lost in a round that end Startup (`BBRStartupFullLossCnt`).
+const STARTUP_LOSS_RANGES: u32 = 6;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FullPipe {
@@ -40,10 +40,10 @@ impl Bbr3 {
         if !self.full_pipe.is_reached && self.is_startup_lossy(ack, sample) {
             self.undo.state = Some(State::Startup);
             self.full_pipe.is_reached = true;
-            self.bounds.long_term = self.product(self.max_bandwidth()).max(self.loss.volume);
+            self.bounds.long_term = self.products(1.0, self.max_bandwidth()).max(self.loss.volume);
         }
         if self.loss.is_start {
-            self.loss.events = 0;
+            self.loss.ranges = 0;
         }
         if self.state == State::Startup && self.full_pipe.is_reached {
             self.state = State::Drain;
@@ -51,18 +51,21 @@ impl Bbr3 {
         }
     }
 
+    /// `CheckStartupHighLoss`: too much is lost, in several ranges of a whole round of fast recovery; without SACK one loss
+    /// a round is all that can be seen.
     fn is_startup_lossy(&self, ack: &Ack, sample: &RateSample) -> bool {
-        if ack.state != LossState::Recovery || !self.is_inflight_too_high(sample) {
+        if ack.state != LossState::Recovery || !self.is_inflight_too_high(sample.into()) {
             return false;
         }
-        !self.has_sack || (self.loss.is_start && self.loss.events >= STARTUP_LOSS_EVENTS)
+        let is_whole_round = self.loss.is_start && sample.prior_delivered >= self.recovery_start;
+        !self.has_sack || (is_whole_round && self.loss.ranges >= STARTUP_LOSS_RANGES)
     }
 
     pub(super) fn check_drain(&mut self, ack: &Ack) {
         if self.state != State::Drain {
             return;
         }
-        let is_drained = ack.in_flight as f64 <= self.with_batches(self.product(self.bandwidth));
+        let is_drained = ack.in_flight as f64 <= self.with_batches(self.products(1.0, self.bandwidth));
         if is_drained || self.rounds.count > self.drain_start + 3 {
             self.go_down(ack.now);
         }
