@@ -13,7 +13,6 @@ use crate::gateway::Address;
 use crate::packet::{Body, Parcel, ParcelId};
 use crate::wire::{Path, Wire};
 use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
-use ::tcp::Profile;
 use std::sync::Arc;
 use units::{Bytes, CounterRandom, Instant};
 
@@ -158,12 +157,9 @@ impl Place {
     }
 }
 
-/// The endpoint with the seed of its connection, where it draws from one: the clock of ns-2's agents.
+/// The endpoint with the seed of its connection: of BBR's probes, and of the clock of ns-2's agents.
 fn seeded(config: &Arc<::tcp::Config>, seed: u64) -> Arc<::tcp::Config> {
-    match config.profile {
-        Profile::Ns2 => Arc::new(::tcp::Config { seed, ..(**config).clone() }),
-        Profile::Rfc | Profile::Linux => config.clone(),
-    }
+    Arc::new(::tcp::Config { seed, ..(**config).clone() })
 }
 
 /// What an agent reports of itself.

@@ -346,6 +346,35 @@ fn samples_that_are_taken_count_as_memory_however_few_the_events_are() {
 }
 
 /// A run ends with the last byte; what the ends say to each other afterwards takes a round trip.
+/// BBR draws the times of its probes, so that flows do not probe all at once (draft-ietf-ccwg-bbr, section 5.3.3.8).
+#[test]
+fn each_connection_draws_from_a_seed_of_its_own_and_the_same_in_each_run() {
+    let windows = || {
+        let mut network = Network::new();
+        let control = tcp::ControlKind::by_name("bbr3").expect("there is one");
+        let flows = ["one", "other"].map(|name| {
+            let ends = ["from", "to"].map(|end| network.add_node(&format!("{name}-{end}")).expect("new"));
+            let link = LinkConfig::new(mbit(5), MS(20));
+            network.add_link(name, ends[0], ends[1], link.clone(), link).expect("valid");
+            let config = Config { control, ..Config::new(Profile::Linux) };
+            let upload = Application::Bulk { size: None, transfer: Transfer::Upload };
+            flow(name, ends[0], ends[1], tcp(config, upload))
+        });
+        let record = Record { flow_interval: Some(MS(100)), ..Record::default() };
+        let mut simulation = Simulation::new(network, flows.into(), Settings { record, ..until(20) }).expect("valid");
+        simulation.run();
+        let samples = simulation.take_flow_samples();
+        [0, 1].map(|flow| {
+            let of_flow = samples.iter().filter(|sample| sample.flow == flow);
+            of_flow.map(|sample| (sample.at, sample.cwnd)).collect::<Vec<_>>()
+        })
+    };
+    let [one, other] = windows();
+    assert_eq!(one[..5], other[..5], "until they draw");
+    assert_ne!(one, other);
+    assert_eq!([one, other], windows());
+}
+
 #[test]
 fn a_run_goes_on_until_connections_are_closed_and_both_have_sent_their_fin() {
     let (network, nodes) = satellite_path();

@@ -7,7 +7,7 @@ use crate::NodeId;
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, SERVER, Wire};
 use std::sync::Arc;
-use units::Instant;
+use units::{CounterRandom, Instant};
 
 /// A pair at work.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Splices {
         splits: Vec<Split>,
         site: Site<'_>,
     ) -> Result<Self, GatewayError> {
-        let Site { wire, paths, network, agent, timer, .. } = site;
+        let Site { wire, paths, network, agent, timer, seed } = site;
         let mut route = |from: NodeId, to_node: NodeId, to: Address, leg: u32| {
             let path = paths.find(wire, network, from, to_node);
             let path = path.ok_or_else(|| {
@@ -53,23 +53,23 @@ impl Splices {
         };
         let mut splices = Vec::with_capacity(splits.len());
         for (at, split) in splits.iter().enumerate() {
+            let seed = CounterRandom::new(seed, at as u64).at(0);
+            let of_split = |config: &Arc<tcp::Config>| Arc::new(tcp::Config { seed, ..(**config).clone() });
+            let [terrestrial, satellite] = [&config.terrestrial, satellite].map(of_split);
             let (first, second) = (split.first, 1 - split.first);
             let [a, b] = [first, second].map(|side| config.nodes[side]);
             let [near_in, near_out] = [0, 1].map(|leg| port(at, first, leg));
             let [far_in, far_out] = [0, 1].map(|leg| port(at, second, leg));
             let near = Splice::new(
                 Leg::listen(
-                    &config.terrestrial,
+                    &terrestrial,
                     route(a, split.client, Address { agent: split.flow, port: CLIENT }, near_in)?,
                 ),
                 (satellite.clone(), route(a, b, Address { agent, port: far_in }, near_out)?),
             );
             let far = Splice::new(
-                Leg::listen(satellite, route(b, a, Address { agent, port: near_out }, far_in)?),
-                (
-                    config.terrestrial.clone(),
-                    route(b, split.server, Address { agent: split.flow, port: SERVER }, far_out)?,
-                ),
+                Leg::listen(&satellite, route(b, a, Address { agent, port: near_out }, far_in)?),
+                (terrestrial.clone(), route(b, split.server, Address { agent: split.flow, port: SERVER }, far_out)?),
             );
             splices.push(if first == 0 { [near, far] } else { [far, near] });
         }
