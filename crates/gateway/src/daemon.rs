@@ -16,7 +16,6 @@ use crate::leg::satpep::Satpep;
 use crate::leg::tcp::TcpLeg;
 use crate::leg::{Leg, Owner, StreamEvent, Watch};
 use crate::metrics;
-use crate::outside;
 use crate::privileges::{Plan, Privileges};
 use crate::relays::{Relays, is_out_of_descriptors};
 use crate::reload::ReloadError;
@@ -31,6 +30,7 @@ use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use relay::cross_traffic::PERIOD;
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
@@ -526,7 +526,7 @@ impl<L: Leg> Daemon<L> {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.next_tick = now + outside::PERIOD;
+        self.next_tick = now + PERIOD;
         self.relays.engine.sweep(now);
         self.relays.engine.look_at_limits(now);
         // A listener that ran out of descriptors tries again.

@@ -2,34 +2,18 @@
 
 use crate::daemon::{StartError, while_doing};
 use kernel::interfaces::{Interface, Interfaces};
+use relay::cross_traffic::{CrossTraffic, Reading};
 use std::io;
-use units::{Bytes, Duration, Instant, Rate};
+use units::{Instant, Rate};
 
-/// How often the interface is read.
-pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Weight of the newest reading: the estimate follows a change within about half a second.
-const GAIN: f64 = 0.3;
-
-/// Reads an interface's counter and keeps a smoothed rate.
+/// Reads an interface's counter.
 #[derive(Debug)]
 pub(crate) struct OutsideTraffic {
     name: String,
     interfaces: Interfaces,
-    last: Option<Reading>,
-    /// Bytes that we had sent by the last reading and that the interface had not counted yet.
-    on_the_way: u64,
-    smoothed_bps: f64,
-    is_missing: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Reading {
-    at: Instant,
-    /// Which interface had the name.
-    index: u32,
-    interface_bytes: u64,
-    interface_packets: u64,
-    own_bytes: u64,
+    traffic: CrossTraffic,
+    /// Which interface had the name at the last reading.
+    index: Option<u32>,
 }
 
 impl OutsideTraffic {
@@ -43,7 +27,7 @@ impl OutsideTraffic {
             return Err(doing()(io::Error::new(io::ErrorKind::NotFound, there)));
         }
         let name = interface.to_owned();
-        Ok(Self { name, interfaces, last: None, on_the_way: 0, smoothed_bps: 0.0, is_missing: false })
+        Ok(Self { name, interfaces, traffic: CrossTraffic::default(), index: Some(0) })
     }
 
     /// Takes a reading; `own_bytes` are the IP bytes that we have sent so far. Returns the rate of all other traffic.
@@ -51,13 +35,13 @@ impl OutsideTraffic {
         if let Some(interface) = self.read() {
             self.take(now, &interface, own_bytes);
         }
-        Rate::from_bps(self.smoothed_bps as u64)
+        self.traffic.rate()
     }
 
     /// The interface, while there is one: it may go and come again.
     fn read(&mut self) -> Option<Interface> {
         let Ok(found) = self.interfaces.get(&self.name) else { return None };
-        match (&found, self.is_missing) {
+        match (&found, self.index.is_none()) {
             (None, false) => tracing::warn!(
                 interface = self.name,
                 "the interface of [link] has gone: other traffic on it counts as none until it is back"
@@ -65,49 +49,28 @@ impl OutsideTraffic {
             (Some(_), true) => tracing::info!(interface = self.name, "the interface of [link] is back"),
             _ => {}
         }
-        self.is_missing = found.is_none();
-        if self.is_missing {
-            (self.last, self.on_the_way, self.smoothed_bps) = (None, 0, 0.0);
+        if found.is_none() {
+            (self.index, self.traffic) = (None, CrossTraffic::default());
         }
         found
     }
 
     fn take(&mut self, now: Instant, interface: &Interface, own_bytes: u64) {
-        let reading = Reading {
-            at: now,
-            index: interface.index,
-            interface_bytes: interface.sent_bytes,
-            interface_packets: interface.sent_packets,
-            own_bytes,
-        };
+        /// The interface counts the Ethernet header, too.
+        const ETHERNET: u64 = 14;
         // One that was made anew has counted from 0.
-        match self.last.filter(|last| last.index == reading.index) {
-            Some(last) => {
-                let (others, on_the_way) = others(last, reading, self.on_the_way);
-                self.on_the_way = on_the_way;
-                let bps = Rate::from_transfer(Bytes::new(others), now.since(last.at)).as_bps() as f64;
-                self.smoothed_bps += GAIN * (bps - self.smoothed_bps);
-            }
-            None => self.on_the_way = 0,
+        if self.index.replace(interface.index) != Some(interface.index) {
+            self.traffic.restart();
         }
-        self.last = Some(reading);
+        let link = interface.sent_bytes.saturating_sub(interface.sent_packets * ETHERNET);
+        self.traffic.take(Reading { at: now, link, own: own_bytes });
     }
-}
-
-/// IP bytes that others have sent between two readings, given those of ours that the interface had yet to count at the
-/// first; and those that it has yet to count at the second.
-fn others(last: Reading, now: Reading, on_the_way: u64) -> (u64, u64) {
-    /// The interface counts the Ethernet header, too.
-    const ETHERNET: u64 = 14;
-    let packets = now.interface_packets.saturating_sub(last.interface_packets);
-    let all = now.interface_bytes.saturating_sub(last.interface_bytes).saturating_sub(packets * ETHERNET);
-    let own = now.own_bytes.saturating_sub(last.own_bytes);
-    (all.saturating_sub(own + on_the_way), own.saturating_sub(all))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Duration;
 
     #[test]
     fn an_interface_that_is_made_anew_counts_from_zero_and_one_that_is_gone_has_no_traffic() {
@@ -130,43 +93,34 @@ mod tests {
         };
         outside.take(at(0), &counted(index, 0), 0);
         outside.take(at(100), &counted(index, 125_000), 0);
-        assert_eq!(outside.smoothed_bps, GAIN * 10e6);
+        assert_eq!(outside.traffic.rate().as_bps(), 3_000_000);
         // Others have sent less since it was made than before.
         outside.take(at(200), &counted(index + 1, 62_500), 0);
         outside.take(at(300), &counted(index + 1, 187_500), 0);
-        assert!(outside.smoothed_bps > GAIN * 10e6, "{}", outside.smoothed_bps);
+        assert!(outside.traffic.rate().as_bps() > 3_000_000, "{:?}", outside.traffic);
         ip("link del sat");
         assert_eq!(outside.update(at(400), 0), Rate::from_bps(0));
         ip("link add sat type veth peer name far");
         outside.update(at(500), 0);
-        assert!(!outside.is_missing);
+        assert!(outside.index.is_some());
     }
 
     #[test]
-    fn own_bytes_and_ethernet_headers_are_not_others_traffic() {
-        let at = |ms, interface_bytes, interface_packets, own_bytes| Reading {
-            at: Instant::ZERO + Duration::from_millis(ms),
-            index: 7,
-            interface_bytes,
-            interface_packets,
-            own_bytes,
+    fn ethernet_headers_are_no_traffic() {
+        let Some(namespace) = kernel::testing::namespace() else { return };
+        let mut outside = namespace.run(|| OutsideTraffic::new("lo")).unwrap().unwrap();
+        let counted = |sent_bytes, sent_packets| Interface {
+            index: 1,
+            name: "lo".into(),
+            mtu: 1500,
+            is_up: true,
+            is_running: true,
+            sent_bytes,
+            sent_packets,
         };
-        // 10 packets of 1,500 bytes, 6 of them ours.
-        let (last, now) = (at(0, 1000, 5, 700), at(100, 1000 + 15_140, 15, 700 + 9_000));
-        assert_eq!(others(last, now, 0), (6_000, 0));
-    }
-
-    #[test]
-    fn what_we_have_sent_is_not_taken_for_others_when_it_is_counted_late() {
-        let at = |interface_packets, own_bytes| Reading {
-            at: Instant::ZERO,
-            index: 7,
-            interface_bytes: interface_packets * 1_514,
-            interface_packets,
-            own_bytes,
-        };
-        let (first, on_the_way) = others(at(0, 0), at(0, 1_500), 0);
-        assert_eq!((first, on_the_way), (0, 1_500));
-        assert_eq!(others(at(0, 1_500), at(1, 1_500), on_the_way), (0, 0));
+        // Of ten packets of 1,500 bytes, all are ours.
+        outside.take(Instant::ZERO, &counted(1000, 5), 700);
+        outside.take(Instant::ZERO + Duration::from_millis(100), &counted(1000 + 15_140, 15), 15_700);
+        assert_eq!(outside.traffic.rate(), Rate::ZERO);
     }
 }

@@ -241,7 +241,7 @@ impl Snapshot {
             public_key: facts.public_key.clone(),
             leg: L::NAME,
             rate_bps: leg.capacity().as_bps(),
-            told: facts.told.report(now),
+            told: Report::new(&facts.told, now),
             words: facts.words,
             modem: facts.modem.clone(),
             outside_bps: leg.outside_bps(),

@@ -5,54 +5,22 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `mod.rs` | what is told, and the service that keeps it |
-//! | `ledger.rs` | whose word counts now |
-//! | `teller.rs` | one source: is its word to be believed, and for how long |
+//! | `mod.rs` | what status shows of it; [`relay::told`] says whose word counts |
 //! | `service.rs` | the thread on which words come in |
 //! | `plain.rs` | words as lines of JSON, over a Unix socket or HTTP |
 //! | `modem.rs` | words of a modem over DLEP |
 
-mod ledger;
 mod modem;
 pub(crate) mod plain;
 mod service;
-mod teller;
 
+pub use relay::told::{Limits, Refusal, Source, Told, Word};
 pub use service::{Counts, Feed};
-pub use teller::{Limits, Refusal, Word};
 
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use units::{Duration, Instant, Rate};
-
-/// What the link is said to carry.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Told {
-    /// What this gateway may send, counted as IP packets.
-    pub up: Rate,
-    /// What arrives here.
-    pub down: Rate,
-    /// Round-trip time.
-    pub rtt: Duration,
-    /// Whose word this is.
-    pub source: Source,
-    /// Since when it is so, by [`kernel::clock`].
-    pub since: Instant,
-}
-
-impl Told {
-    /// For status and whoever told it.
-    pub(crate) fn report(&self, now: Instant) -> Report {
-        Report {
-            up_bps: self.up.as_bps(),
-            down_bps: self.down.as_bps(),
-            rtt_s: self.rtt.as_secs_f64(),
-            source: self.source,
-            age_s: now.since(self.since).as_secs_f64(),
-        }
-    }
-}
+use units::{Duration, Instant};
 
 /// What is told, as status shows it.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -67,6 +35,19 @@ pub struct Report {
     pub source: Source,
     /// For how long it has been so.
     pub age_s: f64,
+}
+
+impl Report {
+    /// Of what is told, for status and whoever told it.
+    pub(crate) fn new(told: &Told, now: Instant) -> Self {
+        Self {
+            up_bps: told.up.as_bps(),
+            down_bps: told.down.as_bps(),
+            rtt_s: told.rtt.as_secs_f64(),
+            source: told.source,
+            age_s: now.since(told.since).as_secs_f64(),
+        }
+    }
 }
 
 /// The session with the modem, as status shows it.
@@ -88,29 +69,6 @@ pub struct ModemReport {
     pub sessions: u64,
     /// Why the last one ended, or could not be had.
     pub last_end: Option<String>,
-}
-
-/// Whose word counts, the later ones before the earlier ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// Nobody's: the configured link.
-    Configured,
-    /// A script's, over the feed's socket or HTTP.
-    Feed,
-    /// The modem's, over DLEP (RFC 8175).
-    Dlep,
-}
-
-impl Source {
-    /// As it is written in status and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Configured => "configured",
-            Self::Feed => "feed",
-            Self::Dlep => "dlep",
-        }
-    }
 }
 
 /// `[feed]`: who may tell what.

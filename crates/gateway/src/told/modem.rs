@@ -1,8 +1,7 @@
 //! Words of the modem, over DLEP (RFC 8175).
 
 use super::service::Board;
-use super::teller::Word;
-use super::{ModemReport, Source};
+use super::{ModemReport, Source, Word};
 use dlep::Metrics;
 use dlep_io::{News, RouterSettings, route};
 use std::sync::{Arc, Mutex, PoisonError};

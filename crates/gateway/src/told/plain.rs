@@ -5,8 +5,7 @@
 //! back what was said before.
 
 use super::service::Board;
-use super::teller::Word;
-use super::{Report, Source};
+use super::{Report, Source, Word};
 use axum::Router;
 use axum::body::Bytes as Body;
 use axum::extract::DefaultBodyLimit;
@@ -140,7 +139,7 @@ impl Plain {
     }
 
     fn taken(&self) -> Answer {
-        Answer::Taken { told: self.board.told().report(clock::now()) }
+        Answer::Taken { told: Report::new(&self.board.told(), clock::now()) }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The thread on which words come in, and the board that everybody reads.
 
-use super::ledger::Ledger;
-use super::teller::{Refusal, Word};
 use super::{ModemReport, Source, Told, modem, plain};
+use super::{Refusal, Word};
 use crate::config::Settings;
 use crate::daemon::{StartError, while_doing};
 use crate::unix;
 use dlep_io::RouterSettings;
 use kernel::clock;
+use relay::told::Ledger;
 use serde::Serialize;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

@@ -6,7 +6,7 @@ use units::{Duration, Instant};
 
 /// The words of all sources, and what follows from them.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub struct Ledger {
     configured: Told,
     limits: Limits,
     feed: Teller,
@@ -21,7 +21,7 @@ impl Ledger {
     const PERIOD: Duration = Duration::from_millis(20);
 
     /// Nothing is told yet: the link is as `configured`.
-    pub(super) fn new(configured: Told, limits: Limits) -> Self {
+    pub fn new(configured: Told, limits: Limits) -> Self {
         Self {
             configured,
             limits,
@@ -33,18 +33,21 @@ impl Ledger {
     }
 
     /// The link is configured to be otherwise, and other words are believed.
-    pub(super) fn configure(&mut self, configured: Told, limits: Limits) {
+    pub fn configure(&mut self, configured: Told, limits: Limits) {
         (self.configured, self.limits) = (configured, limits);
     }
 
     /// `source` says `word`.
-    pub(super) fn tell(&mut self, now: Instant, source: Source, word: Word) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// If the word is not believed; then `source` has nothing to say.
+    pub fn tell(&mut self, now: Instant, source: Source, word: Word) -> Result<(), Refusal> {
         let limits = self.limits;
         self.teller(source).map_or(Ok(()), |teller| teller.tell(now, word, limits))
     }
 
     /// `source` has nothing to say any more.
-    pub(super) fn withdraw(&mut self, source: Source) {
+    pub fn withdraw(&mut self, source: Source) {
         if let Some(teller) = self.teller(source) {
             teller.withdraw();
         }
@@ -59,7 +62,7 @@ impl Ledger {
     }
 
     /// What counts from `now` on, if that is news.
-    pub(super) fn news(&mut self, now: Instant) -> Option<Told> {
+    pub fn news(&mut self, now: Instant) -> Option<Told> {
         self.feed.expire(now);
         self.dlep.expire(now);
         let best = self.best(now);
@@ -72,7 +75,7 @@ impl Ledger {
     }
 
     /// When to ask for news again, even if nobody says anything.
-    pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let held_back = differ(&self.best(now), &self.current).then_some(self.changes_from);
         [self.feed.until(), self.dlep.until(), held_back].into_iter().flatten().min()
     }
