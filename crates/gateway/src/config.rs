@@ -169,6 +169,13 @@ pub struct Peer {
     pub cap: Option<Rate>,
 }
 
+impl Settings {
+    /// What the kernel may keep of a connection with a host, each way.
+    pub(crate) fn host_backlog(&self) -> u32 {
+        self.host_buffer.as_u64().try_into().unwrap_or(u32::MAX)
+    }
+}
+
 impl Peer {
     /// Whether both are settings for one gateway: its key is its identity; without a far gateway, its name.
     pub(crate) fn is_same_gateway(&self, other: &Self) -> bool {

@@ -3,7 +3,8 @@
 //! A question is a line: `status`, `reload`, `survey` and the name of a peer, `drain` and perhaps the nanoseconds within which to end, or that of
 //! [`crate::takeover`]. Whoever asks nothing is sent the gateway's state.
 
-use crate::daemon::{Handle, StartError, while_doing};
+use crate::error::{StartError, while_doing};
+use crate::handle::Handle;
 use crate::privileges::Plan;
 use crate::reload::ReloadError;
 use crate::takeover;

@@ -5,42 +5,42 @@
 //! one, so that no busy socket keeps the others waiting.
 
 mod changes;
+mod report;
 mod succession;
-mod sysctls;
 
-use crate::config::{self, Accept, ConfigError, Settings};
+use crate::config::{Accept, Settings};
 use crate::control;
 use crate::drain::Drain;
+use crate::error::{StartError, while_doing};
+use crate::handle::{Handle, Request, Source};
 use crate::hold::HeldSyns;
+use crate::host_sockets::is_out_of_descriptors;
 use crate::leg::satpep::Satpep;
 use crate::leg::tcp::TcpLeg;
-use crate::leg::{Leg, Owner, StreamEvent, Watch};
+use crate::leg::{Leg, StreamEvent};
 use crate::metrics;
 use crate::privileges::{Plan, Privileges};
-use crate::relays::{Relays, is_out_of_descriptors};
-use crate::reload::ReloadError;
-use crate::snapshot::{Facts, Snapshot};
+use crate::relays::Relays;
 use crate::steering::{News, Steering};
-use crate::takeover::{Heir, Offer, Predecessor};
+use crate::sysctls;
+use crate::takeover::{Heir, Predecessor};
 use crate::told::{Feed, Told};
 use crate::trouble;
-use ::satpep::PrivateKey;
+use crate::watch::{Owner, Watch};
 use kernel::interfaces::Changes;
 use kernel::timer::Timer;
 use kernel::{clock, process, routes, transparent};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use relay::cross_traffic::PERIOD;
+use report::Facts;
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, mpsc};
 use succession::{HandedOver, Joining};
-pub(crate) use sysctls::EARLY_DEMUX;
 use tokio::sync::watch;
 use units::{Duration, Instant};
 
@@ -115,166 +115,6 @@ struct Daemon<L: Leg> {
 impl<L: Leg> std::fmt::Debug for Daemon<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("name", &self.settings.name).finish_non_exhaustive()
-    }
-}
-
-/// A gateway that could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The machine lacks a privilege, a kernel feature or a program; or it refused.
-    #[error(transparent)]
-    Kernel(#[from] kernel::Error),
-    /// A socket or file could not be had.
-    #[error("{doing}: {source}")]
-    Io {
-        /// What for.
-        doing: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is no running gateway to take over from, or it hands nothing over.
-    #[error("--take-over: {0}")]
-    TakeOver(String),
-    /// A peer's settings make no sense.
-    #[error("peer {name}: {source}")]
-    Peer {
-        /// Its name.
-        name: String,
-        /// The reason.
-        source: satpep::ConfigError,
-    },
-}
-
-impl StartError {
-    /// Whether the machine lacks something, rather than that something went wrong.
-    pub fn is_missing(&self) -> bool {
-        match self {
-            StartError::Kernel(error) => error.is_missing(),
-            StartError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            StartError::Peer { .. } | StartError::TakeOver(_) => false,
-        }
-    }
-}
-
-pub(crate) fn while_doing(doing: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
-    move |source| StartError::Io { doing: doing.into(), source }
-}
-
-/// What other threads ask of the loop.
-enum Request {
-    Snapshot(mpsc::SyncSender<Snapshot>),
-    /// Something about the firewall or the host.
-    News(News),
-    /// To take other settings over.
-    Reload(Box<Settings>, mpsc::SyncSender<Result<Vec<String>, ReloadError>>),
-    /// To end with the last connection, or within a time.
-    Drain(Option<Duration>),
-    /// To find out what the path to the peer of this name carries.
-    Survey(String, mpsc::SyncSender<Result<(), String>>),
-    /// To offer its work to another process.
-    Offer(mpsc::SyncSender<Result<(Offer, Vec<OwnedFd>), String>>),
-    /// The offer came to nothing.
-    WithdrawOffer,
-    /// To leave new connections to another process, which hears of the end by the end of this stream.
-    HandOver(UnixStream, mpsc::SyncSender<Vec<u8>>),
-    Stop,
-}
-
-/// A way to a running gateway from other threads.
-#[derive(Debug, Clone)]
-pub struct Handle {
-    requests: mpsc::Sender<Request>,
-    waker: Arc<Waker>,
-    source: Arc<Source>,
-}
-
-/// Where the settings of a running gateway come from.
-#[derive(Debug)]
-struct Source {
-    file: Option<PathBuf>,
-    private_key: PrivateKey,
-}
-
-impl Handle {
-    /// Has the gateway stop in order.
-    pub fn stop(&self) {
-        self.send(Request::Stop);
-    }
-
-    /// The gateway's state; `None` if it has stopped.
-    pub fn snapshot(&self) -> Option<Snapshot> {
-        let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Snapshot(answer));
-        answered.recv().ok()
-    }
-
-    /// Has the gateway read its file again and take over what has changed. Returns a line for each change.
-    ///
-    /// # Errors
-    /// If the file has faults, or something in it has changed that needs a restart. Nothing is changed then.
-    pub fn reload(&self) -> Result<Vec<String>, ReloadError> {
-        let Source { file, private_key } = &*self.source;
-        let file = file.as_ref().ok_or(ReloadError::Unavailable("the gateway was started without a file"))?;
-        let outcome = config::load_again(file, private_key)
-            .map_err(|error| match error {
-                ConfigError::Faults(faults) => ReloadError::Faults(faults),
-                unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
-            })
-            .and_then(|settings| {
-                let (answer, answered) = mpsc::sync_channel(1);
-                self.send(Request::Reload(Box::new(settings), answer));
-                answered.recv().unwrap_or(Err(ReloadError::Unavailable("the gateway has stopped")))
-            });
-        match &outcome {
-            Ok(changes) if changes.is_empty() => tracing::info!("reloaded: nothing has changed"),
-            Ok(changes) => changes.iter().for_each(|change| tracing::info!("reloaded: {change}")),
-            Err(error) => {
-                error.to_string().lines().for_each(|line| tracing::error!("not reloaded, nothing is changed: {line}"));
-            }
-        }
-        outcome
-    }
-
-    /// Has the gateway take no more connections and end with the last, or `within` a time.
-    pub fn drain(&self, within: Option<Duration>) {
-        self.send(Request::Drain(within));
-    }
-
-    /// Has the gateway begin to find out what the path to the peer `name` carries; its state tells of it.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub(crate) fn survey(&self, name: String) -> Result<(), String> {
-        let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Survey(name, answer));
-        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
-    }
-
-    /// What another process may take over, and the listeners.
-    pub(crate) fn offer(&self) -> Result<(Offer, Vec<OwnedFd>), String> {
-        let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Offer(answer));
-        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
-    }
-
-    /// The other process has not taken over.
-    pub(crate) fn withdraw_offer(&self) {
-        self.send(Request::WithdrawOffer);
-    }
-
-    /// Leaves new connections to another process. Returns once it is done, with what the leg leaves to it.
-    pub(crate) fn hand_over(&self, stream: UnixStream) -> Vec<u8> {
-        let (done, is_done) = mpsc::sync_channel(1);
-        self.send(Request::HandOver(stream, done));
-        // An error means that the gateway has stopped.
-        is_done.recv().unwrap_or_default()
-    }
-
-    fn send(&self, request: Request) {
-        // Nobody listens any more only when the gateway has stopped.
-        if self.requests.send(request).is_ok() {
-            let _ = self.waker.wake();
-        }
     }
 }
 
@@ -676,7 +516,7 @@ impl<L: Leg> Daemon<L> {
                         privileges: &self.privileges,
                     };
                     // The asker may have gone.
-                    let _ = answer.send(Snapshot::new(now, &facts, &self.relays));
+                    let _ = answer.send(report::snapshot(now, &facts, &self.relays));
                 }
             }
         }
@@ -715,7 +555,7 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         return Ok(Vec::new());
     }
     let port = settings.rules.port;
-    let most = host_backlog(settings);
+    let most = settings.host_backlog();
     let bounded = |address| {
         let socket = transparent::listen(address, settings.host_keepalive.into())?;
         transparent::bound_backlog(&socket, most)?;
@@ -727,24 +567,4 @@ fn listeners(settings: &Settings) -> Result<Vec<Socket>, StartError> {
         listeners.push(listen((Ipv6Addr::LOCALHOST, port).into())?);
     }
     Ok(listeners)
-}
-
-/// What the kernel may keep of a connection with a host, each way.
-pub(crate) fn host_backlog(settings: &Settings) -> u32 {
-    settings.host_buffer.as_u64().try_into().unwrap_or(u32::MAX)
-}
-
-/// Nanoseconds since 1970, by the system clock.
-pub(crate) fn unix_time() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-pub(crate) fn seed() -> Result<[u8; 32], StartError> {
-    use ring::rand::{SecureRandom as _, SystemRandom};
-    let mut seed = [0; 32];
-    SystemRandom::new()
-        .fill(&mut seed)
-        .map_err(|_| while_doing("reading randomness")(io::Error::other("the system has none")))?;
-    Ok(seed)
 }

@@ -1,6 +1,7 @@
 //! OpenMetrics over HTTP, on a thread of its own: `GET /metrics`.
 
-use crate::daemon::{Handle, StartError, while_doing};
+use crate::error::{StartError, while_doing};
+use crate::handle::Handle;
 use crate::snapshot::Snapshot;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

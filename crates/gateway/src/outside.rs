@@ -1,6 +1,6 @@
 //! How much of the satellite link other traffic takes: what leaves its interface, less what we have sent ourselves.
 
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use kernel::interfaces::{Interface, Interfaces};
 use relay::cross_traffic::{CrossTraffic, Reading};
 use std::io;

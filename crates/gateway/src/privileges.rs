@@ -1,7 +1,7 @@
 //! What the gateway gives up once it is set up: root, capabilities, system calls and files that it has no use for.
 
 use crate::config::Settings;
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_RESOURCE};
 use kernel::privileges::{self, Account};
 use kernel::sandbox::{self, Confined, Files};

@@ -1,14 +1,14 @@
 //! The relayed connections of the daemon: the relay engine between its sockets and its leg, and what it logs of them.
 
 mod notices;
-mod sockets;
-
-pub use sockets::usable_descriptors;
-pub(crate) use sockets::{HostSockets, is_out_of_descriptors};
 
 use crate::config::{Peer, Settings};
 use crate::hold::HeldSyns;
-use crate::leg::{Leg, LegOffer, Tcp, Watch};
+use crate::host_sockets::{self, HostSockets};
+use crate::leg::Leg;
+use crate::takeover::offer::LegOffer;
+use crate::tcp_socket::Tcp;
+use crate::watch::Watch;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
 use relay::connection::State;
@@ -125,9 +125,9 @@ impl<L: Leg> Relays<L> {
         let Some(socket) = self.engine.tcp_mut(key).and_then(|tcp| tcp.socket.as_ref()) else { return };
         match socket.take_error() {
             Ok(Some(error)) | Err(error) => {
-                let reason = sockets::why_not_connected(&error);
+                let reason = host_sockets::why_not_connected(&error);
                 if let Some(open) = self.engine.connection(key).and_then(engine::Relayed::open) {
-                    sockets::log_not_connected(open, &error);
+                    host_sockets::log_not_connected(open, &error);
                 }
                 self.engine.on_connect_failed(now, key, reason);
             }

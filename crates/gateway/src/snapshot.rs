@@ -1,16 +1,12 @@
 //! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
 
-use crate::drain::Drain;
-use crate::leg::Leg;
 use crate::privileges::Privileges;
-use crate::relays::{HostSockets, Relays};
-use crate::told::{Counts, ModemReport, Report, Told};
+use crate::told::{Counts, ModemReport, Report};
 use crate::trouble::Trouble;
-use relay::engine::{Counters, Relayed};
+use relay::engine::Counters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use units::Instant;
 
 /// The state of a gateway at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -212,62 +208,4 @@ pub struct Stream {
     pub from_tcp_bytes: u64,
     /// Bytes given to TCP on this side.
     pub to_tcp_bytes: u64,
-}
-
-/// What the daemon knows beside its relays.
-#[derive(Debug, Clone)]
-pub(crate) struct Facts<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) public_key: String,
-    pub(crate) started: Instant,
-    pub(crate) predecessor: Option<u32>,
-    pub(crate) drain: Option<Drain>,
-    pub(crate) told: Told,
-    pub(crate) words: [Counts; 2],
-    pub(crate) modem: Option<ModemReport>,
-    pub(crate) bypassed: &'a BTreeMap<String, u64>,
-    pub(crate) privileges: &'a Privileges,
-}
-
-impl Snapshot {
-    pub(crate) fn new<L: Leg>(now: Instant, facts: &Facts<'_>, relays: &Relays<L>) -> Self {
-        let (leg, engine) = (relays.leg(), &relays.engine);
-        Self {
-            name: facts.name.to_owned(),
-            pid: std::process::id(),
-            predecessor: facts.predecessor,
-            draining: facts.drain.map(|drain| drain.report(now, relays.count())),
-            uptime_s: now.since(facts.started).as_secs_f64(),
-            public_key: facts.public_key.clone(),
-            leg: L::NAME,
-            rate_bps: leg.capacity().as_bps(),
-            told: Report::new(&facts.told, now),
-            words: facts.words,
-            modem: facts.modem.clone(),
-            outside_bps: leg.outside_bps(),
-            privileges: facts.privileges.clone(),
-            connections: engine.counters.clone(),
-            bypassed: facts.bypassed.clone(),
-            transport: leg.transport(),
-            peers: relays.peers().iter().map(|(at, peer)| leg.peer(now, at, peer)).collect(),
-            streams: engine.connections().map(|(_, connection)| Stream::new(now, connection, relays)).collect(),
-        }
-    }
-}
-
-impl Stream {
-    fn new<L: Leg>(now: Instant, connection: &Relayed<L::Stream, HostSockets>, relays: &Relays<L>) -> Self {
-        Self {
-            stream: relays.leg().number(connection.stream()),
-            peer: relays.peers()[connection.peer()].name.clone(),
-            side: if connection.is_near() { "near" } else { "far" },
-            client: connection.open().map(|open| open.source),
-            server: connection.open().map(|open| open.destination),
-            class: connection.open().map(|open| relays.class_name(open).to_owned()),
-            state: connection.state().to_string(),
-            age_s: now.since(connection.started()).as_secs_f64(),
-            from_tcp_bytes: connection.from_tcp(),
-            to_tcp_bytes: connection.to_tcp(),
-        }
-    }
 }

@@ -5,28 +5,26 @@
 //! old one has let go of what there can be only once, with what the leg leaves to it. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
 //! long as the old process runs.
 
+pub(crate) mod offer;
 pub(crate) mod selector;
 
-use crate::config::{Accept, Settings};
-use crate::daemon::{Handle, StartError, while_doing};
-use crate::leg::LegOffer;
-use crate::rules::Rules;
+use crate::config::Settings;
+use crate::error::{StartError, while_doing};
+use crate::handle::Handle;
+use offer::{Fixed, Offer, VERSION};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
-use satpep::{Mode, Run};
+use satpep::Run;
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// What both say, in this form.
-const VERSION: u32 = 2;
 /// The question at the control socket.
 pub(crate) const QUESTION: &str = "take-over";
 /// How long either waits for the other's next word.
@@ -35,96 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LISTENERS: usize = 3;
 /// An offer is no longer than this: 65,535 peers with their addresses fit.
 const LONGEST: u64 = 16 << 20;
-
-/// What a running gateway hands over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Offer {
-    version: u32,
-    /// The process that hands over.
-    pub(crate) pid: u32,
-    /// Its generation.
-    pub(crate) generation: u32,
-    /// Whether the last of the listeners is that for peers.
-    has_satellite_listener: bool,
-    /// What must be the same in both: rules and listeners serve the connections of both.
-    fixed: Fixed,
-    /// Peers that are up, and where.
-    pub(crate) peers: Vec<(String, SocketAddr)>,
-}
-
-/// Settings that the two processes have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Fixed {
-    is_tcp: bool,
-    is_clear: bool,
-    is_confirmed: bool,
-    public_key: String,
-    listen: SocketAddr,
-    port: u16,
-    mark: u32,
-    routing_table: u32,
-    priority: u32,
-    ipv6: bool,
-    table: String,
-    intercepts: bool,
-}
-
-impl Fixed {
-    fn new(settings: &Settings) -> Self {
-        let Rules { table, interfaces, port, mark, routing_table, priority, ipv6, .. } = &settings.rules;
-        Self {
-            is_tcp: settings.hop.is_some(),
-            // The leg `tcp` has one listener for both processes.
-            is_clear: settings.hop.is_some() && settings.mode == Mode::Clear,
-            is_confirmed: settings.accept == Accept::Confirmed,
-            public_key: settings.private_key.public_key().to_string(),
-            listen: settings.listen,
-            port: *port,
-            mark: *mark,
-            routing_table: *routing_table,
-            priority: *priority,
-            ipv6: *ipv6,
-            table: table.clone(),
-            intercepts: !interfaces.is_empty(),
-        }
-    }
-
-    /// The setting that differs from `other`'s.
-    fn difference(&self, other: &Self) -> Option<&'static str> {
-        [
-            ("[gateway] leg", self.is_tcp != other.is_tcp),
-            ("[gateway] mode", self.is_clear != other.is_clear),
-            ("[gateway] accept", self.is_confirmed != other.is_confirmed),
-            ("[gateway] private_key", self.public_key != other.public_key),
-            ("[gateway] listen", self.listen != other.listen),
-            ("[gateway] name", self.table != other.table),
-            ("[intercept] interfaces (whether there are any)", self.intercepts != other.intercepts),
-            ("[intercept] port", self.port != other.port),
-            ("[intercept] mark", self.mark != other.mark),
-            ("[intercept] table", self.routing_table != other.routing_table),
-            ("[intercept] rule_priority", self.priority != other.priority),
-            ("IPv6 of this host", self.ipv6 != other.ipv6),
-        ]
-        .into_iter()
-        .find_map(|(name, differs)| differs.then_some(name))
-    }
-}
-
-impl Offer {
-    /// For a gateway with `settings` whose leg offers `leg`.
-    pub(crate) fn new(settings: &Settings, leg: &LegOffer) -> Self {
-        let fixed = Fixed::new(settings);
-        let LegOffer { generation, up, listener } = leg;
-        Self {
-            version: VERSION,
-            pid: std::process::id(),
-            generation: *generation,
-            has_satellite_listener: listener.is_some(),
-            fixed,
-            peers: up.clone(),
-        }
-    }
-}
 
 /// What the old process says to the question.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Unix sockets at a path.
 
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use crate::privileges::Plan;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};

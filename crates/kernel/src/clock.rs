@@ -1,4 +1,4 @@
-//! The host's monotonic clock, and the processor time that a thread uses.
+//! The host's clocks, and the processor time that a thread uses.
 
 use units::{Duration, Instant};
 
@@ -8,6 +8,11 @@ pub fn now() -> Instant {
     Instant::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
+/// Nanoseconds since 1970, by the system clock, which may be set and step.
+pub fn unix_time() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
 /// The processor time that the calling thread has used, in the kernel and outside it.
 pub fn thread_cpu_time() -> Duration {
     Duration::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
@@ -15,7 +20,7 @@ pub fn thread_cpu_time() -> Duration {
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to. The call cannot fail: Linux has both clocks always.
+    // SAFETY: `time` is a valid timespec to write to. The call cannot fail: Linux always has these clocks.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,6 +1,6 @@
 //! What an operator asks of a running gateway: other settings, or to take no more connections.
 
-use super::{Daemon, host_backlog};
+use super::Daemon;
 use crate::config::Settings;
 use crate::drain::Drain;
 use crate::leg::Leg;
@@ -17,7 +17,7 @@ impl<L: Leg> Daemon<L> {
         }
         self.relays.reconfigure(now, &settings);
         for listener in &self.listeners {
-            let bounded = transparent::bound_backlog(listener, host_backlog(&settings));
+            let bounded = transparent::bound_backlog(listener, settings.host_backlog());
             if let Err(error) =
                 bounded.and_then(|()| transparent::set_keepalive(listener, settings.host_keepalive.into()))
             {

@@ -5,7 +5,7 @@ use crate::config::Peer;
 use crate::drain::Drain;
 use crate::leg::Leg;
 use crate::relays::Relays;
-use crate::takeover::Offer;
+use crate::takeover::offer::Offer;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 
 use super::Check;
 use crate::config::{Named, Settings};
-use crate::daemon::EARLY_DEMUX;
 use crate::leg::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+use crate::sysctls::EARLY_DEMUX;
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;

@@ -3,10 +3,11 @@
 use super::{Check, rate};
 use crate::config::Settings;
 use crate::control;
-use crate::daemon::StartError;
+use crate::error::StartError;
+use crate::leg::Leg;
 use crate::leg::satpep::Satpep;
 use crate::leg::tcp::TcpLeg;
-use crate::leg::{Leg, Owner, Watch};
+use crate::watch::{Owner, Watch};
 use kernel::clock;
 use mio::{Events, Poll};
 use serde_json::Value;

@@ -1,17 +1,21 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
-use super::{Answer, Leg, LegOffer, Opening, Owner, Progress, StreamEvent, Tcp, Watch};
+use super::{Answer, Leg, Opening, Progress, StreamEvent};
 use crate::config::{Class, Knowledge, Marking, Peer, Settings};
-use crate::daemon::{StartError, seed, unix_time, while_doing};
+use crate::entropy::seed;
+use crate::error::{StartError, while_doing};
+use crate::host_sockets::HostSockets;
 use crate::outside::OutsideTraffic;
-use crate::relays::HostSockets;
 use crate::snapshot;
-use crate::takeover::{Heir, Offer};
+use crate::takeover::Heir;
+use crate::takeover::offer::{LegOffer, Offer};
+use crate::tcp_socket::Tcp;
 use crate::told::{Source, Told};
 use crate::trouble::Trouble;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
+use crate::watch::{Owner, Watch};
 use kernel::clock;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
@@ -362,7 +366,7 @@ impl Leg for Satpep {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.streams.endpoint.set_unix_time(now, unix_time());
+        self.streams.endpoint.set_unix_time(now, clock::unix_time());
         while let Some(stranger) = self.streams.endpoint.poll_stranger(now) {
             tell_of(&stranger);
         }
@@ -702,7 +706,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
     config.repair = link.repair.unwrap_or(config.repair);
     config.repair_share = link.repair_share.unwrap_or(config.repair_share);
-    let mut endpoint = Endpoint::new(config, now, unix_time(), seed()?);
+    let mut endpoint = Endpoint::new(config, now, clock::unix_time(), seed()?);
     let mut peers = Vec::new();
     for peer in &settings.peers {
         let Some(config) = peer_config(peer) else {

@@ -6,16 +6,18 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | what status shows of it; [`relay::told`] says whose word counts |
+//! | `board.rs` | where sources leave their words |
 //! | `service.rs` | the thread on which words come in |
 //! | `plain.rs` | words as lines of JSON, over a Unix socket or HTTP |
 //! | `modem.rs` | words of a modem over DLEP |
 
+mod board;
 mod modem;
 pub(crate) mod plain;
 mod service;
 
 pub use relay::told::{Limits, Refusal, Source, Told, Word};
-pub use service::{Counts, Feed};
+pub use service::Feed;
 
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -48,6 +50,17 @@ impl Report {
             age_s: now.since(told.since).as_secs_f64(),
         }
     }
+}
+
+/// What came of the words of one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// The source.
+    pub source: Source,
+    /// Words that were believed.
+    pub taken: u64,
+    /// Words that were not.
+    pub refused: u64,
 }
 
 /// The session with the modem, as status shows it.

@@ -1,6 +1,6 @@
 //! Words of the modem, over DLEP (RFC 8175).
 
-use super::service::Board;
+use super::board::Board;
 use super::{ModemReport, Source, Word};
 use dlep::Metrics;
 use dlep_io::{News, RouterSettings, route};

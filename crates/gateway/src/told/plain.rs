@@ -4,7 +4,7 @@
 //! what counts at `GET /told`. (PUT, since a web page may have a browser send a POST anywhere unasked.) The word `null` takes
 //! back what was said before.
 
-use super::service::Board;
+use super::board::Board;
 use super::{Report, Source, Word};
 use axum::Router;
 use axum::body::Bytes as Body;

@@ -1,21 +1,18 @@
-//! The thread on which words come in, and the board that everybody reads.
+//! The thread on which words come in.
 
-use super::{ModemReport, Source, Told, modem, plain};
-use super::{Refusal, Word};
+use super::board::Board;
+use super::{Counts, ModemReport, Source, Told, modem, plain};
 use crate::config::Settings;
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use crate::unix;
 use dlep_io::RouterSettings;
 use kernel::clock;
 use relay::told::Ledger;
-use serde::Serialize;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use units::{Duration, Instant};
+use units::Duration;
 
 /// What the gateway is told of its link, for everybody who follows it.
 #[derive(Debug)]
@@ -50,17 +47,6 @@ impl Drop for Feed {
 fn configured(settings: &Settings) -> Told {
     let link = &settings.link;
     Told { up: link.rate, down: link.receive_rate, rtt: link.rtt, source: Source::Configured, since: clock::now() }
-}
-
-/// What came of the words of one source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// The source.
-    pub source: Source,
-    /// Words that were believed.
-    pub taken: u64,
-    /// Words that were not.
-    pub refused: u64,
 }
 
 impl Feed {
@@ -105,15 +91,12 @@ impl Feed {
 
     /// The link is configured to be as `settings` say.
     pub fn reconfigure(&self, settings: &Settings) {
-        let mut ledger = self.board.ledger();
-        ledger.configure(configured(settings), settings.feed.limits);
-        self.board.publish(clock::now(), &mut ledger);
-        self.board.0.wake.notify_one();
+        self.board.configure(configured(settings), settings.feed.limits);
     }
 
     /// What is told, now and at each change.
     pub fn told(&self) -> watch::Receiver<Told> {
-        self.board.0.told.subscribe()
+        self.board.subscribe()
     }
 
     /// The session with the modem, if one is to be had.
@@ -124,7 +107,7 @@ impl Feed {
     /// What came of the words of each source.
     pub fn counts(&self) -> [Counts; 2] {
         [Source::Feed, Source::Dlep].map(|source| {
-            let [taken, refused] = self.board.0.counts(source).each_ref().map(|count| count.load(Ordering::Relaxed));
+            let [taken, refused] = self.board.counts(source);
             Counts { source, taken, refused }
         })
     }
@@ -172,123 +155,6 @@ impl Services {
         drop(goodbye);
         if let Some(session) = session {
             let _ = tokio::time::timeout(FAREWELL, session).await;
-        }
-    }
-}
-
-/// Where sources leave their words.
-#[derive(Debug, Clone)]
-pub(super) struct Board(Arc<Shared>);
-
-struct Shared {
-    ledger: Mutex<Ledger>,
-    told: watch::Sender<Told>,
-    on_change: Box<dyn Fn() + Send + Sync>,
-    /// The ledger's timer is to be set anew.
-    wake: Notify,
-    /// Words taken and refused, of the feed and of DLEP.
-    counts: [[AtomicU64; 2]; 2],
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("told", &self.told).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn counts(&self, source: Source) -> &[AtomicU64; 2] {
-        &self.counts[usize::from(source == Source::Dlep)]
-    }
-}
-
-impl Board {
-    pub(super) fn new(ledger: Ledger, configured: Told, on_change: Box<dyn Fn() + Send + Sync>) -> Self {
-        Self(Arc::new(Shared {
-            ledger: Mutex::new(ledger),
-            told: watch::Sender::new(configured),
-            on_change,
-            wake: Notify::new(),
-            counts: Default::default(),
-        }))
-    }
-
-    /// `source` says `word`.
-    pub(super) fn tell(&self, source: Source, word: Word) -> Result<(), Refusal> {
-        let now = clock::now();
-        let mut ledger = self.ledger();
-        let believed = ledger.tell(now, source, word);
-        let [taken, refused] = self.0.counts(source);
-        match &believed {
-            Ok(()) => taken.fetch_add(1, Ordering::Relaxed),
-            Err(refusal) => {
-                let before = refused.fetch_add(1, Ordering::Relaxed);
-                // A source that goes on like this is not to fill the log.
-                if before.is_power_of_two() || before == 0 {
-                    tracing::warn!(source = source.name(), refused = before + 1, "{refusal}");
-                }
-                before
-            }
-        };
-        self.publish(now, &mut ledger);
-        self.0.wake.notify_one();
-        believed
-    }
-
-    /// `source` has nothing to say any more.
-    pub(super) fn withdraw(&self, source: Source) {
-        let mut ledger = self.ledger();
-        ledger.withdraw(source);
-        self.publish(clock::now(), &mut ledger);
-        self.0.wake.notify_one();
-    }
-
-    /// What counts now.
-    pub(super) fn told(&self) -> Told {
-        *self.0.told.borrow()
-    }
-
-    /// Does what is due when no word comes in.
-    async fn keep(&self) {
-        loop {
-            let wait = self.handle_timeout(clock::now());
-            let due = async {
-                match wait {
-                    Some(wait) => tokio::time::sleep(wait.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = due => {}
-                () = self.0.wake.notified() => {}
-            }
-        }
-    }
-
-    /// Does what is due; returns in how long to come again.
-    fn handle_timeout(&self, now: Instant) -> Option<Duration> {
-        let mut ledger = self.ledger();
-        self.publish(now, &mut ledger);
-        ledger.next_timeout(now).map(|at| at.since(now))
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A ledger is never left half-changed.
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn publish(&self, now: Instant, ledger: &mut Ledger) {
-        if let Some(told) = ledger.news(now) {
-            let before = self.0.told.send_replace(told);
-            let (source, up, down, rtt) = (told.source.name(), told.up, told.down, told.rtt);
-            if told.source == before.source {
-                tracing::debug!(source, %up, %down, %rtt, "the link has changed");
-            } else if told.source < before.source {
-                tracing::warn!(source, before = before.source.name(), %up, %down, %rtt, "the link is told no longer");
-            } else {
-                tracing::info!(source, %up, %down, %rtt, "the link is told");
-            }
-            (self.0.on_change)();
         }
     }
 }

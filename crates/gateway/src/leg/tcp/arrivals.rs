@@ -5,7 +5,7 @@ use super::session::{Accepted, Call, Called, Refusal};
 use super::talk::Told;
 use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
-use crate::daemon::seed;
+use crate::entropy::seed;
 use crate::leg::StreamEvent;
 use relay::hop::waiting::Ticket;
 use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey, Trial};

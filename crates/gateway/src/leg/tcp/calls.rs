@@ -5,7 +5,7 @@ use super::session::Call;
 use super::trials::segment;
 use super::{HOLD, HopId, Name, TcpLeg};
 use crate::config::Class;
-use crate::daemon::seed;
+use crate::entropy::seed;
 use crate::leg::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::hop::search::Size;

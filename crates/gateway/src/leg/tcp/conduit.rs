@@ -1,7 +1,7 @@
 //! From one socket to another through a pipe, without copying.
 
 use super::hop::Buffers;
-use crate::leg::Tcp;
+use crate::tcp_socket::Tcp;
 use kernel::pipe::Pipe;
 use kernel::transparent;
 use socket2::Socket;
@@ -175,7 +175,7 @@ mod tests {
         let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("sockets");
         [one, other].map(|socket| {
             socket.set_nonblocking(true).expect("nonblocking");
-            Tcp { socket: Some(socket), readable: true, ..Tcp::new() }
+            Tcp::accepted(socket)
         })
     }
 

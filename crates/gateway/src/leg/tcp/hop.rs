@@ -6,7 +6,8 @@ pub(super) use protected::Buffers;
 
 use super::conduit::{Conduit, Moved, Pipes};
 use super::tls::Tls;
-use crate::leg::{Progress, Tcp};
+use crate::leg::Progress;
+use crate::tcp_socket::Tcp;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
 use relay::hop::{LONGEST, Opening, Parser};
@@ -91,7 +92,7 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn new(number: u64, role: Role, socket: Socket, from: IpAddr) -> Self {
-        let tcp = Tcp { socket: Some(socket), ..Tcp::new() };
+        let tcp = Tcp::connecting(socket);
         Self {
             number,
             role,

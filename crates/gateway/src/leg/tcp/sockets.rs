@@ -3,7 +3,7 @@
 use super::cross::CrossLayer;
 use super::ports::Ports;
 use crate::config::{Marking, Settings};
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
 use relay::dscp::Dscp;
 use socket2::{Domain, Protocol, Socket, Type};

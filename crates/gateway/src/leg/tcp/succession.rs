@@ -10,7 +10,7 @@ use super::TcpLeg;
 use super::hop::{Hop, Role};
 use super::session::{Accepted, Call};
 use super::talk::{MOST_PENDING, Told, room};
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use crate::leg::StreamEvent;
 use crate::takeover::Heir;
 use mio::unix::SourceFd;

@@ -4,7 +4,7 @@
 use super::hop::is_later;
 use super::identity::{self, SigningKey};
 use crate::config::Settings;
-use crate::daemon::{StartError, while_doing};
+use crate::error::{StartError, while_doing};
 use ::satpep::{Cipher, PublicKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

@@ -1,7 +1,8 @@
 //! From one socket to another through TLS.
 
 use super::Hop;
-use crate::leg::{Progress, Tcp};
+use crate::leg::Progress;
+use crate::tcp_socket::Tcp;
 use std::io::{self, Read, Write};
 
 /// Bytes of a turn: seven of TLS's records. Every turn costs system calls, acknowledgements and wakeups of the other end
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn tcp(socket: Socket) -> Tcp {
-        Tcp { socket: Some(socket), readable: true, ..Tcp::new() }
+        Tcp::accepted(socket)
     }
 
     /// What the holder of `own` speaks with the holder of `peer`.

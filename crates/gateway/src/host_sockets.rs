@@ -2,7 +2,8 @@
 
 use crate::config::Settings;
 use crate::hold::HeldSyns;
-use crate::leg::{Owner, Tcp, Watch};
+use crate::tcp_socket::Tcp;
+use crate::watch::{Owner, Watch};
 use kernel::nfqueue::Held;
 use kernel::transparent;
 use relay::engine::{ConnectError, Hosts};
@@ -38,7 +39,7 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// What the near gateway is told of a connection to a server that failed.
-pub(super) fn why_not_connected(error: &io::Error) -> ResetReason {
+pub(crate) fn why_not_connected(error: &io::Error) -> ResetReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => ResetReason::Refused,
         io::ErrorKind::TimedOut => ResetReason::TimedOut,
@@ -46,7 +47,7 @@ pub(super) fn why_not_connected(error: &io::Error) -> ResetReason {
     }
 }
 
-pub(super) fn log_not_connected(open: &Open, error: &io::Error) {
+pub(crate) fn log_not_connected(open: &Open, error: &io::Error) {
     tracing::debug!(client = %open.source, destination = %open.destination, %error, "no connection to the server");
 }
 
@@ -63,23 +64,23 @@ pub(crate) struct HostSockets {
 }
 
 impl HostSockets {
-    pub(super) fn new(settings: &Settings, watch: Watch, most_descriptors: u64) -> Self {
+    pub(crate) fn new(settings: &Settings, watch: Watch, most_descriptors: u64) -> Self {
         Self {
             watch,
             mark: settings.rules.made(),
-            backlog: crate::daemon::host_backlog(settings),
+            backlog: settings.host_backlog(),
             keepalive: settings.host_keepalive.into(),
             most_descriptors,
             held_syns: None,
         }
     }
 
-    pub(super) fn most_descriptors(&self) -> u64 {
+    pub(crate) fn most_descriptors(&self) -> u64 {
         self.most_descriptors
     }
 
-    pub(super) fn reconfigure(&mut self, settings: &Settings) {
-        self.backlog = crate::daemon::host_backlog(settings);
+    pub(crate) fn reconfigure(&mut self, settings: &Settings) {
+        self.backlog = settings.host_backlog();
         self.keepalive = settings.host_keepalive.into();
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const EARLY_DEMUX: &str = "net.ipv4.tcp_early_demux";
 const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
 
 /// Sets what has to be set, and warns of what keeps connections from being relayed, or bypassed ones from being forwarded.
-pub(super) fn prepare(settings: &Settings) {
+pub(crate) fn prepare(settings: &Settings) {
     turn_early_demux_off();
     raise(BACKLOG.0, BACKLOG.1);
     if settings.hop.is_some() {

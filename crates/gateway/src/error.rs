@@ -1,0 +1,45 @@
+//! Why a gateway could not be set up.
+
+use std::io;
+
+/// A gateway that could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The machine lacks a privilege, a kernel feature or a program; or it refused.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    /// A socket or file could not be had.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What for.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no running gateway to take over from, or it hands nothing over.
+    #[error("--take-over: {0}")]
+    TakeOver(String),
+    /// A peer's settings make no sense.
+    #[error("peer {name}: {source}")]
+    Peer {
+        /// Its name.
+        name: String,
+        /// The reason.
+        source: satpep::ConfigError,
+    },
+}
+
+impl StartError {
+    /// Whether the machine lacks something, rather than that something went wrong.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            StartError::Kernel(error) => error.is_missing(),
+            StartError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            StartError::Peer { .. } | StartError::TakeOver(_) => false,
+        }
+    }
+}
+
+pub(crate) fn while_doing(doing: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::Io { doing: doing.into(), source }
+}

@@ -1,0 +1,132 @@
+//! A way to a running gateway from other threads.
+
+use crate::config::{self, ConfigError, Settings};
+use crate::reload::ReloadError;
+use crate::snapshot::Snapshot;
+use crate::steering::News;
+use crate::takeover::offer::Offer;
+use mio::Waker;
+use satpep::PrivateKey;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use units::Duration;
+
+/// What other threads ask of the loop.
+pub(crate) enum Request {
+    Snapshot(mpsc::SyncSender<Snapshot>),
+    /// Something about the firewall or the host.
+    News(News),
+    /// To take other settings over.
+    Reload(Box<Settings>, mpsc::SyncSender<Result<Vec<String>, ReloadError>>),
+    /// To end with the last connection, or within a time.
+    Drain(Option<Duration>),
+    /// To find out what the path to the peer of this name carries.
+    Survey(String, mpsc::SyncSender<Result<(), String>>),
+    /// To offer its work to another process.
+    Offer(mpsc::SyncSender<Result<(Offer, Vec<OwnedFd>), String>>),
+    /// The offer came to nothing.
+    WithdrawOffer,
+    /// To leave new connections to another process, which hears of the end by the end of this stream.
+    HandOver(UnixStream, mpsc::SyncSender<Vec<u8>>),
+    Stop,
+}
+
+/// A way to a running gateway from other threads.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    pub(crate) requests: mpsc::Sender<Request>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) source: Arc<Source>,
+}
+
+/// Where the settings of a running gateway come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) private_key: PrivateKey,
+}
+
+impl Handle {
+    /// Has the gateway stop in order.
+    pub fn stop(&self) {
+        self.send(Request::Stop);
+    }
+
+    /// The gateway's state; `None` if it has stopped.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Snapshot(answer));
+        answered.recv().ok()
+    }
+
+    /// Has the gateway read its file again and take over what has changed. Returns a line for each change.
+    ///
+    /// # Errors
+    /// If the file has faults, or something in it has changed that needs a restart. Nothing is changed then.
+    pub fn reload(&self) -> Result<Vec<String>, ReloadError> {
+        let Source { file, private_key } = &*self.source;
+        let file = file.as_ref().ok_or(ReloadError::Unavailable("the gateway was started without a file"))?;
+        let outcome = config::load_again(file, private_key)
+            .map_err(|error| match error {
+                ConfigError::Faults(faults) => ReloadError::Faults(faults),
+                unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
+            })
+            .and_then(|settings| {
+                let (answer, answered) = mpsc::sync_channel(1);
+                self.send(Request::Reload(Box::new(settings), answer));
+                answered.recv().unwrap_or(Err(ReloadError::Unavailable("the gateway has stopped")))
+            });
+        match &outcome {
+            Ok(changes) if changes.is_empty() => tracing::info!("reloaded: nothing has changed"),
+            Ok(changes) => changes.iter().for_each(|change| tracing::info!("reloaded: {change}")),
+            Err(error) => {
+                error.to_string().lines().for_each(|line| tracing::error!("not reloaded, nothing is changed: {line}"));
+            }
+        }
+        outcome
+    }
+
+    /// Has the gateway take no more connections and end with the last, or `within` a time.
+    pub fn drain(&self, within: Option<Duration>) {
+        self.send(Request::Drain(within));
+    }
+
+    /// Has the gateway begin to find out what the path to the peer `name` carries; its state tells of it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn survey(&self, name: String) -> Result<(), String> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Survey(name, answer));
+        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
+    }
+
+    /// What another process may take over, and the listeners.
+    pub(crate) fn offer(&self) -> Result<(Offer, Vec<OwnedFd>), String> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Offer(answer));
+        answered.recv().unwrap_or(Err("the gateway has stopped".into()))
+    }
+
+    /// The other process has not taken over.
+    pub(crate) fn withdraw_offer(&self) {
+        self.send(Request::WithdrawOffer);
+    }
+
+    /// Leaves new connections to another process. Returns once it is done, with what the leg leaves to it.
+    pub(crate) fn hand_over(&self, stream: UnixStream) -> Vec<u8> {
+        let (done, is_done) = mpsc::sync_channel(1);
+        self.send(Request::HandOver(stream, done));
+        // An error means that the gateway has stopped.
+        is_done.recv().unwrap_or_default()
+    }
+
+    pub(crate) fn send(&self, request: Request) {
+        // Nobody listens any more only when the gateway has stopped.
+        if self.requests.send(request).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A TCP socket that is watched edge-triggered: towards a host, or across the satellite.
+
+use relay::engine::Progress;
+use socket2::Socket;
+use std::io;
+use units::{Duration, Instant};
+
+/// A TCP socket, watched edge-triggered: readiness is remembered until the kernel says
+/// `WouldBlock`.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) socket: Option<Socket>,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The other end has sent urgent data: a read may end before what waits does.
+    pub(crate) urgent: bool,
+    /// The kernel has announced the end of what TCP will offer.
+    pub(crate) read_closed: bool,
+    /// Since when it has been found again and again that something waits for an acknowledgement and none comes.
+    unacknowledged_since: Option<Instant>,
+}
+
+impl Tcp {
+    /// A client's connection, which may have brought data with it.
+    pub(crate) fn accepted(socket: Socket) -> Self {
+        Self { socket: Some(socket), readable: true, ..Self::new() }
+    }
+
+    /// A connection to a server that is being made.
+    pub(crate) fn connecting(socket: Socket) -> Self {
+        Self { socket: Some(socket), ..Self::new() }
+    }
+
+    pub(crate) fn new() -> Self {
+        Self {
+            socket: None,
+            readable: false,
+            writable: true,
+            urgent: false,
+            read_closed: false,
+            unacknowledged_since: None,
+        }
+    }
+
+    /// Remembers what `event` says.
+    pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
+        self.readable |= event.is_readable() || event.is_read_closed();
+        self.writable |= event.is_writable();
+        self.urgent |= event.is_priority();
+        self.read_closed |= event.is_read_closed();
+    }
+
+    /// What an error of reading from the socket means.
+    pub(crate) fn read_failed(&mut self, error: &io::Error) -> Progress {
+        let (readable, progress) = failed(error);
+        self.readable &= readable;
+        self.urgent &= readable;
+        progress
+    }
+
+    /// What an error of writing to the socket means.
+    pub(crate) fn write_failed(&mut self, error: &io::Error) -> Progress {
+        let (writable, progress) = failed(error);
+        self.writable &= writable;
+        progress
+    }
+
+    /// Whether the other end has acknowledged nothing for more than `limit`, neither data nor probes. To be asked each `period`.
+    /// An end that keeps its window closed acknowledges probes.
+    pub(crate) fn is_gone(&mut self, now: Instant, period: Duration, limit: Duration) -> bool {
+        let info = self.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+        let is_unacknowledged = info.is_some_and(|info| {
+            (info.unacknowledged_segments > 0 || info.unanswered_probes > 0)
+                && Duration::from(info.since_last_ack) >= period
+        });
+        if !is_unacknowledged {
+            self.unacknowledged_since = None;
+            return false;
+        }
+        now.since(*self.unacknowledged_since.get_or_insert(now)) > limit
+    }
+
+    /// Whether [`Tcp::is_gone`] has found last that something waits for an acknowledgement.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.unacknowledged_since.is_some()
+    }
+
+    /// Whether the socket has failed; a failure is told once.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| matches!(socket.take_error(), Ok(Some(_)) | Err(_)))
+    }
+}
+
+/// Whether the socket is still ready after `error`, and how far the direction has come.
+fn failed(error: &io::Error) -> (bool, Progress) {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => (false, Progress::Blocked),
+        io::ErrorKind::Interrupted => (true, Progress::More),
+        _ => (true, Progress::TcpFailed),
+    }
+}
