@@ -19,8 +19,8 @@ use std::fmt::Debug;
 use std::io;
 use units::{Instant, Rate};
 
-/// How the satellite side works.
-pub(crate) trait Leg: Transport<HostSockets> + Debug {
+/// How the satellite side works: what the event loop needs of it.
+pub(crate) trait Leg: Transport<HostSockets> + Membership + Succession + Reports + Debug {
     /// What the settings call it.
     const NAME: &'static str;
 
@@ -45,34 +45,8 @@ pub(crate) trait Leg: Transport<HostSockets> + Debug {
 
     /// Has all peers open no more connections through here. Those that there are go on.
     fn drain(&mut self, now: Instant);
-    /// What another process may take over; it is let at the port then.
-    ///
-    /// # Errors
-    /// Why the leg cannot be handed over.
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String>;
-    /// No other process has the port any more.
-    fn end_offer(&mut self);
-    /// Leaves to another process what there can be only once. Returns what [`Leg::inherit`] of that one is to be given.
-    fn hand_over(&mut self, _: Instant) -> Vec<u8> {
-        Vec::new()
-    }
-    /// Goes on with what another process has left.
-    ///
-    /// # Errors
-    /// If it is not understood.
-    fn inherit(&mut self, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    /// Takes over what of `settings` may change while running, the peers apart.
-    fn reconfigure(&mut self, now: Instant, settings: &Settings);
-    /// There is another peer, at place `at`, where there was none.
-    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer);
-    /// The settings of peer `at` are others.
-    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer);
-    /// The peer at place `at` is none any more. None of its streams is known to the relays.
-    fn remove_peer(&mut self, now: Instant, at: usize);
 
-    /// Begins to find out what the path to `peer`, whose settings are `settings`, carries; [`Leg::peer`] tells of it.
+    /// Begins to find out what the path to `peer`, whose settings are `settings`, carries; [`Reports::peer`] tells of it.
     ///
     /// # Errors
     /// Why not.
@@ -84,6 +58,44 @@ pub(crate) trait Leg: Transport<HostSockets> + Debug {
     /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
     /// fewer than one if there are any.
     fn unfinished(&self, now: Instant) -> usize;
+}
+
+/// How a leg takes other settings over while it runs.
+pub(crate) trait Membership {
+    /// Takes over what of `settings` may change while running, the peers apart.
+    fn reconfigure(&mut self, now: Instant, settings: &Settings);
+    /// There is another peer, at place `at`, where there was none.
+    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer);
+    /// The settings of peer `at` are others.
+    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer);
+    /// The peer at place `at` is none any more. None of its streams is known to the relays.
+    fn remove_peer(&mut self, now: Instant, at: usize);
+}
+
+/// How one process leaves a leg to another.
+pub(crate) trait Succession {
+    /// What another process may take over; it is let at the port then.
+    ///
+    /// # Errors
+    /// Why the leg cannot be handed over.
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String>;
+    /// No other process has the port any more.
+    fn end_offer(&mut self);
+    /// Leaves to another process what there can be only once. Returns what [`Succession::inherit`] of that one is to be given.
+    fn hand_over(&mut self, _: Instant) -> Vec<u8> {
+        Vec::new()
+    }
+    /// Goes on with what another process has left.
+    ///
+    /// # Errors
+    /// If it is not understood.
+    fn inherit(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a leg says of itself, for status, metrics and logs.
+pub(crate) trait Reports {
     /// What the link is thought to carry away from here: configured, told or learnt.
     fn capacity(&self) -> Rate;
     /// Other traffic on the satellite interface, in bit/s.

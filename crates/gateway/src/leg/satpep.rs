@@ -1,6 +1,6 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
-use super::{Answer, Leg, Opening, Progress, StreamEvent};
+use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
 use crate::config::{Class, Knowledge, Marking, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -412,23 +412,17 @@ impl Leg for Satpep {
         usize::from(!self.streams.endpoint.is_drained(now))
     }
 
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
-        self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
-        let up = |&(at, peer): &(usize, &Peer)| {
-            let id = self.streams.id(at);
-            let is_up = self.streams.endpoint.peer_state(id) == PeerState::Up;
-            is_up.then(|| Some((peer.public_key?.to_string(), self.streams.endpoint.peer_address(id)?))).flatten()
-        };
-        let up = settings.iter().filter_map(up).collect();
-        Ok(LegOffer { generation: self.run.generation(), up, listener: None })
-    }
-
-    fn end_offer(&mut self) {
-        if let Err(error) = self.udp.unshare() {
-            tracing::warn!(%error, "the UDP port stays shared");
+    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
+        let rate =
+            settings.cap.map_or(self.streams.endpoint.capacity(), |cap| cap.min(self.streams.endpoint.capacity()));
+        match self.streams.endpoint.survey(now, self.streams.id(peer), rate) {
+            true => Ok(()),
+            false => Err("the peer is not up, or another path is being measured"),
         }
     }
+}
 
+impl Membership for Satpep {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.streams.endpoint.set_outage_limit(settings.link.outage_limit.unwrap_or(OUTAGE_LIMIT));
         self.streams.endpoint.set_keepalive(settings.link.keepalive);
@@ -465,16 +459,28 @@ impl Leg for Satpep {
     fn remove_peer(&mut self, now: Instant, at: usize) {
         self.streams.remove_peer(now, at);
     }
+}
 
-    fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
-        let rate =
-            settings.cap.map_or(self.streams.endpoint.capacity(), |cap| cap.min(self.streams.endpoint.capacity()));
-        match self.streams.endpoint.survey(now, self.streams.id(peer), rate) {
-            true => Ok(()),
-            false => Err("the peer is not up, or another path is being measured"),
-        }
+impl Succession for Satpep {
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
+        self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
+        let up = |&(at, peer): &(usize, &Peer)| {
+            let id = self.streams.id(at);
+            let is_up = self.streams.endpoint.peer_state(id) == PeerState::Up;
+            is_up.then(|| Some((peer.public_key?.to_string(), self.streams.endpoint.peer_address(id)?))).flatten()
+        };
+        let up = settings.iter().filter_map(up).collect();
+        Ok(LegOffer { generation: self.run.generation(), up, listener: None })
     }
 
+    fn end_offer(&mut self) {
+        if let Err(error) = self.udp.unshare() {
+            tracing::warn!(%error, "the UDP port stays shared");
+        }
+    }
+}
+
+impl Reports for Satpep {
     fn outside_bps(&self) -> u64 {
         self.outside_bps
     }

@@ -26,7 +26,7 @@ mod tls;
 mod trials;
 mod trouble;
 
-use super::{Answer, Leg, Opening, Progress, StreamEvent};
+use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
 use crate::config::{self, Class, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -485,6 +485,32 @@ impl Leg for TcpLeg {
         self.begin_leaving(now, false);
     }
 
+    fn unfinished(&self, _: Instant) -> usize {
+        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
+    }
+}
+
+impl Membership for TcpLeg {
+    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
+        self.connect_timeout = settings.connect_timeout;
+        self.outage_limit = outage_limit(settings);
+        self.longest_silence = outage_limit(settings) + self.pace.silence;
+    }
+
+    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        self.put_peer(now, at, peer);
+    }
+
+    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
+        self.alter_peer(now, at, peer);
+    }
+
+    fn remove_peer(&mut self, now: Instant, at: usize) {
+        self.forget_peer(now, at);
+    }
+}
+
+impl Succession for TcpLeg {
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
         let up = |&(at, peer): &(usize, &Peer)| {
             let is_up = self.peers[at].call.as_ref().is_some_and(Call::is_up);
@@ -508,29 +534,9 @@ impl Leg for TcpLeg {
     fn inherit(&mut self, estate: &[u8]) -> io::Result<()> {
         self.go_on_with(estate)
     }
+}
 
-    fn reconfigure(&mut self, _: Instant, settings: &Settings) {
-        self.connect_timeout = settings.connect_timeout;
-        self.outage_limit = outage_limit(settings);
-        self.longest_silence = outage_limit(settings) + self.pace.silence;
-    }
-
-    fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
-        self.put_peer(now, at, peer);
-    }
-
-    fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
-        self.alter_peer(now, at, peer);
-    }
-
-    fn remove_peer(&mut self, now: Instant, at: usize) {
-        self.forget_peer(now, at);
-    }
-
-    fn unfinished(&self, _: Instant) -> usize {
-        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
-    }
-
+impl Reports for TcpLeg {
     fn capacity(&self) -> Rate {
         self.capacity
     }
