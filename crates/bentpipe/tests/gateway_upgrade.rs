@@ -224,3 +224,30 @@ fn connections_go_through_although_the_session_was_being_begun_when_the_hub_was_
         assert_ends(old);
     }
 }
+
+#[test]
+fn a_gateway_that_is_stopped_and_continued_meanwhile_hands_over_all_the_same() {
+    let Some(mut pair) = Pair::up("") else { return };
+    for _ in 0..3 {
+        // A stop interrupts the system calls that wait with a time limit.
+        let running = pair.running[End::Hub as usize].as_ref().unwrap().id().to_string();
+        let is_over = std::sync::Arc::new(AtomicBool::new(false));
+        let storm = std::thread::spawn({
+            let is_over = std::sync::Arc::clone(&is_over);
+            move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    for signal in ["-STOP", "-CONT"] {
+                        assert!(
+                            std::process::Command::new("kill").args([signal, &running]).status().unwrap().success()
+                        );
+                    }
+                }
+            }
+        });
+        let old = pair.take_over(End::Hub);
+        is_over.store(true, Ordering::Relaxed);
+        storm.join().unwrap();
+        assert_ends(old);
+        pair.wait_until(End::Hub, true);
+    }
+}

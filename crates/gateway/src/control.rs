@@ -161,7 +161,7 @@ fn question(stream: &mut UnixStream) -> std::io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < LONGEST {
-        match stream.read(&mut byte) {
+        match unix::uninterrupted(|| stream.read(&mut byte)) {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,
             Ok(_) => line.push(byte[0]),

@@ -11,7 +11,9 @@ pub(crate) mod selector;
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
+use crate::unix;
 use offer::{Fixed, Offer, VERSION};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -159,7 +161,7 @@ fn send(stream: &mut UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::R
     if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
         return Err(io::Error::other("too many listeners"));
     }
-    let sent = sendmsg(&*stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    let sent = retry_on_intr(|| sendmsg(&*stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))?;
     stream.write_all(&bytes[sent..])
 }
 
@@ -168,7 +170,8 @@ fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut line = vec![0; 65_536];
-    let received = recvmsg(&*stream, &mut [IoSliceMut::new(&mut line)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received =
+        retry_on_intr(|| recvmsg(&*stream, &mut [IoSliceMut::new(&mut line)], &mut control, RecvFlags::CMSG_CLOEXEC))?;
     line.truncate(received.bytes);
     let mut sockets = Vec::new();
     for message in control.drain() {
@@ -179,7 +182,7 @@ fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
     let mut rest = stream.take(LONGEST);
     let mut buffer = [0; 4096];
     while line.last() != Some(&b'\n') {
-        match rest.read(&mut buffer)? {
+        match unix::uninterrupted(|| rest.read(&mut buffer))? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => line.extend_from_slice(&buffer[..count]),
         }
@@ -191,7 +194,7 @@ fn receive(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<Socket>)> {
 fn read_line(stream: &mut UnixStream, longest: usize) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
-    while line.len() < longest && stream.read(&mut byte)? == 1 && byte != *b"\n" {
+    while line.len() < longest && unix::uninterrupted(|| stream.read(&mut byte))? == 1 && byte != *b"\n" {
         line.push(byte[0]);
     }
     Ok(String::from_utf8_lossy(&line).into_owned())

@@ -2,9 +2,20 @@
 
 use crate::error::{StartError, while_doing};
 use crate::privileges::Plan;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Calls `operation` until no signal interrupts it: a stop and its end (SIGSTOP, SIGCONT) interrupt whatever waits with a time limit.
+pub(crate) fn uninterrupted<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
 
 /// A socket file; removed when this is dropped.
 #[derive(Debug)]
