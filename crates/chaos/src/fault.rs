@@ -1,8 +1,10 @@
 //! What befalls a case.
 
 use crate::dice::Dice;
-use crate::plan::HUB;
 use units::Duration;
+
+/// The first of a case is the hub's side.
+pub(crate) const HUB: usize = 0;
 
 /// A fault. `way` 0 is what the hub sends, 1 what terminals send; `side` 0 is the hub.
 #[derive(Debug, Clone, Copy)]

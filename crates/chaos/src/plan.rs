@@ -1,11 +1,8 @@
 //! What a case is, drawn from its seed: the hop, the gateways' settings, the transfers and the faults.
 
 use crate::dice::Dice;
-use crate::fault::Fault;
+use crate::fault::{Fault, HUB};
 use units::{Duration, Rate};
-
-/// The first of a case is the hub's side.
-pub(crate) const HUB: usize = 0;
 
 /// A case: everything that happens in it follows from this.
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
 //! A case in virtual time.
 
 use crate::air::{Air, Datagram};
-use crate::fault::{Fault, KINDS};
+use crate::fault::{Fault, HUB, KINDS};
 use crate::gateway::{Gateway, Transfers, Wish};
 use crate::host::Transfer;
-use crate::plan::{HUB, Plan};
+use crate::plan::Plan;
 use crate::report::Report;
 use crate::strangers::Strangers;
 use satpep::{Endpoint, EndpointConfig, Mode, PeerConfig, PrivateKey};

@@ -1,6 +1,7 @@
 //! Messages out of a stream of bytes.
 
-use crate::message::{HEADER, Message, ParseError};
+use crate::message::{HEADER, Message};
+use crate::parse_error::ParseError;
 
 /// Collects bytes until they are a message: at most one message's worth and what came with its end.
 #[derive(Debug, Default)]

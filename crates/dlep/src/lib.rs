@@ -8,7 +8,8 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `item.rs` | data items, §13 |
+//! | `item.rs`, `item_kind.rs` | data items and their types, §13 |
+//! | `parse_error.rs` | why bytes are none of these |
 //! | `message.rs` | messages and signals: which items they hold, §11 and §12 |
 //! | `metrics.rs` | what is told of a link: rates, latency, resources, quality, MTU |
 //! | `mac.rs`, `status.rs` | addresses of destinations, status codes |
@@ -22,10 +23,12 @@
 mod discovery;
 mod framer;
 mod item;
+mod item_kind;
 mod mac;
 mod message;
 mod metrics;
 mod modem;
+mod parse_error;
 mod printable;
 mod router;
 mod session;
@@ -33,11 +36,13 @@ mod status;
 
 pub use discovery::{ConnectionPoint, GROUP_V4, GROUP_V6, connection_points, discovery, offer, wants_offer};
 pub use framer::Framer;
-pub use item::{Item, ItemKind, RateKind};
+pub use item::{Item, RateKind};
+pub use item_kind::ItemKind;
 pub use mac::Mac;
-pub use message::{Message, MessageKind, ParseError, Signal, SignalKind};
+pub use message::{Message, MessageKind, Signal, SignalKind};
 pub use metrics::Metrics;
 pub use modem::{Modem, ModemEvent};
+pub use parse_error::ParseError;
 pub use printable::printable;
 pub use router::{Router, RouterEvent};
 pub use session::{End, Participant, PeerInfo, Settings};

@@ -1,7 +1,8 @@
 //! Messages of a session and signals of discovery: what they are, and which items they hold (§11, §12).
 
-use crate::item::ItemKind as I;
-use crate::{Item, ItemKind, Mac, Status};
+use crate::item_kind::ItemKind as I;
+use crate::parse_error::ParseError;
+use crate::{Item, Mac, Status};
 
 /// Bytes of a message's type and length.
 pub(crate) const HEADER: usize = 4;
@@ -56,46 +57,6 @@ pub struct Signal {
     pub kind: SignalKind,
     /// Its items, in any order.
     pub items: Vec<Item>,
-}
-
-/// Why bytes are no message or signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseError {
-    /// They end before what their lengths promise.
-    #[error("it ends too early")]
-    Truncated,
-    /// They do not end where their length says, or do not begin as a signal does.
-    #[error("it is no signal of DLEP")]
-    NoSignal,
-    /// A type of message or signal that is none of the RFC's.
-    #[error("unknown type {0}")]
-    UnknownType(u16),
-    /// A type of item that is none of the RFC's.
-    #[error("unknown item {0}")]
-    UnknownItem(u16),
-    /// An item of a length that its type cannot have.
-    #[error("item {0:?} has {1} bytes")]
-    ItemLength(ItemKind, usize),
-    /// An item with a value that its type cannot have.
-    #[error("item {0:?} has a value that it cannot have")]
-    ItemValue(ItemKind),
-    /// An item that does not belong there, or not so often.
-    #[error("item {0:?} does not belong there")]
-    Misplaced(ItemKind),
-    /// An item that must be there.
-    #[error("item {0:?} is missing")]
-    Missing(ItemKind),
-}
-
-impl ParseError {
-    /// What the session ends with, §12.1.
-    pub fn status(self) -> Status {
-        match self {
-            Self::UnknownType(_) => Status::UNKNOWN_MESSAGE,
-            _ => Status::INVALID_DATA,
-        }
-    }
 }
 
 /// Types of items that are for private use (§15.4).

@@ -1,6 +1,6 @@
 //! Whose a packet is, by the address that it comes from or goes to.
 
-use crate::way::{Terminal, WayError};
+use crate::terminal::{Terminal, WayError};
 use ipnet::IpNet;
 use std::cmp::Reverse;
 use std::net::IpAddr;

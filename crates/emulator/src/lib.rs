@@ -26,10 +26,12 @@ mod headers;
 mod replay;
 mod report;
 mod segment;
+mod terminal;
 mod way;
 
 pub use arrival_log::{Fate, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
 pub use replay::{ArrivalLog, Difference, LogError};
 pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport, Transit};
-pub use way::{SharedCarrier, Terminal, WayConfig, WayError};
+pub use terminal::{SharedCarrier, Terminal, WayError};
+pub use way::WayConfig;

@@ -1,7 +1,8 @@
 //! Reading the log of arrivals, and its replay through the same links in virtual time.
 
 use crate::arrival_log::{DIRECTIONS, Fate, Record, columns, has_terminals};
-use crate::way::{Way, WayConfig, WayError};
+use crate::terminal::WayError;
+use crate::way::{Way, WayConfig};
 use link::Outcome;
 use serde_json::Value;
 use units::{Bytes, Duration, Instant};

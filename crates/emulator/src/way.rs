@@ -3,10 +3,10 @@
 use crate::apart::Apart;
 use crate::headers;
 use crate::report::TerminalReport;
-use ipnet::IpNet;
-use link::dama::{Backlog, Burst, Carrier, CarrierConfig, Member, Sample, Terminals};
-use link::{ConfigError, Counters, Link, LinkConfig, Outcome, Packet};
-use serde::{Deserialize, Serialize};
+use crate::terminal::{SharedCarrier, Terminal, WayError};
+use link::dama::{Backlog, Burst, Carrier, Member, Sample, Terminals};
+use link::{Counters, Link, LinkConfig, Outcome, Packet};
+use serde::Serialize;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// What one direction does.
@@ -19,32 +19,6 @@ pub enum WayConfig {
     Carrier(SharedCarrier),
     /// Each terminal has a link of its own, for packets that go to its networks.
     Apart(Vec<Terminal>),
-}
-
-/// A carrier that terminals share on demand, each with a queue of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SharedCarrier {
-    /// The carrier.
-    #[serde(rename = "carrier")]
-    pub config: CarrierConfig,
-    /// Its terminals.
-    pub terminals: Vec<Terminal>,
-    /// How long the controller's plans are on their way to them.
-    pub from_controller: Duration,
-}
-
-/// A terminal of a carrier, or with a link of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Terminal {
-    /// What it is called: not as another is, and so that tables can hold it.
-    pub name: String,
-    /// Whose packets are its own: those from (on a carrier) or to (over its own link) addresses in these networks. Of several
-    /// that contain an address, the longest counts.
-    pub networks: Vec<IpNet>,
-    /// Its queue, its losses and its delay, and its part of the carrier ([`LinkConfig::dama`]) or its rate.
-    pub link: LinkConfig,
 }
 
 impl WayConfig {
@@ -87,33 +61,6 @@ impl From<LinkConfig> for WayConfig {
     fn from(link: LinkConfig) -> Self {
         Self::Link(Box::new(link))
     }
-}
-
-/// Why settings make no way.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WayError {
-    /// A value makes no link or no carrier.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A link is a terminal of a carrier that is not there.
-    #[error("dama: the carrier and its other terminals are missing")]
-    NoCarrier,
-    /// A carrier, or links, of no terminals.
-    #[error("a carrier needs at least one terminal")]
-    NoTerminal,
-    /// A terminal does not say what it has of the carrier.
-    #[error("terminal {0}: dama is missing: say what it has of the carrier")]
-    NoShare(String),
-    /// No packet would be a terminal's.
-    #[error("terminal {0}: networks: give at least one")]
-    NoNetwork(String),
-    /// A terminal's name is another's, or would be several values in a table.
-    #[error("terminal {0:?}: names must differ, and have no commas, quotation marks and control characters")]
-    Name(String),
-    /// Packets from there would be two terminals'.
-    #[error("networks: {0} belongs to two terminals")]
-    Ambiguous(IpNet),
 }
 
 /// One direction at work.
@@ -288,6 +235,7 @@ mod tests {
     use super::*;
     use crate::frame::Frame;
     use kernel::packet::OffloadHeader;
+    use link::dama::CarrierConfig;
     use link::dama::TerminalConfig;
 
     fn carrier() -> SharedCarrier {

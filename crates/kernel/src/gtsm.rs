@@ -5,7 +5,7 @@
 //! ever; and once [`enforce`] is called, nothing may.
 
 use crate::packet::interface_index;
-use crate::transparent::set_int;
+use crate::socket_option::set_int;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -24,6 +24,7 @@ pub mod reuseport;
 pub mod route;
 pub mod routes;
 pub mod sandbox;
+mod socket_option;
 pub mod sysctl;
 pub mod tcp;
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Several sockets at one UDP port (`SO_REUSEPORT`), and a program that says whose a datagram is
 //! (`SO_ATTACH_REUSEPORT_CBPF`, socket(7)).
 
-use crate::transparent::set_int;
+use crate::socket_option::set_int;
 use socket2::Socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -105,7 +105,7 @@ pub fn set_unsent_limit(socket: &socket2::Socket, bytes: u32) -> io::Result<()> 
 }
 
 fn set_option(socket: &socket2::Socket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    crate::transparent::set_int(socket, libc::IPPROTO_TCP, option, value)
+    crate::socket_option::set_int(socket, libc::IPPROTO_TCP, option, value)
 }
 
 /// Asks the kernel about the TCP connection `socket`.

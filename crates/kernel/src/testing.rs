@@ -27,7 +27,8 @@ pub fn namespace() -> Option<Namespace> {
 /// # Panics
 /// If the kernel refuses.
 pub fn send_without_checksums(socket: &socket2::Socket) {
-    crate::transparent::set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("a UDP socket takes the option");
+    crate::socket_option::set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+        .expect("a UDP socket takes the option");
 }
 
 /// Real time against a bound, on a host that others use, too: a host that stands still makes a run worse and never better, so

@@ -4,6 +4,7 @@
 //! Every socket of a relayed connection is made so that closing it, by the program or by the kernel when the program is
 //! killed, sends a reset; see [`allow_orderly_close`].
 
+use crate::socket_option::set_int;
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -273,20 +274,6 @@ pub fn traffic_class(socket: &Socket, is_ipv6: bool) -> io::Result<u8> {
     // None is sent where nothing is known.
     let is_it = header.cmsg_level == level && header.cmsg_type == kind;
     Ok(if is_it { value as u8 } else { 0 })
-}
-
-pub(crate) fn set_int(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open and the option's value is an int that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn inet(address: &SockAddr) -> io::Result<SocketAddr> {
