@@ -9,6 +9,7 @@
 //! opening and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
 
 mod arrivals;
+mod buffers;
 mod calls;
 mod conduit;
 mod cross;
@@ -17,6 +18,7 @@ mod hop;
 mod identity;
 mod membership;
 mod peer;
+mod place;
 mod ports;
 mod session;
 mod sockets;

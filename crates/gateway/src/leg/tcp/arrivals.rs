@@ -1,13 +1,13 @@
 //! Connections that peers make: what for, and whether they may.
 
 use super::hop::{Hop, Role};
+use super::place::Place;
 use super::session::{Accepted, Call, Called, Refusal};
 use super::talk::Told;
 use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
 use crate::entropy::seed;
 use crate::leg::StreamEvent;
-use relay::hop::waiting::Ticket;
 use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey, Trial};
 use std::io;
 use std::net::IpAddr;
@@ -22,14 +22,6 @@ const SESSIONS_EACH: usize = 16;
 const ADDRESSES_EACH: usize = 4;
 /// Bytes of words read at once.
 const WORDS: usize = 1024;
-
-/// A connection's place among those that have not said what they are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Among those who are known, rather than among strangers.
-    is_known: bool,
-    ticket: Ticket,
-}
 
 impl TcpLeg {
     /// Accepts what waits at the listener, `most` connections at most.

@@ -1,6 +1,6 @@
 //! From one socket to another through a pipe, without copying.
 
-use super::hop::Buffers;
+use super::buffers::Buffers;
 use crate::tcp_socket::Tcp;
 use kernel::pipe::Pipe;
 use kernel::transparent;

@@ -2,10 +2,8 @@
 
 mod protected;
 
-pub(super) use protected::Buffers;
-
 use super::conduit::{Conduit, Moved, Pipes};
-use super::tls::Tls;
+use super::tls::{Tls, is_later};
 use crate::leg::Progress;
 use crate::tcp_socket::Tcp;
 use ::satpep::{PublicKey, ResetReason};
@@ -71,7 +69,7 @@ pub(super) struct Hop {
     /// What both gateways call it, if it carries a relayed connection.
     pub(super) name: Option<super::Name>,
     /// Its place among those that have not said what they are for.
-    pub(super) place: Option<super::arrivals::Place>,
+    pub(super) place: Option<super::place::Place>,
     /// What it has said it is for, if that came before the proof of its session.
     pub(super) early: Option<relay::hop::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
@@ -442,12 +440,6 @@ pub(super) fn server_reason_of(error: &io::Error) -> ResetReason {
         io::ErrorKind::ConnectionReset => ResetReason::Aborted,
         _ => ResetReason::Unreachable,
     }
-}
-
-/// Whether the socket will take bytes later: it is full, or its handshake has not ended.
-pub(super) fn is_later(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock
-        || matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY | libc::ENOTCONN))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! TLS 1.3 between the two gateways (RFC 8446), with raw public keys on both sides (RFC 7250): no certificates, no
 //! names, no tickets. Only the ClientHello rides in a SYN; there is no early data, which could be replayed.
 
-use super::hop::is_later;
 use super::identity::{self, SigningKey};
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
@@ -382,4 +381,9 @@ impl ClientCertVerifier for Known {
     }
 
     as_with_raw_keys!();
+}
+/// Whether the socket will take bytes later: it is full, or its handshake has not ended.
+pub(super) fn is_later(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+        || matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EALREADY | libc::ENOTCONN))
 }

@@ -2,28 +2,9 @@
 
 use super::Hop;
 use crate::leg::Progress;
+use crate::leg::tcp::buffers::Buffers;
 use crate::tcp_socket::Tcp;
 use std::io::{self, Read, Write};
-
-/// Bytes of a turn: seven of TLS's records. Every turn costs system calls, acknowledgements and wakeups of the other end
-/// once, however much it moves; but what is on its way is to stay in the processor's own cache, and the records' memory
-/// below the 128 KiB that an allocator likes to give back to the kernel as soon as they are free.
-const TURN: usize = 7 << 14;
-
-/// What all connections' turns use.
-#[derive(Debug)]
-pub(in super::super) struct Buffers {
-    /// Bytes as they are read from a socket.
-    arrived: Vec<u8>,
-    /// Bytes that have been decrypted.
-    decrypted: Vec<u8>,
-}
-
-impl Buffers {
-    pub(in super::super) fn new() -> Self {
-        Self { arrived: vec![0; TURN], decrypted: Vec::with_capacity(TURN) }
-    }
-}
 
 impl Hop {
     /// One read from `client`, encrypted and sent.
@@ -220,7 +201,7 @@ mod tests {
     fn bytes_pass_in_order_through_sockets_that_take_little_and_the_end_is_told() {
         let mut ends = Ends::new();
         ends.server.socket.as_ref().expect("a socket").set_send_buffer_size(4096).expect("a buffer");
-        let data = data(3 * TURN + 5);
+        let data = data(3 * crate::leg::tcp::buffers::TURN + 5);
         ends.send(&data);
         assert!(ends.received == data);
         assert_eq!(ends.outcome(), Progress::Blocked);
