@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &str| {
     let (text, file) = text.split_once('\0').unwrap_or((text, "1\n2\n"));
     let read = |_: &str| Ok(file.to_owned());
-    match sim::scenario::load(text, "fuzz.toml", &[], &read) {
+    match scenario::load(text, "fuzz.toml", &[], &read) {
         Ok(experiment) => assert!(!experiment.scenarios.is_empty()),
         Err(faults) => assert!(faults.0.iter().all(|fault| !fault.is_empty()) && !faults.0.is_empty()),
     }

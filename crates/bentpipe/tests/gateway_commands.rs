@@ -77,8 +77,8 @@ fn a_check_reports_every_fault_with_its_line_and_exit_code_2() {
         bentpipe(&["gateway", "--config", &settings(directory.path(), "wieght = 3\ncap = \"fast\"\n"), "--check"], "");
     assert_eq!(bad.status.code(), Some(2));
     let faults = stderr(&bad);
-    assert!(faults.contains("gateway.toml:12: [[peer]] wieght: unknown key; did you mean weight?"), "{faults}");
-    assert!(faults.contains("gateway.toml:13: [[peer]] cap = \"fast\": expected a rate"), "{faults}");
+    assert!(faults.contains("gateway.toml:12:1: peer.hub.wieght: unknown key; did you mean weight?"), "{faults}");
+    assert!(faults.contains("gateway.toml:13:7: peer.hub.cap = \"fast\": "), "{faults}");
     let missing = bentpipe(&["gateway", "--config", "/nowhere/gateway.toml"], "");
     assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("/nowhere/gateway.toml"));
@@ -95,12 +95,12 @@ fn interfaces_that_this_machine_does_not_have_are_faults_of_a_check() {
     let faults = stderr(&checked);
     assert!(
         faults.contains(
-            "gateway.toml:6: [link] interface = \"l0\": this machine has no such interface; did you mean lo?"
+            "gateway.toml:6:13: link.interface = \"l0\": this machine has no such interface; did you mean lo?"
         ),
         "{faults}"
     );
     assert!(
-        faults.contains("gateway.toml:8: [intercept] interfaces = \"lan77\": this machine has no such"),
+        faults.contains("gateway.toml:8:21: intercept.interfaces = \"lan77\": this machine has no such"),
         "{faults}"
     );
     assert_eq!(faults.lines().count(), 2, "{faults}");

@@ -3,16 +3,20 @@
 mod bypass;
 mod class;
 mod dlep;
-mod document;
 mod feed;
+pub mod format;
 mod hop;
 mod host;
+mod link;
 mod marking;
 mod memory;
+mod peer;
+mod text;
 
 use crate::rules::{Hold, Rules};
 use crate::told::FeedSettings;
-use document::{Document, Section};
+use document::Document;
+use document::Form;
 use ipnet::IpNet;
 use relay::routes::Routes;
 use satpep::{Cipher, Mode, PrivateKey, PublicKey, Share};
@@ -21,11 +25,14 @@ use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
 pub use bypass::Bypass;
+pub use document::Faults;
+pub use format::Accept;
 pub(crate) use hop::CROSS_LAYER;
 pub use hop::Hop;
 pub use host::{Named, missing_interfaces};
 pub use marking::Marking;
 pub use relay::classes::Class;
+pub use satpep::Knowledge;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -88,15 +95,6 @@ pub struct Settings {
     pub control_group: Option<String>,
 }
 
-/// When a client's TCP handshake is completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accept {
-    /// At once.
-    Immediate,
-    /// When the server has answered.
-    Confirmed,
-}
-
 /// `[link]`.
 #[derive(Debug, Clone)]
 pub struct Link {
@@ -128,17 +126,6 @@ pub struct Link {
     pub repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost; the transport's default if not set.
     pub repair_share: Option<f64>,
-}
-
-/// How the gateway knows what the link carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Knowledge {
-    /// It is configured.
-    Configured,
-    /// The configured rate is a first guess, and the rest is learnt while running; what is told is a new first guess.
-    Learnt,
-    /// It is told while running; the configured rate counts while it is not.
-    Told,
 }
 
 /// `[[peer]]`.
@@ -194,9 +181,9 @@ pub enum ConfigError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// Its faults, one line each.
-    #[error("{}", .0.join("\n"))]
-    Faults(Vec<String>),
+    /// What is wrong with it.
+    #[error(transparent)]
+    Faults(#[from] Faults),
 }
 
 /// Reads and checks the configuration in `path`.
@@ -233,186 +220,116 @@ pub fn parse(text: &str, file: &str) -> Result<Settings, ConfigError> {
 }
 
 fn parse_with(text: &str, file: &str, key: Option<&PrivateKey>) -> Result<Settings, ConfigError> {
-    let mut document = Document::new(text, file).map_err(ConfigError::Faults)?;
+    let mut document = Document::read(text, file, format::format())?;
     let settings = read(&mut document, key);
-    document.finish();
-    match settings {
-        Some(settings) if document.faults().is_empty() => Ok(settings),
-        _ => Err(ConfigError::Faults(document.into_faults())),
-    }
+    Ok(document.finish(settings)?)
 }
-
-/// Less than the two minutes for which NATs keep a mapping that follow RFC 4787.
-const KEEPALIVE: Duration = Duration::from_secs(100);
 
 /// Seconds.
 const HOUR: u64 = 3600;
 
-/// Whether a duration lies between so many seconds.
-fn within(least: u64, most: u64) -> impl Fn(&Duration) -> bool {
-    move |duration| (Duration::from_secs(least)..=Duration::from_secs(most)).contains(duration)
+/// What of the file decides how the rest of it is read.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    /// Whether the leg is `tcp`.
+    is_tcp: bool,
+    mode: Mode,
 }
 
-const KNOWLEDGE: [(&str, Knowledge); 3] =
-    [("configured", Knowledge::Configured), ("learnt", Knowledge::Learnt), ("told", Knowledge::Told)];
+impl Choice {
+    /// What is faulty counts as not set.
+    fn read(document: &mut Document<'_>) -> Self {
+        let leg: Option<format::Leg> = document.typed(&["gateway", "leg"]);
+        let mode = document.typed(&["gateway", "mode"]);
+        Self { is_tcp: leg == Some(format::Leg::Tcp), mode: mode.unwrap_or_default() }
+    }
 
-const SECTIONS: &[&str] =
-    &["gateway", "link", "tcp", "intercept", "bypass", "peer", "class", "feed", "dlep", "metrics", "control"];
+    /// Reports the settings `keys` of the section at `path`, of which the leg `tcp` knows nothing.
+    fn refuse_others(self, document: &mut Document<'_>, path: &[&str], keys: &[&str]) {
+        for key in keys.iter().filter(|_| self.is_tcp) {
+            let path = [path, &[key]].concat();
+            if document.node(&path).is_some() {
+                document.fault(&path, " has no effect with leg = \"tcp\"");
+            }
+        }
+    }
+}
 
 fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Settings> {
-    document.expect_sections(SECTIONS);
-
-    let mut gateway = document.section("gateway");
-    let name = gateway.text("name", "letters, digits, - and _, at most 32", valid_name).unwrap_or("bentpipe".into());
-    let private_key = private_key(&mut gateway, key);
-    let account = "a name of at most 32 letters, digits, - and _";
-    let user = gateway.text("user", account, valid_name);
-    let sandbox = gateway.flag("sandbox").unwrap_or(true);
-    let listen = gateway.parsed("listen", "an address and port such as \"[::]:4500\"");
-    let modes = [("encrypted", Mode::Encrypted), ("clear", Mode::Clear)];
-    let mode = gateway.choice("mode", &modes).unwrap_or(Mode::Encrypted);
-    let is_tcp = hop::is_chosen(&mut gateway, mode);
-    let ciphers = [("chacha20-poly1305", Cipher::ChaCha20Poly1305), ("aes-128-gcm", Cipher::Aes128Gcm)];
-    let cipher = gateway.choice("cipher", &ciphers);
-    let accepts = [("immediate", Accept::Immediate), ("confirmed", Accept::Confirmed)];
-    let accept = gateway.choice("accept", &accepts);
-    let connect_timeout =
-        gateway.checked("connect_timeout", "a duration from 1s to 1h, such as \"20s\"", within(1, HOUR));
-    let host_buffer = gateway.checked("host_buffer", "a size from 64KiB to 1GiB, such as \"2MiB\"", |size: &Bytes| {
-        (64 << 10..=1 << 30).contains(&size.as_u64())
-    });
-    let (memory, memory_line) = memory::read(&mut gateway, is_tcp);
-    let tcp_timeout =
-        gateway.checked("tcp_timeout", "a duration from 1s to 24h, such as \"180s\"", within(1, 24 * HOUR));
-    let host_keepalive =
-        gateway.checked("host_keepalive", "a duration from 10s to 24h, such as \"2h\"", within(10, 24 * HOUR));
-    gateway.end(document);
-
-    let (link, [knowledge_line, interface_line]) = read_link(document, is_tcp);
-    let hop = hop::read(document, is_tcp, link.as_ref());
-    let rates = link.as_ref().map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
-    let [feed_line, dlep_line] = ["feed", "dlep"].map(|name| document.line_of_section(name));
-    let feed = feed::read(document, rates);
+    let choice = Choice::read(document);
+    let gateway: Option<format::Gateway> = document.section("gateway");
+    let private_key = gateway.as_ref().and_then(|gateway| private_key(document, gateway, key));
+    hop::check_protection(document, choice);
+    choice.refuse_others(document, &["gateway"], &["memory"]);
+    let link = link::read(document, choice);
+    let hop = hop::read(document, choice, link.as_ref());
+    let feed: Option<FeedSettings> = feed::read(document, link.as_ref());
+    let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
+    let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
-    match link.as_ref().map(|link| link.knowledge) {
-        Some(Knowledge::Told) if !feed.is_used() && dlep_line == 0 => document.fault(
-            knowledge_line,
-            "[link] knowledge = \"told\" needs somebody who tells: [dlep], or [feed] socket or http".into(),
-        ),
-        Some(Knowledge::Configured) if feed.is_used() || dlep_line > 0 => {
-            let (name, line) = if feed.is_used() { ("feed", feed_line) } else { ("dlep", dlep_line) };
-            let allowed = "expected \"told\" or \"learnt\"";
-            document.fault(line, format!("[{name}] has no effect with [link] knowledge = \"configured\": {allowed}"));
-        }
-        _ => {}
-    }
-
-    let mut intercept = document.section("intercept");
-    let [line, towards_line] = ["interfaces", "out_interfaces"].map(|key| intercept.line_of_key(key));
-    let interfaces = intercept.texts("interfaces", "interface names", valid_interface).unwrap_or_default();
-    let towards = intercept.texts("out_interfaces", "interface names", valid_interface);
-    let port = intercept.integer("port", 1..=65_535);
-    let mark = intercept.integer("mark", 1..=u64::from(u32::MAX - 16));
-    let routing_table = intercept.integer("table", 1..=252_000_000);
-    let priority = intercept.integer("rule_priority", 1..=32_765);
-    intercept.end(document);
-
-    let (peers, lines) = read_peers(document, is_tcp.then_some(mode));
-    if !is_tcp {
-        memory::refuse_too_little(document, memory_line, memory, peers.len());
-    }
-    let classes = class::read(document, is_tcp);
+    link::check_knowledge(document, link.as_ref(), feed.as_ref());
+    let intercept: Option<format::Intercept> = document.section("intercept");
+    let peers = peer::read(document, choice);
+    let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
+    let classes = class::read(document, choice);
     let bypass = bypass::read(document);
+    let routes = peer::routes(document, &peers);
+    let metrics: Option<format::Metrics> = document.section("metrics");
+    let control: Option<format::Control> = document.section("control");
 
-    let mut metrics = document.section("metrics");
-    let metrics_listen = metrics.parsed("listen", "an address and port such as \"127.0.0.1:9090\"");
-    metrics.end(document);
-    let mut control = document.section("control");
-    let socket = control.text("socket", "a path of at most 100 bytes", |path| !path.is_empty() && path.len() <= 100);
-    let control_group = control.text("group", account, valid_name);
-    control.end(document);
-
-    let routes = peers.iter().enumerate().flat_map(|(at, peer)| peer.routes.iter().map(move |prefix| (*prefix, at)));
-    let routes = match Routes::new(routes) {
-        Ok(routes) => routes,
-        Err(duplicate) => {
-            let claims = |peer: &Peer| peer.routes.iter().any(|prefix| prefix.trunc() == duplicate.prefix);
-            let line = peers.iter().rposition(claims).map_or(0, |last| lines[last]);
-            document.fault(line, format!("[[peer]] routes: {duplicate}; each prefix leads to one peer"));
-            return None;
-        }
-    };
-    refuse_overlaps(document, &peers, &lines, &routes);
-    let link = link?;
-    let named = |key, line| move |name: &String| Named { key, line, name: name.clone() };
-    let all = link.interface.iter().map(named("[link] interface", interface_line));
-    let all = all.chain(interfaces.iter().map(named("[intercept] interfaces", line)));
-    let out = towards.iter().flatten().map(named("[intercept] out_interfaces", towards_line));
-    let all = all.chain(out).collect();
-    let rules = Rules {
-        table: table_name(&name),
-        interfaces,
-        satellite: link.interface.clone(),
-        towards: towards.unwrap_or_else(|| link.interface.clone().into_iter().collect()),
-        port: port.unwrap_or(4501) as u16,
-        mark: mark.unwrap_or(0x6270_0000) as u32,
-        routing_table: routing_table.unwrap_or(25_200) as u32,
-        priority: priority.unwrap_or(25_200) as u32,
-        ipv6: kernel::routes::has_ipv6_loopback(),
-        hold: (accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
-    };
+    let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
+    let interfaces = host::named(document, &link, &intercept);
+    let rates = [link.rate, link.receive_rate];
+    let rules = rules(&name, &gateway, &link, &intercept);
     let (private_key, private_key_file) = private_key?;
+    let time = |time: Option<document::Interval>, default| time.map_or(default, |time| time.0);
     Some(Settings {
         file: None,
-        user,
-        sandbox,
+        user: gateway.user.map(|user| user.0),
+        sandbox: gateway.sandbox.unwrap_or(true),
         private_key,
         private_key_file,
-        listen: listen.unwrap_or_else(|| (unspecified_address(), 4500).into()),
+        listen: gateway.listen.map_or_else(|| (unspecified_address(), 4500).into(), |listen| listen.0),
         hop,
-        mode,
-        cipher: cipher.unwrap_or(Cipher::Aes128Gcm),
-        accept: accept.unwrap_or(Accept::Immediate),
-        host_buffer: host_buffer.unwrap_or_else(|| default_host_buffer(rates)),
-        interfaces: all,
+        mode: choice.mode,
+        cipher: gateway.cipher.unwrap_or_default(),
+        accept: gateway.accept.unwrap_or(Accept::Immediate),
+        host_buffer: gateway.host_buffer.map_or_else(|| default_host_buffer(rates), |size| size.0),
+        interfaces,
         memory,
-        connect_timeout: connect_timeout.unwrap_or(Duration::from_secs(20)),
-        tcp_timeout: tcp_timeout.unwrap_or(Duration::from_secs(HOUR / 4)),
-        host_keepalive: host_keepalive.unwrap_or(Duration::from_secs(2 * HOUR)),
+        connect_timeout: time(gateway.connect_timeout, Duration::from_secs(20)),
+        tcp_timeout: time(gateway.tcp_timeout, Duration::from_secs(HOUR / 4)),
+        host_keepalive: time(gateway.host_keepalive, Duration::from_secs(2 * HOUR)),
         link,
         rules,
         peers,
-        routes,
+        routes: routes?,
         classes,
         bypass,
-        feed,
+        feed: feed?,
         dlep,
-        metrics: metrics_listen,
-        control: socket.map_or_else(|| control_socket(&name), PathBuf::from),
-        control_group,
+        metrics: metrics?.listen.map(|listen| listen.0),
+        control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
+        control_group: control.group.map(|group| group.0),
         name,
     })
 }
 
-/// Of peers whose routes overlap, one has to say that it is meant: by default the routes are also the addresses that the peer's clients
-/// may have.
-fn refuse_overlaps(document: &mut Document<'_>, peers: &[Peer], lines: &[usize], routes: &Routes<usize>) {
-    let mut told = Vec::new();
-    for overlap in routes.overlaps() {
-        let ((inner, one), (outer, other)) = (overlap.inner, overlap.outer);
-        let pair = (one.min(other), one.max(other));
-        if peers[one].overlap || peers[other].overlap || told.contains(&pair) {
-            continue;
-        }
-        told.push(pair);
-        let (one_name, other_name) = (&peers[one].name, &peers[other].name);
-        document.fault(
-            lines[one.max(other)],
-            format!(
-                "[[peer]] routes: {inner} of {one_name} lies within {outer} of {other_name}: say overlap = true at one of them if \
-                 the longer prefix is to win"
-            ),
-        );
+/// What is intercepted, and how.
+fn rules(name: &str, gateway: &format::Gateway, link: &Link, intercept: &format::Intercept) -> Rules {
+    let names = |list: &Vec<text::Interface>| list.iter().map(|interface| interface.0.clone()).collect();
+    let towards = intercept.out_interfaces.as_ref().map(names);
+    Rules {
+        table: table_name(name),
+        interfaces: intercept.interfaces.as_ref().map(names).unwrap_or_default(),
+        satellite: link.interface.clone(),
+        towards: towards.unwrap_or_else(|| link.interface.clone().into_iter().collect()),
+        port: intercept.port.unwrap_or(4501),
+        mark: intercept.mark.unwrap_or(0x6270_0000),
+        routing_table: intercept.table.unwrap_or(25_200),
+        priority: intercept.rule_priority.unwrap_or(25_200),
+        ipv6: kernel::routes::has_ipv6_loopback(),
+        hold: (gateway.accept == Some(Accept::Confirmed)).then_some(Hold::Nftables),
     }
 }
 
@@ -426,160 +343,32 @@ fn unspecified_address() -> IpAddr {
     if kernel::routes::has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// The link, and the lines of its `knowledge` and `interface`; `is_tcp` says which leg it is.
-fn read_link(document: &mut Document<'_>, is_tcp: bool) -> (Option<Link>, [usize; 2]) {
-    let mut section = document.section("link");
-    let positive = |rate: &Rate| rate.as_bps() >= 1000;
-    let rate: Option<Rate> = section.required("rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
-    let receive_rate = section.checked("receive_rate", "a rate of at least 1kbit/s, such as \"6Mbit/s\"", positive);
-    let rtt = section.required("rtt", "a duration from 10us to 1min, such as \"550ms\"", |rtt: &Duration| {
-        (Duration::from_micros(10)..=Duration::from_secs(60)).contains(rtt)
-    });
-    let link = Link {
-        interface: section.text("interface", "an interface name", valid_interface),
-        rate: rate.unwrap_or_default(),
-        knowledge: section.choice("knowledge", &KNOWLEDGE).unwrap_or(Knowledge::Configured),
-        share: section.choice("share", &[("assigned", Share::Assigned), ("fair", Share::Fair)]).unwrap_or_default(),
-        receive_rate: receive_rate.or(rate).unwrap_or_default(),
-        rtt: rtt.unwrap_or_default(),
-        mtu: section.integer("mtu", 576..=65_534).unwrap_or(1500) as u16,
-        dscp: section
-            .parsed_or_number(
-                "dscp",
-                "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"",
-            )
-            .unwrap_or_default(),
-        pool: section.checked("pool", "a size from 64KiB to 64GiB, such as \"4MB\"", |pool: &Bytes| {
-            (64 << 10..=64 << 30).contains(&pool.as_u64())
-        }),
-        keepalive: section
-            .checked("keepalive", "a duration from 1s to 1h, such as \"100s\"", within(1, HOUR))
-            .unwrap_or(KEEPALIVE),
-        outage_limit: section.checked(
-            "outage_limit",
-            "a duration from 2s to 24h, such as \"60s\"",
-            within(2, 24 * HOUR),
-        ),
-        max_streams: section.integer("max_streams", 1..=1_000_000).map(|n| n as u32),
-        repair: section.flag("repair"),
-        repair_share: section.number("repair_share", 0.0..=0.5),
-    };
-    if is_tcp {
-        hop::refuse_others(&mut section, &["share", "mtu", "pool", "repair", "repair_share"]);
-        if link.knowledge == Knowledge::Learnt {
-            section.refuse("knowledge", "= \"learnt\" has no effect with leg = \"tcp\": its congestion control learns");
-        }
-    }
-    let lines = ["knowledge", "interface"].map(|key| section.line_of_key(key));
-    section.end(document);
-    (rate.and(rtt).map(|_| link), lines)
-}
-
-/// The peers, and for each the line of its routes; with leg `tcp`, in `tcp` mode.
-fn read_peers(document: &mut Document<'_>, tcp: Option<Mode>) -> (Vec<Peer>, Vec<usize>) {
-    let sections = document.sections("peer");
-    if sections.is_empty() {
-        document.fault(0, "[[peer]] is missing: a gateway needs at least one peer".into());
-    }
-    let mut peers: Vec<Peer> = Vec::new();
-    let mut lines = Vec::new();
-    for mut section in sections {
-        let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
-        let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
-        let name: Option<String> =
-            section.required("name", "letters, digits, - and _, at most 32", |n: &String| valid_name(n));
-        let has_gateway = tcp.is_none() || section.flag("far_gateway").unwrap_or(true);
-        let public_key = read_public_key(&mut section, has_gateway);
-        let address: Option<SocketAddr> =
-            section.parsed("address", "an address and port such as \"198.51.100.1:4500\"");
-        let from = read_from(&mut section, tcp.filter(|_| has_gateway), address);
-        let routes = section.list("routes", prefixes).unwrap_or_else(everything);
-        let overlap = section.flag("overlap").unwrap_or(false);
-        let allow_sources = section.list("allow_sources", prefixes).unwrap_or_else(|| routes.clone());
-        let allow_destinations = section.list("allow_destinations", prefixes).unwrap_or_else(everything);
-        let connect_as_client = section.choice("connect_from", &[("client", true), ("own", false)]).unwrap_or(true);
-        let weight = section.integer("weight", 1..=1000).unwrap_or(1) as u32;
-        let cap =
-            section.checked("cap", "a rate of at least 1kbit/s, such as \"2Mbit/s\"", |r: &Rate| r.as_bps() >= 1000);
-        if tcp.is_some() {
-            hop::refuse_others(&mut section, &["weight", "cap"]);
-        }
-        let (line, routes_line) = (section.line(), section.line_of_key("routes"));
-        section.end(document);
-        let (Some(name), true) = (name, public_key.is_some() || !has_gateway) else { continue };
-        let same_key = |peer: &Peer| public_key.is_some() && peer.public_key == public_key;
-        if peers.iter().any(|peer| peer.name == name || same_key(peer)) {
-            document.fault(line, format!("[[peer]] {name}: another peer has the same name or public_key"));
-        }
-        let weight = weight.max(1);
-        lines.push(routes_line);
-        peers.push(Peer {
-            name,
-            public_key,
-            address,
-            from,
-            routes,
-            overlap,
-            allow_sources,
-            allow_destinations,
-            connect_as_client,
-            weight,
-            cap,
-        });
-    }
-    (peers, lines)
-}
-
-fn read_public_key(peer: &mut Section<'_>, has_gateway: bool) -> Option<PublicKey> {
-    let key = "a public key in base64, as `bentpipe keygen --public` prints it";
-    if has_gateway {
-        return peer.required("public_key", key, |_| true);
-    }
-    if peer.parsed::<PublicKey>("public_key", key).is_some() {
-        peer.refuse("public_key", "is given, and far_gateway = false: it is the key of a far gateway");
-    }
-    None
-}
-
-/// Where the peer's gateway calls from: with leg `tcp` in clear, some address must be known.
-fn read_from(peer: &mut Section<'_>, tcp: Option<Mode>, address: Option<SocketAddr>) -> Vec<IpNet> {
-    let Some(mode) = tcp else { return Vec::new() };
-    let allowed = "a list of prefixes such as [\"192.0.2.2/32\"]";
-    let from: Option<Vec<IpNet>> = peer.list("from", allowed);
-    match (from, address) {
-        (Some(from), _) => from,
-        (None, Some(address)) if mode == Mode::Clear => vec![address.ip().into()],
-        (None, None) if mode == Mode::Clear => {
-            peer.missing("from", &format!("with mode = \"clear\" and no address, {allowed}"));
-            Vec::new()
-        }
-        (None, _) => Vec::new(),
-    }
-}
-
 /// The gateway's key, and the file that holds it; `known` if it is in a file that this process may not read.
-fn private_key(gateway: &mut Section<'_>, known: Option<&PrivateKey>) -> Option<(PrivateKey, Option<PathBuf>)> {
-    let allowed = "a private key in base64, as `bentpipe keygen` prints it";
-    let inline: Option<PrivateKey> = gateway.secret("private_key", allowed);
-    let file: Option<String> = gateway.text("private_key_file", "a path", |path| !path.is_empty());
+fn private_key(
+    document: &mut Document<'_>,
+    gateway: &format::Gateway,
+    known: Option<&PrivateKey>,
+) -> Option<(PrivateKey, Option<PathBuf>)> {
+    let inline = gateway.private_key.as_ref().map(|key| key.0.clone());
+    let file = gateway.private_key_file.as_ref().map(|path| path.0.clone());
+    let mut refuse = |problem: &str| document.fault(&["gateway", "private_key_file"], problem);
     match (inline, file) {
-        (Some(_), Some(_)) => gateway.refuse("private_key_file", "is given beside private_key: one of them is enough"),
+        (Some(_), Some(_)) => refuse(" is given beside private_key: one of them is enough"),
         (Some(key), None) => return Some((key, None)),
         (None, Some(path)) => match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && known.is_some() => {
                 return known.map(|key| (key.clone(), std::path::absolute(path).ok()));
             }
-            Err(error) => gateway.refuse("private_key_file", &format!("{path}: {error}")),
+            Err(error) => refuse(&format!(" = {path:?}: {error}")),
             Ok(text) => match text.trim().parse() {
                 Ok(key) => {
                     warn_if_others_read(&path);
                     return Some((key, std::path::absolute(path).ok()));
                 }
-                Err(_) => gateway.refuse("private_key_file", &format!("{path} does not hold {allowed}")),
+                Err(_) => refuse(&format!(" = {path:?}: the file does not hold {}", text::Private::EXPECTED)),
             },
         },
-        (None, None) if gateway.has("private_key") || gateway.has("private_key_file") => {}
-        (None, None) => gateway.missing("private_key_file", "a path to a key that `bentpipe keygen` has made"),
+        (None, None) => refuse(" is missing: expected a path to a key that `bentpipe keygen` has made"),
     }
     None
 }
@@ -605,16 +394,6 @@ pub fn control_socket(name: &str) -> PathBuf {
     PathBuf::from(format!("/run/bentpipe/{name}.sock"))
 }
 
-fn valid_name(name: &str) -> bool {
-    (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-}
-
-/// Linux takes almost any byte in an interface's name; those that could end a quoted string in a rule are refused.
-fn valid_interface(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b':');
-    (1..=15).contains(&name.len()) && name.bytes().all(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -633,7 +412,7 @@ mod tests {
 
     pub(super) fn faults(text: &str) -> Vec<String> {
         match parse(text, "gateway.toml") {
-            Err(ConfigError::Faults(faults)) => faults,
+            Err(ConfigError::Faults(faults)) => faults.0,
             other => panic!("{other:?}"),
         }
     }
@@ -682,19 +461,59 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_holds_the_reference_that_the_types_make() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway-config.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
+        let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");
+        let reference = format::reference();
+        if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
+            let page = format!("{before}<!-- reference -->\n{reference}<!-- end of the reference -->{after}");
+            std::fs::write(path, page).unwrap();
+        } else {
+            assert_eq!(written, reference, "BENTPIPE_WRITE_DOCS=1 cargo test -p gateway config writes it");
+        }
+    }
+
+    #[test]
+    fn every_text_of_the_schema_has_a_form_that_is_read() {
+        assert!(format::format().unknown_forms().is_empty(), "{:?}", format::format().unknown_forms());
+    }
+
+    #[test]
+    fn settings_that_are_written_read_the_same() {
+        let text = include_str!("../../../docs/gateway-config.md");
+        let example = text.split("```").find_map(|part| part.strip_prefix("toml\n")).unwrap();
+        let (private, public) = keys();
+        let example = example
+            .replace("private_key_file = \"/etc/bentpipe/private.key\"", &format!("private_key = \"{private}\""))
+            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""));
+        let read = |text: &str| {
+            let mut document = Document::read(text, "example", format::format()).unwrap();
+            let file: Option<format::File> = document.typed(&[]);
+            document.finish(file).unwrap()
+        };
+        let written = document::to_toml(&read(&example)).unwrap();
+        assert_eq!(document::to_toml(&read(&written)).unwrap(), written);
+        let [one, other] = [&example, &written].map(|text| parse(text, "example").unwrap());
+        let plain = |settings: Settings| format!("{:?}", Settings { interfaces: Vec::new(), ..settings });
+        assert_eq!(plain(one), plain(other));
+    }
+
+    #[test]
     fn every_fault_is_reported_with_line_key_and_what_is_allowed() {
         let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nshare = \"far\"\nmtu = 100\nrtts = \"1s\"")
             + "weigth = 2\nroutes = [\"10.0.0.0/33\"]\nconnect_from = \"me\"\n[metricks]\n";
         let faults = faults(&text);
         for expected in [
-            "gateway.toml:4: [link] rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
-            "gateway.toml:5: [link] share = \"far\": expected \"assigned\" or \"fair\"",
-            "gateway.toml:6: [link] mtu = 100: expected an integer from 576 to 65534",
-            "gateway.toml:7: [link] rtts: unknown key; did you mean rtt?",
-            "gateway.toml:12: [[peer]] weigth: unknown key; did you mean weight?",
-            "gateway.toml:13: [[peer]] routes = \"10.0.0.0/33\": expected a list of prefixes",
-            "gateway.toml:14: [[peer]] connect_from = \"me\": expected \"client\" or \"own\"",
-            "gateway.toml:15: [metricks]: unknown section; did you mean metrics?",
+            "gateway.toml:4:8: link.rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
+            "gateway.toml:5:9: link.share = \"far\": expected \"assigned\", \"fair\"",
+            "gateway.toml:6:7: link.mtu = 100: expected an integer from 576 to 65534",
+            "gateway.toml:7:1: link.rtts: unknown key; did you mean rtt?",
+            "gateway.toml:12:1: peer.hub.weigth: unknown key; did you mean weight?",
+            "gateway.toml:13:11: peer.hub.routes.0 = \"10.0.0.0/33\": expected a prefix such as",
+            "gateway.toml:14:16: peer.hub.connect_from = \"me\": expected \"client\", \"own\"",
+            "gateway.toml:15:2: metricks: unknown key; did you mean metrics?",
         ] {
             assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
         }
@@ -704,7 +523,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let faults = faults("");
-        for key in ["private_key_file", "[link] rate", "[link] rtt", "[[peer]]"] {
+        for key in ["gateway.private_key_file", "link.rate", "link.rtt", "[[peer]]"] {
             assert!(faults.iter().any(|fault| fault.contains(key) && fault.contains("missing")), "{key}: {faults:#?}");
         }
     }
@@ -716,17 +535,17 @@ mod tests {
         assert!(faults(&twice)[0].contains("same name or public_key"));
         let both = minimal().replace("[link]", "private_key_file = \"/nowhere\"\n[link]");
         assert!(
-            faults(&both)[0].starts_with("gateway.toml:3: [gateway] private_key_file is given beside"),
+            faults(&both)[0].starts_with("gateway.toml:3:20: gateway.private_key_file is given beside"),
             "{private}"
         );
         let routes = minimal()
             + "routes = [\"10.0.0.0/8\"]\n[[peer]]\nname = \"b\"\npublic_key = \""
             + &PrivateKey::from_random([8; 32]).public_key().to_string()
             + "\"\nroutes = [\"10.0.0.0/8\"]\n";
-        assert!(faults(&routes)[0].starts_with("gateway.toml:13: [[peer]] routes: 10.0.0.0/8 is claimed twice"));
+        assert!(faults(&routes)[0].starts_with("gateway.toml:13:10: peer.b.routes: 10.0.0.0/8 is claimed twice"));
         let within = routes.replacen("routes = [\"10.0.0.0/8\"]", "routes = [\"10.1.0.0/16\", \"10.2.0.0/16\"]", 1);
         let expected =
-            "gateway.toml:13: [[peer]] routes: 10.1.0.0/16 of hub lies within 10.0.0.0/8 of b: say overlap = true";
+            "gateway.toml:13:10: peer.b.routes: 10.1.0.0/16 of hub lies within 10.0.0.0/8 of b: say overlap = true";
         assert!(faults(&within)[0].starts_with(expected), "{:?}", faults(&within));
         assert_eq!(faults(&within).len(), 1);
         assert!(parse(&(within + "overlap = true\n"), "gateway.toml").is_ok());
@@ -764,7 +583,7 @@ mod tests {
         let (private, _) = keys();
         let mistyped = format!("{}!", &private[..40]);
         let faults = faults(&minimal().replace(&private, &mistyped));
-        assert!(faults[0].starts_with("gateway.toml:2: [gateway] private_key is malformed"), "{faults:?}");
+        assert!(faults[0].starts_with("gateway.toml:2:15: gateway.private_key is malformed"), "{faults:?}");
         assert!(faults.iter().all(|fault| !fault.contains(&mistyped[..8])), "{faults:?}");
     }
 
@@ -784,13 +603,13 @@ mod tests {
         assert_eq!(settings.control_group.as_deref(), Some("operators"));
         let wrong = text.replace("relay", "a b").replace("false", "0").replace("operators", "");
         let faults = faults(&wrong);
-        for expected in ["gateway.toml:2: [gateway] user", "gateway.toml:3: [gateway] sandbox", "[control] group"] {
+        for expected in ["gateway.toml:2:8: gateway.user", "gateway.toml:3:11: gateway.sandbox", "control.group"] {
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
         }
     }
 
     #[test]
     fn broken_toml_names_its_line() {
-        assert!(faults("[gateway\nname = 1\n")[0].starts_with("gateway.toml:1: "));
+        assert!(faults("[gateway\nname = 1\n")[0].starts_with("gateway.toml:1:"));
     }
 }

@@ -70,7 +70,7 @@ impl Handle {
         let file = file.as_ref().ok_or(ReloadError::Unavailable("the gateway was started without a file"))?;
         let outcome = config::load_again(file, private_key)
             .map_err(|error| match error {
-                ConfigError::Faults(faults) => ReloadError::Faults(faults),
+                ConfigError::Faults(faults) => ReloadError::Faults(faults.0),
                 unreadable @ ConfigError::Unreadable { .. } => ReloadError::Faults(vec![unreadable.to_string()]),
             })
             .and_then(|settings| {

@@ -3,12 +3,16 @@
 use crate::tell::Teller;
 use crate::topology::{LAN_INTERFACE, SATELLITE_INTERFACE};
 use crate::{Error, Family, Site, Topology};
+use document::{Interval, PositiveRate, Time};
+use gateway::config::format::{
+    self, Address, ControlName, Interface, Listen, Prefix, Private, Public, ShortName, SocketPath,
+};
 use ring::rand::{SecureRandom, SystemRandom};
-use satpep::PrivateKey;
+use satpep::{Knowledge, Mode, PrivateKey};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -49,19 +53,7 @@ pub struct GatewayOptions {
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
     pub queue: Option<Duration>,
     /// How many connections there may be with each peer; `None` leaves it to the gateway.
-    pub max_streams: Option<u64>,
-}
-
-/// Where gateways know the link's rates from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Knowledge {
-    /// From their settings.
-    #[default]
-    Configured,
-    /// They learn while they run.
-    Learnt,
-    /// Their modems tell at each change.
-    Told,
+    pub max_streams: Option<u32>,
 }
 
 /// Running gateways; they end when this is dropped.
@@ -94,26 +86,25 @@ impl Gateways {
     ) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(|error| file_error(&options.directory, &error))?;
         let hub_key = new_key()?;
-        let mut hub_peers = String::new();
+        let mut hub = settings(hub_key.clone(), [down, up], rtt, options);
         let mut terminals = Vec::new();
         for (index, terminal) in topology.terminals.iter().enumerate() {
             let (name, key) = (format!("terminal-{}", index + 1), new_key()?);
-            hub_peers.push_str(&peer_settings(&name, &key, None, Some(terminal), options));
+            hub.peer.push(peer_settings(&name, &key, None, Some(terminal), options));
             let call = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
-            let peer = peer_settings("hub", &hub_key, Some(call), None, options);
-            terminals.push((name, settings(&key, [up, down], rtt, options) + &peer, terminal));
+            let peer = vec![peer_settings("hub", &hub_key, Some(call), None, options)];
+            terminals.push((name, format::File { peer, ..settings(key, [up, down], rtt, options) }, terminal));
         }
         let mut gateways = Self { running: Vec::new(), modems: None };
-        let hub = settings(&hub_key, [down, up], rtt, options) + &hub_peers;
-        gateways.start_one(program, "hub", &hub, &topology.hub, options)?;
-        for (name, settings, site) in &terminals {
-            gateways.start_one(program, name, settings, site, options)?;
+        gateways.start_one(program, "hub", hub, &topology.hub, options)?;
+        let mut near = Vec::new();
+        for (name, settings, site) in terminals {
+            near.push(options.directory.join(format!("{name}.feed")));
+            gateways.start_one(program, &name, settings, site, options)?;
         }
         gateways.wait_for_sessions(rtt, options.leg)?;
         if let (Knowledge::Told, Some(monitor)) = (options.knowledge, topology.satellite_monitor()) {
-            let feed = |name: &str| options.directory.join(format!("{name}.feed"));
-            let near: Vec<_> = terminals.iter().map(|(name, ..)| feed(name)).collect();
-            gateways.modems = Some(Teller::start(monitor, &feed("hub"), &near)?);
+            gateways.modems = Some(Teller::start(monitor, &options.directory.join("hub.feed"), &near)?);
         }
         Ok(gateways)
     }
@@ -122,16 +113,18 @@ impl Gateways {
         &mut self,
         program: &Path,
         name: &str,
-        settings: &str,
+        mut settings: format::File,
         site: &Site,
         options: &GatewayOptions,
     ) -> Result<(), Error> {
         let file = |suffix: &str| options.directory.join(format!("{name}.{suffix}"));
         let (config, control, log) = (file("toml"), file("sock"), file("log"));
-        let mut text = format!("{settings}\n[control]\nsocket = \"{}\"\n", control.display());
+        let socket = |suffix: &str| Some(SocketPath(file(suffix).display().to_string()));
+        settings.control.socket = socket("sock");
         if options.knowledge == Knowledge::Told {
-            text += &format!("\n[feed]\nsocket = \"{}\"\n", file("feed").display());
+            settings.feed = Some(format::Feed { socket: socket("feed"), ..format::Feed::default() });
         }
+        let text = document::to_toml(&settings).map_err(Error::failed)?;
         fs::write(&config, text).map_err(|error| file_error(&config, &error))?;
         let log_file = File::create(&log).map_err(|error| file_error(&log, &error))?;
         let child = site
@@ -279,47 +272,37 @@ fn new_key() -> Result<PrivateKey, Error> {
     Ok(PrivateKey::from_random(random))
 }
 
-fn settings(key: &PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, options: &GatewayOptions) -> String {
-    let any = match options.family {
-        Family::V4 => "0.0.0.0",
-        Family::V6 => "[::]",
+/// The settings of a gateway without peers, whose key is `key`.
+fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, options: &GatewayOptions) -> format::File {
+    let any: IpAddr = match options.family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // The other leg knows no such thing, and leaves it to its congestion control.
-    let knowledge = match options.knowledge {
-        Knowledge::Configured => "",
-        Knowledge::Learnt => "knowledge = \"learnt\"\n",
-        Knowledge::Told => "knowledge = \"told\"\n",
+    let is_tcp = options.leg == SatelliteLeg::Tcp;
+    let gateway = format::Gateway {
+        private_key: Some(Private(key)),
+        listen: Some(Listen(SocketAddr::new(any, PORT))),
+        mode: Some(if options.clear { Mode::Clear } else { Mode::Encrypted }),
+        leg: is_tcp.then_some(format::Leg::Tcp),
+        protected_hop: (is_tcp && options.clear).then_some(true),
+        ..format::Gateway::default()
     };
-    let mode = match (options.leg, options.clear) {
-        (SatelliteLeg::Satpep, false) => "mode = \"encrypted\"",
-        (SatelliteLeg::Satpep, true) => "mode = \"clear\"",
-        (SatelliteLeg::Tcp, false) => "leg = \"tcp\"\nmode = \"encrypted\"",
-        (SatelliteLeg::Tcp, true) => "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
+    let link = format::Link {
+        interface: Some(Interface(SATELLITE_INTERFACE.to_owned())),
+        receive_rate: Some(PositiveRate(receives)),
+        knowledge: Some(options.knowledge),
+        max_streams: options.max_streams,
+        ..format::Link::new(PositiveRate(sends), Interval(rtt))
     };
-    let control = options.congestion_control.as_ref().filter(|_| options.leg == SatelliteLeg::Tcp);
-    let max_streams = options.max_streams.map_or(String::new(), |most| format!("max_streams = {most}\n"));
-    let queue = options.queue.map_or(String::new(), |queue| format!("queue = \"{}ns\"\n", queue.as_nanos()));
-    let control = control.map_or(String::new(), |name| format!("\n[tcp]\ncongestion_control = \"{name}\"\n{queue}"));
-    format!(
-        r#"[gateway]
-private_key = "{}"
-listen = "{any}:{PORT}"
-{mode}
-
-[link]
-interface = "{SATELLITE_INTERFACE}"
-rate = "{}bit/s"
-receive_rate = "{}bit/s"
-{knowledge}{max_streams}rtt = "{}ns"
-
-[intercept]
-interfaces = ["{LAN_INTERFACE}"]
-{control}"#,
-        key.to_base64(),
-        sends.as_bps(),
-        receives.as_bps(),
-        rtt.as_nanos(),
-    )
+    let control = options.congestion_control.as_ref().filter(|_| is_tcp);
+    let tcp = control.map(|name| format::Tcp {
+        congestion_control: Some(ControlName(name.clone())),
+        queue: options.queue.map(Time),
+        ..format::Tcp::default()
+    });
+    let interfaces = Some(vec![Interface(LAN_INTERFACE.to_owned())]);
+    let intercept = format::Intercept { interfaces, ..format::Intercept::default() };
+    format::File { gateway, tcp, intercept, ..format::File::new(link) }
 }
 
 /// The settings for a peer with `key`: where to call it, or which site it is that calls.
@@ -329,25 +312,20 @@ fn peer_settings(
     call: Option<SocketAddr>,
     site: Option<&Site>,
     options: &GatewayOptions,
-) -> String {
+) -> format::Peer {
+    let prefix = |text: String| Prefix(text.parse().expect("a network of the topology is a prefix"));
     // The networks of experiments are no public ones.
-    let mut text = format!(
-        "\n[[peer]]\nname = \"{name}\"\npublic_key = \"{}\"\n\
-         allow_destinations = [\"198.18.0.0/15\", \"2001:db8::/32\"]\n",
-        key.public_key()
-    );
-    if let Some(address) = call {
-        text.push_str(&format!("address = \"{address}\"\n"));
+    let allowed = ["198.18.0.0/15", "2001:db8::/32"].map(|text| prefix(text.to_owned()));
+    let bits = if options.family == Family::V4 { 32 } else { 128 };
+    let from = |site: &Site| vec![prefix(format!("{}/{bits}", site.satellite_address(options.family)))];
+    format::Peer {
+        public_key: Some(Public(key.public_key())),
+        allow_destinations: Some(allowed.into()),
+        address: call.map(Address),
+        routes: site.map(|site| site.networks().map(|network| prefix(network.to_string())).into()),
+        from: site.filter(|_| options.leg == SatelliteLeg::Tcp).map(from),
+        ..format::Peer::new(ShortName(name.to_owned()))
     }
-    if let Some(site) = site {
-        let [v4, v6] = site.networks();
-        text.push_str(&format!("routes = [\"{v4}\", \"{v6}\"]\n"));
-        if options.leg == SatelliteLeg::Tcp {
-            let bits = if options.family == Family::V4 { 32 } else { 128 };
-            text.push_str(&format!("from = [\"{}/{bits}\"]\n", site.satellite_address(options.family)));
-        }
-    }
-    text
 }
 
 fn file_error(path: &Path, error: &std::io::Error) -> Error {

@@ -19,6 +19,7 @@ pub mod transfer;
 pub use error::Error;
 pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
-pub use gateways::{GatewayOptions, Gateways, Knowledge, SatelliteLeg};
+pub use gateways::{GatewayOptions, Gateways, SatelliteLeg};
 pub use pepsal::Pepsal;
+pub use satpep::Knowledge;
 pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

@@ -20,14 +20,14 @@
 //!
 //! let error = papers::printed::parse(&text.replace("printed = 4.42", "printd = 4.42"), "printed.toml");
 //! let error = error.expect_err("a fault").to_string();
-//! assert!(error.starts_with("printed.toml:8:22: item.0.entries.0.printd: unknown field `printd`"), "{error}");
+//! assert!(error.starts_with("printed.toml:8:22: item.table-1.entries.0.printd: unknown key; did you mean printed?"), "{error}");
 //! ```
 
 use crate::{Error, Verdict};
+use document::{Document, Form, Format, Node, form};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::ops::Range;
-use toml::Spanned;
 
 /// The printed values of a paper.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,167 +90,146 @@ pub enum Content {
     Ours(String),
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
+/// What a file of printed values may say.
+#[derive(Deserialize, JsonSchema)]
+struct File {
+    /// Author, title, where and when.
     paper: String,
+    /// Its tables, figures and claims, in order.
     item: Vec<ItemTable>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A table, a figure or a set of claims.
+#[derive(Deserialize, JsonSchema)]
 struct ItemTable {
-    name: Spanned<String>,
+    /// On the command line.
+    name: ItemName,
+    /// What it shows.
     title: String,
+    /// The unit of its values; empty if they have none.
     #[serde(default)]
     unit: String,
-    tolerance: Option<Spanned<f64>>,
-    entries: Spanned<Vec<EntryTable>>,
+    /// The relative deviation up to which a value is reproduced.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1))]
+    tolerance: Option<f64>,
+    /// Its values and claims.
+    #[schemars(length(min = 1))]
+    entries: Vec<EntryTable>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One value or claim: it has `printed`, `claim` or `ours`.
+#[derive(Deserialize, JsonSchema)]
 struct EntryTable {
-    key: Spanned<String>,
-    printed: Option<Spanned<f64>>,
+    /// Tells it from the others of its item.
+    key: String,
+    /// The value, as printed.
+    printed: Option<f64>,
+    /// Why the value contradicts the paper itself.
     inconsistent: Option<String>,
-    corrected: Option<Spanned<f64>>,
-    tolerance: Option<Spanned<f64>>,
+    /// What the paper must have meant.
+    corrected: Option<f64>,
+    /// The relative deviation up to which it is reproduced, if not the item's.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1))]
+    tolerance: Option<f64>,
+    /// A sentence of the paper, in our words.
     claim: Option<String>,
+    /// The paper's section.
     section: Option<String>,
+    /// Why there is an entry that the paper has not.
     ours: Option<String>,
-    found: Option<Spanned<String>>,
+    /// The verdict that was found, where it is not what one expects.
+    found: Option<Found>,
 }
 
-/// Reads `text`, which faults call `file`.
+form!(
+    /// The name of an item.
+    ItemName(String), "item-name", "a name of lower-case letters, digits and -, such as \"table-3\"", "^[a-z0-9-]+$",
+    |text| {
+        let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        is_word.then(|| text.to_owned()).ok_or_else(|| format!("expected {}", ItemName::EXPECTED))
+    }
+);
+
+/// A verdict that is not what one expects.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Found {
+    Off,
+    #[serde(rename = "does not hold")]
+    DoesNotHold,
+    Depends,
+    Open,
+}
+
+impl From<Found> for Verdict {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Off => Self::Off,
+            Found::DoesNotHold => Self::DoesNotHold,
+            Found::Depends => Self::DependsOn,
+            Found::Open => Self::Open,
+        }
+    }
+}
+
+/// Reads `text`, called `file` in faults.
 ///
 /// # Errors
-/// With every fault, one a line: `FILE:LINE:COLUMN: KEY: what is wrong and what would fit`. Of text that is not TOML or
-/// lacks a key, the first.
+/// With the place, the key and the problem of every fault.
 pub fn parse(text: &str, file: &str) -> Result<Printed, Error> {
-    let deserializer = toml::Deserializer::parse(text)
-        .map_err(|error| Error::Input(format!("{}: {}", place(text, file, error.span()), error.message())))?;
-    let document: Document = serde_path_to_error::deserialize(deserializer).map_err(|error| {
-        let path = key_path(error.path());
-        let error = error.into_inner();
-        Error::Input(format!("{}: {path}: {}", place(text, file, error.span()), error.message()))
-    })?;
-    let mut reader = Reader { text, file, faults: Vec::new() };
-    let items = reader.items(document.item);
-    if reader.faults.is_empty() {
-        Ok(Printed { paper: document.paper, items })
-    } else {
-        Err(Error::Input(reader.faults.join("\n")))
-    }
+    let format = Format::of::<File>().with::<ItemName>();
+    let read = Document::read(text, file, &format).and_then(|mut document| {
+        let written: Option<File> = document.typed(&[]);
+        let printed =
+            written.map(|written| Printed { paper: written.paper, items: items(&mut document, written.item) });
+        document.finish(printed)
+    });
+    read.map_err(|faults| Error::Input(faults.to_string()))
 }
 
-/// Such as `item.0.entries.1.printed`, without what [`Spanned`] puts between.
-fn key_path(path: &serde_path_to_error::Path) -> String {
-    let segments = path.iter().map(ToString::to_string).filter(|segment| !segment.contains("$__serde_spanned"));
-    let plain = segments.map(|segment| segment.trim_matches(['[', ']']).to_owned());
-    plain.collect::<Vec<_>>().join(".")
-}
-
-/// `FILE:LINE:COLUMN`, counted from 1.
-fn place(text: &str, file: &str, span: Option<Range<usize>>) -> String {
-    let Some(before) = span.and_then(|span| text.get(..span.start)) else { return file.to_owned() };
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
-    format!("{file}:{line}:{column}")
-}
-
-/// Checks what types alone do not say.
-struct Reader<'a> {
-    text: &'a str,
-    file: &'a str,
-    faults: Vec<String>,
-}
-
-impl Reader<'_> {
-    fn fault(&mut self, span: Range<usize>, key: &str, problem: &str) {
-        self.faults.push(format!("{}: {key}: {problem}", place(self.text, self.file, Some(span))));
-    }
-
-    fn items(&mut self, tables: Vec<ItemTable>) -> Vec<Item> {
-        let mut names = BTreeSet::new();
-        tables.into_iter().map(|table| self.item(table, &mut names)).collect()
-    }
-
-    fn item(&mut self, table: ItemTable, names: &mut BTreeSet<String>) -> Item {
-        let (span, name) = (table.name.span(), table.name.into_inner());
-        let is_word = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        };
-        if !is_word(&name) {
-            self.fault(span.clone(), &format!("item `{name}`: name"), "a name has lower-case letters, digits and `-`");
-        }
+fn items(document: &mut Document<'_>, tables: Vec<ItemTable>) -> Vec<Item> {
+    let mut names = BTreeSet::new();
+    let nodes = document.items("item");
+    let mut items = Vec::new();
+    for (table, node) in tables.into_iter().zip(nodes) {
+        let name = table.name.0;
         if !names.insert(name.clone()) {
-            self.fault(span, &format!("item `{name}`: name"), "another item has this name: each needs its own");
+            document.fault_at(node.at("name").origin.clone(), &["item", &name], ": another item has this name");
         }
-        if table.entries.get_ref().is_empty() {
-            self.fault(
-                table.entries.span(),
-                &format!("item `{name}`: entries"),
-                "there are none: it needs at least one",
-            );
-        }
-        let tolerance = self.tolerance(table.tolerance, &name).unwrap_or(DEFAULT_TOLERANCE);
+        let nodes = node.get("entries").map_or(&[][..], Node::items);
         let mut keys = BTreeSet::new();
-        let entries = table.entries.into_inner().into_iter().map(|table| self.entry(table, &name, &mut keys)).collect();
-        Item { title: table.title, unit: table.unit, tolerance, entries, name }
-    }
-
-    fn tolerance(&mut self, tolerance: Option<Spanned<f64>>, of: &str) -> Option<f64> {
-        let tolerance = tolerance?;
-        if !(*tolerance.get_ref() > 0.0 && *tolerance.get_ref() <= 1.0) {
-            let problem = format!("{} is not above 0 and at most 1", tolerance.get_ref());
-            self.fault(tolerance.span(), &format!("`{of}`: tolerance"), &problem);
-        }
-        Some(tolerance.into_inner())
-    }
-
-    fn entry(&mut self, table: EntryTable, item: &str, keys: &mut BTreeSet<String>) -> Entry {
-        let (span, key) = (table.key.span(), table.key.into_inner());
-        let name = format!("item `{item}`: entry `{key}`");
-        if !keys.insert(key.clone()) {
-            self.fault(span.clone(), &name, "another entry of the item has this key: each needs its own");
-        }
-        let tolerance = self.tolerance(table.tolerance, &key);
-        for (value, which) in [(&table.printed, "printed"), (&table.corrected, "corrected")] {
-            if let Some(value) = value.as_ref().filter(|value| !value.get_ref().is_finite()) {
-                self.fault(value.span(), &format!("{name}: {which}"), "it is not a finite number");
+        let mut entries = Vec::new();
+        for (table, node) in table.entries.into_iter().zip(nodes) {
+            let key = table.key.clone();
+            let path = ["item", &*name, "entries", &*key];
+            let mut fault = |key: &str, problem: &str| document.fault_at(node.at(key).origin.clone(), &path, problem);
+            if !keys.insert(table.key.clone()) {
+                fault("key", ": another entry of the item has this key");
+            }
+            if table.corrected.is_some() && table.inconsistent.is_none() {
+                fault("corrected", ".corrected needs `inconsistent`, which says why");
+            }
+            match entry(table) {
+                Some(entry) => entries.push(entry),
+                None => fault("key", ": it needs one of `printed`, `claim` and `ours`"),
             }
         }
-        if table.corrected.is_some() && table.inconsistent.is_none() {
-            self.fault(span.clone(), &name, "`corrected` needs `inconsistent`, which says why");
-        }
-        let number = |value: Option<Spanned<f64>>| value.map(Spanned::into_inner);
-        let content = match (table.printed, table.claim, table.ours) {
-            (Some(printed), None, None) => Content::Value {
-                printed: printed.into_inner(),
-                inconsistent: table.inconsistent,
-                corrected: number(table.corrected),
-                tolerance,
-            },
-            (None, Some(text), None) => Content::Claim { text, section: table.section },
-            (None, None, Some(reason)) => Content::Ours(reason),
-            _ => {
-                self.fault(span, &name, "it needs one of `printed`, `claim` and `ours`");
-                Content::Ours(String::new())
-            }
-        };
-        let documented = table.found.and_then(|found| self.documented(found, &name));
-        Entry { key, content, documented }
+        let tolerance = table.tolerance.unwrap_or(DEFAULT_TOLERANCE);
+        items.push(Item { name, title: table.title, unit: table.unit, tolerance, entries });
     }
+    items
+}
 
-    fn documented(&mut self, found: Spanned<String>, of: &str) -> Option<Verdict> {
-        let verdict = Verdict::by_text(found.get_ref()).filter(|verdict| !verdict.is_expected());
-        if verdict.is_none() {
-            let problem = format!("`{}` is not one of off, does not hold, depends, open", found.get_ref());
-            self.fault(found.span(), &format!("{of}: found"), &problem);
-        }
-        verdict
-    }
+/// `None` if the table does not say, once, what the entry is.
+fn entry(table: EntryTable) -> Option<Entry> {
+    let EntryTable { key, printed, inconsistent, corrected, tolerance, claim, section, ours, found } = table;
+    let content = match (printed, claim, ours) {
+        (Some(printed), None, None) => Content::Value { printed, inconsistent, corrected, tolerance },
+        (None, Some(text), None) => Content::Claim { text, section },
+        (None, None, Some(reason)) => Content::Ours(reason),
+        _ => return None,
+    };
+    Some(Entry { key, content, documented: found.map(Verdict::from) })
 }
 
 /// The relative deviation up to which a value is reproduced, unless its item says otherwise.
@@ -270,22 +249,27 @@ mod tests {
     fn faults_name_their_place_and_key() {
         assert_eq!(
             faults("entries = [{ key = \"k\" }]"),
-            "f:5:20: item `a`: entry `k`: it needs one of `printed`, `claim` and `ours`"
+            "f:5:20: item.a.entries.k: it needs one of `printed`, `claim` and `ours`"
         );
         assert_eq!(
-            faults("tolerance = 2\nentries = [{ key = \"k\", printed = nan }, { key = \"k\", ours = \"\" }]"),
-            "f:5:13: `a`: tolerance: 2 is not above 0 and at most 1\n\
-             f:6:35: item `a`: entry `k`: printed: it is not a finite number\n\
-             f:6:50: item `a`: entry `k`: another entry of the item has this key: each needs its own"
+            faults("tolerance = 2\nentries = [{ key = \"k\", printed = nan }]"),
+            "f:5:13: item.a.tolerance = 2: expected a number above 0 and at most 1\n\
+             f:6:35: item.a.entries.0.printed = nan: expected a number"
+        );
+        assert_eq!(
+            faults("entries = [{ key = \"k\", ours = \"\" }, { key = \"k\", corrected = 1, ours = \"\" }]"),
+            "f:5:46: item.a.entries.k: another entry of the item has this key\n\
+             f:5:63: item.a.entries.k.corrected needs `inconsistent`, which says why"
         );
         assert_eq!(
             faults("entries = [{ key = \"k\", claim = \"c\", found = \"holds\" }]"),
-            "f:5:46: item `a`: entry `k`: found: `holds` is not one of off, does not hold, depends, open"
+            "f:5:46: item.a.entries.0.found = \"holds\": expected \"off\", \"does not hold\", \"depends\", \"open\""
         );
         let of_type = faults("entries = [{ key = 5, printed = 1 }]");
-        assert!(of_type.starts_with("f:5:20: item.0.entries.0.key: invalid type"), "{of_type}");
+        assert_eq!(of_type, "f:5:20: item.a.entries.0.key = 5: expected a text");
         let syntax = faults("entries = [");
         assert!(syntax.starts_with("f:5:"), "{syntax}");
-        assert!(parse("paper = \"p\"", "f").expect_err("a fault").to_string().contains("missing field `item`"));
+        let without = parse("paper = \"p\"", "f").expect_err("a fault").to_string();
+        assert_eq!(without, "f:1:1: item is missing: expected at least one table headed [[item]]");
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Context, Error};
 use replicas::Replica;
 use results::Run;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

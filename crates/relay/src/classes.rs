@@ -81,6 +81,12 @@ impl Ports {
     }
 }
 
+impl From<u16> for Ports {
+    fn from(port: u16) -> Self {
+        Self(port..=port)
+    }
+}
+
 impl std::fmt::Display for Ports {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (first, last) = (self.0.start(), self.0.end());

@@ -104,7 +104,7 @@ fn cells() -> Vec<Cell> {
 }
 
 impl Cell {
-    fn scenario(&self, text: &str, settings: &[String]) -> Result<sim::scenario::Scenario, String> {
+    fn scenario(&self, text: &str, settings: &[String]) -> Result<scenario::Scenario, String> {
         let Self { mbps, rtt_ms, loss, burst, size, flows } = *self;
         let loss = if burst > 1.0 {
             let (leave, enter) = (1.0 / burst, loss / (burst * (1.0 - loss)));
@@ -120,7 +120,7 @@ impl Cell {
             format!("flow.file.count={flows}"),
         ];
         overrides.extend_from_slice(settings);
-        let experiment = sim::scenario::load(text, "link.toml", &overrides, &|name| Err(format!("no file {name}")));
+        let experiment = scenario::load(text, "link.toml", &overrides, &|name| Err(format!("no file {name}")));
         let scenarios = experiment.map_err(|faults| faults.to_string())?.scenarios;
         scenarios.into_iter().next().ok_or_else(|| "no scenario".to_owned())
     }

@@ -11,7 +11,7 @@ pub use interrupt::Interrupt;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use results::Run;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use results::{Capture, Format, Label, Run, RunDocument, Summary, TABLES, TableWriter, Values, tables};
-use sim::scenario::load;
+use scenario::load;
+use sim::Simulation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ reverse = { rate = "1Mbit/s", queue = "1BDP" }
 /// A run, and its capture.
 fn run(text: &str, seed: u64) -> (Run, Vec<u8>) {
     let scenario = load(text, "lossy.toml", &[], &|_| Err(String::new())).unwrap().scenarios.remove(0);
-    let mut simulation = scenario.simulation(seed, true).unwrap();
+    let mut simulation = Simulation::of(&scenario, seed, true).unwrap();
     simulation.run();
     let nodes = &scenario.settings.record.packets_at;
     let mut capture = Capture::new(Vec::new(), &simulation, &scenario.gateways, nodes).unwrap();

@@ -1,5 +1,7 @@
 //! Classes of streams: who shares a session with whom, and how.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::Rate;
 
 /// A class of streams. The busy classes of a session share it by weight, the streams of a class share that equally.
@@ -18,7 +20,8 @@ pub struct Class {
 
 /// Which streams of a class pass others without waiting. What they send is charged to the class all the same: none gets
 /// more than its share by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Priority {
     /// None: they take turns.
     Bulk,

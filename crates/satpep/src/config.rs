@@ -2,6 +2,8 @@
 
 use crate::epoch::Run;
 use crate::{Cipher, Mode, PrivateKey, PublicKey};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
 
@@ -60,13 +62,27 @@ pub struct EndpointConfig {
 }
 
 /// How the link is shared with traffic outside the sessions, which the driver measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Share {
     /// What others send is left to them, and no more: the link is ours, or others have their room by other means.
     #[default]
     Assigned,
     /// Others have room to grow until they have what one of our busy streams has.
     Fair,
+}
+
+/// How a gateway knows what its link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Knowledge {
+    /// As configured.
+    #[default]
+    Configured,
+    /// From what arrives; what is configured is a first guess, and so is what is told.
+    Learnt,
+    /// The modem, or a program beside it, tells each change; what is configured counts while nobody does.
+    Told,
 }
 
 impl EndpointConfig {

@@ -524,7 +524,10 @@ mod tests {
         for number in (4..4000).step_by(2) {
             let now = at(510 + 20 * number);
             let known = 0..number;
-            assert_eq!(acknowledge(&mut ledger, now, &[number + 1..number + 2, known.clone()]).unwrap().1, []);
+            assert_eq!(
+                acknowledge(&mut ledger, now, &[number + 1..number + 2, known.clone()]).unwrap().1,
+                Vec::<u64>::new()
+            );
             acknowledge(&mut ledger, now + Duration::from_millis(5), &[0..number + 2]).unwrap();
         }
         // Without, it takes a few dozen round trips.

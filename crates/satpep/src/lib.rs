@@ -69,7 +69,7 @@ mod trouble;
 mod wire;
 
 pub use class::{Class, Priority};
-pub use config::{ConfigError, EndpointConfig, PeerConfig, Share};
+pub use config::{ConfigError, EndpointConfig, Knowledge, PeerConfig, Share};
 pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};

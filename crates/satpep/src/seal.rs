@@ -8,9 +8,12 @@
 use crate::wire::packet::{DATA_HEADER, TAG};
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Whether data is encrypted, or only authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Encrypted and authenticated.
     #[default]
@@ -20,12 +23,14 @@ pub enum Mode {
 }
 
 /// The cipher of data datagrams. The side that begins a handshake chooses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Cipher {
     /// AES-128-GCM: the faster where the processor has AES instructions.
     #[default]
+    #[serde(rename = "aes-128-gcm")]
     Aes128Gcm,
     /// ChaCha20-Poly1305 (RFC 8439): the faster elsewhere, as on small ARM boards.
+    #[serde(rename = "chacha20-poly1305")]
     ChaCha20Poly1305,
 }
 

@@ -1,35 +1,31 @@
 //! A packet-level discrete-event simulator of TCP over satellite links, sans-IO: it runs the very links and endpoints
 //! that the emulator and the gateway run, in virtual time.
 //!
-//! A [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends what to whom.
+//! It runs what the crate `scenario` describes: a [`Network`] is nodes and duplex links; flows ([`FlowConfig`]) say who sends
+//! what to whom.
 
 mod agent;
 mod carriers;
-mod distribution;
-mod flow;
 mod gateway;
 mod heads;
-mod network;
 mod packet;
 mod passing;
 mod report;
 pub mod satpep2003;
-pub mod scenario;
 mod simulation;
 mod tournament;
 mod wire;
 
-pub use distribution::{Distribution, Quantity};
-pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
-pub use gateway::{
-    FlowClass, GatewayConfig, GatewayError, GatewayReport, HopReport, Knowledge, Protocol, SessionReport, Share,
-    StreamReport, TransitionReport, Transport,
-};
+pub use gateway::{GatewayReport, HopReport, SessionReport, StreamReport, TransitionReport};
 pub use heads::DatagramId;
-pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use packet::{Body, PacketRecord};
 pub use report::{
     CapacitySample, CarrierReport, FlowReport, FlowSample, LinkReport, QueueSample, Report, RttReport, Stopped,
     TerminalReport,
+};
+pub use scenario::{
+    Application, Direction, DirectionId, Distribution, FlowClass, FlowConfig, FlowError, GatewayConfig, GatewayError,
+    Knowledge, Limits, Network, NetworkError, NodeId, OnOff, Protocol, Quantity, Record, Settings, Share, Start, Stop,
+    Traffic, Transfer, Transport,
 };
 pub use simulation::{SetupError, Simulation};

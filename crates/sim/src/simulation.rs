@@ -7,8 +7,9 @@ use crate::tournament::NEVER;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
     CapacitySample, FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NetworkError,
-    NodeId, PacketRecord, QueueSample, Report, Settings, Stopped,
+    NodeId, PacketRecord, QueueSample, Record, Report, Settings, Stopped,
 };
+use scenario::Scenario;
 use units::{Bytes, CounterRandom, Duration, Instant};
 
 /// A simulation, made step by step with [`Simulation::run_for`] or at once with [`Simulation::run`].
@@ -87,6 +88,18 @@ impl Draws {
 }
 
 impl Simulation {
+    /// The run of `scenario` with this seed. Without `recording` nothing is recorded, whatever the scenario says: for runs
+    /// whose samples and packets nobody takes.
+    ///
+    /// # Errors
+    /// If the simulator refuses what the format allows.
+    pub fn of(scenario: &Scenario, seed: u64, recording: bool) -> Result<Self, SetupError> {
+        let record = if recording { scenario.settings.record.clone() } else { Record::default() };
+        let settings = Settings { seed, record, ..scenario.settings.clone() };
+        let network = scenario.network.seeded(seed);
+        Self::with_gateways(network, scenario.flows.clone(), scenario.gateways.clone(), settings)
+    }
+
     /// Ready to run.
     ///
     /// # Errors

@@ -218,7 +218,7 @@ impl Wire {
     pub(crate) fn queues(&mut self) -> impl Iterator<Item = QueueSample> {
         let at = self.now;
         self.links.iter_mut().enumerate().map(move |(direction, link)| QueueSample {
-            direction: DirectionId(direction as u32),
+            direction: DirectionId::new(direction as u32),
             at,
             packets: link.queued_packets(at),
             bytes: link.queued_bytes(at),

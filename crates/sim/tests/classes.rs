@@ -1,8 +1,8 @@
 //! Who goes first through a pair of gateways, and who gets how much of its link.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use sim::scenario::{Scenario, load};
-use sim::{Report, RttReport};
+use scenario::{Scenario, load};
+use sim::{Report, RttReport, Simulation};
 
 const INTERACTIVE: &str = include_str!("../../../scenarios/interactive.toml");
 const CLASSES: &str = include_str!("../../../scenarios/classes.toml");
@@ -17,7 +17,7 @@ fn scenarios(text: &str, overrides: &[&str]) -> Result<Vec<Scenario>, Vec<String
 fn run(text: &str, variant: Option<&str>, overrides: &[&str]) -> Report {
     let scenarios = scenarios(text, overrides).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let scenario = scenarios.iter().find(|scenario| scenario.variant.as_deref() == variant).unwrap();
-    let mut simulation = scenario.simulation(1, false).unwrap();
+    let mut simulation = Simulation::of(&scenario, 1, false).unwrap();
     simulation.run();
     simulation.report()
 }

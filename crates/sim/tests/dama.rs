@@ -1,7 +1,7 @@
 //! Terminals on a shared carrier, in scenarios.
 
-use sim::scenario::{self, Scenario};
-use sim::{CapacitySample, FlowSample, Report, Stopped};
+use scenario::Scenario;
+use sim::{CapacitySample, FlowSample, Report, Simulation, Stopped};
 
 const CARRIER: &str = r#"
 version = 1
@@ -51,7 +51,7 @@ struct Found {
 }
 
 fn run(flows: &str) -> Found {
-    let mut simulation = scenario(flows).simulation(1, true).expect("valid");
+    let mut simulation = Simulation::of(&scenario(flows), 1, true).expect("valid");
     simulation.run();
     let (capacity, flows) = (simulation.take_capacity_samples(), simulation.take_flow_samples());
     Found { report: simulation.report(), capacity, flows }
@@ -150,7 +150,7 @@ fn follow_the_allocation(told: &str) {
         .replace("rate = \"8Mbit/s\"\n", "rate = \"8Mbit/s\"\nrate_steps = { steps = [[\"15s\", \"4Mbit/s\"]] }\n");
     let text = format!("{rain}{told}");
     let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
-    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    let mut simulation = Simulation::of(&loaded.scenarios[0], 1, true).expect("valid");
     simulation.run();
     let samples = simulation.take_capacity_samples();
     let used = |from: f64, to: f64| {
@@ -197,7 +197,7 @@ fn standing_queue(changes: [&str; 2]) -> (u64, u64) {
     let text = format!("{CARRIER}{TOLD}");
     let changes: Vec<_> = GENERATIONS.into_iter().chain(changes).map(str::to_owned).collect();
     let loaded = scenario::load(&text, "generations.toml", &changes, &|_| Err("no files".into())).expect("sound");
-    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    let mut simulation = Simulation::of(&loaded.scenarios[0], 1, true).expect("valid");
     simulation.run();
     let mut least = [u64::MAX; 50];
     for row in simulation.take_capacity_samples().iter().filter(|row| row.direction.index() == 2) {
@@ -252,7 +252,7 @@ fn times(has_file: bool, requests: &str) -> Vec<f64> {
     let changes: Vec<_> =
         BESIDE_REQUESTS.into_iter().chain(FILE.into_iter().filter(|_| has_file)).map(str::to_owned).collect();
     let loaded = scenario::load(&text, "requests.toml", &changes, &|_| Err("no files".into())).expect("sound");
-    let mut simulation = loaded.scenarios[0].simulation(1, true).expect("valid");
+    let mut simulation = Simulation::of(&loaded.scenarios[0], 1, true).expect("valid");
     simulation.run();
     let took = |flow: &sim::FlowReport| flow.end_s.expect("complete") - flow.start_s.expect("started");
     simulation.report().flows.iter().map(took).collect()
@@ -277,7 +277,7 @@ fn what_requests_leave_of_their_shares_is_the_file_s() {
 fn a_pair_is_told_nothing_where_no_carrier_is() {
     let text = format!("{CARRIER}{TOLD}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
     let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
-    let error = loaded.scenarios[0].simulation(1, false).expect_err("no carrier").to_string();
+    let error = Simulation::of(&loaded.scenarios[0], 1, false).expect_err("no carrier").to_string();
     assert!(error.contains("pep") && error.contains("dama"), "{error}");
 }
 
@@ -309,7 +309,7 @@ fn faults_name_the_carrier_and_what_is_wrong() {
 fn recording_changes_nothing_and_equal_seeds_give_equal_results() {
     let lossy = TOLD.replace("told = true", "told = true\n[seeds]\nfirst = 1");
     let runs = [true, true, false].map(|recording| {
-        let mut simulation = scenario(&lossy).simulation(3, recording).expect("valid");
+        let mut simulation = Simulation::of(&scenario(&lossy), 3, recording).expect("valid");
         simulation.run();
         simulation.report()
     });

@@ -113,10 +113,10 @@ fn shared_bottleneck(variant: &str, seed: u64) -> [Shares; 3] {
     let settings =
         ["tcp.satellite.mss=960B", "tcp.terrestrial.mss=960B", "link.sat.delay=260ms", "record.interval=2000s"];
     let text = include_str!("../../../scenarios/papers/palermo/phases.toml");
-    let experiment = sim::scenario::load(text, "phases.toml", &settings.map(str::to_owned), &|_| Err(String::new()))
+    let experiment = scenario::load(text, "phases.toml", &settings.map(str::to_owned), &|_| Err(String::new()))
         .unwrap_or_else(|faults| panic!("{faults}"));
     let of_variant = experiment.scenarios.iter().find(|scenario| scenario.variant.as_deref() == Some(variant));
-    let mut simulation = of_variant.expect("a variant").simulation(seed, true).expect("valid");
+    let mut simulation = Simulation::of(of_variant.expect("a variant"), seed, true).expect("valid");
     simulation.run();
     // ns-2 counts packets with their headers, and Vegas' packets have none.
     let size = if variant == "vegas" { 1.0 } else { 1000.0 / 960.0 };
@@ -238,10 +238,10 @@ bulk = { size = "1000100B" }
 /// When the transfer has ended with each of these seeds.
 fn ends(settings: &[&str], seeds: std::ops::RangeInclusive<u64>) -> Vec<f64> {
     let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-    let experiment = sim::scenario::load(LOSES_THE_FIRST, "loses.toml", &settings, &|_| Err(String::new()))
+    let experiment = scenario::load(LOSES_THE_FIRST, "loses.toml", &settings, &|_| Err(String::new()))
         .unwrap_or_else(|faults| panic!("{faults}"));
     let end = |seed| {
-        let mut simulation = experiment.scenarios[0].simulation(seed, false).expect("valid");
+        let mut simulation = Simulation::of(&experiment.scenarios[0], seed, false).expect("valid");
         simulation.run();
         simulation.report().flows[0].end_s.expect("complete")
     };

@@ -355,20 +355,20 @@ fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
     assert!(message.contains("`pair`") && message.contains("rate"), "{message}");
 }
 
-fn load(overrides: &[&str]) -> Result<sim::scenario::Experiment, Vec<String>> {
+fn load(overrides: &[&str]) -> Result<scenario::Experiment, Vec<String>> {
     let text = include_str!("../../../scenarios/satpep-2003.toml");
     let overrides: Vec<_> = overrides.iter().map(|text| (*text).to_owned()).collect();
     let no_files = |name: &str| Err(format!("{name}: there are no files here"));
-    sim::scenario::load(text, "satpep-2003.toml", &overrides, &no_files).map_err(|faults| faults.0)
+    scenario::load(text, "satpep-2003.toml", &overrides, &no_files).map_err(|faults| faults.0)
 }
 
 #[test]
 fn a_scenario_file_says_all_of_it() {
     let experiment = load(&["link.satellite.loss=0"]).expect("valid");
     let run = |variant: &str| {
-        let is_meant = |scenario: &&sim::scenario::Scenario| scenario.variant.as_deref() == Some(variant);
+        let is_meant = |scenario: &&scenario::Scenario| scenario.variant.as_deref() == Some(variant);
         let scenario = experiment.scenarios.iter().find(is_meant).expect("a variant");
-        let mut simulation = scenario.simulation(1, false).expect("valid");
+        let mut simulation = Simulation::of(scenario, 1, false).expect("valid");
         simulation.run();
         simulation.report()
     };

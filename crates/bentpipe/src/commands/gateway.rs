@@ -126,7 +126,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 
 fn load(path: &Path) -> Result<Settings, Failure> {
     config::load(path).map_err(|error| match error {
-        ConfigError::Faults(faults) => Failure::usage(faults.join("\nbentpipe: ")),
+        ConfigError::Faults(faults) => Failure::usage(faults.0.join("\nbentpipe: ")),
         unreadable @ ConfigError::Unreadable { .. } => Failure::usage(unreadable),
     })
 }

@@ -89,7 +89,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let read = |file: &str| fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
     let experiment =
-        sim::scenario::load(&text, &name, &args.set, &read).map_err(|faults| Failure::usage(faults.0.join("\n")))?;
+        scenario::load(&text, &name, &args.set, &read).map_err(|faults| Failure::usage(faults.0.join("\n")))?;
     let mut scenarios = experiment.scenarios;
     for wanted in args.variants.iter().flatten() {
         if !scenarios.iter().any(|scenario| scenario.variant.as_ref() == Some(wanted)) {

@@ -1,38 +1,36 @@
 //! `[[class]]`: which connections share the link how.
 
-use super::document::{Document, Section};
-use super::{hop, valid_name};
-use relay::classes::{Class, Conditions};
-use satpep::Priority;
-use units::Rate;
+use super::Choice;
+use super::format::{self, DscpEntry, PortsEntry};
+use super::text::Prefix;
+use document::{Document, item_name};
+use relay::classes::{Class, Conditions, Ports};
+use satpep::dscp::Dscp;
 
 /// As many classes as the transport tells apart, beside the one of all other connections.
 const MOST: usize = 255;
 
-/// The classes, in the order of the file; `is_tcp` says which leg it is.
-pub(super) fn read(document: &mut Document<'_>, is_tcp: bool) -> Vec<Class> {
+/// The classes, in the order of the file.
+pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
-    for mut section in document.sections("class") {
-        let line = section.line();
-        let class = read_class(&mut section, classes.len());
-        if is_tcp {
-            hop::refuse_others(&mut section, &["weight", "cap"]);
-        }
-        section.end(document);
-        let Some(class) = class else { continue };
-        let name = &class.name;
-        if classes.iter().any(|other| other.name == *name) {
-            document.fault(line, format!("[[class]] {name}: another class has the same name"));
+    for (at, section) in document.items("class").into_iter().enumerate() {
+        let name = item_name(&section, at);
+        let path = ["class", name.as_str()];
+        choice.refuse_others(document, &path, &["weight", "cap"]);
+        let Some(written) = document.typed_node::<format::Class>(&section, &path) else { continue };
+        let class = class(written, classes.len());
+        if classes.iter().any(|other| other.name == class.name) {
+            document.fault_at(section.origin.clone(), &path, ": another class has the same name");
         }
         if let Some(above) = classes.iter().find(|above| above.conditions.are_none()) {
-            let above = &above.name;
-            document.fault(
-                line,
-                format!("[[class]] {name}: never reached: {above} above it, which names no ports, clients, servers or dscp, takes all connections"),
+            let problem = format!(
+                ": never reached: {} above it, which names no ports, clients, servers or dscp, takes all connections",
+                above.name
             );
+            document.fault_at(section.origin.clone(), &path, &problem);
         }
         if classes.len() == MOST {
-            document.fault(line, format!("[[class]] {name}: there are more than {MOST} classes"));
+            document.fault_at(section.origin, &path, &format!(": there are more than {MOST} classes"));
             break;
         }
         classes.push(class);
@@ -41,32 +39,31 @@ pub(super) fn read(document: &mut Document<'_>, is_tcp: bool) -> Vec<Class> {
 }
 
 /// The class number `at`, from 0.
-fn read_class(section: &mut Section<'_>, at: usize) -> Option<Class> {
-    let name: Option<String> =
-        section.required("name", "letters, digits, - and _, at most 32, and not \"default\"", |name: &String| {
-            valid_name(name) && name != "default"
-        });
-    let conditions = conditions(section);
-    let priority = section.choice("priority", &Priority::NAMES).unwrap_or_default();
-    let most = u64::from(satpep::Class::MAX_WEIGHT);
-    let weight = section.integer("weight", 1..=most).unwrap_or(1) as u32;
-    let least = |rate: &Rate| rate.as_bps() >= 1000;
-    let cap = section.checked("cap", "a rate of at least 1kbit/s, such as \"2Mbit/s\"", least);
+fn class(written: format::Class, at: usize) -> Class {
     // The class of all other connections has number 0.
     let id = (at + 1) as u8;
-    name.map(|name| Class { name, conditions, settings: satpep::Class { id, priority, weight, cap } })
+    let (priority, weight) = (written.priority.unwrap_or_default(), written.weight.unwrap_or(1));
+    let settings = satpep::Class { id, priority, weight, cap: written.cap.map(|cap| cap.0) };
+    Class { name: written.name.0, conditions: written.conditions.into(), settings }
 }
 
-/// What connections must be like, as `section` says.
-pub(super) fn conditions(section: &mut Section<'_>) -> Conditions {
-    let ports = "a list of ports from 1 to 65535 and ranges of them, such as [22, \"5060-5069\"]";
-    let prefixes = "a list of prefixes such as [\"10.0.0.0/8\"]";
-    let dscp = "a list of code points from 0 to 63 or their names, such as [46, \"af41\", \"cs6\", \"le\"]";
-    Conditions {
-        ports: section.list_or_numbers("ports", ports).unwrap_or_default(),
-        clients: section.list("clients", prefixes).unwrap_or_default(),
-        servers: section.list("servers", prefixes).unwrap_or_default(),
-        dscp: section.list_or_numbers("dscp", dscp).unwrap_or_default(),
+impl From<format::Conditions> for Conditions {
+    fn from(written: format::Conditions) -> Self {
+        let port = |entry| match entry {
+            PortsEntry::Port(port) => Ports::from(port),
+            PortsEntry::Range(range) => range.0,
+        };
+        let dscp = |entry| match entry {
+            DscpEntry::Number(number) => Dscp::new(number).unwrap_or_default(),
+            DscpEntry::Name(name) => name.0,
+        };
+        let prefixes = |list: Option<Vec<Prefix>>| list.into_iter().flatten().map(|prefix| prefix.0).collect();
+        Self {
+            ports: written.ports.into_iter().flatten().map(port).collect(),
+            clients: prefixes(written.clients),
+            servers: prefixes(written.servers),
+            dscp: written.dscp.into_iter().flatten().map(dscp).collect(),
+        }
     }
 }
 
@@ -76,6 +73,8 @@ mod tests {
     use super::*;
     use relay::preamble::Open;
     use satpep::Class as Settings;
+    use satpep::Priority;
+    use units::Rate;
 
     fn classes(text: &str) -> Vec<Class> {
         super::super::parse(&(minimal() + text), "gateway.toml").expect("no faults").classes
@@ -100,19 +99,28 @@ mod tests {
     #[test]
     fn wrong_classes_are_refused_with_line_key_and_what_is_allowed() {
         for (class, expected) in [
-            ("name = \"default\"", "10: [[class]] name = \"default\": expected letters, digits"),
-            ("ports = [22]", "9: [[class]] name is missing: expected letters, digits"),
-            ("name = \"a\"\nports = [0]", "11: [[class]] ports = 0: expected a list of ports from 1 to 65535"),
-            ("name = \"a\"\nports = [\"9-8\"]", "11: [[class]] ports = \"9-8\": expected a list of ports"),
-            ("name = \"a\"\nports = 22", "11: [[class]] ports = 22: expected a list of ports"),
-            ("name = \"a\"\nservers = [\"host\"]", "11: [[class]] servers = \"host\": expected a list of prefixes"),
-            ("name = \"a\"\ndscp = [64]", "11: [[class]] dscp = 64: expected a list of code points from 0 to 63"),
-            ("name = \"a\"\npriority = \"high\"", "11: [[class]] priority = \"high\": expected \"interactive\" or"),
-            ("name = \"a\"\nweight = 0", "11: [[class]] weight = 0: expected an integer from 1 to 100"),
-            ("name = \"a\"\ncap = \"1bit/s\"", "11: [[class]] cap = \"1bit/s\": expected a rate of at least 1kbit/s"),
-            ("name = \"a\"\nport = [1]", "11: [[class]] port: unknown key; did you mean ports?"),
-            ("name = \"a\"\nports = [1]\n[[class]]\nname = \"a\"", "12: [[class]] a: another class has the same name"),
-            ("name = \"a\"\n[[class]]\nname = \"b\"", "11: [[class]] b: never reached: a above it"),
+            ("name = \"default\"", "10:8: class.default.name = \"default\": expected letters, digits"),
+            ("ports = [22]", "9:1: class.0.name is missing: expected letters, digits"),
+            ("name = \"a\"\nports = [0]", "11:10: class.a.ports.0 = 0: expected an integer from 1 to 65535"),
+            (
+                "name = \"a\"\nports = [\"9-8\"]",
+                "11:10: class.a.ports.0 = \"9-8\": expected a port from 1 to 65535 or a range",
+            ),
+            (
+                "name = \"a\"\nports = 22",
+                "11:9: class.a.ports = 22: expected a list of an integer from 1 to 65535, or a port",
+            ),
+            ("name = \"a\"\nservers = [\"host\"]", "11:12: class.a.servers.0 = \"host\": expected a prefix"),
+            ("name = \"a\"\ndscp = [64]", "11:9: class.a.dscp.0 = 64: expected an integer from 0 to 63"),
+            (
+                "name = \"a\"\npriority = \"high\"",
+                "11:12: class.a.priority = \"high\": expected \"bulk\", \"normal\", \"interactive\"",
+            ),
+            ("name = \"a\"\nweight = 0", "11:10: class.a.weight = 0: expected an integer from 1 to 100"),
+            ("name = \"a\"\ncap = \"1bit/s\"", "11:7: class.a.cap = \"1bit/s\": expected a rate of at least 1kbit/s"),
+            ("name = \"a\"\nport = [1]", "11:1: class.a.port: unknown key; did you mean ports?"),
+            ("name = \"a\"\nports = [1]\n[[class]]\nname = \"a\"", "12:1: class.a: another class has the same name"),
+            ("name = \"a\"\n[[class]]\nname = \"b\"", "11:1: class.b: never reached: a above it"),
         ] {
             let faults = faults(&(minimal() + "[[class]]\n" + class + "\n"));
             let expected = format!("gateway.toml:{expected}");

@@ -1,46 +1,25 @@
 //! `[dlep]`: the modem that tells the gateway what its link carries.
 
-use super::document::Document;
-use super::valid_interface;
+use super::format;
 use dlep_io::RouterSettings;
-use std::net::{IpAddr, SocketAddr};
+use document::Document;
 use units::Duration;
-
-/// A modem's address: the port may be left out.
-#[derive(Debug, Clone, Copy)]
-struct Peer(SocketAddr);
-
-impl std::str::FromStr for Peer {
-    type Err = std::net::AddrParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let address = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, dlep::PORT));
-        address.or_else(|_| text.parse()).map(Self)
-    }
-}
 
 /// Reads `[dlep]`, if it is there; `link` is the link's interface, `name` the gateway's.
 pub(super) fn read(document: &mut Document<'_>, link: Option<&str>, name: &str) -> Option<RouterSettings> {
-    let is_there = document.line_of_section("dlep") > 0;
-    let mut section = document.section("dlep");
-    let allowed = "an interface name";
-    let interface = section.text("interface", allowed, valid_interface).or_else(|| link.map(str::to_owned));
-    if is_there && interface.is_none() && !section.has("interface") {
-        section.missing("interface", "an interface name, here or in [link]");
-    }
-    let peer: Option<Peer> = section.parsed("peer", "an address such as \"192.0.2.1\", with a port if it is not 854");
-    let port = section.integer("port", 1..=65_535);
-    let destination = section.parsed("destination", "a MAC address such as \"02:00:5e:10:00:01\"");
-    let heartbeat = section.checked("heartbeat", "a duration from 1s to 10min, such as \"10s\"", super::within(1, 600));
-    section.end(document);
-    let interface = interface.filter(|_| is_there)?;
+    let written: format::Dlep = document.typed(&["dlep"])?;
+    let Some(interface) = written.interface.map(|interface| interface.0).or_else(|| link.map(str::to_owned)) else {
+        let problem = " is missing: expected an interface name, here or in [link]";
+        document.fault(&["dlep", "interface"], problem);
+        return None;
+    };
     Some(RouterSettings {
         interface,
-        peer: peer.map(|Peer(address)| address),
-        port: port.map_or(dlep::PORT, |port| port as u16),
-        destination,
+        peer: written.peer.map(|peer| peer.0),
+        port: written.port.unwrap_or(dlep::PORT),
+        destination: written.destination.map(|destination| destination.0),
         session: dlep::Settings {
-            heartbeat: heartbeat.unwrap_or(Duration::from_secs(10)),
+            heartbeat: written.heartbeat.map_or(Duration::from_secs(10), |heartbeat| heartbeat.0),
             name: format!("bentpipe gateway {name}"),
         },
     })
@@ -73,11 +52,11 @@ mod tests {
             ["peer = \"modem\"", "port = 0", "destination = \"02:00\"", "heartbeat = \"100ms\"", "interface = \"\""]
         {
             let faults = faults(&with(&format!("{line}\n")));
-            let expected = format!("[dlep] {line}: expected a");
+            let expected = format!("dlep.{line}: expected a");
             assert!(faults.iter().any(|fault| fault.contains(&expected)), "{faults:?}");
         }
-        assert!(faults(&with(""))[0].contains("[dlep] interface is missing"));
+        assert!(faults(&with(""))[0].contains("dlep.interface is missing"));
         let unheard = minimal() + "[dlep]\ninterface = \"modem0\"\n";
-        assert!(faults(&unheard)[0].contains("[dlep] has no effect"), "{:?}", faults(&unheard));
+        assert!(faults(&unheard)[0].contains("dlep has no effect"), "{:?}", faults(&unheard));
     }
 }

@@ -1,41 +1,35 @@
 //! `[feed]`: who may tell the gateway what its link carries.
 
-use super::document::Document;
-use super::{HOUR, within};
+use super::{Link, format};
 use crate::told::{FeedSettings, Limits};
+use document::Document;
 use std::path::PathBuf;
 use units::{Duration, Rate};
 
 /// Without settings, rates are believed within this factor of the configured ones.
 const BELIEVED: u64 = 10;
 
-/// Reads `[feed]`; `rates` are the configured ones of the link.
-pub(super) fn read(document: &mut Document<'_>, rates: [Rate; 2]) -> FeedSettings {
-    let mut section = document.section("feed");
-    let socket = section.text("socket", "a path of at most 100 bytes", |path| !path.is_empty() && path.len() <= 100);
-    let http = section.parsed("http", "an address and port such as \"127.0.0.1:9091\"");
-    let positive = |rate: &Rate| rate.as_bps() >= 1000;
-    let allowed = "a rate of at least 1kbit/s, such as \"64kbit/s\"";
-    let least: Option<Rate> = section.checked("least", allowed, positive);
-    let most: Option<Rate> = section.checked("most", allowed, positive);
-    let max_age = section.checked("max_age", "a duration from 1s to 24h, such as \"60s\"", within(1, 24 * HOUR));
+/// Reads `[feed]`; what is believed lies around the rates of `link`.
+pub(super) fn read(document: &mut Document<'_>, link: Option<&Link>) -> Option<FeedSettings> {
+    let written: format::Feed = document.section("feed")?;
+    let rates = link.map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
     let [low, high] = [rates[0].min(rates[1]), rates[0].max(rates[1])].map(Rate::as_bps);
     let limits = Limits {
-        least: least.unwrap_or(Rate::from_bps((low / BELIEVED / BELIEVED).max(1000))),
-        most: most.unwrap_or(Rate::from_bps(high.saturating_mul(BELIEVED))),
+        least: written.least.map_or(Rate::from_bps((low / BELIEVED / BELIEVED).max(1000)), |rate| rate.0),
+        most: written.most.map_or(Rate::from_bps(high.saturating_mul(BELIEVED)), |rate| rate.0),
     };
-    for (key, given) in [("least", least), ("most", most)] {
-        if given.is_some() && (limits.least > limits.most) {
-            section.refuse(key, &format!("is at odds: least is {}, most is {}", limits.least, limits.most));
+    for (key, is_given) in [("least", written.least.is_some()), ("most", written.most.is_some())] {
+        if is_given && link.is_some() && limits.least > limits.most {
+            let problem = format!(" is at odds: least is {}, most is {}", limits.least, limits.most);
+            document.fault(&["feed", key], &problem);
         }
     }
-    section.end(document);
-    FeedSettings {
-        socket: socket.map(PathBuf::from),
-        http,
+    Some(FeedSettings {
+        socket: written.socket.map(|socket| PathBuf::from(socket.0)),
+        http: written.http.map(|http| http.0),
         limits,
-        max_age: max_age.unwrap_or(Duration::from_secs(60)),
-    }
+        max_age: written.max_age.map_or(Duration::from_secs(60), |age| age.0),
+    })
 }
 
 #[cfg(test)]
@@ -66,11 +60,11 @@ mod tests {
     fn wrong_values_are_faults() {
         for line in ["socket = \"\"", "http = \"localhost\"", "least = \"10bit/s\"", "most = 5", "max_age = \"25h\""] {
             let faults = faults(&with(&format!("{line}\n")));
-            let expected = format!("[feed] {line}: expected a");
-            assert!(faults.iter().any(|fault| fault.contains(&expected)), "{faults:?}");
+            let (start, end) = (format!("feed.{line}: "), "expected a");
+            assert!(faults.iter().any(|fault| fault.contains(&start) && fault.contains(end)), "{faults:?}");
         }
         let odd = faults(&with("socket = \"/run/feed\"\nleast = \"2Mbit/s\"\nmost = \"1Mbit/s\"\n"));
-        assert!(odd[0].contains("[feed] least is at odds: least is 2Mbit/s, most is 1Mbit/s"), "{odd:?}");
+        assert!(odd[0].contains("feed.least is at odds: least is 2Mbit/s, most is 1Mbit/s"), "{odd:?}");
     }
 
     #[test]
@@ -78,7 +72,7 @@ mod tests {
         let nobody = minimal().replace("[link]", "[link]\nknowledge = \"told\"");
         assert!(faults(&nobody)[0].contains("knowledge = \"told\" needs"), "{:?}", faults(&nobody));
         let unheard = minimal() + "[feed]\nsocket = \"/run/feed\"\n";
-        assert!(faults(&unheard)[0].contains("[feed] has no effect"), "{:?}", faults(&unheard));
+        assert!(faults(&unheard)[0].contains("feed has no effect"), "{:?}", faults(&unheard));
         let refined = unheard.replace("[link]", "[link]\nknowledge = \"learnt\"");
         assert_eq!(parse(&refined, "x").unwrap().link.knowledge, Knowledge::Learnt);
     }

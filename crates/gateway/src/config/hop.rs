@@ -1,7 +1,7 @@
 //! `leg = "tcp"`: the satellite leg that is the kernel's own TCP.
 
-use super::Link;
-use super::document::{Document, Section};
+use super::{Choice, Link, format};
+use document::Document;
 use satpep::Mode;
 use units::{Bytes, Duration, Rate};
 
@@ -26,63 +26,43 @@ pub struct Hop {
 pub(crate) const CROSS_LAYER: &str = "bp_cross";
 /// What may wait at the link, unless told: as long as segments bunch in time slots and routers.
 const QUEUE: Duration = Duration::from_millis(20);
-/// At most so much.
-const MOST_QUEUE: Duration = Duration::from_secs(1);
 /// The smallest buffer that is chosen without being told: it holds the kernel's initial window many times.
 const LEAST: Bytes = Bytes::new(256 << 10);
 /// The largest one.
 const MOST: Bytes = Bytes::new(256 << 20);
 
-/// Reads which leg it is: whether it is `tcp`. `protected_hop` must stand where, and only where, that leg is in clear.
-pub(super) fn is_chosen(gateway: &mut Section<'_>, mode: Mode) -> bool {
-    let is_tcp = gateway.choice("leg", &[("satpep", false), ("tcp", true)]).unwrap_or(false);
-    let is_protected = gateway.flag("protected_hop").unwrap_or(false);
-    if is_tcp && mode == Mode::Clear && !is_protected {
-        gateway.refuse(
-            "mode",
-            "= \"clear\" with leg = \"tcp\" leaves what is relayed open to everybody on the way: add protected_hop = true if \
-             the hop between the gateways is protected otherwise",
-        );
-    } else if is_protected && !(is_tcp && mode == Mode::Clear) {
-        gateway.refuse("protected_hop", "has no effect without leg = \"tcp\" and mode = \"clear\"");
-    }
-    is_tcp
-}
-
-/// Refuses settings that the leg knows nothing of.
-pub(super) fn refuse_others(section: &mut Section<'_>, keys: &[&'static str]) {
-    for key in keys.iter().filter(|key| section.has(key)).collect::<Vec<_>>() {
-        section.refuse(key, "has no effect with leg = \"tcp\"");
+/// `protected_hop` must stand where, and only where, the leg is `tcp` in clear.
+pub(super) fn check_protection(document: &mut Document<'_>, choice: Choice) {
+    let is_protected = document.typed(&["gateway", "protected_hop"]).unwrap_or(false);
+    let is_open = choice.is_tcp && choice.mode == Mode::Clear;
+    if is_open && !is_protected {
+        let problem = " = \"clear\" with leg = \"tcp\" leaves what is relayed open to everybody on the way: add protected_hop = \
+                       true if the hop between the gateways is protected otherwise";
+        document.fault(&["gateway", "mode"], problem);
+    } else if is_protected && !is_open {
+        let problem = " has no effect without leg = \"tcp\" and mode = \"clear\"";
+        document.fault(&["gateway", "protected_hop"], problem);
     }
 }
 
 /// Reads `[tcp]`; `None` if that is not the leg.
-pub(super) fn read(document: &mut Document<'_>, is_chosen: bool, link: Option<&Link>) -> Option<Hop> {
-    let mut section = document.section("tcp");
-    let line = section.line();
-    let size = "a size from 64KiB to 1GiB, such as \"4MB\"";
-    let in_range = |size: &Bytes| (64 << 10..=1 << 30).contains(&size.as_u64());
-    let name = "a name of at most 15 letters, digits, - and _, such as \"cubic\"";
-    let congestion_control = section.text("congestion_control", name, valid_control);
-    let fast_open = section.flag("fast_open");
-    let warm = section.integer("warm", 0..=1024);
-    let queue = section.checked("queue", "a time of at most 1s, such as \"20ms\"", |queue| *queue <= MOST_QUEUE);
-    let send_buffer = section.checked("send_buffer", size, in_range);
-    let receive_buffer = section.checked("receive_buffer", size, in_range);
-    section.end(document);
-    if !is_chosen && line > 0 {
-        document.fault(line, "[tcp] has no effect without [gateway] leg = \"tcp\"".into());
-    } else if is_chosen && queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
-        document.fault(line, format!("[tcp] queue has no effect without congestion_control = \"{CROSS_LAYER}\""));
+pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Link>) -> Option<Hop> {
+    let written: format::Tcp = document.section("tcp")?;
+    let congestion_control = written.congestion_control.map(|name| name.0);
+    if !choice.is_tcp && document.node(&["tcp"]).is_some() {
+        document.fault(&["tcp"], " has no effect without gateway.leg = \"tcp\"");
+    } else if choice.is_tcp && written.queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
+        let problem = format!(" has no effect without congestion_control = \"{CROSS_LAYER}\"");
+        document.fault(&["tcp", "queue"], &problem);
     }
-    let link = link.filter(|_| is_chosen)?;
+    let link = link.filter(|_| choice.is_tcp)?;
     Some(Hop {
         congestion_control,
-        fast_open: fast_open.unwrap_or(true),
-        warm: warm.unwrap_or(8) as usize,
-        queue: queue.unwrap_or(QUEUE),
-        send_buffer: send_buffer.unwrap_or_else(|| three_bdp(link.rate, link.rtt)),
-        receive_buffer: receive_buffer.unwrap_or_else(|| three_bdp(link.receive_rate, link.rtt)),
+        fast_open: written.fast_open.unwrap_or(true),
+        warm: written.warm.unwrap_or(8).into(),
+        queue: written.queue.map_or(QUEUE, |queue| queue.0),
+        send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.rate, link.rtt), |size| size.0),
+        receive_buffer: written.receive_buffer.map_or_else(|| three_bdp(link.receive_rate, link.rtt), |size| size.0),
     })
 }
 
@@ -92,10 +72,6 @@ fn three_bdp(rate: Rate, rtt: Duration) -> Bytes {
 }
 
 /// The kernel's names have at most 15 bytes (`TCP_CA_NAME_MAX`).
-fn valid_control(name: &str) -> bool {
-    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{faults, minimal};
@@ -132,44 +108,44 @@ mod tests {
     fn wrong_settings_are_refused_with_line_key_and_what_is_allowed() {
         let clear = "leg = \"tcp\"\nmode = \"clear\"";
         for (gateway, rest, expected) in [
-            ("leg = \"udp\"", "", "2: [gateway] leg = \"udp\": expected \"satpep\" or \"tcp\""),
-            (clear, "address = \"192.0.2.1:1\"\n", "3: [gateway] mode = \"clear\" with leg"),
-            ("protected_hop = true", "", "2: [gateway] protected_hop has no effect"),
-            ("leg = \"tcp\"\nprotected_hop = true", "", "3: [gateway] protected_hop has no effect"),
-            ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", "", "9: [[peer]] from is missing: expected"),
-            ("leg = \"tcp\"", "weight = 2\n", "10: [[peer]] weight has no effect"),
-            ("leg = \"tcp\"", "from = [\"host\"]\n", "10: [[peer]] from = \"host\": expected a list of prefixes"),
-            ("leg = \"tcp\"", "far_gateway = false\n", "9: [[peer]] public_key is given, and far_gateway = false"),
-            ("", "[tcp]\nwarm = 1\n", "10: [tcp] has no effect without"),
-            ("leg = \"tcp\"", "[tcp]\nwarm = 1025\n", "11: [tcp] warm = 1025: expected an integer from 0 to 1024"),
+            ("leg = \"udp\"", "", "2:7: gateway.leg = \"udp\": expected \"satpep\", \"tcp\""),
+            (clear, "address = \"192.0.2.1:1\"\n", "3:8: gateway.mode = \"clear\" with leg"),
+            ("protected_hop = true", "", "2:17: gateway.protected_hop has no effect"),
+            ("leg = \"tcp\"\nprotected_hop = true", "", "3:17: gateway.protected_hop has no effect"),
+            ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", "", "9:1: peer.hub.from is missing: expected"),
+            ("leg = \"tcp\"", "weight = 2\n", "10:10: peer.hub.weight has no effect"),
+            ("leg = \"tcp\"", "from = [\"host\"]\n", "10:9: peer.hub.from.0 = \"host\": expected a prefix"),
+            ("leg = \"tcp\"", "far_gateway = false\n", "9:14: peer.hub.public_key is given, and far_gateway = false"),
+            ("", "[tcp]\nwarm = 1\n", "10:1: tcp has no effect without"),
+            ("leg = \"tcp\"", "[tcp]\nwarm = 1025\n", "11:8: tcp.warm = 1025: expected an integer from 0 to 1024"),
             (
                 "leg = \"tcp\"",
                 "[tcp]\nqueue = \"10ms\"\n",
-                "10: [tcp] queue has no effect without congestion_control = \"bp_cross\"",
+                "11:9: tcp.queue has no effect without congestion_control = \"bp_cross\"",
             ),
             (
                 "leg = \"tcp\"",
                 "[tcp]\ncongestion_control = \"bp_cross\"\nqueue = \"2s\"\n",
-                "12: [tcp] queue = \"2s\": expected a time of at most 1s",
+                "12:9: tcp.queue = \"2s\": expected a time of at most 1s",
             ),
             (
                 "leg = \"tcp\"",
                 "[tcp]\nsend_buffer = \"1kB\"\n",
-                "11: [tcp] send_buffer = \"1kB\": expected a size from 64KiB",
+                "11:15: tcp.send_buffer = \"1kB\": expected a size from 64KiB",
             ),
             (
                 "leg = \"tcp\"",
                 "[tcp]\ncongestion_control = \"a b\"\n",
-                "11: [tcp] congestion_control = \"a b\": expected a name",
+                "11:22: tcp.congestion_control = \"a b\": expected a name",
             ),
-            ("leg = \"tcp\"", "[tcp]\nfast_open = 1\n", "11: [tcp] fast_open = 1: expected true or false"),
+            ("leg = \"tcp\"", "[tcp]\nfast_open = 1\n", "11:13: tcp.fast_open = 1: expected true or false"),
         ] {
             let faults = faults(&with(gateway, rest));
             assert!(faults[0].starts_with(&format!("gateway.toml:{expected}")), "{expected}\n{faults:#?}");
             assert_eq!(faults.len(), 1, "{faults:#?}");
         }
         let learnt = with("leg = \"tcp\"", "").replace("rtt =", "knowledge = \"learnt\"\nrtt =");
-        assert!(faults(&learnt)[0].contains("[link] knowledge = \"learnt\" has no effect with leg"));
+        assert!(faults(&learnt)[0].contains("link.knowledge = \"learnt\" has no effect with leg"));
         let satpep = with("leg = \"tcp\"", "").replace("rtt =", "share = \"fair\"\nrepair = true\nrtt =");
         let faults = faults(&satpep);
         assert!(

@@ -1,19 +1,38 @@
 //! What settings name of the host that they are for.
 
-use super::Settings;
-use super::document::suggestion;
+use super::{Link, Settings, format};
+use document::{Document, suggestion};
 use kernel::interfaces::Interfaces;
 use std::io;
 
 /// An interface that the settings name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// The key that names it, such as `[link] interface`.
+    /// The key that names it, such as `link.interface`.
     pub key: &'static str,
-    /// Its line in the file.
-    pub line: usize,
+    /// Its line and column in the file.
+    pub place: (usize, usize),
     /// The interface's name.
     pub name: String,
+}
+
+/// The interfaces that the sections name.
+pub(super) fn named(document: &Document<'_>, link: &Link, intercept: &format::Intercept) -> Vec<Named> {
+    let mut all = Vec::new();
+    if let Some(name) = &link.interface {
+        let place = document.place(&["link", "interface"]);
+        all.push(Named { key: "link.interface", place, name: name.clone() });
+    }
+    for (key, last, list) in [
+        ("intercept.interfaces", "interfaces", &intercept.interfaces),
+        ("intercept.out_interfaces", "out_interfaces", &intercept.out_interfaces),
+    ] {
+        for (at, interface) in list.iter().flatten().enumerate() {
+            let place = document.place(&["intercept", last, &at.to_string()]);
+            all.push(Named { key, place, name: interface.0.clone() });
+        }
+    }
+    all
 }
 
 /// Compares the interfaces that `settings` name with those in the network namespace of the calling thread. Returns a line for
@@ -27,9 +46,9 @@ pub fn missing_interfaces(settings: &Settings) -> io::Result<Vec<String>> {
     let file = settings.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
     let missing = settings.interfaces.iter().filter(|named| !names.contains(&named.name));
     let fault = |named: &Named| {
-        let Named { key, line, name } = named;
-        let near = suggestion(name, &names);
-        format!("{file}:{line}: {key} = {name:?}: this machine has no such interface{near}")
+        let Named { key, place: (line, column), name } = named;
+        let near = suggestion(name, names.iter().map(String::as_str));
+        format!("{file}:{line}:{column}: {key} = {name:?}: this machine has no such interface{near}")
     };
     Ok(missing.map(fault).collect())
 }

@@ -21,6 +21,15 @@ impl FromStr for Marking {
     }
 }
 
+impl std::fmt::Display for Marking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Marking::Copy => f.write_str("copy"),
+            Marking::Fixed(dscp) => write!(f, "{}", dscp.value()),
+        }
+    }
+}
+
 impl Marking {
     /// How to mark what belongs to connections whose clients use `dscp`.
     pub fn of(self, dscp: Dscp) -> Dscp {

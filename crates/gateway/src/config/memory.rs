@@ -1,30 +1,24 @@
 //! `[gateway] memory`: for the data of all sessions.
 
-use super::document::{Document, Section};
-use super::hop;
+use super::{Choice, format};
+use document::Document;
 use satpep::EndpointConfig;
 use units::Bytes;
 
-/// What is set, or else a quarter of what the machine has; and the line of it. `is_tcp` says which leg it is.
-pub(super) fn read(section: &mut Section<'_>, is_tcp: bool) -> (Bytes, usize) {
-    let memory = section.checked("memory", "a size from 1MiB to 16TiB, such as \"2GiB\"", |size: &Bytes| {
-        (1 << 20..=1 << 44).contains(&size.as_u64())
-    });
-    if is_tcp {
-        hop::refuse_others(section, &["memory"]);
-    }
-    (memory.unwrap_or_else(of_machine), section.line_of_key("memory"))
-}
-
-/// So many peers need more than that.
-pub(super) fn refuse_too_little(document: &mut Document<'_>, line: usize, memory: Bytes, peers: usize) {
+/// What is set, or else a quarter of what the machine has: so many `peers` need more than too little.
+pub(super) fn read(
+    document: &mut Document<'_>,
+    gateway: Option<&format::Gateway>,
+    choice: Choice,
+    peers: usize,
+) -> Bytes {
+    let memory = gateway.and_then(|gateway| gateway.memory).map_or_else(of_machine, |memory| memory.0);
     let least = EndpointConfig::least_memory(peers);
-    if memory < least {
-        document.fault(
-            line,
-            format!("[gateway] memory: {memory} are too little for {peers} peers, which need {least} (256 KiB each)"),
-        );
+    if memory < least && !choice.is_tcp {
+        let problem = format!(": {memory} are too little for {peers} peers, which need {least} (256 KiB each)");
+        document.fault(&["gateway", "memory"], &problem);
     }
+    memory
 }
 
 fn of_machine() -> Bytes {
@@ -51,7 +45,7 @@ mod tests {
         };
         assert!(super::super::parse(&text(3), "gateway.toml").is_ok());
         let faults = faults(&text(4));
-        let expected = "gateway.toml:2: [gateway] memory: 1.049MB are too little for 5 peers, which need 1.311MB";
+        let expected = "gateway.toml:2:10: gateway.memory: 1.049MB are too little for 5 peers, which need 1.311MB";
         assert!(faults[0].starts_with(expected), "{faults:?}");
     }
 }

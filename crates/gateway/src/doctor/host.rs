@@ -61,7 +61,7 @@ fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
         return Check::bad(
             check,
             format!("{} names it, and this machine has {}", named.key, names.join(", ")),
-            format!("correct line {} of the settings, or make the interface", named.line),
+            format!("correct line {} of the settings, or make the interface", named.place.0),
         );
     };
     let mtu = u32::from(settings.link.mtu);

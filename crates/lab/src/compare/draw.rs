@@ -1,8 +1,8 @@
 //! Random links, each drawn from a seed of its own.
 
 use crate::Error;
+use ::scenario::{Scenario, load};
 use serde::Serialize;
-use sim::scenario::{Scenario, load};
 use units::{CounterRandom, Duration, Rate};
 
 /// The controls that are compared, by the simulator's names.

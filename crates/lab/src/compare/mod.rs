@@ -8,8 +8,9 @@ pub use parting::{Parting, State};
 
 use crate::Error;
 use crate::scenario::RealScenario;
+use ::scenario::Scenario;
 use serde::Serialize;
-use sim::scenario::Scenario;
+use sim::Simulation;
 
 /// A link beyond this deviation of the transfer's time is measured again, as often as this: the kernel scatters, too.
 const CLOSE: f64 = 0.05;
@@ -95,7 +96,7 @@ struct World {
 }
 
 fn simulate(scenario: &Scenario, seed: u64) -> Result<World, Error> {
-    let mut simulation = scenario.simulation(seed, true).map_err(Error::failed)?;
+    let mut simulation = Simulation::of(&scenario, seed, true).map_err(Error::failed)?;
     let mut states = Vec::new();
     loop {
         let stopped = simulation.run_for(EVENTS_AT_ONCE);

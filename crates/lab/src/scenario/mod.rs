@@ -15,11 +15,11 @@ pub use measured::{MeasuredCapacity, MeasuredFlow, MeasuredLink, MeasuredRun};
 
 use crate::controls::Controls;
 use crate::{Ends, Error, RouteSettings, Topology, bulk, flows};
+use ::scenario::Scenario;
 use emulated::Emulated;
 use flow::{Place, RealFlow};
 use pair::Pair;
 use sim::Network;
-use sim::scenario::Scenario;
 use units::Duration;
 
 /// A scenario as it is run for real.

@@ -4,7 +4,7 @@ use super::Emulated;
 use super::flow::kernel_control;
 use crate::controls::Controls;
 use crate::{Error, Family, GatewayOptions, Gateways, Knowledge, SatelliteLeg, Topology};
-use sim::scenario::Scenario;
+use ::scenario::Scenario;
 use sim::{FlowConfig, GatewayConfig, Network, Protocol};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

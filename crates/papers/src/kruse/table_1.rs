@@ -4,7 +4,7 @@ use super::{judged, theory};
 use crate::{Context, Error, Found, Reproduction, Variants};
 use replicas::Replica;
 use results::Run;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use std::sync::Arc;
 
 const FILE: &str = "scenarios/papers/kruse/table-1.toml";

@@ -3,7 +3,7 @@
 //! It knows what a closed form of rounds leaves out (the segment at the end of a round, the line rate reached in the
 //! middle of one) and nothing that needs a simulator: no queue that overflows, no timers.
 
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use sim::{Application, Traffic};
 use units::{Bytes, Rate};
 

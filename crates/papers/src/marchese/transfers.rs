@@ -4,8 +4,8 @@ use super::rounds::Transfer;
 use crate::{Context, Error, Found, Variants, printed::Item};
 use replicas::Replica;
 use results::Run;
+use scenario::Scenario;
 use sim::FlowSample;
-use sim::scenario::Scenario;
 use std::sync::Arc;
 use units::Duration;
 

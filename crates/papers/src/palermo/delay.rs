@@ -6,7 +6,7 @@ use crate::printed::Item;
 use crate::{Context, Error, Found, Reproduction, Variants, Verdict};
 use replicas::Replica;
 use results::Run;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 
 /// Patterns of the satellite's delay: the variant, and the mean of the delay in ms.
 const PATTERNS: [(&str, f64); 4] = [("fixed", 263.73), ("mobile", 264.0), ("routes", 332.0), ("routes-fast", 332.0)];

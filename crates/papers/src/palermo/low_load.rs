@@ -7,7 +7,7 @@ use crate::{Context, Error, Found, Reproduction, Variants};
 use replicas::Replica;
 use results::Run;
 use results::chart::{Axis, Series, Style};
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use std::sync::Arc;
 use units::Bytes;
 

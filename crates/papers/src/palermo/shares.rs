@@ -2,7 +2,7 @@
 
 use crate::Estimate;
 use results::Run;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use sim::{FlowConfig, Traffic};
 use std::collections::BTreeMap;
 use tcp::Profile;

@@ -6,7 +6,7 @@ use super::{FILE, PACKETS_OF_1000_B, PHASES, charts};
 use crate::printed::Item;
 use crate::{Context, Error, Found, Reproduction, Variants};
 use replicas::Replica;
-use sim::scenario::Scenario;
+use scenario::Scenario;
 use std::sync::Arc;
 
 /// Names of the paper's three periods, with their begin and end in seconds.

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_train_tells_the_rate_at_which_it_was_sent_and_that_of_the_link() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
-        assert_eq!(leave(&mut trains, 1000), [], "not yet");
+        assert_eq!(leave(&mut trains, 1000), Vec::<u64>::new(), "not yet");
         let marks = leave(&mut trains, 200_000);
         assert_eq!(marks, [0, 8], "12,000 bytes are 16 ms of the link");
         assert_eq!(trains.take_surplus(), Bytes::new(6000));

@@ -72,17 +72,6 @@ pub(crate) struct Web {
     times: RttStatistics,
 }
 
-impl Application {
-    /// Whether it comes to an end by itself.
-    pub(crate) fn has_end(&self) -> bool {
-        match self {
-            Application::Bulk { size, .. } => size.is_some(),
-            Application::OnOff { .. } => false,
-            Application::Web { requests, .. } => requests.is_some(),
-        }
-    }
-}
-
 impl App {
     pub(crate) fn new(application: &Application, mss: u32, random: CounterRandom) -> Self {
         match *application {

@@ -173,7 +173,7 @@ impl Ways {
                 return Err(config.error(format!("the links from `{from}` to `{to}` have no rate to divide")));
             };
             product = product.max(capacity.bytes_in(rtt));
-            Ok(site.wire.divide(*last, protocol.division(capacity, rtt)))
+            Ok(site.wire.divide(*last, crate::satpep2003::division(protocol, capacity, rtt)))
         };
         let allocators = [divide(0)?, divide(1)?];
         let paths = ways.each_ref().map(|way| site.wire.add_path(way));

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
             leg: kind,
             clear,
             // Beyond a part of those, connections go end to end.
-            max_streams: Some(2 * most.max(args.per_second.into())),
+            max_streams: Some((2 * most.max(args.per_second.into())).min(1_000_000) as u32),
             ..args.experiment()?.gateways
         };
         rows.push(measure(args, leg, most, &options)?);

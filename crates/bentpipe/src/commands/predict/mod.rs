@@ -8,7 +8,7 @@ use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
 use model::prediction::{self, Control, Direction, Link, Transfer};
 use report::Document;
-use sim::scenario::QueueSize;
+use scenario::QueueSize;
 use std::path::PathBuf;
 use sweep::Sweep;
 use units::{Bytes, Duration, Probability, Rate};

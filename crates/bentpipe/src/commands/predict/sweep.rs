@@ -2,7 +2,7 @@
 
 use super::{Args, AxisArg};
 use crate::output::Failure;
-use sim::scenario::QueueSize;
+use scenario::QueueSize;
 use std::str::FromStr;
 use units::{Bytes, Duration, Probability, Rate};
 

@@ -8,7 +8,7 @@ use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
 use replicas::{Outcome, Traces};
 use report::Document;
-use sim::scenario::{self, Experiment, Scenario};
+use scenario::{Experiment, Scenario};
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;

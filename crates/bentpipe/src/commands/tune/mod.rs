@@ -19,7 +19,7 @@ use model::tuning::{
 };
 use present::Present;
 use report::{Applied, Document};
-use sim::scenario::QueueSize;
+use scenario::QueueSize;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use target::{Network, Target};

@@ -4,7 +4,6 @@ use crate::output::{Failure, Output};
 use model::tuning::{Control, Direction, Host, Link, Recommendation, Workload, gain_percent};
 use replicas::{Interrupt, Pool, Recording, Replica};
 use serde::Serialize;
-use sim::scenario;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use units::Duration;

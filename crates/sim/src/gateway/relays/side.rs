@@ -376,7 +376,7 @@ fn settings(transport: &Transport, splits: &[Split]) -> engine::Settings {
     };
     let conditions =
         |flows: &[usize]| Conditions { clients: clients(&|flow| flows.contains(&flow)), ..Conditions::default() };
-    let class = |(at, class): (usize, &crate::gateway::FlowClass)| Class {
+    let class = |(at, class): (usize, &crate::FlowClass)| Class {
         name: format!("class {at}"),
         conditions: conditions(&class.flows),
         settings: class.settings,

@@ -137,11 +137,7 @@ fn scenario(
     if let Kind::Latecomer { after } = row.kind {
         flows.push(flow(row.flows, BEGIN + after));
     }
-    let knowledge = match experiment.gateways.knowledge {
-        lab::Knowledge::Configured => Knowledge::Configured,
-        lab::Knowledge::Learnt => Knowledge::Learnt,
-        lab::Knowledge::Told => Knowledge::Told,
-    };
+    let knowledge = experiment.gateways.knowledge;
     let mut transport = Transport { knowledge, ..Transport::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,

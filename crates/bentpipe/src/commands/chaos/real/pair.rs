@@ -2,12 +2,14 @@
 
 use crate::output::Failure;
 use chaos::Dice;
+use document::{Interval, PositiveRate};
+use gateway::config::format::{self, Address, Interface, Listen, Prefix, Private, Public, ShortName, SocketPath};
 use lab::{Family, Site, Topology};
-use satpep::PrivateKey;
+use satpep::{Mode, PrivateKey};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
@@ -20,17 +22,16 @@ pub const PORT: u16 = 4500;
 /// What crosses the satellite.
 #[derive(Debug, Clone, Copy)]
 pub struct Carrier {
-    /// Settings in `[gateway]`.
-    pub settings: &'static str,
+    pub mode: Mode,
     pub is_tcp: bool,
 }
 
 /// The satellite legs in their modes.
 pub const CARRIERS: [Carrier; 4] = [
-    Carrier { settings: "mode = \"encrypted\"", is_tcp: false },
-    Carrier { settings: "mode = \"clear\"", is_tcp: false },
-    Carrier { settings: "leg = \"tcp\"\nmode = \"encrypted\"", is_tcp: true },
-    Carrier { settings: "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", is_tcp: true },
+    Carrier { mode: Mode::Encrypted, is_tcp: false },
+    Carrier { mode: Mode::Clear, is_tcp: false },
+    Carrier { mode: Mode::Encrypted, is_tcp: true },
+    Carrier { mode: Mode::Clear, is_tcp: true },
 ];
 
 /// Two gateways: 0 is the hub's, 1 the terminal's.
@@ -70,8 +71,9 @@ impl<'a> Pair<'a> {
         let mut key = || PrivateKey::from_random(std::array::from_fn(|_| dice.word() as u8));
         let keys = [key(), key()];
         for side in 0..2 {
-            let text = settings(pair.site(side), pair.site(1 - side), side, &keys, carrier, rates, rtt)
-                + &format!("[control]\nsocket = \"{}\"\n", pair.file(side, "sock").display());
+            let mut settings = settings(pair.site(side), pair.site(1 - side), side, &keys, carrier, rates, rtt);
+            settings.control.socket = Some(SocketPath(pair.file(side, "sock").display().to_string()));
+            let text = document::to_toml(&settings).map_err(Failure::failed)?;
             fs::write(pair.file(side, "toml"), text).map_err(Failure::failed)?;
             pair.before[side] = pair.rules(side)?;
             pair.spawn(side)?;
@@ -301,21 +303,29 @@ fn settings(
     carrier: Carrier,
     rates: [Rate; 2],
     rtt: units::Duration,
-) -> String {
+) -> format::File {
     let address = |site: &Site| SocketAddr::new(site.satellite_address(Family::V4), PORT);
-    let call = (side == 1 || carrier.is_tcp).then(|| format!("address = \"{}\"\n", address(other)));
-    format!(
-        "[gateway]\nprivate_key = \"{}\"\nlisten = \"0.0.0.0:{PORT}\"\n{}\n\
-         [link]\ninterface = \"sat\"\nrate = \"{}bit/s\"\nreceive_rate = \"{}bit/s\"\nrtt = \"{}ns\"\n\
-         [intercept]\ninterfaces = [\"lan\"]\n\
-         [[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{}allow_destinations = [\"{}\"]\n",
-        keys[side].to_base64(),
-        carrier.settings,
-        rates[side].as_bps(),
-        rates[1 - side].as_bps(),
-        rtt.as_nanos(),
-        keys[1 - side].public_key(),
-        call.unwrap_or_default(),
-        own.networks()[0],
-    )
+    let gateway = format::Gateway {
+        private_key: Some(Private(keys[side].clone())),
+        listen: Some(Listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT))),
+        mode: Some(carrier.mode),
+        leg: carrier.is_tcp.then_some(format::Leg::Tcp),
+        protected_hop: (carrier.is_tcp && carrier.mode == Mode::Clear).then_some(true),
+        ..format::Gateway::default()
+    };
+    let link = format::Link {
+        interface: Some(Interface("sat".to_owned())),
+        receive_rate: Some(PositiveRate(rates[1 - side])),
+        ..format::Link::new(PositiveRate(rates[side]), Interval(rtt))
+    };
+    let intercept =
+        format::Intercept { interfaces: Some(vec![Interface("lan".to_owned())]), ..format::Intercept::default() };
+    let network = own.networks()[0].to_string().parse().expect("a network of the topology is a prefix");
+    let peer = format::Peer {
+        public_key: Some(Public(keys[1 - side].public_key())),
+        address: (side == 1 || carrier.is_tcp).then(|| Address(address(other))),
+        allow_destinations: Some(vec![Prefix(network)]),
+        ..format::Peer::new(ShortName("other".to_owned()))
+    };
+    format::File { gateway, intercept, peer: vec![peer], ..format::File::new(link) }
 }

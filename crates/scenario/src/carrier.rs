@@ -1,12 +1,12 @@
 //! Carriers shared on demand: what a scenario says of them, and what the `link` crate makes of it.
 
-use super::Reader;
-use super::document::Node;
-use super::format::Steps;
-use super::link::Problem;
-use super::text::{AnyRate, AnySize, Interval, Name, PositiveRate, Size, Time};
-use link::ConfigError;
-use link::dama::CarrierConfig;
+use crate::Reader;
+use crate::format::Steps;
+use crate::link::Problem;
+use ::link::ConfigError;
+use ::link::dama::CarrierConfig;
+use document::Node;
+use document::{AnyRate, AnySize, Interval, Name, PositiveRate, Size, Time};
 use schemars::JsonSchema;
 use serde_json::Value as Json;
 
@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 /// slots that its controller gives them, superframe by superframe. The controller is at their far ends.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
-pub(super) struct Carrier {
+pub(crate) struct Carrier {
     /// Its name, unique among carriers.
     name: Name,
     /// Payload bits of all its slots each second.
@@ -49,7 +49,7 @@ pub(super) struct Carrier {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum Sharing {
+pub(crate) enum Sharing {
     MaxMin,
     Proportional,
 }
@@ -57,7 +57,7 @@ pub(super) enum Sharing {
 /// A terminal's part of a carrier: give a constant rate, requests by rate or by volume, or any of them.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
-pub(super) struct Dama {
+pub(crate) struct Dama {
     /// The carrier.
     carrier: Name,
     /// Constant rate that it always has (CRA).
@@ -78,7 +78,7 @@ pub(super) struct Dama {
 }
 
 /// The carrier of a section, the number `stream` of its kind.
-pub(super) fn resolve(section: &Node, stream: u64, read: Reader<'_>) -> Result<CarrierConfig, Problem> {
+pub(crate) fn resolve(section: &Node, stream: u64, read: Reader<'_>) -> Result<CarrierConfig, Problem> {
     let settings = section.entries().iter().filter(|entry| &*entry.key != "name");
     let settings: Json =
         settings.map(|entry| (entry.key.to_string(), entry.node.to_json())).collect::<serde_json::Map<_, _>>().into();
@@ -90,7 +90,7 @@ pub(super) fn resolve(section: &Node, stream: u64, read: Reader<'_>) -> Result<C
 }
 
 /// What `link` finds wrong.
-pub(super) fn problem(error: &ConfigError) -> Problem {
+pub(crate) fn problem(error: &ConfigError) -> Problem {
     let text = error.to_string();
     Problem { key: Some(error.key()), text: text.strip_prefix("link: ").unwrap_or(&text).to_owned() }
 }

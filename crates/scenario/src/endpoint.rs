@@ -1,18 +1,18 @@
 //! How TCP endpoints behave, from the words of the format.
 
-use super::format::{self, AckPolicy, ProfileName, SlowStartExit};
-use super::text::{Window, WindowSize};
+use crate::format::{self, AckPolicy, ProfileName, SlowStartExit};
+use crate::text::{Window, WindowSize};
 use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
 use units::Bytes;
 
 /// A TCP variant by name: a recovery and a control.
-pub(super) struct Preset {
+pub(crate) struct Preset {
     /// What flows call it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it is.
-    pub(super) about: &'static str,
-    pub(super) recovery: &'static str,
-    pub(super) control: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) recovery: &'static str,
+    pub(crate) control: &'static str,
 }
 
 /// The variants of the papers and of today.
@@ -57,7 +57,7 @@ impl Preset {
     }
 
     /// Every preset.
-    pub(super) fn all() -> impl Iterator<Item = &'static Preset> + Clone {
+    pub(crate) fn all() -> impl Iterator<Item = &'static Preset> + Clone {
         PRESETS.iter()
     }
 
@@ -80,7 +80,7 @@ impl Preset {
     }
 
     /// The endpoints of a flow that names the preset.
-    pub(super) fn config(name: &str) -> Option<Config> {
+    pub(crate) fn config(name: &str) -> Option<Config> {
         let preset = Self::named(name)?;
         let (recovery, control) = preset.axes()?;
         Some(Config { recovery, control, ..Config::new(Profile::Rfc) })
@@ -88,12 +88,12 @@ impl Preset {
 }
 
 /// The recoveries that a flow may have: NACKs are spoken between gateways only.
-pub(super) fn recoveries() -> impl Iterator<Item = &'static str> {
+pub(crate) fn recoveries() -> impl Iterator<Item = &'static str> {
     tcp::recovery::RECOVERIES.iter().map(|kind| kind.name).filter(|name| *name != "nack")
 }
 
 /// The controls that a flow may have: windows are assigned between gateways only.
-pub(super) fn controls() -> impl Iterator<Item = &'static str> {
+pub(crate) fn controls() -> impl Iterator<Item = &'static str> {
     tcp::control::CONTROLS.iter().map(|kind| kind.name).filter(|name| *name != "assigned")
 }
 
@@ -132,14 +132,14 @@ impl From<SlowStartExit> for tcp::SlowStartExit {
 }
 
 /// A key of a section under `[tcp]` that has a wrong value, with dots between keys, and what would be right.
-pub(super) type Wrong = (&'static str, String);
+pub(crate) type Wrong = (&'static str, String);
 
 impl format::Tcp {
     /// The endpoint that the section `name` describes.
     ///
     /// # Errors
     /// What is wrong first.
-    pub(super) fn resolve(&self, name: &str) -> Result<Config, Wrong> {
+    pub(crate) fn resolve(&self, name: &str) -> Result<Config, Wrong> {
         let profile = match self.profile.unwrap_or(ProfileName::Rfc) {
             ProfileName::Rfc => Profile::Rfc,
             ProfileName::Linux => Profile::Linux,

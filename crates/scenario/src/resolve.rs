@@ -1,19 +1,17 @@
 //! From the words of a file to what the simulator runs: names are looked up, defaults filled in, and what no single key
 //! shows is checked (that names are unique and known, that flows reach their ends).
 
-use super::Reader;
-use super::check::item_name;
-use super::document::Node;
-use super::endpoint::Preset;
-use super::fault::{Fault, suggestion};
-use super::format::{self, Start};
-use crate::satpep2003::{Opening, Profile, Satpep2003};
+use crate::Reader;
+use crate::endpoint::Preset;
+use crate::format::{self, Start};
 use crate::{
-    Direction, DirectionId, FlowClass, FlowConfig, GatewayConfig, Knowledge, Limits, Network, NodeId, Protocol, Record,
-    Settings, SetupError, Share, Simulation, Stop, Traffic, Transport,
+    DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Opening, Profile, Protocol, Record,
+    Satpep2003, Settings, Stop, Traffic, Transport,
 };
-use link::LinkConfig;
-use link::dama::CarrierConfig;
+use ::link::LinkConfig;
+use document::Node;
+use document::item_name;
+use document::{Fault, suggestion};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -27,7 +25,7 @@ pub struct Scenario {
     pub variant: Option<String>,
     /// The seeds that the file asks for.
     pub seeds: RangeInclusive<u64>,
-    /// Nodes and links. Their seed is that of a run: see [`Scenario::simulation`].
+    /// Nodes and links. Their seed is that of a run: a run sets it.
     pub network: Arc<Network>,
     /// Flows, those of a `count` one by one.
     pub flows: Vec<FlowConfig>,
@@ -39,36 +37,10 @@ pub struct Scenario {
     pub settings: Settings,
 }
 
-impl Scenario {
-    /// The run with this seed. Without `recording` nothing is recorded, whatever the scenario says: for runs whose
-    /// samples and packets nobody takes.
-    ///
-    /// # Errors
-    /// If the simulator refuses what the format allows.
-    pub fn simulation(&self, seed: u64, recording: bool) -> Result<Simulation, SetupError> {
-        let mut network = Network::new();
-        for name in self.network.nodes() {
-            network.add_node(name).expect("names were unique");
-        }
-        for (name, config) in self.network.carriers() {
-            let seeded = CarrierConfig { seed, ..config.clone() };
-            network.add_carrier(name, seeded).expect("names were unique");
-        }
-        let seeded = |direction: &Direction| LinkConfig { seed, ..direction.config.clone() };
-        for pair in self.network.directions().chunks_exact(2) {
-            let (there, back) = (seeded(&pair[0]), seeded(&pair[1]));
-            network.add_link(&pair[0].link, pair[0].from, pair[0].to, there, back).expect("the same links were valid");
-        }
-        let record = if recording { self.settings.record.clone() } else { Record::default() };
-        let settings = Settings { seed, record, ..self.settings.clone() };
-        Simulation::with_gateways(network, self.flows.clone(), self.gateways.clone(), settings)
-    }
-}
-
 /// A document without faults, and what comes of it.
-pub(super) struct Sound {
-    pub(super) document: Node,
-    pub(super) scenario: Scenario,
+pub(crate) struct Sound {
+    pub(crate) document: Node,
+    pub(crate) scenario: Scenario,
     endpoints: Endpoints,
 }
 
@@ -76,7 +48,7 @@ pub(super) struct Sound {
 type Endpoints = Arc<BTreeMap<String, Arc<tcp::Config>>>;
 
 /// Resolves `document`, whose faults so far are `faults`, and adds to them. What is the same in `sound` is taken from there.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     document: Node,
     variant: Option<&str>,
     sound: Option<&Sound>,
@@ -211,7 +183,7 @@ impl<'a> Resolver<'a> {
             if self.faults.iter().any(|fault| fault.lies_within(&["carrier", &name])) {
                 continue;
             }
-            match super::carrier::resolve(node, stream as u64, self.read) {
+            match crate::carrier::resolve(node, stream as u64, self.read) {
                 Ok(config) => drop(network.add_carrier(&name, config)),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
@@ -227,7 +199,7 @@ impl<'a> Resolver<'a> {
             self.items("carrier").iter().enumerate().map(|(at, node)| (item_name(node, at), node)).collect();
         for link in self.items("link") {
             for way in ["forward", "reverse"] {
-                let named = super::link::setting(link, way, "dama").and_then(|dama| dama.get("carrier"));
+                let named = crate::link::setting(link, way, "dama").and_then(|dama| dama.get("carrier"));
                 let Some((named, name)) = named.and_then(|named| Some((named, named.text()?))) else { continue };
                 if written.iter().all(|(known, _)| known != name) {
                     let near = suggestion(name, written.iter().map(|(known, _)| known.as_str()));
@@ -278,14 +250,14 @@ impl<'a> Resolver<'a> {
         if self.faults.iter().any(|fault| fault.lies_within(&["link", name])) {
             return None;
         }
-        let delays = ["forward", "reverse"].map(|way| super::link::delay(node, way).unwrap_or_default());
+        let delays = ["forward", "reverse"].map(|way| crate::link::delay(node, way).unwrap_or_default());
         let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
         for (way, stream) in [("forward", stream), ("reverse", stream + 1)] {
-            match super::link::resolve(node, way, delays[0] + delays[1], self.read) {
+            match crate::link::resolve(node, way, delays[0] + delays[1], self.read) {
                 Ok(config) => configs.push(LinkConfig { stream, ..config }),
                 Err(problem) => {
-                    let at = problem.key.and_then(|key| super::link::setting(node, way, key)).unwrap_or(node);
+                    let at = problem.key.and_then(|key| crate::link::setting(node, way, key)).unwrap_or(node);
                     self.fault(at, format!("link.{name} ({way}): {}", problem.text));
                 }
             }
@@ -492,7 +464,7 @@ impl<'a> Resolver<'a> {
         let flows = self.document.get("flow").map_or(&[][..], Node::items);
         let known: Vec<_> = flows.iter().enumerate().map(|(at, flow)| item_name(flow, at)).collect();
         let path = format!("gateway.{pair}.satpep.class");
-        let classes = super::class::resolve(&path, written.iter().zip(sections), &known, groups);
+        let classes = crate::class::resolve(&path, written.iter().zip(sections), &known, groups);
         classes.map_err(|mut faults| self.faults.append(&mut faults)).ok()
     }
 
@@ -611,7 +583,7 @@ fn start(start: Option<&Start>) -> (Duration, Duration, Duration) {
         None => Default::default(),
         Some(Start::At(at)) => (at.0, Duration::ZERO, Duration::ZERO),
         Some(Start::Spread(spread)) => {
-            let of = |time: Option<super::text::Time>| time.map_or(Duration::ZERO, |time| time.0);
+            let of = |time: Option<document::Time>| time.map_or(Duration::ZERO, |time| time.0);
             (of(spread.at), of(spread.every), of(spread.spread))
         }
     }
@@ -659,15 +631,8 @@ impl format::Transport {
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
             repair_share: self.repair_share.unwrap_or(plain.repair_share),
-            knowledge: match self.knowledge {
-                None | Some(format::Knowledge::Configured) => Knowledge::Configured,
-                Some(format::Knowledge::Told) => Knowledge::Told,
-                Some(format::Knowledge::Learnt) => Knowledge::Learnt,
-            },
-            share: match self.share {
-                None | Some(format::Share::Assigned) => Share::Assigned,
-                Some(format::Share::Fair) => Share::Fair,
-            },
+            knowledge: self.knowledge.unwrap_or_default(),
+            share: self.share.unwrap_or_default(),
             ..plain
         }
     }

@@ -44,7 +44,7 @@ impl FlowConfig {
     }
 
     /// Whether it comes to an end by itself.
-    pub(crate) fn has_end(&self) -> bool {
+    pub fn has_end(&self) -> bool {
         match &self.traffic {
             Traffic::Tcp { application, .. } => application.has_end(),
             Traffic::Udp { .. } => false,
@@ -52,12 +52,13 @@ impl FlowConfig {
         }
     }
 
-    pub(crate) fn error(&self, problem: impl Into<String>) -> FlowError {
+    /// The fault `problem` of this flow.
+    pub fn error(&self, problem: impl Into<String>) -> FlowError {
         FlowError { flow: self.name.clone(), problem: problem.into() }
     }
 
     /// There is no way from `from` to `to`.
-    pub(crate) fn unreachable(&self, network: &Network, from: NodeId, to: NodeId) -> FlowError {
+    pub fn unreachable(&self, network: &Network, from: NodeId, to: NodeId) -> FlowError {
         let (from_name, to_name) = (network.node_name(from), network.node_name(to));
         if from == to {
             return self.error(format!("it begins and ends at node `{to_name}`: it needs two nodes"));
@@ -68,7 +69,10 @@ impl FlowConfig {
 
 impl Traffic {
     /// Whether it can be, apart from where it goes.
-    pub(crate) fn validate(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Says what is wrong.
+    pub fn validate(&self) -> Result<(), String> {
         match self {
             Traffic::Tcp { client, server, application } => {
                 for (end, config) in [("client", client), ("server", server)] {
@@ -97,6 +101,15 @@ impl Traffic {
 }
 
 impl Application {
+    /// Whether it comes to an end by itself.
+    pub fn has_end(&self) -> bool {
+        match self {
+            Application::Bulk { size, .. } => size.is_some(),
+            Application::OnOff { .. } => false,
+            Application::Web { requests, .. } => requests.is_some(),
+        }
+    }
+
     fn validate(&self) -> Result<(), String> {
         match self {
             Application::Bulk { size: Some(Bytes::ZERO), .. } => Err("`size` must be above 0B".to_owned()),
@@ -143,7 +156,6 @@ pub struct Start {
 
 /// What a flow sends.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum Traffic {
     /// A TCP connection, opened by the client.
     Tcp {
@@ -185,7 +197,6 @@ pub struct OnOff {
 
 /// What an application does over a TCP connection.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Application {
     /// One file, after which the sender closes; complete when its last byte is at the receiver.
     Bulk {
@@ -256,15 +267,15 @@ impl Default for Limits {
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// A [`crate::FlowSample`] of each flow in such intervals. Goodput in windows is the difference of two samples.
+    /// A sample of each flow in such intervals. Goodput in windows is the difference of two samples.
     pub flow_interval: Option<Duration>,
-    /// A [`crate::FlowSample`] whenever a sender's congestion window or slow-start threshold changes.
+    /// A sample whenever a sender's congestion window or slow-start threshold changes.
     pub window_changes: bool,
-    /// A [`crate::QueueSample`] of each direction of each link in such intervals.
+    /// A sample of each direction of each link in such intervals.
     pub queue_interval: Option<Duration>,
     /// Whether a sample is taken of each superframe of each terminal on a carrier.
     pub capacity: bool,
-    /// A [`crate::PacketRecord`] of each packet that leaves an endpoint at these nodes, or reaches them over a link.
+    /// A record of each packet that leaves an endpoint at these nodes, or reaches them over a link.
     pub packets_at: Vec<NodeId>,
 }
 

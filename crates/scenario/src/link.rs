@@ -1,18 +1,19 @@
 //! Links, from the words of the format to those of the `link` crate, which reads and checks them.
 
-use super::Reader;
-use super::document::Node;
-use super::text::{Queue, QueueSize, RateLimit};
-use link::{LinkConfig, QueueLimit};
+use crate::Reader;
+use crate::text::{Queue, QueueSize};
+use ::link::{LinkConfig, QueueLimit};
+use document::Node;
+use document::RateLimit;
 use serde_json::{Map, Value as Json, json};
 use units::{Duration, Rate};
 
 /// Why a direction makes no link.
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The key that is wrong, if it is one.
-    pub(super) key: Option<&'static str>,
+    pub(crate) key: Option<&'static str>,
     /// What is wrong.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// Keys of a link that are not settings of a direction.
@@ -22,20 +23,20 @@ const OTHERS: [&str; 4] = ["name", "between", "forward", "reverse"];
 const LIMITS: [&str; 4] = ["rate", "opportunities", "handover", "dama"];
 
 /// The value of `key` for the direction `way`: its own, or that of both.
-pub(super) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n Node> {
+pub(crate) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n Node> {
     // Keys inside a setting, such as `handover.rate`, lie within it.
     let key = key.split('.').next().unwrap_or(key);
     link.get(way).and_then(|direction| direction.get(key)).or_else(|| link.get(key))
 }
 
 /// The propagation delay of a direction, if it makes a link.
-pub(super) fn delay(link: &Node, way: &str) -> Option<Duration> {
+pub(crate) fn delay(link: &Node, way: &str) -> Option<Duration> {
     let delay = setting(link, way, "delay").map_or(json!("0s"), Node::to_json);
     serde_json::from_value::<LinkConfig>(json!({ "delay": delay })).ok().map(|config| config.delay)
 }
 
 /// The direction `way` of `link`, whose propagation delays there and back make `round_trip`.
-pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader<'_>) -> Result<LinkConfig, Problem> {
+pub(crate) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader<'_>) -> Result<LinkConfig, Problem> {
     let own = link.get(way).map_or(&[][..], Node::entries);
     let both = link.entries().iter().filter(|entry| !OTHERS.contains(&&*entry.key));
     let mut settings: Map<String, Json> =
@@ -63,7 +64,7 @@ pub(super) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader
         serde_json::from_value(settings.into()).map_err(|error| Problem { key: None, text: error.to_string() })?;
     let mut config = LinkConfig { rate, queue, ..config };
     let checked = config.read_files(read).and_then(|()| config.validate());
-    checked.map_err(|error| super::carrier::problem(&error))?;
+    checked.map_err(|error| crate::carrier::problem(&error))?;
     Ok(config)
 }
 

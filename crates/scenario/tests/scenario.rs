@@ -4,9 +4,8 @@
 use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use scenario::{Application, Distribution, Experiment, Scenario, Traffic, Transfer, json_schema, load, reference};
 use serde_json::Value as Json;
-use sim::scenario::{Experiment, Scenario, json_schema, load, reference};
-use sim::{Application, Distribution, Stopped, Traffic, Transfer};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -438,42 +437,8 @@ fn random_sizes_and_times_are_drawn_as_written() {
     assert!(faults[0].contains("flow.file.request_response: max 10B is below min 1kB"), "{faults:?}");
 }
 
-#[test]
-fn a_run_that_outgrows_its_limits_stops_there_and_says_which() {
-    let scenario = accepted(SMALL, &["stop.max_events=1000"]);
-    let mut simulation = scenario.simulation(1, true).unwrap();
-    assert_eq!(simulation.run(), Stopped::EventLimit);
-    assert_eq!(simulation.events(), 1000);
-}
-
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-#[test]
-fn every_example_loads_and_its_variants_run() {
-    let mut examples = 0;
-    for entry in std::fs::read_dir(repository().join("scenarios")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let folder = path.parent().unwrap().to_owned();
-        let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
-        // Each file as it stands, then for a few seconds.
-        load(&text, &path.display().to_string(), &[], &read).unwrap_or_else(|faults| panic!("{faults}"));
-        let short = ["stop.time=3s".to_owned()];
-        let experiment = load(&text, "short", &short, &read).unwrap_or_else(|faults| panic!("{faults}"));
-        for scenario in experiment.scenarios {
-            let mut simulation = scenario.simulation(1, false).unwrap();
-            simulation.run();
-            let report = simulation.report();
-            assert!(report.flows.iter().any(|flow| flow.bytes > 0), "{}: nothing arrives", path.display());
-        }
-        examples += 1;
-    }
-    assert!(examples >= 5, "{examples} examples");
 }
 
 #[test]
@@ -500,7 +465,7 @@ fn the_documentation_holds_the_reference_that_the_types_make() {
         let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
         std::fs::write(&path, page).unwrap();
     } else {
-        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p sim --test scenario writes it");
+        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p scenario writes it");
     }
 }
 

@@ -1,16 +1,16 @@
 //! Classes of flows, from the words of the format.
 
-use super::document::Node;
-use super::fault::{Fault, suggestion};
-use super::format::{Class, Priority};
 use crate::FlowClass;
+use crate::format::Class;
+use document::Node;
+use document::{Fault, suggestion};
 
 /// The classes `written` in their sections under `path`; `known` are the flows of the document, `groups` the names there
 /// of each flow of the simulation.
 ///
 /// # Errors
 /// With each name that is there twice or not at all.
-pub(super) fn resolve<'a>(
+pub(crate) fn resolve<'a>(
     path: &str,
     written: impl Iterator<Item = (&'a Class, &'a Node)>,
     known: &[String],
@@ -48,11 +48,7 @@ impl Class {
         let plain = satpep::Class::DEFAULT;
         satpep::Class {
             id: (at + 1) as u8,
-            priority: match self.priority {
-                Some(Priority::Interactive) => satpep::Priority::Interactive,
-                None | Some(Priority::Normal) => satpep::Priority::Normal,
-                Some(Priority::Bulk) => satpep::Priority::Bulk,
-            },
+            priority: self.priority.unwrap_or_default(),
             weight: self.weight.unwrap_or(plain.weight),
             cap: self.cap.map(|cap| cap.0),
         }

@@ -1,35 +1,47 @@
-//! Scenario files: one versioned, strict TOML format for `bentpipe simulate` and Python (docs/scenarios.md).
+//! Scenarios: their format (docs/scenarios.md), and what it describes. Whoever runs one, in virtual time, for real or from
+//! another language, takes it from here.
 //!
-//! A file is read as a whole: every fault in it is reported at once, with its place, its key and what would fit. The
-//! types in `format` are the format; the JSON Schema, the checks and the documentation all come from them.
+//! | type | what it is |
+//! | --- | --- |
+//! | [`Experiment`], [`Scenario`] | what a file describes, resolved: names are looked up, defaults filled in |
+//! | [`Network`], [`FlowConfig`], [`GatewayConfig`], [`Settings`] | its parts: nodes and links, flows, pairs of gateways, the run |
+//!
+//! A file is read by [`load`], as a whole: every fault in it is reported at once, with its place, its key and what would fit.
+//! The types in `format.rs` are the format; the JSON Schema, the checks and the documentation all come from them.
 
 mod carrier;
-mod change;
-mod check;
 mod class;
-mod document;
+mod distribution;
 mod endpoint;
-mod fault;
+mod flow;
 mod format;
+mod gateway;
 mod link;
+mod network;
 mod resolve;
+mod satpep2003;
 mod schema;
-mod syntax;
 mod text;
 mod traffic;
 
-pub use fault::Faults;
+pub use distribution::{Distribution, Quantity};
+pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
+pub use gateway::{FlowClass, GatewayConfig, GatewayError, Protocol, Transport};
+pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use resolve::Scenario;
+pub use satpep::{Knowledge, Share};
+pub use satpep2003::{Opening, Profile, Satpep2003};
 pub use schema::{json_schema, reference};
 pub use text::QueueSize;
 
-use change::{Change, VARIANTS};
-use check::Schema;
-use document::Node;
-use fault::{Fault, Found};
+pub use document::Faults;
+use document::{Change, Fault, Found, Node, Origin, Schema};
 use resolve::Sound;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The key under which variants stand.
+const VARIANTS: &str = "variants";
 
 /// An experiment as a file describes it: what to run, once for each of its variants and seeds.
 #[derive(Debug)]
@@ -65,14 +77,13 @@ pub struct Experiment {
 /// to = "earth"
 /// udp = { rate = "1Mbit/s" }
 /// "#;
-/// let faults = sim::scenario::load(text, "moon.toml", &[], &|_| Err("no files here".into())).expect_err("faults").0;
+/// let faults = scenario::load(text, "moon.toml", &[], &|_| Err("no files here".into())).expect_err("faults").0;
 /// assert_eq!(faults.len(), 2);
 /// assert_eq!(faults[0], "moon.toml:6:21: link.laser.between: there is no node called mooon; did you mean moon?");
 /// assert!(faults[1].starts_with("moon.toml:7:8: link.laser.rate = \"0bit/s\": it is not above 0bit/s"));
 /// ```
 pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> Result<Experiment, Faults> {
-    let json = json_schema();
-    let mut loader = Loader { schema: Schema::new(&json), read, found: Found::default(), variants: Vec::new() };
+    let mut loader = Loader { schema: schema::format().schema(), read, found: Found::default(), variants: Vec::new() };
     let loaded = loader.load(text, overrides);
     match loaded {
         Some(experiment) if loader.found.is_empty() => Ok(experiment),
@@ -118,7 +129,7 @@ impl Loader<'_> {
     fn overrides(&mut self, overrides: &[String]) -> Vec<Change> {
         let mut changes = Vec::new();
         for (number, text) in overrides.iter().enumerate() {
-            match change::parse(number, text) {
+            match change(number, text) {
                 Ok(change) => changes.push(change),
                 Err(fault) => self.found.add([fault]),
             }
@@ -130,7 +141,7 @@ impl Loader<'_> {
     fn check_variants(&mut self, variants: &Node) -> usize {
         let mut faults = Vec::new();
         if let Some(schema) = self.schema.property(VARIANTS) {
-            check::check(&schema, variants, None, &mut vec![VARIANTS.to_owned()], &mut faults);
+            document::check(&schema, variants, None, &mut vec![VARIANTS.to_owned()], &mut faults);
         }
         self.found.add(faults);
         variants.entries().len()
@@ -148,7 +159,7 @@ impl Loader<'_> {
         let mut scenarios = Vec::with_capacity(variants.entries().len());
         for (number, variant) in variants.entries().iter().enumerate() {
             let mut faults = Vec::new();
-            let mut all = change::of_variant(&self.schema, &variant.node, &mut faults);
+            let mut all = Change::all_of(&self.schema, &variant.node, &mut faults);
             all.extend(changes.iter().cloned());
             let loaded = self.load_one(document.clone(), Some(&variant.key), &all, plain, &mut faults);
             scenarios.extend(loaded.map(|sound| sound.scenario));
@@ -169,9 +180,19 @@ impl Loader<'_> {
     ) -> Option<Sound> {
         faults.extend(changes.iter().filter_map(|change| change.apply(&mut document, &self.schema).err()));
         let mut found = Vec::new();
-        check::check(&self.schema, &document, sound.map(|sound| &sound.document), &mut Vec::new(), &mut found);
+        document::check(&self.schema, &document, sound.map(|sound| &sound.document), &mut Vec::new(), &mut found);
         let resolved = resolve::resolve(document, variant, sound, self.read, &mut found);
         faults.append(&mut found);
         resolved.filter(|_| faults.is_empty())
     }
+}
+
+/// Reads override number `number`.
+fn change(number: usize, text: &str) -> Result<Change, Fault> {
+    let change = Change::parse(number, text)?;
+    if change.path()[0] == VARIANTS {
+        let text = "a setting holds for all variants: give its path without `variants` and the variant's name";
+        return Err(Fault::new(Origin::Override(number), text));
+    }
+    Ok(change)
 }

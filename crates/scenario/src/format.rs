@@ -1,7 +1,9 @@
 //! What a scenario file may say: the types whose documentation is the schema's (docs/scenarios.md).
 
-use super::carrier::{Carrier, Dama};
-use super::text::{AnyRate, AnySize, Interval, Name, PositiveRate, Queue, RateLimit, Size, Time, Window};
+use crate::carrier::{Carrier, Dama};
+use crate::text::{Queue, Window};
+use document::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
+use satpep::{Knowledge, Priority, Share};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: sections are read one by one")]
 #[schemars(title = "bentpipe scenario, version 1")]
-pub(super) struct File {
+pub(crate) struct File {
     /// The version of this format: 1.
     #[schemars(extend("const" = 1))]
     version: u32,
@@ -54,63 +56,63 @@ pub(super) struct File {
 /// Settings by their path, such as `"link.sat.loss" = 1e-3`, or in nested tables.
 #[derive(JsonSchema)]
 #[schemars(extend("x-changes" = true))]
-pub(super) struct Changes {}
+pub(crate) struct Changes {}
 
 /// The seeds of replicas: one run for each.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Seeds {
+pub(crate) struct Seeds {
     /// The first seed.
     #[schemars(range(min = 0), extend("default" = 1))]
-    pub(super) first: Option<u64>,
+    pub(crate) first: Option<u64>,
     /// How many seeds, in order.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
-    pub(super) count: Option<u64>,
+    pub(crate) count: Option<u64>,
 }
 
 /// The end of a run. Whatever comes first ends it; a limit (events, memory) that is reached is reported as such.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     /// At this time.
     #[schemars(extend("default" = "1h"))]
-    pub(super) time: Option<Interval>,
+    pub(crate) time: Option<Interval>,
     /// Once every flow that has an end is complete or has failed.
     #[schemars(extend("default" = true))]
-    pub(super) complete: Option<bool>,
+    pub(crate) complete: Option<bool>,
     /// Give up after so many events (arrivals of packets, timers).
     #[schemars(range(min = 1), extend("default" = 10_000_000_000u64))]
-    pub(super) max_events: Option<u64>,
+    pub(crate) max_events: Option<u64>,
     /// Give up when packets, connections and records take so much memory.
     #[schemars(extend("default" = "2GB"))]
-    pub(super) max_memory: Option<Size>,
+    pub(crate) max_memory: Option<Size>,
 }
 
 /// What is recorded. Nothing is by default: records cost time and memory.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// A sample of each flow in such intervals: congestion window, slow-start threshold, smoothed round-trip time,
     /// bytes in flight, bytes delivered and goodput since the sample before.
-    pub(super) interval: Option<Interval>,
+    pub(crate) interval: Option<Interval>,
     /// A sample, too, whenever a sender's congestion window or slow-start threshold changes.
     #[schemars(extend("default" = false))]
-    pub(super) window_changes: Option<bool>,
+    pub(crate) window_changes: Option<bool>,
     /// What waits for each direction of each link, in such intervals.
-    pub(super) queue_interval: Option<Interval>,
+    pub(crate) queue_interval: Option<Interval>,
     /// What each terminal of a carrier asked for, was given and used in each superframe.
     #[schemars(extend("default" = false))]
-    pub(super) capacity: Option<bool>,
+    pub(crate) capacity: Option<bool>,
     /// The flows to sample, by name. By default all.
-    pub(super) flows: Option<Vec<Name>>,
+    pub(crate) flows: Option<Vec<Name>>,
     /// The nodes whose packets are captured: all that their endpoints send and receive.
-    pub(super) packets: Option<Vec<Name>>,
+    pub(crate) packets: Option<Vec<Name>>,
 }
 
 /// A link between two nodes. Its keys hold for both directions unless `forward` or `reverse` says otherwise.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Its name, unique among links.
     name: Name,
     /// The two nodes that it joins. Forward is from the first to the second.
@@ -129,7 +131,7 @@ pub(super) struct Link {
 /// A direction of a link.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
-pub(super) struct Direction {
+pub(crate) struct Direction {
     /// Bits of IP packets each second.
     #[schemars(extend("default" = "unlimited"))]
     rate: Option<RateLimit>,
@@ -172,7 +174,7 @@ pub(super) struct Direction {
 /// Values that change at given times; the plain value holds before the first. `steps` or `file`.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct Steps<T> {
+pub(crate) struct Steps<T> {
     /// Times, rising, and the value from each on: `[["10s", …], ["20s", …]]`.
     #[schemars(length(min = 1))]
     steps: Option<Vec<(Time, T)>>,
@@ -185,7 +187,7 @@ pub(super) struct Steps<T> {
 /// Recorded delivery opportunities: `millis` or `file`. The whole starts again after the last.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct Opportunities {
+pub(crate) struct Opportunities {
     /// Milliseconds at which 1500 bytes may leave; they do not fall.
     #[schemars(length(min = 1))]
     millis: Option<Vec<u64>>,
@@ -197,7 +199,7 @@ pub(super) struct Opportunities {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum Delay {
+pub(crate) enum Delay {
     /// As it is.
     Time(Time),
     /// From where satellites and ground stations are.
@@ -208,7 +210,7 @@ pub(super) enum Delay {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum Geometry {
+pub(crate) enum Geometry {
     /// Over one geostationary satellite.
     Geo {
         /// The satellite's longitude in degrees; west is negative.
@@ -236,7 +238,7 @@ pub(super) enum Geometry {
 /// A point on the ground.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct GroundStation {
+pub(crate) struct GroundStation {
     /// Degrees; south is negative.
     #[schemars(range(min = -90, max = 90))]
     latitude: f64,
@@ -248,7 +250,7 @@ pub(super) struct GroundStation {
 /// Changes of satellite: from one to the next the delay (and the rate) is constant, drawn uniformly by the seed.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct Handover {
+pub(crate) struct Handover {
     /// Time between changes, at most 1h. Starlink's is 15s.
     period: Interval,
     /// The lowest and the highest delay one way; they take the place of `delay`.
@@ -266,7 +268,7 @@ pub(super) struct Handover {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum QueueForm {
+pub(crate) enum QueueForm {
     /// In short.
     Text(Queue),
     /// As in link files.
@@ -277,7 +279,7 @@ pub(super) enum QueueForm {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum QueueLimit {
+pub(crate) enum QueueLimit {
     /// So many packets.
     Packets(#[schemars(range(min = 1))] u64),
     /// So many bytes.
@@ -288,7 +290,7 @@ pub(super) enum QueueLimit {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum Discipline {
+pub(crate) enum Discipline {
     /// Drops what finds it full.
     DropTail,
     /// Controlled delay (RFC 8289).
@@ -321,7 +323,7 @@ pub(super) enum Discipline {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum Loss {
+pub(crate) enum Loss {
     /// Each packet with this probability.
     Probability(#[schemars(range(min = 0, max = 1))] f64),
     /// A model.
@@ -332,7 +334,7 @@ pub(super) enum Loss {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes")]
-pub(super) enum LossModel {
+pub(crate) enum LossModel {
     /// No packet.
     None,
     /// Each packet with this probability.
@@ -378,7 +380,7 @@ pub(super) enum LossModel {
 /// Some packets are held back, so that those behind them overtake.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct Reorder {
+pub(crate) struct Reorder {
     /// The fraction of packets held back.
     #[schemars(range(min = 0, max = 1))]
     probability: f64,
@@ -390,48 +392,48 @@ pub(super) struct Reorder {
 #[derive(JsonSchema)]
 #[schemars(transparent)]
 #[expect(dead_code, reason = "it describes")]
-pub(super) struct Probability(#[schemars(range(min = 0, max = 1))] f64);
+pub(crate) struct Probability(#[schemars(range(min = 0, max = 1))] f64);
 
 /// One flow, or `count` of them alike. Exactly one of `bulk`, `on_off`, `request_response`, `udp` and `ping` says what it
 /// does.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// Its name, unique among flows. Of several alike, results number them: NAME-1, NAME-2, …
-    pub(super) name: Name,
+    pub(crate) name: Name,
     /// The node of the client: the end that connects, sends or asks.
-    pub(super) from: Name,
+    pub(crate) from: Name,
     /// The node of the server.
-    pub(super) to: Name,
+    pub(crate) to: Name,
     /// How many.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
-    pub(super) count: Option<u32>,
+    pub(crate) count: Option<u32>,
     /// When it starts.
     #[schemars(extend("default" = "0s"))]
-    pub(super) start: Option<Start>,
+    pub(crate) start: Option<Start>,
     /// When its application sends no more. By default never.
-    pub(super) stop: Option<Interval>,
+    pub(crate) stop: Option<Interval>,
     /// How its TCP endpoints behave: one of the presets (docs/scenarios.md lists them), or a name under `[tcp]`.
     #[schemars(extend("default" = "sack"))]
-    pub(super) tcp: Option<Name>,
+    pub(crate) tcp: Option<Name>,
     /// How the server's endpoint behaves, if not as the client's.
-    pub(super) server_tcp: Option<Name>,
+    pub(crate) server_tcp: Option<Name>,
     /// TCP: one file.
-    pub(super) bulk: Option<Bulk>,
+    pub(crate) bulk: Option<Bulk>,
     /// TCP: the client sends in bursts.
-    pub(super) on_off: Option<OnOff>,
+    pub(crate) on_off: Option<OnOff>,
     /// TCP: the client asks, the server answers, the client thinks, on one connection, as on the web.
-    pub(super) request_response: Option<RequestResponse>,
+    pub(crate) request_response: Option<RequestResponse>,
     /// UDP packets at a constant rate, or in bursts of it.
-    pub(super) udp: Option<Udp>,
+    pub(crate) udp: Option<Udp>,
     /// ICMP echo requests, each answered.
-    pub(super) ping: Option<Ping>,
+    pub(crate) ping: Option<Ping>,
 }
 
 /// When a flow starts.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum Start {
+pub(crate) enum Start {
     /// At a fixed time.
     At(Time),
     /// Staggered, or at random.
@@ -440,102 +442,102 @@ pub(super) enum Start {
 
 /// The starts of flows alike.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     /// The earliest start.
     #[schemars(extend("default" = "0s"))]
-    pub(super) at: Option<Time>,
+    pub(crate) at: Option<Time>,
     /// Each flow so much later than the one before.
     #[schemars(extend("default" = "0s"))]
-    pub(super) every: Option<Time>,
+    pub(crate) every: Option<Time>,
     /// And each later by a time that is drawn uniformly from zero to this, by the seed.
     #[schemars(extend("default" = "0s"))]
-    pub(super) spread: Option<Time>,
+    pub(crate) spread: Option<Time>,
 }
 
 /// A file transfer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 #[derive(Default)]
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     /// The file's size. By default without end.
-    pub(super) size: Option<Size>,
+    pub(crate) size: Option<Size>,
     /// Who sends: the client (up), or the server when it has the client's request (down).
     #[schemars(extend("default" = "up"))]
-    pub(super) direction: Option<Way>,
+    pub(crate) direction: Option<Way>,
     /// The size of the request of a download.
     #[schemars(extend("default" = "100B"))]
-    pub(super) request: Option<Size>,
+    pub(crate) request: Option<Size>,
 }
 
 /// The direction of a transfer.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Way {
+pub(crate) enum Way {
     Up,
     Down,
 }
 
 /// Bursts and pauses in turn; a burst comes first.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct OnOff {
+pub(crate) struct OnOff {
     /// How fast the application writes while it is on.
-    pub(super) rate: PositiveRate,
+    pub(crate) rate: PositiveRate,
     /// How long a burst lasts.
-    pub(super) on: Distribution<Interval>,
+    pub(crate) on: Distribution<Interval>,
     /// How long a pause lasts.
-    pub(super) off: Distribution<Time>,
+    pub(crate) off: Distribution<Time>,
 }
 
 /// Requests and responses.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct RequestResponse {
+pub(crate) struct RequestResponse {
     /// How many exchanges. By default without end.
     #[schemars(range(min = 1))]
-    pub(super) requests: Option<u64>,
+    pub(crate) requests: Option<u64>,
     /// The size of a request.
     #[schemars(extend("default" = "400B"))]
-    pub(super) request: Option<Distribution<Size>>,
+    pub(crate) request: Option<Distribution<Size>>,
     /// The size of a response.
-    pub(super) response: Distribution<Size>,
+    pub(crate) response: Distribution<Size>,
     /// From a response's last byte to the next request.
     #[schemars(extend("default" = "0s"))]
-    pub(super) think: Option<Distribution<Time>>,
+    pub(crate) think: Option<Distribution<Time>>,
 }
 
 /// UDP at a constant rate.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Udp {
+pub(crate) struct Udp {
     /// Bits of IP packets each second.
-    pub(super) rate: PositiveRate,
+    pub(crate) rate: PositiveRate,
     /// The size of each IP packet, from 28B to 65535B.
     #[schemars(extend("default" = "1500B"))]
-    pub(super) packet_size: Option<Size>,
+    pub(crate) packet_size: Option<Size>,
     /// How long a burst lasts. Give `off`, too; by default it sends without pause.
-    pub(super) on: Option<Distribution<Interval>>,
+    pub(crate) on: Option<Distribution<Interval>>,
     /// How long a pause lasts.
-    pub(super) off: Option<Distribution<Time>>,
+    pub(crate) off: Option<Distribution<Time>>,
 }
 
 /// Echo requests.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 #[derive(Default)]
-pub(super) struct Ping {
+pub(crate) struct Ping {
     /// From one request to the next.
     #[schemars(extend("default" = "1s"))]
-    pub(super) interval: Option<Interval>,
+    pub(crate) interval: Option<Interval>,
     /// The size of each IP packet, from 28B to 65535B.
     #[schemars(extend("default" = "84B"))]
-    pub(super) packet_size: Option<Size>,
+    pub(crate) packet_size: Option<Size>,
     /// How many requests. By default without end.
     #[schemars(range(min = 1))]
-    pub(super) requests: Option<u64>,
+    pub(crate) requests: Option<u64>,
 }
 
 /// A size or a time: always the same, or drawn at random by the seed.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum Distribution<T> {
+pub(crate) enum Distribution<T> {
     /// Always the same.
     Constant(T),
     /// Drawn at random.
@@ -545,7 +547,7 @@ pub(super) enum Distribution<T> {
 /// How a size or a time is drawn.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Random<T> {
+pub(crate) enum Random<T> {
     /// Uniform between two values.
     Uniform {
         /// The least.
@@ -582,37 +584,37 @@ pub(super) enum Random<T> {
 /// gateway on its way answers the client in the server's place, the second connects to the server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     /// Its name, unique among pairs.
-    pub(super) name: Name,
+    pub(crate) name: Name,
     /// The two nodes.
     #[schemars(length(min = 2, max = 2))]
-    pub(super) nodes: Vec<Name>,
+    pub(crate) nodes: Vec<Name>,
     /// What they speak to one another: bentpipe's own transport, in a session that is up when the run begins, SaTPEP as its
     /// paper of 2003 has it, or a TCP connection for each flow.
     #[schemars(extend("default" = "satpep"))]
-    pub(super) protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Protocol>,
     /// How their TCP towards hosts behaves. By default as Linux with CUBIC and buffers of up to 6 MiB.
-    pub(super) hosts_tcp: Option<Name>,
+    pub(crate) hosts_tcp: Option<Name>,
     /// How their TCP between them behaves, where the protocol is tcp. By default as towards hosts.
-    pub(super) tcp: Option<Name>,
+    pub(crate) tcp: Option<Name>,
     /// Whether the windows of a protocol of tcp whose control goes by the capacity (cross-layer) follow what a carrier on the
     /// way allocates (see `dama`), divided between the connections by what they use; from the first of them to the last the terminal
     /// asks for all that it may have.
     #[schemars(extend("default" = false))]
-    pub(super) told: Option<bool>,
+    pub(crate) told: Option<bool>,
     /// Settings of satpep.
     #[serde(default)]
-    pub(super) satpep: Transport,
+    pub(crate) satpep: Transport,
     /// Settings of satpep-2003.
     #[serde(default, rename = "satpep-2003")]
-    pub(super) satpep_2003: Satpep2003,
+    pub(crate) satpep_2003: Satpep2003,
 }
 
 /// What a pair of gateways speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Satpep,
     #[serde(rename = "satpep-2003")]
     Satpep2003,
@@ -622,122 +624,96 @@ pub(super) enum Protocol {
 /// Settings of the satellite transport.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Transport {
+pub(crate) struct Transport {
     /// The capacity from the first node to the second, and back. By default that of the slowest link between them.
     #[schemars(length(min = 2, max = 2))]
-    pub(super) capacity: Option<Vec<PositiveRate>>,
+    pub(crate) capacity: Option<Vec<PositiveRate>>,
     /// The round-trip time. By default that of propagation.
-    pub(super) rtt: Option<Interval>,
+    pub(crate) rtt: Option<Interval>,
     /// The share of the capacity that is used.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 0.99))]
-    pub(super) pacing_gain: Option<f64>,
+    pub(crate) pacing_gain: Option<f64>,
     /// Receive memory. By default four bandwidth-delay products, at least 32 MiB.
-    pub(super) pool: Option<Size>,
+    pub(crate) pool: Option<Size>,
     /// How long connections survive an outage before they end with a reset.
     #[schemars(extend("default" = "10min"))]
-    pub(super) outage_limit: Option<Interval>,
+    pub(crate) outage_limit: Option<Interval>,
     /// Whether repair is sent ahead of loss, above all in capacity that would idle.
     #[schemars(extend("default" = true))]
-    pub(super) repair: Option<bool>,
+    pub(crate) repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     #[schemars(range(min = 0, max = 0.5), extend("default" = 0.02))]
-    pub(super) repair_share: Option<f64>,
+    pub(crate) repair_share: Option<f64>,
     /// How the gateways come to know what the link carries while they run: as configured, told by the modem at each change,
     /// or learnt from what arrives.
     #[schemars(extend("default" = "configured"))]
-    pub(super) knowledge: Option<Knowledge>,
+    pub(crate) knowledge: Option<Knowledge>,
     /// How the link is shared with traffic that does not pass the pair: what that sends is left to it (assigned), or it has
     /// room to grow until it has what one busy flow of the pair has (fair).
     #[schemars(extend("default" = "assigned"))]
-    pub(super) share: Option<Share>,
+    pub(crate) share: Option<Share>,
     /// Classes of flows, which share the link by weight. Flows of no class are together in one of weight 1.
     #[schemars(length(max = 255))]
-    pub(super) class: Option<Vec<Class>>,
-}
-
-/// How a gateway knows what its link carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Knowledge {
-    Configured,
-    Told,
-    Learnt,
-}
-
-/// How a link is shared with traffic that does not pass the pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Share {
-    Assigned,
-    Fair,
+    pub(crate) class: Option<Vec<Class>>,
 }
 
 /// Flows that share the link with others as one.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Class {
+pub(crate) struct Class {
     /// Its name, unique among classes of the pair.
-    pub(super) name: Name,
+    pub(crate) name: Name,
     /// Its flows, by name; a flow is of one class. Those of a class share equally.
     #[schemars(length(min = 1))]
-    pub(super) flows: Vec<Name>,
+    pub(crate) flows: Vec<Name>,
     /// Which of its flows go first. In normal classes, those that are new or send less than their share; interactive
     /// classes go before normal ones, with all of their flows while the class takes less than its share; in bulk classes
     /// none does.
     #[schemars(extend("default" = "normal"))]
-    pub(super) priority: Option<Priority>,
+    pub(crate) priority: Option<Priority>,
     /// Its share against other classes that are busy.
     #[schemars(range(min = 1, max = 100), extend("default" = 1))]
-    pub(super) weight: Option<u32>,
+    pub(crate) weight: Option<u32>,
     /// The most that is sent of it. By default nothing limits it.
-    pub(super) cap: Option<PositiveRate>,
-}
-
-/// Which flows of a class go first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Priority {
-    Interactive,
-    Normal,
-    Bulk,
+    pub(crate) cap: Option<PositiveRate>,
 }
 
 /// Settings of SaTPEP as its paper of 2003 has it, with windows that the receiving gateway assigns and repair by negative
 /// acknowledgements.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Satpep2003 {
+pub(crate) struct Satpep2003 {
     /// When a gateway answers a client: once the server has (transparent), or at once (spoof).
     #[schemars(extend("default" = "transparent"))]
-    pub(super) opening: Option<Opening>,
+    pub(crate) opening: Option<Opening>,
     /// How the receiving gateway divides the link: as the paper has it, or with a short standing queue and newcomers let in
     /// soon (deploy).
     #[schemars(extend("default" = "paper"))]
-    pub(super) profile: Option<DivisionProfile>,
+    pub(crate) profile: Option<DivisionProfile>,
     /// By how much all windows together may exceed the bandwidth-delay product: c of the paper's equation (2). By default 1,
     /// for deploy 0.1.
     #[schemars(range(min = 0, max = 1))]
-    pub(super) headroom: Option<f64>,
+    pub(crate) headroom: Option<f64>,
     /// Which negative acknowledgements are answered: by the paper's figure 1 with its errors resolved, as printed, or with
     /// a count for each retransmission.
     #[schemars(extend("default" = "fig1"))]
-    pub(super) nack: Option<NackRule>,
+    pub(crate) nack: Option<NackRule>,
     /// Whether throughput is measured by packet pairs, as the paper says, rather than over a round trip.
     #[schemars(extend("default" = false))]
-    pub(super) packet_pair: Option<bool>,
+    pub(crate) packet_pair: Option<bool>,
     /// What each connection may have waiting at either gateway, each way. By default four bandwidth-delay products, at
     /// least 256 KiB.
-    pub(super) buffer: Option<Size>,
+    pub(crate) buffer: Option<Size>,
     /// The link from the first node to the second, where that is not the way of least delay: a satellite's beside a
     /// terrestrial way back.
-    pub(super) there: Option<Name>,
+    pub(crate) there: Option<Name>,
     /// The link from the second node to the first.
-    pub(super) back: Option<Name>,
+    pub(crate) back: Option<Name>,
 }
 
 /// When a gateway answers a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Opening {
+pub(crate) enum Opening {
     Transparent,
     Spoof,
 }
@@ -745,14 +721,14 @@ pub(super) enum Opening {
 /// How a link is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum DivisionProfile {
+pub(crate) enum DivisionProfile {
     Paper,
     Deploy,
 }
 
 /// Which negative acknowledgements are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub(super) enum NackRule {
+pub(crate) enum NackRule {
     #[serde(rename = "fig1")]
     Fig1,
     #[serde(rename = "fig1-literal")]
@@ -765,91 +741,91 @@ pub(super) enum NackRule {
 /// different.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     /// A recovery and a control by the name of the variant. By default the preset that has the table's own name, if there is
     /// one; else those of the profile: sack with reno, or rack with reno for linux. In that profile
     /// presets with another control than reno have rack, too.
     #[schemars(schema_with = "presets")]
-    pub(super) preset: Option<String>,
+    pub(crate) preset: Option<String>,
     /// Where constants come from: standards track, Linux 6.x, or the one-way agents of ns-2 2.35.
     #[schemars(extend("default" = "rfc"))]
-    pub(super) profile: Option<ProfileName>,
+    pub(crate) profile: Option<ProfileName>,
     /// What finds losses and repairs them; instead of the preset's.
     #[schemars(schema_with = "recoveries")]
-    pub(super) recovery: Option<String>,
+    pub(crate) recovery: Option<String>,
     /// What sizes the window; instead of the preset's.
     #[schemars(schema_with = "controls")]
-    pub(super) control: Option<String>,
+    pub(crate) control: Option<String>,
     /// Payload of a full segment, from 64B to 65000B. By default 1448B, for ns2 1460B.
-    pub(super) mss: Option<Size>,
+    pub(crate) mss: Option<Size>,
     /// The congestion window at the start. By default that of RFC 6928, for ns2 2segments.
-    pub(super) initial_window: Option<Window>,
+    pub(crate) initial_window: Option<Window>,
     /// The slow-start threshold at the start. By default unlimited, for ns2 20segments.
-    pub(super) initial_ssthresh: Option<Window>,
+    pub(crate) initial_ssthresh: Option<Window>,
     /// What may wait to be sent or acknowledged. By default unlimited.
-    pub(super) send_buffer: Option<Window>,
+    pub(crate) send_buffer: Option<Window>,
     /// What may wait to be read, and so the largest window that the peer may use. No more than `receive_buffer_max`. In the
     /// profile linux it grows by default from 128KiB to 128MiB, as the kernel's does.
     #[schemars(extend("default" = "1GiB"))]
-    pub(super) receive_buffer: Option<Window>,
+    pub(crate) receive_buffer: Option<Window>,
     /// The receive buffer grows up to this as the application reads. By default it does not grow.
-    pub(super) receive_buffer_max: Option<Window>,
+    pub(crate) receive_buffer_max: Option<Window>,
     /// The part of the receive buffer that is advertised: 0.5 for Linux 2.2, 0.75 for 2.4 to 3.x, 0.625 for the buffer that the
     /// profile linux has by default.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 1.0))]
-    pub(super) receive_buffer_share: Option<f64>,
+    pub(crate) receive_buffer_share: Option<f64>,
     /// When the receiver acknowledges.
-    pub(super) delayed_ack: Option<AckPolicy>,
+    pub(crate) delayed_ack: Option<AckPolicy>,
     /// The timestamps option, 12 bytes in every segment. By default on, for ns2 off.
-    pub(super) timestamps: Option<bool>,
+    pub(crate) timestamps: Option<bool>,
     /// The window scale option.
     #[schemars(extend("default" = true))]
-    pub(super) window_scaling: Option<bool>,
+    pub(crate) window_scaling: Option<bool>,
     /// The SACK option.
     #[schemars(extend("default" = true))]
-    pub(super) sack: Option<bool>,
+    pub(crate) sack: Option<bool>,
     /// Duplicates are reported (RFC 2883). By default on, for ns2 off.
-    pub(super) dsack: Option<bool>,
+    pub(crate) dsack: Option<bool>,
     /// New data leaves on the first two duplicate acknowledgements (RFC 3042).
     #[schemars(extend("default" = true))]
-    pub(super) limited_transmit: Option<bool>,
+    pub(crate) limited_transmit: Option<bool>,
     /// The window falls in proportion during a recovery (RFC 6937). By default off, for linux on.
-    pub(super) proportional_rate_reduction: Option<bool>,
+    pub(crate) proportional_rate_reduction: Option<bool>,
     /// The window falls back to the initial one after an idle time (RFC 5681). By default on, for ns2 off.
-    pub(super) restart_after_idle: Option<bool>,
+    pub(crate) restart_after_idle: Option<bool>,
     /// Segments by which one acknowledgement opens the window in slow start at most (the L of RFC 3465). By default 2, for
     /// linux unlimited, for ns2 1.
     #[schemars(range(min = 1, max = 1_000_000))]
-    pub(super) slow_start_limit: Option<f64>,
+    pub(crate) slow_start_limit: Option<f64>,
     /// The window grows by acknowledgements rather than by bytes. By default off, for ns2 on.
-    pub(super) growth_counts_acks: Option<bool>,
+    pub(crate) growth_counts_acks: Option<bool>,
     /// The window grows also while it is not what limits the sender. By default off, for ns2 on.
-    pub(super) grow_when_not_limited: Option<bool>,
+    pub(crate) grow_when_not_limited: Option<bool>,
     /// The retransmission timeout before the first sample. By default 1s, for ns2 3s.
-    pub(super) initial_rto: Option<Interval>,
+    pub(crate) initial_rto: Option<Interval>,
     /// The least timeout: of the whole (rfc: 1s, ns2: 200ms), or on top of the smoothed round-trip time (linux: 200ms).
-    pub(super) min_rto: Option<Time>,
+    pub(crate) min_rto: Option<Time>,
     /// The longest timeout. By default 60s, for linux 120s.
-    pub(super) max_rto: Option<Interval>,
+    pub(crate) max_rto: Option<Interval>,
     /// No third segment of the handshake, no FIN and no options on the wire. By default off, for ns2 on.
-    pub(super) bare: Option<bool>,
+    pub(crate) bare: Option<bool>,
     /// The connection fails after so many timeouts in a row. By default 15, for ns2 never.
     #[schemars(range(min = 1, max = 1000))]
-    pub(super) max_expiries: Option<u32>,
+    pub(crate) max_expiries: Option<u32>,
     /// The congestion window never exceeds this, as with Linux's route option `cwnd`. By default unlimited; not for ns2.
-    pub(super) max_window: Option<Window>,
+    pub(crate) max_window: Option<Window>,
     /// What an earlier connection learnt of the path (Careful Resume, RFC 9959). By default nothing.
-    pub(super) resume: Option<SavedPath>,
+    pub(crate) resume: Option<SavedPath>,
     /// What the link layer tells: for the controls that take their window from it.
-    pub(super) capacity: Option<Capacity>,
+    pub(crate) capacity: Option<Capacity>,
     /// Constants of single algorithms.
-    pub(super) tuning: Option<Tuning>,
+    pub(crate) tuning: Option<Tuning>,
 }
 
 /// Where constants come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ProfileName {
+pub(crate) enum ProfileName {
     Rfc,
     Linux,
     Ns2,
@@ -858,78 +834,78 @@ pub(super) enum ProfileName {
 /// Delayed acknowledgements. What is left out is the profile's.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct AckPolicy {
+pub(crate) struct AckPolicy {
     /// At the latest after so many full segments: 1 acknowledges each. By default 2, for ns2 1.
     #[schemars(range(min = 1, max = 1000))]
-    pub(super) every: Option<u32>,
+    pub(crate) every: Option<u32>,
     /// At the latest after this time. By default 200ms, for linux 40ms, for ns2 100ms.
-    pub(super) delay: Option<Interval>,
+    pub(crate) delay: Option<Interval>,
     /// So many segments at the start are acknowledged at once, and in linux each that opens the window; 0: none, as a host that
     /// receives `every` segments as one. By default 0, for linux 16.
     #[schemars(range(min = 0, max = 1_000_000))]
-    pub(super) quick: Option<u32>,
+    pub(crate) quick: Option<u32>,
 }
 
 /// An earlier connection.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub(super) struct SavedPath {
+pub(crate) struct SavedPath {
     /// Bytes that it delivered in a round trip.
-    pub(super) window: Size,
+    pub(crate) window: Size,
     /// Its smallest round-trip time.
-    pub(super) rtt: Interval,
+    pub(crate) rtt: Interval,
 }
 
 /// The link as its layer tells.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub(super) struct Capacity {
+pub(crate) struct Capacity {
     /// The capacity that connections share.
-    pub(super) rate: PositiveRate,
+    pub(crate) rate: PositiveRate,
     /// The round-trip time of propagation.
-    pub(super) rtt: Interval,
+    pub(crate) rtt: Interval,
     /// What may wait at the link, beyond what is under way, at most 1s. By default nothing.
-    pub(super) queue: Option<Interval>,
+    pub(crate) queue: Option<Interval>,
     /// How many connections share it.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
-    pub(super) connections: Option<u32>,
+    pub(crate) connections: Option<u32>,
 }
 
 /// Constants of single algorithms.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(super) struct Tuning {
+pub(crate) struct Tuning {
     /// Vegas: segments that it keeps queued at least (alpha), at most (beta), and the limit of slow start (gamma). By default
     /// [1, 3, 1], for linux [2, 4, 1].
     #[schemars(length(min = 3, max = 3), inner(range(min = 0, max = 1000)))]
-    pub(super) vegas: Option<Vec<f64>>,
+    pub(crate) vegas: Option<Vec<f64>>,
     /// Vegas: over how long the propagation round-trip time is the smallest sample. By default the whole connection.
-    pub(super) vegas_base_window: Option<Interval>,
+    pub(crate) vegas_base_window: Option<Interval>,
     /// What ends slow start before a loss. By default what the control prescribes: for cubic hystart++, with linux hystart;
     /// for the others nothing.
-    pub(super) slow_start_exit: Option<SlowStartExit>,
+    pub(crate) slow_start_exit: Option<SlowStartExit>,
     /// Westwood: time constant of the bandwidth filter.
     #[schemars(extend("default" = "500ms"))]
-    pub(super) westwood_tau: Option<Interval>,
+    pub(crate) westwood_tau: Option<Interval>,
     /// TIBET: the pole of the averages.
     #[schemars(range(min = 0, max = 0.999_999), extend("default" = 0.99))]
-    pub(super) tibet_pole: Option<f64>,
+    pub(crate) tibet_pole: Option<f64>,
     /// TIBET: the time constant of the filter.
     #[schemars(extend("default" = "1s"))]
-    pub(super) tibet_time: Option<Interval>,
+    pub(crate) tibet_time: Option<Interval>,
     /// Hybla: the reference round-trip time.
     #[schemars(extend("default" = "25ms"))]
-    pub(super) hybla_rtt0: Option<Interval>,
+    pub(crate) hybla_rtt0: Option<Interval>,
     /// Profile ns2: how long before the start of time the clock of 10 ms ticked last. By default each connection's is drawn with
     /// the seed.
-    pub(super) clock_phase: Option<Time>,
+    pub(crate) clock_phase: Option<Time>,
     /// Cross-layer window: bytes of headers for each byte of payload.
     #[schemars(range(min = 0, max = 10), extend("default" = 0.0505))]
-    pub(super) header_share: Option<f64>,
+    pub(crate) header_share: Option<f64>,
 }
 
 /// What ends slow start before a loss does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SlowStartExit {
+pub(crate) enum SlowStartExit {
     None,
     Hystart,
     #[serde(rename = "hystart++")]
@@ -941,13 +917,13 @@ fn names(names: impl Iterator<Item = &'static str>) -> Schema {
 }
 
 fn presets(_: &mut SchemaGenerator) -> Schema {
-    names(super::endpoint::Preset::all().map(|preset| preset.name))
+    names(crate::endpoint::Preset::all().map(|preset| preset.name))
 }
 
 fn recoveries(_: &mut SchemaGenerator) -> Schema {
-    names(super::endpoint::recoveries())
+    names(crate::endpoint::recoveries())
 }
 
 fn controls(_: &mut SchemaGenerator) -> Schema {
-    names(super::endpoint::controls())
+    names(crate::endpoint::controls())
 }

@@ -1,19 +1,19 @@
 //! Nodes and the duplex links between them.
 
-use link::LinkConfig;
-use link::dama::{Carrier, CarrierConfig, Member};
+use ::link::LinkConfig;
+use ::link::dama::{Carrier, CarrierConfig, Member};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use units::{Duration, Instant, Rate};
 
 /// A node of a [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
+pub struct NodeId(u32);
 
 /// One direction of a link of a [`Network`]: link `n` in the order of their making has the directions `2 n` (from its
 /// first node to its second) and `2 n + 1` (back).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DirectionId(pub(crate) u32);
+pub struct DirectionId(u32);
 
 impl NodeId {
     /// Its number, in the order in which the nodes were added, from 0.
@@ -23,6 +23,11 @@ impl NodeId {
 }
 
 impl DirectionId {
+    /// The direction with this number.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
     /// Its number, from 0.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -37,7 +42,6 @@ impl DirectionId {
 
 /// What cannot be part of a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum NetworkError {
     /// Two nodes of one name.
     #[error("node `{0}` is defined twice: names must differ")]
@@ -103,7 +107,7 @@ pub struct Direction {
 ///
 /// ```
 /// use link::LinkConfig;
-/// use sim::Network;
+/// use scenario::Network;
 /// use units::{Duration, Rate};
 ///
 /// let mut network = Network::new();
@@ -112,7 +116,7 @@ pub struct Direction {
 /// let there = LinkConfig::new(Rate::from_bps(10_000_000), Duration::from_millis(1282));
 /// network.add_link("laser", earth, moon, there.clone(), LinkConfig { stream: 1, ..there })?;
 /// assert_eq!(network.path(earth, moon).map(|path| path.len()), Some(1));
-/// # Ok::<(), sim::NetworkError>(())
+/// # Ok::<(), scenario::NetworkError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Network {
@@ -250,6 +254,15 @@ impl Network {
             Some(dama.most(carrier))
         };
         config.rate.or_else(on_carrier)
+    }
+
+    /// The same network, whose links and carriers draw by `seed`.
+    #[must_use]
+    pub fn seeded(&self, seed: u64) -> Self {
+        let mut network = self.clone();
+        network.directions.iter_mut().for_each(|direction| direction.config.seed = seed);
+        network.carriers.iter_mut().for_each(|(_, config)| config.seed = seed);
+        network
     }
 
     /// The node of that name.

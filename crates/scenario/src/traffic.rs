@@ -1,12 +1,12 @@
 //! What flows do, from the words of the format.
 
-use super::format::{Bulk, Distribution, OnOff, Ping, Random, RequestResponse, Udp, Way};
-use super::text::{Interval, Size, Time};
+use crate::format::{Bulk, Distribution, OnOff, Ping, Random, RequestResponse, Udp, Way};
 use crate::{Application, Quantity, Traffic, Transfer};
+use document::{Interval, Size, Time};
 use units::{Bytes, Duration};
 
 /// A value of the format that holds a quantity.
-pub(super) trait Held: Copy {
+pub(crate) trait Held: Copy {
     /// The quantity.
     type Quantity: Quantity;
     /// Takes it out.
@@ -54,7 +54,7 @@ impl<T: Held> Distribution<T> {
 }
 
 impl Bulk {
-    pub(super) fn resolve(&self) -> Application {
+    pub(crate) fn resolve(&self) -> Application {
         let transfer = match self.direction.unwrap_or(Way::Up) {
             Way::Up => Transfer::Upload,
             Way::Down => Transfer::Download { request: self.request.map_or(Bytes::new(100), |size| size.0) },
@@ -64,7 +64,7 @@ impl Bulk {
 }
 
 impl OnOff {
-    pub(super) fn resolve(&self) -> Result<Application, String> {
+    pub(crate) fn resolve(&self) -> Result<Application, String> {
         Ok(Application::OnOff { rate: self.rate.0, on_off: on_off(&self.on, &self.off)? })
     }
 }
@@ -74,7 +74,7 @@ fn on_off(on: &Distribution<Interval>, off: &Distribution<Time>) -> Result<crate
 }
 
 impl RequestResponse {
-    pub(super) fn resolve(&self) -> Result<Application, String> {
+    pub(crate) fn resolve(&self) -> Result<Application, String> {
         let request = self.request.as_ref().map(Distribution::resolve).transpose()?;
         let think = self.think.as_ref().map(Distribution::resolve).transpose()?;
         Ok(Application::Web {
@@ -87,7 +87,7 @@ impl RequestResponse {
 }
 
 impl Udp {
-    pub(super) fn resolve(&self) -> Result<Traffic, String> {
+    pub(crate) fn resolve(&self) -> Result<Traffic, String> {
         let on_off = match (&self.on, &self.off) {
             (Some(on), Some(off)) => Some(on_off(on, off)?),
             (None, None) => None,
@@ -98,7 +98,7 @@ impl Udp {
 }
 
 impl Ping {
-    pub(super) fn resolve(&self) -> Result<Traffic, String> {
+    pub(crate) fn resolve(&self) -> Result<Traffic, String> {
         Ok(Traffic::Ping {
             interval: self.interval.map_or(Duration::from_secs(1), |interval| interval.0),
             packet_size: packet_size(self.packet_size, 84)?,

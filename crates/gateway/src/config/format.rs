@@ -1,0 +1,482 @@
+//! What a gateway's configuration file may say: the types whose documentation is the schema's (docs/gateway-config.md).
+
+pub use super::text::{
+    Address, ClassName, CodePoint, ControlName, Interface, Listen, Mac, MarkingText, ModemAddress, Path, PortRange,
+    Prefix, Private, Public, ShortName, SocketPath,
+};
+
+use document::{Format, Interval, PositiveRate, Section, Size, Time};
+use satpep::{Cipher, Knowledge, Mode, Priority, Share};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
+
+/// The format of configuration files.
+pub(super) fn format() -> &'static Format {
+    static FORMAT: LazyLock<Format> = LazyLock::new(|| {
+        let names = Format::of::<File>().with::<ShortName>().with::<ClassName>().with::<ControlName>();
+        let places = names.with::<Interface>().with::<Listen>().with::<Address>().with::<ModemAddress>().with::<Mac>();
+        let files = places.with::<Prefix>().with::<Private>().with::<Public>().with::<Path>().with::<SocketPath>();
+        files.with::<PortRange>().with::<CodePoint>().with::<MarkingText>()
+    });
+    &FORMAT
+}
+
+/// The JSON Schema (draft 2020-12) of a configuration file.
+pub fn json_schema() -> serde_json::Value {
+    format().json().clone()
+}
+
+/// The sections of the reference.
+const SECTIONS: &[Section] = &[
+    Section { heading: "The file", of: None },
+    Section::new("gateway", "Gateway"),
+    Section::new("link", "Link"),
+    Section::new("tcp", "Tcp"),
+    Section::new("intercept", "Intercept"),
+    Section::new("peer", "Peer"),
+    Section::new("class", "Class"),
+    Section::new("bypass", "Bypass"),
+    Section::new("feed", "Feed"),
+    Section::new("dlep", "Dlep"),
+    Section::new("metrics", "Metrics"),
+    Section::new("control", "Control"),
+];
+
+/// The reference of the format as Markdown: a table of keys for each section.
+pub fn reference() -> String {
+    document::reference(format(), SECTIONS)
+}
+
+/// The settings of a gateway.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[schemars(title = "bentpipe gateway")]
+pub struct File {
+    /// The gateway itself.
+    #[serde(default)]
+    pub gateway: Gateway,
+    /// The satellite link.
+    pub link: Link,
+    /// The leg `tcp`.
+    pub tcp: Option<Tcp>,
+    /// What is accelerated.
+    #[serde(default)]
+    pub intercept: Intercept,
+    /// The gateways on the other side.
+    #[schemars(length(min = 1))]
+    pub peer: Vec<Peer>,
+    /// Classes of connections; each belongs to the first that it fits, to `default` if to none.
+    #[serde(default)]
+    pub class: Vec<Class>,
+    /// Connections that always go end to end.
+    #[serde(default)]
+    pub bypass: Vec<Bypass>,
+    /// Who may tell what the link carries.
+    pub feed: Option<Feed>,
+    /// The modem that tells what the link carries, by RFC 8175.
+    pub dlep: Option<Dlep>,
+    /// Metrics.
+    #[serde(default)]
+    pub metrics: Metrics,
+    /// The control socket.
+    #[serde(default)]
+    pub control: Control,
+}
+
+impl File {
+    /// The settings of a gateway on this link, without peers.
+    pub fn new(link: Link) -> Self {
+        Self {
+            gateway: Gateway::default(),
+            link,
+            tcp: None,
+            intercept: Intercept::default(),
+            peer: Vec::new(),
+            class: Vec::new(),
+            bypass: Vec::new(),
+            feed: None,
+            dlep: None,
+            metrics: Metrics::default(),
+            control: Control::default(),
+        }
+    }
+}
+
+/// The gateway itself.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Gateway {
+    /// Names the nftables table (bentpipe_NAME) and the control socket.
+    #[schemars(extend("default" = "bentpipe"))]
+    pub name: Option<ShortName>,
+    /// Its private key; or `private_key_file`.
+    #[schemars(extend("x-secret" = true))]
+    pub private_key: Option<Private>,
+    /// A file that holds the private key, from `bentpipe keygen`.
+    pub private_key_file: Option<Path>,
+    /// As whom to go on once set up, if root has started it. By default `bentpipe` if the host has it.
+    pub user: Option<ShortName>,
+    /// Whether system calls and files that a gateway has no use for are denied it, where the kernel can (seccomp, Landlock).
+    #[schemars(extend("default" = true))]
+    pub sandbox: Option<bool>,
+    /// UDP (leg tcp: TCP) address of the satellite side. By default `[::]:4500`; without IPv6 `0.0.0.0:4500`.
+    pub listen: Option<Listen>,
+    /// Whether the payload is encrypted or only authenticated; both ends alike.
+    #[schemars(extend("default" = "encrypted"))]
+    pub mode: Option<Mode>,
+    /// What crosses the satellite: bentpipe's transport, or the kernel's own TCP.
+    #[schemars(extend("default" = "satpep"))]
+    pub leg: Option<Leg>,
+    /// With the leg tcp in clear: the hop is protected otherwise (a VPN, an encrypting modem).
+    #[schemars(extend("default" = false))]
+    pub protected_hop: Option<bool>,
+    /// The cipher; both ends alike.
+    #[schemars(extend("default" = "aes-128-gcm"))]
+    pub cipher: Option<Cipher>,
+    /// When a client's handshake is completed.
+    #[schemars(extend("default" = "immediate"))]
+    pub accept: Option<Accept>,
+    /// How long it tries to reach a server for its peers.
+    #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "20s"))]
+    pub connect_timeout: Option<Interval>,
+    /// What the kernel keeps of a connection between this gateway and a host, each way. By default what the link carries in
+    /// 100 ms, 1 MiB to 16 MiB.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "2MiB"))]
+    pub host_buffer: Option<Size>,
+    /// For the data of all peers' sessions, half of it for each direction; at least 256 KiB for each peer. By default a quarter
+    /// of the machine's memory.
+    #[schemars(extend("x-least" = "1MiB", "x-most" = "16TiB", "x-example" = "2GiB"))]
+    pub memory: Option<Size>,
+    /// A host that acknowledges nothing for so long is gone.
+    #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
+    pub tcp_timeout: Option<Interval>,
+    /// An idle host is probed after so long.
+    #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
+    pub host_keepalive: Option<Interval>,
+}
+
+/// What crosses the satellite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Leg {
+    /// bentpipe's transport.
+    #[default]
+    Satpep,
+    /// The kernel's own TCP.
+    Tcp,
+}
+
+/// When a client's TCP handshake is completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Accept {
+    /// At once.
+    Immediate,
+    /// When the server has answered.
+    Confirmed,
+}
+
+/// The satellite link.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub struct Link {
+    /// The satellite side; its other traffic is measured there and given room.
+    pub interface: Option<Interface>,
+    /// What this gateway may send, counted as IP packets.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
+    pub rate: PositiveRate,
+    /// How the gateway knows what the link carries.
+    #[schemars(extend("default" = "configured"))]
+    pub knowledge: Option<Knowledge>,
+    /// How the link is shared with its other traffic.
+    #[schemars(extend("default" = "assigned"))]
+    pub share: Option<Share>,
+    /// What arrives here: sizes the receive memory. By default `rate`.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
+    pub receive_rate: Option<PositiveRate>,
+    /// Expected round-trip time.
+    #[schemars(extend("x-least" = "10us", "x-most" = "1min", "x-example" = "550ms"))]
+    pub rtt: Interval,
+    /// Largest IP packet of the satellite leg; smaller paths are found.
+    #[schemars(range(min = 576, max = 65_534), extend("default" = 1500))]
+    pub mtu: Option<u16>,
+    /// How packets between the gateways are marked: as those of the clients whose connections they carry, or all with one code
+    /// point.
+    #[schemars(extend("default" = "copy"))]
+    pub dscp: Option<MarkingEntry>,
+    /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "x-example" = "4MB"))]
+    pub pool: Option<Size>,
+    /// Longest time without traffic after which a peer that has an address is asked for an answer.
+    #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "100s"))]
+    pub keepalive: Option<Interval>,
+    /// Connections survive an outage of this length, then end with a reset.
+    #[schemars(extend("x-least" = "2s", "x-most" = "24h", "x-example" = "60s"))]
+    pub outage_limit: Option<Interval>,
+    /// Connections with each peer.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_streams: Option<u32>,
+    /// Whether erasure-coded repair is sent ahead of loss, above all where the link would idle.
+    pub repair: Option<bool>,
+    /// What repair may take of a full link beyond the share of what is lost, where that pays.
+    #[schemars(range(min = 0.0, max = 0.5))]
+    pub repair_share: Option<f64>,
+}
+
+impl Link {
+    /// A link of this rate and round-trip time.
+    pub fn new(rate: PositiveRate, rtt: Interval) -> Self {
+        Self {
+            interface: None,
+            rate,
+            knowledge: None,
+            share: None,
+            receive_rate: None,
+            rtt,
+            mtu: None,
+            dscp: None,
+            pool: None,
+            keepalive: None,
+            outage_limit: None,
+            max_streams: None,
+            repair: None,
+            repair_share: None,
+        }
+    }
+}
+
+/// The leg tcp.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Tcp {
+    /// The congestion control of what is sent to the satellite. By default the host's.
+    pub congestion_control: Option<ControlName>,
+    /// Whether connections open with data in the SYN (TCP Fast Open).
+    #[schemars(extend("default" = true))]
+    pub fast_open: Option<bool>,
+    /// Connections to each peer kept open ahead of need.
+    #[schemars(range(min = 0, max = 1024), extend("default" = 8))]
+    pub warm: Option<u16>,
+    /// With `bp_cross` only: what may wait at the link.
+    #[schemars(extend("x-most" = "1s", "default" = "20ms"))]
+    pub queue: Option<Time>,
+    /// Send buffer of each connection. By default 3 x rate x rtt, 256 KiB to 256 MiB.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "4MB"))]
+    pub send_buffer: Option<Size>,
+    /// Receive buffer of each connection. By default 3 x receive_rate x rtt, 256 KiB to 256 MiB.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "4MB"))]
+    pub receive_buffer: Option<Size>,
+}
+
+/// What is accelerated.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Intercept {
+    /// TCP connections that enter here are accelerated. By default none: the gateway only serves its peers.
+    pub interfaces: Option<Vec<Interface>>,
+    /// Of those, the ones that the routing table sends out here; an empty list: wherever they go. By default that of `link`.
+    pub out_interfaces: Option<Vec<Interface>>,
+    /// Local port of the transparent listener (loopback only).
+    #[schemars(range(min = 1, max = 65_535), extend("default" = 4501))]
+    pub port: Option<u16>,
+    /// Firewall marks mark+1 to mark+7 are used (packet and connection marks).
+    #[schemars(range(min = 1, max = 4_294_967_279u32), extend("default" = 0x6270_0000))]
+    pub mark: Option<u32>,
+    /// Routing table that delivers intercepted packets locally.
+    #[schemars(range(min = 1, max = 252_000_000), extend("default" = 25_200))]
+    pub table: Option<u32>,
+    /// Priority of the `ip rule`.
+    #[schemars(range(min = 1, max = 32_765), extend("default" = 25_200))]
+    pub rule_priority: Option<u32>,
+}
+
+/// A gateway on the other side.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub struct Peer {
+    /// Its name in logs and tables.
+    pub name: ShortName,
+    /// With the leg tcp: whether there is a gateway on the far side. Without one the leg runs to the servers themselves.
+    #[schemars(extend("default" = true))]
+    pub far_gateway: Option<bool>,
+    /// Its key, which is its identity; required where there is a far gateway.
+    pub public_key: Option<Public>,
+    /// Where to call it; leave it out to wait for its call.
+    pub address: Option<Address>,
+    /// With the leg tcp: where it calls from. By default with mode clear its address, else anywhere.
+    pub from: Option<Vec<Prefix>>,
+    /// What lies behind it. By default everything.
+    pub routes: Option<Vec<Prefix>>,
+    /// Whether its routes may lie within another peer's, or around them: the longest prefix wins.
+    #[schemars(extend("default" = false))]
+    pub overlap: Option<bool>,
+    /// Client addresses that it may use here. By default its routes.
+    pub allow_sources: Option<Vec<Prefix>>,
+    /// What it may reach through this gateway. By default everything that is public.
+    pub allow_destinations: Option<Vec<Prefix>>,
+    /// Whose address servers see.
+    #[schemars(extend("default" = "client"))]
+    pub connect_from: Option<ConnectFrom>,
+    /// Share of the link against other peers.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1))]
+    pub weight: Option<u32>,
+    /// Upper limit for this peer. By default none.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "2Mbit/s"))]
+    pub cap: Option<PositiveRate>,
+}
+
+impl Peer {
+    /// A peer of this name.
+    pub fn new(name: ShortName) -> Self {
+        Self {
+            name,
+            far_gateway: None,
+            public_key: None,
+            address: None,
+            from: None,
+            routes: None,
+            overlap: None,
+            allow_sources: None,
+            allow_destinations: None,
+            connect_from: None,
+            weight: None,
+            cap: None,
+        }
+    }
+}
+
+/// Whose address servers see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectFrom {
+    /// The client's.
+    Client,
+    /// This gateway's.
+    Own,
+}
+
+/// A class of connections. Of the conditions each that is given must fit.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub struct Class {
+    /// Its name in logs and status.
+    pub name: ClassName,
+    /// What connections of it are like.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// Which of its connections pass others without waiting.
+    #[schemars(extend("default" = "normal"))]
+    pub priority: Option<Priority>,
+    /// Share of the peer's part against other classes that are busy.
+    #[schemars(range(min = 1, max = 100), extend("default" = 1))]
+    pub weight: Option<u32>,
+    /// Upper limit of the class to each peer. By default none.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "2Mbit/s"))]
+    pub cap: Option<PositiveRate>,
+}
+
+/// Connections that always go end to end.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub struct Bypass {
+    /// Its name in status and metrics.
+    pub name: ShortName,
+    /// What such connections are like; at least one of them.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+}
+
+/// What connections are like.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Conditions {
+    /// Ports of the server, and ranges of them.
+    pub ports: Option<Vec<PortsEntry>>,
+    /// Where the client is.
+    pub clients: Option<Vec<Prefix>>,
+    /// Where the server is.
+    pub servers: Option<Vec<Prefix>>,
+    /// Marking of the client's packets.
+    pub dscp: Option<Vec<DscpEntry>>,
+}
+
+/// A port or a range.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PortsEntry {
+    /// One.
+    Port(#[schemars(range(min = 1, max = 65_535))] u16),
+    /// Several in a row.
+    Range(PortRange),
+}
+
+/// A code point.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DscpEntry {
+    /// By its number.
+    Number(#[schemars(range(min = 0, max = 63))] u8),
+    /// By its name.
+    Name(CodePoint),
+}
+
+/// How packets are marked.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MarkingEntry {
+    /// All with the code point of this number.
+    Number(#[schemars(range(min = 0, max = 63))] u8),
+    /// As the text says.
+    Text(MarkingText),
+}
+
+/// Who may tell what the link carries.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Feed {
+    /// Unix socket that takes lines of JSON. By default none.
+    pub socket: Option<SocketPath>,
+    /// Address at which PUT /told takes the same by HTTP; nobody is asked who he is. By default none.
+    pub http: Option<Address>,
+    /// Lower rates are not believed. By default a hundredth of the lower of rate and receive_rate.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
+    pub least: Option<PositiveRate>,
+    /// Higher rates are not believed. By default ten times the higher of rate and receive_rate.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
+    pub most: Option<PositiveRate>,
+    /// How long a word counts at most unless it is told again.
+    #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "60s"))]
+    pub max_age: Option<Interval>,
+}
+
+/// The modem that tells what the link carries (docs/dlep.md).
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Dlep {
+    /// Where the modem is. By default that of `link`.
+    pub interface: Option<Interface>,
+    /// Its address, with a port if that is not 854. By default it is looked for by multicast.
+    pub peer: Option<ModemAddress>,
+    /// UDP port of that.
+    #[schemars(range(min = 1, max = 65_535), extend("default" = 854))]
+    pub port: Option<u16>,
+    /// The destination that is the link. By default whichever comes up first.
+    pub destination: Option<Mac>,
+    /// How often the gateway tells the modem that it is there.
+    #[schemars(extend("x-least" = "1s", "x-most" = "10min", "default" = "10s"))]
+    pub heartbeat: Option<Interval>,
+}
+
+/// Metrics.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Metrics {
+    /// Where OpenMetrics are served, under /metrics. By default nowhere.
+    pub listen: Option<Address>,
+}
+
+/// The control socket.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Control {
+    /// For `bentpipe gateway status`. By default /run/bentpipe/NAME.sock.
+    pub socket: Option<SocketPath>,
+    /// The group that may use it beside its owner. By default none.
+    pub group: Option<ShortName>,
+}

@@ -1,0 +1,67 @@
+//! `[link]`: the satellite link.
+
+use super::format;
+use super::marking::Marking;
+use super::{Choice, Link};
+use crate::told::FeedSettings;
+use document::Document;
+use satpep::Knowledge;
+use satpep::dscp::Dscp;
+use units::Duration;
+
+/// Less than the two minutes for which NATs keep a mapping that follow RFC 4787.
+const KEEPALIVE: Duration = Duration::from_secs(100);
+
+/// The link, if nothing in its section is wrong.
+pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> {
+    let written: Option<format::Link> = document.typed(&["link"]);
+    choice.refuse_others(document, &["link"], &["share", "mtu", "pool", "repair", "repair_share"]);
+    let written = written?;
+    if choice.is_tcp && written.knowledge == Some(Knowledge::Learnt) {
+        let problem = " = \"learnt\" has no effect with leg = \"tcp\": its congestion control learns";
+        document.fault(&["link", "knowledge"], problem);
+    }
+    Some(Link {
+        interface: written.interface.map(|interface| interface.0),
+        rate: written.rate.0,
+        knowledge: written.knowledge.unwrap_or_default(),
+        share: written.share.unwrap_or_default(),
+        receive_rate: written.receive_rate.unwrap_or(written.rate).0,
+        rtt: written.rtt.0,
+        mtu: written.mtu.unwrap_or(1500),
+        dscp: written.dscp.map(Marking::from).unwrap_or_default(),
+        pool: written.pool.map(|pool| pool.0),
+        keepalive: written.keepalive.map_or(KEEPALIVE, |time| time.0),
+        outage_limit: written.outage_limit.map(|limit| limit.0),
+        max_streams: written.max_streams,
+        repair: written.repair,
+        repair_share: written.repair_share,
+    })
+}
+
+impl From<format::MarkingEntry> for Marking {
+    fn from(entry: format::MarkingEntry) -> Self {
+        match entry {
+            format::MarkingEntry::Number(number) => Self::Fixed(Dscp::new(number).unwrap_or_default()),
+            format::MarkingEntry::Text(text) => text.0,
+        }
+    }
+}
+
+/// A link that is told what it carries needs somebody who tells, and the other way round.
+pub(super) fn check_knowledge(document: &mut Document<'_>, link: Option<&Link>, feed: Option<&FeedSettings>) {
+    let (Some(link), Some(feed)) = (link, feed) else { return };
+    let has_modem = document.node(&["dlep"]).is_some();
+    match link.knowledge {
+        Knowledge::Told if !feed.is_used() && !has_modem => {
+            let problem = " = \"told\" needs somebody who tells: [dlep], or [feed] socket or http";
+            document.fault(&["link", "knowledge"], problem);
+        }
+        Knowledge::Configured if feed.is_used() || has_modem => {
+            let section = if feed.is_used() { "feed" } else { "dlep" };
+            let problem = " has no effect with link.knowledge = \"configured\": expected \"told\", \"learnt\"";
+            document.fault(&[section], problem);
+        }
+        _ => {}
+    }
+}

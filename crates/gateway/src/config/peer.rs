@@ -1,0 +1,110 @@
+//! `[[peer]]`: the gateways on the other side.
+
+use super::text::Prefix;
+use super::{Choice, Peer, format};
+use document::{Document, item_name};
+use ipnet::IpNet;
+use relay::routes::Routes;
+use satpep::Mode;
+
+/// The peers whose sections have no faults.
+pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Peer> {
+    let mut peers: Vec<Peer> = Vec::new();
+    for (at, section) in document.items("peer").into_iter().enumerate() {
+        let name = item_name(&section, at);
+        let path = ["peer", name.as_str()];
+        choice.refuse_others(document, &path, &["weight", "cap"]);
+        let Some(written) = document.typed_node::<format::Peer>(&section, &path) else { continue };
+        check(document, &path, &written, choice);
+        let same_key = |peer: &Peer| written.public_key.as_ref().is_some_and(|key| peer.public_key == Some(key.0));
+        if peers.iter().any(|peer| peer.name == written.name.0 || same_key(peer)) {
+            document.fault_at(section.origin, &path, ": another peer has the same name or public_key");
+        }
+        peers.push(peer(written, choice));
+    }
+    peers
+}
+
+/// Reports what fits neither the leg nor the rest of the section.
+fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, choice: Choice) {
+    let [peer_key, name] = *path;
+    let has_gateway = !choice.is_tcp || peer.far_gateway.unwrap_or(true);
+    if !choice.is_tcp {
+        for key in ["far_gateway", "from"] {
+            if document.node(&[peer_key, name, key]).is_some() {
+                document.fault(&[peer_key, name, key], " has no effect without leg = \"tcp\"");
+            }
+        }
+    }
+    if has_gateway && peer.public_key.is_none() {
+        let problem = " is missing: expected a public key in base64, as `bentpipe keygen --public` prints it";
+        document.fault(&[peer_key, name, "public_key"], problem);
+    }
+    if !has_gateway && peer.public_key.is_some() {
+        let problem = " is given, and far_gateway = false: it is the key of a far gateway";
+        document.fault(&[peer_key, name, "public_key"], problem);
+    }
+    if choice.is_tcp && has_gateway && choice.mode == Mode::Clear && peer.from.is_none() && peer.address.is_none() {
+        let problem = " is missing: expected, with mode = \"clear\" and no address, a list of prefixes such as [\"192.0.2.2/32\"]";
+        document.fault(&[peer_key, name, "from"], problem);
+    }
+}
+
+fn peer(written: format::Peer, choice: Choice) -> Peer {
+    let plain = |prefixes: Vec<Prefix>| prefixes.into_iter().map(|prefix| prefix.0).collect::<Vec<_>>();
+    let everything = || vec![IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())];
+    let routes = written.routes.map_or_else(everything, plain);
+    let address = written.address.map(|address| address.0);
+    // In clear, some address must be known.
+    let caller = address.filter(|_| choice.is_tcp && choice.mode == Mode::Clear && written.far_gateway.unwrap_or(true));
+    Peer {
+        name: written.name.0,
+        public_key: written.public_key.map(|key| key.0),
+        address,
+        from: written.from.map_or_else(|| caller.iter().map(|address| address.ip().into()).collect(), plain),
+        overlap: written.overlap.unwrap_or(false),
+        allow_sources: written.allow_sources.map_or_else(|| routes.clone(), plain),
+        allow_destinations: written.allow_destinations.map_or_else(everything, plain),
+        routes,
+        connect_as_client: written.connect_from.unwrap_or(format::ConnectFrom::Client) == format::ConnectFrom::Client,
+        weight: written.weight.unwrap_or(1),
+        cap: written.cap.map(|cap| cap.0),
+    }
+}
+
+/// Which peer each destination lies behind.
+pub(super) fn routes(document: &mut Document<'_>, peers: &[Peer]) -> Option<Routes<usize>> {
+    let all = peers.iter().enumerate().flat_map(|(at, peer)| peer.routes.iter().map(move |prefix| (*prefix, at)));
+    match Routes::new(all) {
+        Ok(routes) => {
+            refuse_overlaps(document, peers, &routes);
+            Some(routes)
+        }
+        Err(duplicate) => {
+            let claims = |peer: &&Peer| peer.routes.iter().any(|prefix| prefix.trunc() == duplicate.prefix);
+            let last = peers.iter().rfind(claims).map_or("", |peer| &peer.name);
+            document.fault(&["peer", last, "routes"], &format!(": {duplicate}; each prefix leads to one peer"));
+            None
+        }
+    }
+}
+
+/// Of peers whose routes overlap, one has to say that it is meant: by default the routes are also the addresses that the peer's
+/// clients may have.
+fn refuse_overlaps(document: &mut Document<'_>, peers: &[Peer], routes: &Routes<usize>) {
+    let mut told = Vec::new();
+    for overlap in routes.overlaps() {
+        let ((inner, one), (outer, other)) = (overlap.inner, overlap.outer);
+        let pair = (one.min(other), one.max(other));
+        if peers[one].overlap || peers[other].overlap || told.contains(&pair) {
+            continue;
+        }
+        told.push(pair);
+        let (one_name, other_name) = (&peers[one].name, &peers[other].name);
+        let problem = format!(
+            ": {inner} of {one_name} lies within {outer} of {other_name}: say overlap = true at one of them if the longer prefix \
+             is to win"
+        );
+        document.fault(&["peer", &peers[one.max(other)].name, "routes"], &problem);
+    }
+}

@@ -1,0 +1,118 @@
+//! The forms of texts that only a gateway's configuration has: names, addresses, keys, ports.
+
+use super::marking::Marking;
+use dlep::Mac as MacAddress;
+use document::form;
+use ipnet::IpNet;
+use relay::classes::Ports;
+use satpep::dscp::Dscp;
+use satpep::{PrivateKey, PublicKey};
+use std::net::{IpAddr, SocketAddr};
+
+/// Declares a form whose faults say what was expected.
+macro_rules! text {
+    ($(#[$attribute:meta])* $name:ident($type:ty), $form:literal, $expected:literal, $pattern:expr, $parse:expr, |$value:ident| $write:expr) => {
+        form!(
+            $(#[$attribute])*
+            $name($type), $form, $expected, $pattern,
+            |text| {
+                let parse: fn(&str) -> Option<$type> = $parse;
+                parse(text).ok_or_else(|| concat!("expected ", $expected).to_owned())
+            },
+            |$value| $write
+        );
+    };
+}
+
+text!(
+    /// A name of the gateway, of a peer, of an account.
+    ShortName(String), "short-name", "letters, digits, - and _, at most 32", "^[A-Za-z0-9_-]{1,32}$",
+    |text| is_name(text, 32).then(|| text.to_owned()), |name| name
+);
+text!(
+    /// A name of a class.
+    ClassName(String), "class-name", "letters, digits, - and _, at most 32, and not \"default\"", "^[A-Za-z0-9_-]{1,32}$",
+    |text| (is_name(text, 32) && text != "default").then(|| text.to_owned()), |name| name
+);
+text!(
+    /// The name of a congestion control.
+    ControlName(String), "congestion-control", "a name of at most 15 letters, digits, - and _, such as \"cubic\"",
+    "^[A-Za-z0-9_-]{1,15}$", |text| is_name(text, 15).then(|| text.to_owned()), |name| name
+);
+text!(
+    /// A network interface.
+    Interface(String), "interface", "an interface name", "^[A-Za-z0-9_.@:-]{1,15}$",
+    |text| is_interface(text).then(|| text.to_owned()), |name| name
+);
+text!(
+    /// An address and port to listen at.
+    Listen(SocketAddr), "listen", "an address and port such as \"[::]:4500\"", "^.+:[0-9]{1,5}$",
+    |text| text.parse().ok(), |address| address
+);
+text!(
+    /// A peer's address and port.
+    Address(SocketAddr), "address", "an address and port such as \"198.51.100.1:4500\"", "^.+:[0-9]{1,5}$",
+    |text| text.parse().ok(), |address| address
+);
+text!(
+    /// A modem's address, whose port may be left out.
+    ModemAddress(SocketAddr), "modem-address", "an address such as \"192.0.2.1\", with a port if it is not 854", "^.+$",
+    |text| {
+        let plain = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, dlep::PORT));
+        plain.ok().or_else(|| text.parse().ok())
+    },
+    |address| address
+);
+text!(
+    /// The address of a modem's destination.
+    Mac(MacAddress), "mac", "a MAC address such as \"02:00:5e:10:00:01\"", "^[0-9A-Fa-f:-]+$",
+    |text| text.parse().ok(), |address| address.to_string()
+);
+text!(
+    /// A prefix of addresses.
+    Prefix(IpNet), "prefix", "a prefix such as \"10.0.0.0/8\"", "^.+/[0-9]{1,3}$", |text| text.parse().ok(), |prefix| prefix
+);
+text!(
+    /// A private key.
+    Private(PrivateKey), "private-key", "a private key in base64, as `bentpipe keygen` prints it", "^[A-Za-z0-9+/]{43}=$",
+    |text| text.parse().ok(), |key| key.to_base64()
+);
+text!(
+    /// A public key.
+    Public(PublicKey), "public-key", "a public key in base64, as `bentpipe keygen --public` prints it",
+    "^[A-Za-z0-9+/]{43}=$", |text| text.parse().ok(), |key| key.to_string()
+);
+text!(
+    /// The path of a file.
+    Path(String), "path", "a path", "^.+$", |text| (!text.is_empty()).then(|| text.to_owned()), |path| path
+);
+text!(
+    /// The path of a Unix socket.
+    SocketPath(String), "socket", "a path of at most 100 bytes", "^.{1,100}$",
+    |text| (1..=100).contains(&text.len()).then(|| text.to_owned()), |path| path
+);
+text!(
+    /// A port, or several in a row.
+    PortRange(Ports), "ports", "a port from 1 to 65535 or a range of them, such as \"5060-5069\"", "^[0-9]+(-[0-9]+)?$",
+    |text| text.parse().ok(), |ports| ports.to_string()
+);
+text!(
+    /// A code point of the Differentiated Services field.
+    CodePoint(Dscp), "dscp", "a code point from 0 to 63 or its name, such as \"af41\", \"cs6\", \"le\"", "^[A-Za-z0-9-]+$",
+    |text| text.parse().ok(), |dscp| dscp.value()
+);
+text!(
+    /// How packets are marked.
+    MarkingText(Marking), "marking", "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"", "^[A-Za-z0-9-]+$",
+    |text| text.parse().ok(), |marking| marking.to_string()
+);
+
+fn is_name(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// Linux takes almost any byte in an interface's name; those that could end a quoted string in a rule are refused.
+fn is_interface(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b':');
+    (1..=15).contains(&text.len()) && text.bytes().all(plain)
+}

@@ -1,0 +1,144 @@
+//! Pairs of gateways that split the TCP connections whose way passes both, as data.
+
+use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic};
+use satpep::{Class, Knowledge, Share};
+use std::sync::Arc;
+use units::{Bytes, Duration, Rate};
+
+/// A pair of gateways. Each TCP flow whose way passes through both nodes (without beginning or ending there) is split: the
+/// first gateway on its way answers the client in the server's place, the second connects to the server.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    /// What reports call it; unique.
+    pub name: String,
+    /// Where the two are.
+    pub nodes: [NodeId; 2],
+    /// How their TCP towards hosts behaves.
+    pub terrestrial: Arc<tcp::Config>,
+    /// What they speak to one another.
+    pub protocol: Protocol,
+    /// Whether the windows of TCP between them follow what a carrier on the way allocates (see [`link::dama`]), and ask it for
+    /// all that they may have while there are connections: for controls that go by the capacity.
+    pub told: bool,
+}
+
+/// What a pair of gateways speaks.
+#[derive(Debug, Clone)]
+pub enum Protocol {
+    /// bentpipe's own transport, run by the code of its gateways in one session that is up when the simulation begins.
+    Satpep(Transport),
+    /// SaTPEP as its paper has it: a connection for each that is split, with windows that the receiving gateway assigns.
+    Satpep2003(Box<Satpep2003>),
+    /// TCP: a connection for each that is split.
+    Tcp(Arc<tcp::Config>),
+}
+
+/// Settings of the satellite transport, as an operator makes them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transport {
+    /// The capacity from each node to the other; `None` is that of the slowest link between them.
+    pub capacity: [Option<Rate>; 2],
+    /// The round-trip time; `None` is that of propagation.
+    pub rtt: Option<Duration>,
+    /// The share of the capacity that is used.
+    pub pacing_gain: f64,
+    /// Receive memory; `None` is four bandwidth-delay products, at least 32 MiB.
+    pub pool: Option<Bytes>,
+    /// How long connections survive an outage; `None` is the transport's default.
+    pub outage_limit: Option<Duration>,
+    /// Whether repair is sent ahead of loss, above all in capacity that would idle.
+    pub repair: bool,
+    /// What repair may take of a full link beyond the share of what is lost, where that pays.
+    pub repair_share: f64,
+    /// How the gateways come to know the capacity while they run.
+    pub knowledge: Knowledge,
+    /// How the link is shared with traffic that does not pass the pair.
+    pub share: Share,
+    /// Classes of flows, with identities of their own from 1 on. Flows of no class are together in the default one.
+    pub classes: Vec<FlowClass>,
+    /// Flows that go end to end past the pair by rule, by their numbers among the simulation's flows.
+    pub bypass: Vec<usize>,
+    /// How long a connection to a server, or a client's wait for a stream, may take.
+    pub connect_timeout: Duration,
+    /// Streams that there may be at a time; `None` is the transport's default. New connections go end to end beyond.
+    pub max_streams: Option<u32>,
+    /// Whether each transition of a relayed connection is reported.
+    pub report_transitions: bool,
+    /// TCP connections with hosts that a gateway may have at a time, as its descriptors allow; `None` is no limit. New connections
+    /// go end to end beyond.
+    pub max_connections: Option<u64>,
+}
+
+/// Flows that are of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowClass {
+    /// Their numbers among the simulation's flows.
+    pub flows: Vec<usize>,
+    /// How they share the link with others.
+    pub settings: Class,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self {
+            capacity: [None; 2],
+            rtt: None,
+            pacing_gain: 0.99,
+            pool: None,
+            outage_limit: None,
+            repair: true,
+            repair_share: 0.02,
+            knowledge: Knowledge::default(),
+            share: Share::default(),
+            classes: Vec::new(),
+            bypass: Vec::new(),
+            connect_timeout: Duration::from_secs(20),
+            max_streams: None,
+            report_transitions: false,
+            max_connections: None,
+        }
+    }
+}
+
+/// Why a pair of gateways cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("gateway `{gateway}`: {problem}")]
+pub struct GatewayError {
+    /// The pair's name.
+    pub gateway: String,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl GatewayConfig {
+    /// A pair that speaks `protocol`, whose TCP towards hosts is Linux's: CUBIC, buffers of up to 6 MiB for receiving and
+    /// 4 MiB for sending.
+    pub fn new(name: &str, nodes: [NodeId; 2], protocol: Protocol) -> Self {
+        let (size, most) = (Bytes::new(128 << 10), Bytes::new(6 << 20));
+        let terrestrial = tcp::Config {
+            control: tcp::ControlKind::by_name("cubic").expect("tcp has CUBIC"),
+            receive_buffer: tcp::ReceiveBuffer { size, share: 1.0, most },
+            send_buffer: Bytes::new(4 << 20),
+            ..tcp::Config::new(tcp::Profile::Linux)
+        };
+        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol, told: false }
+    }
+
+    /// The fault `problem` of this pair.
+    pub fn error(&self, problem: impl Into<String>) -> GatewayError {
+        GatewayError { gateway: self.name.clone(), problem: problem.into() }
+    }
+
+    /// Whether it splits a flow; if so, which of its nodes is the first on the flow's way.
+    pub fn splits(&self, network: &Network, flow: &FlowConfig) -> Option<usize> {
+        if !matches!(flow.traffic, Traffic::Tcp { .. })
+            || [flow.from, flow.to].iter().any(|end| self.nodes.contains(end))
+        {
+            return None;
+        }
+        let way = network.path(flow.from, flow.to)?;
+        let place = |node| way.iter().position(|direction| network.directions()[direction.index()].to == node);
+        let [a, b] = self.nodes.map(place);
+        Some(usize::from(b? < a?))
+    }
+}
