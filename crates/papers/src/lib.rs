@@ -67,7 +67,7 @@
 //!     Ok(Reproduction { found: vec![found], charts: Vec::new(), remarks })
 //! }
 //!
-//! let pool = replicas::Pool { jobs: 2, interrupt: Default::default(), shows_progress: false };
+//! let pool = replicas::Pool { jobs: replicas::Jobs::new(2), interrupt: Default::default(), shows_progress: false };
 //! let options = papers::Options { pool, seeds: None, full: false, lab: None };
 //! let report = papers::run(&Example, &[], &options).expect("it runs");
 //! let row = &report.items[0].rows[0];
@@ -116,15 +116,52 @@ pub fn printed(study: &dyn Study) -> Result<Printed, Error> {
 /// # Errors
 /// If an item cannot be run, or there is none of such a name.
 pub fn run(study: &dyn Study, names: &[String], options: &Options) -> Result<PaperReport, Error> {
-    let printed = printed(study)?;
+    let reports = run_all(&[(study, names.to_vec())], options)?;
+    reports.into_iter().next().ok_or_else(|| Error::failed("a study without a report"))
+}
+
+/// Reproduces the items of each study that are named beside it; all of them if none is.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_all(wanted: &[(&dyn Study, Vec<String>)], options: &Options) -> Result<Vec<PaperReport>, Error> {
+    let printed = wanted.iter().map(|(study, names)| wanted_of(*study, names)).collect::<Result<Vec<_>, _>>()?;
+    let tasks: Vec<_> = wanted
+        .iter()
+        .zip(&printed)
+        .flat_map(|((study, _), printed)| printed.items.iter().map(move |item| (*study, item)))
+        .collect();
+    let mut items = reproduce(&tasks, options)?.into_iter();
+    let report = |((study, _), printed): (&(&dyn Study, Vec<String>), Printed)| PaperReport {
+        name: study.name().to_owned(),
+        items: items.by_ref().take(printed.items.len()).collect(),
+        paper: printed.paper,
+    };
+    Ok(wanted.iter().zip(printed).map(report).collect())
+}
+
+/// Reproduces items of studies, side by side unless there are real runs: each of those needs the machine for itself.
+fn reproduce(tasks: &[(&dyn Study, &Item)], options: &Options) -> Result<Vec<ItemReport>, Error> {
+    if options.lab.is_some() || tasks.len() == 1 {
+        return tasks.iter().map(|(study, item)| run_item(*study, item, options)).collect();
+    }
+    let (seeds, full) = (options.seeds, options.full);
+    options.pool.tasks("papers, items", tasks.len(), |number, pool| {
+        let (study, item) = tasks[number];
+        run_item(study, item, &Options { pool, seeds, full, lab: None })
+    })
+}
+
+/// What `study` prints, without the items that are not wanted.
+fn wanted_of(study: &dyn Study, names: &[String]) -> Result<Printed, Error> {
+    let mut printed = printed(study)?;
     let known = |name: &String| printed.items.iter().any(|item| item.name == *name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = printed.items.iter().map(|item| item.name.as_str()).collect();
         return Err(Error::Input(format!("{} has no item `{unknown}`; it has {}", study.name(), all.join(", "))));
     }
-    let wanted = printed.items.iter().filter(|item| names.is_empty() || names.contains(&item.name));
-    let items = wanted.map(|item| run_item(study, item, options)).collect::<Result<_, _>>()?;
-    Ok(PaperReport { name: study.name().to_owned(), paper: printed.paper.clone(), items })
+    printed.items.retain(|item| names.is_empty() || names.contains(&item.name));
+    Ok(printed)
 }
 
 fn run_item(study: &dyn Study, item: &Item, options: &Options) -> Result<ItemReport, Error> {

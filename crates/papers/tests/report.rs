@@ -3,12 +3,12 @@
 use papers::printed::Item;
 use papers::report::{self, Document};
 use papers::{Context, Error, Found, Options, PaperReport, Reproduction, STUDIES, Study, Verdict};
-use replicas::{Interrupt, Pool};
+use replicas::{Interrupt, Jobs, Pool};
 use results::chart::{Axis, Chart, Series, Style};
 use std::fs;
 
 fn options() -> Options {
-    let pool = Pool { jobs: 2, interrupt: Interrupt::default(), shows_progress: false };
+    let pool = Pool { jobs: Jobs::new(2), interrupt: Interrupt::default(), shows_progress: false };
     Options { pool, seeds: None, full: false, lab: None }
 }
 

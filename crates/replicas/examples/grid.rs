@@ -8,7 +8,7 @@
 //! ratio) on the levels of each axis, without those of more than [`MOST`] bytes in total, which take long to simulate.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads and writes files")]
 
-use replicas::{Error, Interrupt, Pool, Recording, Replica};
+use replicas::{Error, Interrupt, Jobs, Pool, Recording, Replica};
 use results::chart::{self, Axis, Chart, Series, Style};
 use results::{Run, Statistic};
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         replicas.extend((1..=seeds).map(|seed| Replica { scenario: scenario.clone(), seed }));
     }
     let jobs = thread::available_parallelism().map_or(1, |jobs| jobs.get());
-    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: true };
+    let pool = Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: true };
     // Only what is needed of each run: its share of the limit, bytes on the link and of repair for each of payload.
     let mut figures = Vec::new();
     let cost = pool.run("grid", &replicas, &Recording::Nothing, |run| {

@@ -4,10 +4,13 @@
 
 mod error;
 mod interrupt;
+mod jobs;
+mod tasks;
 mod worker;
 
 pub use error::Error;
 pub use interrupt::Interrupt;
+pub use jobs::Jobs;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use results::Run;
@@ -53,8 +56,8 @@ pub struct Cost {
 /// Makes runs.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// How many go on side by side, at least one.
-    pub jobs: usize,
+    /// How many go on side by side, those of the pool's clones included.
+    pub jobs: Jobs,
     /// Ends them early: runs that are finished are kept.
     pub interrupt: Interrupt,
     /// Whether a bar on stderr shows how far they are.
@@ -75,11 +78,11 @@ impl Pool {
         mut finish: impl FnMut(Run) -> Result<(), E>,
     ) -> Result<Cost, E> {
         let started = Instant::now();
-        let shared = Shared::new(replicas, recording, &self.interrupt);
+        let shared = Shared::new(replicas, recording, &self.interrupt, &self.jobs);
         let bar = self.progress_bar(title, replicas.len());
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
-            for _ in 0..self.jobs.max(1).min(replicas.len()) {
+            for _ in 0..self.jobs.count().min(replicas.len()) {
                 let (sender, shared) = (sender.clone(), &shared);
                 scope.spawn(move || shared.work(&sender));
             }

@@ -1,6 +1,6 @@
 //! What each thread does: one run after the other.
 
-use crate::{Error, Interrupt, Recording, Replica};
+use crate::{Error, Interrupt, Jobs, Recording, Replica};
 use results::{Capture, Label, Run};
 use scenario::Scenario;
 use sim::{NodeId, Simulation};
@@ -27,12 +27,13 @@ pub struct Shared<'a> {
     /// Nanoseconds of processor time.
     pub cpu: AtomicU64,
     interrupt: &'a Interrupt,
+    jobs: &'a Jobs,
     /// Whether the results of the runs that are left are of no use.
     pub failed: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
-    pub fn new(replicas: &'a [Replica], recording: &'a Recording, interrupt: &'a Interrupt) -> Self {
+    pub fn new(replicas: &'a [Replica], recording: &'a Recording, interrupt: &'a Interrupt, jobs: &'a Jobs) -> Self {
         Self {
             replicas,
             recording,
@@ -40,6 +41,7 @@ impl<'a> Shared<'a> {
             progress: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             interrupt,
+            jobs,
             failed: AtomicBool::new(false),
         }
     }
@@ -52,7 +54,11 @@ impl<'a> Shared<'a> {
 
     fn make_runs(&self, sender: &mpsc::Sender<(usize, Result<Run, Error>)>) {
         // A run may be over before its first look at the interrupt.
-        while !self.is_over() {
+        loop {
+            let _place = self.jobs.place();
+            if self.is_over() {
+                return;
+            }
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(replica) = self.replicas.get(number) else { return };
             let run = match self.one(replica) {

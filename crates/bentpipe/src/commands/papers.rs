@@ -6,7 +6,7 @@ use ::papers::{Error, Lab, Options, STUDIES, Study};
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use comfy_table::{Table, presets};
-use replicas::{Interrupt, Pool};
+use replicas::{Interrupt, Jobs, Pool};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -77,12 +77,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let interrupt = Interrupt::on_signals()?;
     let lab = if args.lab { Some(Lab::enter(interrupt.clone())?) } else { None };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let pool = Pool { jobs, interrupt, shows_progress: output.shows_progress() };
+    let pool = Pool { jobs: Jobs::new(jobs), interrupt, shows_progress: output.shows_progress() };
     let options = Options { pool, seeds: args.seeds, full: args.full, lab };
-    let mut reports = Vec::new();
-    for (study, items) in wanted {
-        reports.push(::papers::run(study, &items, &options)?);
-    }
+    let reports = ::papers::run_all(&wanted, &options)?;
     if let Some(directory) = &args.out {
         report::write(&reports, directory)?;
     }

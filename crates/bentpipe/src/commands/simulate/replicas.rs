@@ -1,7 +1,7 @@
 //! The runs of a scenario, and the files that their results go to.
 
 use crate::output::{Failure, Output};
-use ::replicas::{Interrupt, Pool, Recording, Replica};
+use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::{Format, Run, Tables};
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,7 +40,8 @@ impl Traces {
 /// # Errors
 /// If results cannot be written.
 pub fn run(replicas: &[Replica], jobs: usize, mut traces: Option<Traces>, output: &Output) -> Result<Outcome, Failure> {
-    let pool = Pool { jobs, interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
+    let pool =
+        Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
     let recording = traces.as_ref().map_or(Recording::Nothing, |traces| Recording::Packets(traces.directory.clone()));
     let mut runs = Vec::new();
     // Variants whose first run is drawn.
