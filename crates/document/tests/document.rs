@@ -201,6 +201,26 @@ fn what_is_read_is_written_and_reads_the_same() {
 }
 
 #[test]
+fn what_is_written_keeps_settings_in_their_tables() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    struct Tables {
+        first: BTreeMap<String, Interval>,
+        hosts: Vec<Host>,
+        none: Vec<Host>,
+        last: BTreeMap<String, Interval>,
+        plain: u8,
+    }
+    let interval = |text: &str| BTreeMap::from([("x".to_owned(), text.parse::<Interval>().unwrap())]);
+    let host = read("[[host]]\nname = \"a\"\n").unwrap().host;
+    let tables = Tables { first: interval("1s"), hosts: host, none: Vec::new(), last: interval("2s"), plain: 3 };
+    let written = document::to_toml(&tables).unwrap();
+    let format = Format::of::<Tables>();
+    let mut document = Document::read(&written, "f", &format).unwrap();
+    let read = document.typed::<Tables>(&[]);
+    assert_eq!(document.finish(read).unwrap(), tables, "{written}");
+}
+
+#[test]
 fn a_change_replaces_one_setting() {
     let format = format();
     let mut root = parse("[[host]]\nname = \"a\"\nshare = 0.5\n").unwrap();

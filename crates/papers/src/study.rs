@@ -171,23 +171,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
-    const ALL: [Self; 8] = [
-        Self::Within,
-        Self::Off,
-        Self::Inconsistent,
-        Self::Holds,
-        Self::DoesNotHold,
-        Self::DependsOn,
-        Self::Open,
-        Self::Unprinted,
-    ];
-
-    /// The verdict that people call `text`.
-    pub fn by_text(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verdict| verdict.text() == text)
-    }
-
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
@@ -220,12 +203,6 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn verdicts_are_known_by_their_texts() {
-        assert!(Verdict::ALL.into_iter().all(|verdict| Verdict::by_text(verdict.text()) == Some(verdict)));
-        assert_eq!(Verdict::by_text("perhaps"), None);
-    }
 
     #[test]
     fn what_no_reading_reproduces_is_open() {

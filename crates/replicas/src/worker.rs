@@ -81,7 +81,7 @@ impl<'a> Shared<'a> {
     fn one(&self, replica: &Replica) -> Result<Option<Run>, Error> {
         let scenario = &replica.scenario;
         let label = Label { variant: scenario.variant.as_deref().map(Arc::from), seed: replica.seed };
-        let mut simulation = Simulation::of(&scenario, replica.seed, *self.recording != Recording::Nothing)
+        let mut simulation = Simulation::of(scenario, replica.seed, *self.recording != Recording::Nothing)
             .map_err(|error| Error::Scenario(format!("run {}: {error}", label.file_stem())))?;
         let mut captures = self.captures(&label, &simulation, scenario)?;
         let mut done = 0;

@@ -17,7 +17,7 @@ fn scenarios(text: &str, overrides: &[&str]) -> Result<Vec<Scenario>, Vec<String
 fn run(text: &str, variant: Option<&str>, overrides: &[&str]) -> Report {
     let scenarios = scenarios(text, overrides).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let scenario = scenarios.iter().find(|scenario| scenario.variant.as_deref() == variant).unwrap();
-    let mut simulation = Simulation::of(&scenario, 1, false).unwrap();
+    let mut simulation = Simulation::of(scenario, 1, false).unwrap();
     simulation.run();
     simulation.report()
 }

@@ -96,7 +96,7 @@ struct World {
 }
 
 fn simulate(scenario: &Scenario, seed: u64) -> Result<World, Error> {
-    let mut simulation = Simulation::of(&scenario, seed, true).map_err(Error::failed)?;
+    let mut simulation = Simulation::of(scenario, seed, true).map_err(Error::failed)?;
     let mut states = Vec::new();
     loop {
         let stopped = simulation.run_for(EVENTS_AT_ONCE);
