@@ -9,9 +9,9 @@ use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
 use relay::hop::words::Word;
-use relay::hop::{CHALLENGE, Challenge, Hello, Opening, SessionKey};
+use relay::hop::{AnswerError, CHALLENGE, Challenge, Hello, Offer, Opening, SessionKey, TAG};
 use relay::preamble::{CONNECTED, Open};
-use satpep::PrivateKey;
+use satpep::{PrivateKey, Versions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
 
     // A gateway that speaks in clear gets nowhere either.
     let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
-    let hello = Hello { caller: PrivateKey::from_random([2; 32]).public_key(), nonce: [7; 32] };
+    let hello = Hello::new(PrivateKey::from_random([2; 32]).public_key(), [7; 32]);
     let mut stream = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
     stream.write_all(&hello.encode()).unwrap();
     let mut answer = Vec::new();
@@ -170,12 +170,13 @@ fn hear(session: &mut TcpStream, word: &[u8]) {
 /// The test is the terminal: its session with the hub, and what the hub says on it from then on.
 fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
     let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
-    let hello = Hello { caller: own.public_key(), nonce: [7; 32] };
+    let hello = Hello::new(own.public_key(), [7; 32]);
     let mut session = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
     session.write_all(&hello.encode()).unwrap();
     let mut challenge = [0; CHALLENGE];
     session.read_exact(&mut challenge).unwrap();
-    let (key, proof) = SessionKey::answer(&own, &hub_key.public_key(), &hello, &Challenge::decode(&challenge)).unwrap();
+    let challenge = Challenge::decode(&challenge).unwrap();
+    let (key, proof) = SessionKey::answer(&own, &hub_key.public_key(), &hello, &challenge).unwrap();
     session.write_all(&proof).unwrap();
     let (mut probe, mut answer) = (Vec::new(), Vec::new());
     Word::Probe(9).encode(&mut probe);
@@ -222,6 +223,28 @@ fn a_session_goes_on_with_the_process_that_takes_over() {
     assert_eq!(pair.count(End::Hub, "connected"), 1);
     old.kill().unwrap();
     old.wait().unwrap();
+}
+
+#[test]
+fn a_gateway_without_a_common_version_is_told_which_there_are() {
+    let Some((pair, hub)) = hub_alone() else { return };
+    let [hub_key, own] = [[1; 32], [2; 32]].map(PrivateKey::from_random);
+    let versions = Versions::new(8, 9).unwrap();
+    let hello = Hello { offer: Offer { versions, ..Offer::SPOKEN }, ..Hello::new(own.public_key(), [7; 32]) };
+    let mut session = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
+    session.write_all(&hello.encode()).unwrap();
+    let mut challenge = [0; CHALLENGE];
+    session.read_exact(&mut challenge).unwrap();
+    let challenge = Challenge::decode(&challenge).unwrap();
+    let answer = SessionKey::answer(&own, &hub_key.public_key(), &hello, &challenge);
+    assert!(matches!(answer, Err(AnswerError::Versions(theirs)) if theirs == Offer::SPOKEN.versions));
+    session.write_all(&[0; TAG]).unwrap();
+    assert_eq!(session.read(&mut [0]).unwrap_or_default(), 0, "no proof counts");
+    let peer = &pair.status(End::Hub)["peers"][0];
+    assert_eq!(peer["trouble"]["reason"], "other_version");
+    let says = peer["trouble"]["says"].as_str().unwrap();
+    assert!(says.contains("version 8 to 9") && says.ends_with("this gateway is older, upgrade it"), "{says}");
+    assert_eq!(pair.refused("version"), 1);
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub struct Peer {
     pub rtt_s: Option<f64>,
     /// Largest IP packet known to reach it.
     pub mtu: u16,
+    /// The version of the protocol that the session uses.
+    pub version: Option<u8>,
     /// With the leg `satpep`: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
     pub batches: Option<bool>,
     /// With the leg `satpep`: what the path to it was found to carry, if that was asked for.

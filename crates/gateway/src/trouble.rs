@@ -1,5 +1,6 @@
 //! Why a peer is not up, said to people in time: what was seen of it, and what to check.
 
+use satpep::Versions;
 use serde::Serialize;
 use units::{Duration, Instant};
 
@@ -21,6 +22,16 @@ pub struct Trouble {
 impl Trouble {
     pub(crate) fn new(reason: &'static str, says: impl Into<String>) -> Self {
         Self { reason, says: says.into() }
+    }
+
+    /// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
+    pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) -> Self {
+        let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can say so)" };
+        let says = format!(
+            "it speaks version {theirs} of the protocol and this gateway version {ours}{doubt}: {}",
+            remedy(ours, theirs)
+        );
+        Self::new("other_version", says)
     }
 
     /// What the system says of the way to a peer, as far as it says that there is none.
@@ -46,6 +57,11 @@ impl Trouble {
             _ => return None,
         })
     }
+}
+
+/// What to do where two gateways have no version in common.
+pub(crate) fn remedy(ours: Versions, theirs: Versions) -> &'static str {
+    if theirs.are_older_than(ours) { "it is older, upgrade it" } else { "this gateway is older, upgrade it" }
 }
 
 /// When to say what about each peer.
@@ -136,6 +152,18 @@ mod tests {
         assert_eq!(watch.is_due(at(1300), 0, None), None);
         assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience begins anew");
         assert_eq!(watch.is_due(at(1311), 0, Some(&silent)), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn of_two_versions_the_older_one_is_named() {
+        let (older, newer) = (Versions::new(3, 3).unwrap(), Versions::new(4, 5).unwrap());
+        let says = |ours, theirs, is_proven| Trouble::other_versions(ours, theirs, is_proven).says;
+        assert_eq!(
+            says(older, newer, true),
+            "it speaks version 4 to 5 of the protocol and this gateway version 3: this gateway is older, upgrade it"
+        );
+        assert!(says(newer, older, true).ends_with("it is older, upgrade it"));
+        assert!(says(newer, older, false).contains("not authenticated"));
     }
 
     #[test]

@@ -2,11 +2,16 @@
 //!
 //! | bytes | session | opening | trial |
 //! | --- | --- | --- | --- |
-//! | 1 | version, 2 | version, 2 | version, 2 |
+//! | 1 | format, 3 | format, 3 | format, 3 |
 //! | 1 | 1 | 2 | 3 |
-//! | | 32: the caller's public key | 8: the session, 8: a number used once in it | as an opening |
-//! | | 32: the caller's nonce | 16: tag | 16: tag |
-//! | | | 15 or 39: [`crate::preamble`] | 2: length of what follows, and comes back |
+//! | | 2: oldest and newest version | 8: the session, 8: a number used once in it | as an opening |
+//! | | 4: capabilities | 16: tag | 16: tag |
+//! | | 32: the caller's public key | 15 to 104: [`crate::preamble`] | 2: length of what follows, and comes back |
+//! | | 32: the caller's nonce | | |
+//!
+//! The format is that of this head, the same in all versions from 3 on. The version of a session is the highest one that both
+//! gateways speak; the ranges of both are under the tags, so that nobody between them can lower it. Without a common version the
+//! called gateway still answers, so that the caller knows why nothing follows.
 //!
 //! One connection in each direction is the *session*: the called gateway answers with a [`Challenge`], the caller
 //! proves with a tag of its own that it holds its private key, and from then on both say [`words`]. Every other connection
@@ -26,11 +31,13 @@ pub mod words;
 
 use crate::preamble::{self, MAX_LENGTH, Open, PreambleError};
 use ring::hmac;
-use satpep::{PrivateKey, PublicKey};
+use satpep::{Capabilities, PrivateKey, PublicKey, Versions};
 use subtle::ConstantTimeEq as _;
 
-/// The version written and understood.
-pub const VERSION: u8 = 2;
+/// The first byte of every connection.
+pub const FORMAT: u8 = 3;
+/// The versions that this build speaks.
+pub const SPOKEN: Versions = Versions::new(3, 3).expect("3 is not above 3");
 const SESSION: u8 = 1;
 const OPENING: u8 = 2;
 const TRIAL: u8 = 3;
@@ -40,9 +47,11 @@ pub const NONCE: usize = 32;
 /// Bytes of a tag: HMAC-SHA-256 cut to 128 bits.
 pub const TAG: usize = 16;
 /// Bytes of a session's hello.
-pub const HELLO: usize = 2 + 32 + NONCE;
+pub const HELLO: usize = 2 + OFFER + 32 + NONCE;
 /// Bytes of the answer to it.
-pub const CHALLENGE: usize = NONCE + 8 + 8 + TAG;
+pub const CHALLENGE: usize = OFFER + NONCE + 8 + 8 + TAG;
+/// Bytes of what a gateway says that it speaks.
+const OFFER: usize = 2 + 4;
 /// Bytes of an opening before its preamble.
 const SEALED: usize = 2 + 8 + 8 + TAG;
 /// Bytes of a trial before what comes back.
@@ -73,9 +82,36 @@ pub struct Trial {
     tag: [u8; TAG],
 }
 
+/// What a gateway speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// Its versions.
+    pub versions: Versions,
+    /// What it offers beyond them: the lowest 32 bits travel.
+    pub capabilities: Capabilities,
+}
+
+impl Offer {
+    /// That of this build.
+    pub const SPOKEN: Self = Self { versions: SPOKEN, capabilities: Capabilities::NONE };
+
+    fn encode(self) -> [u8; OFFER] {
+        let [oldest, newest] = self.versions.encode();
+        let [a, b, c, d] = (self.capabilities.bits() as u32).to_be_bytes();
+        [oldest, newest, a, b, c, d]
+    }
+
+    fn decode([oldest, newest, capabilities @ ..]: [u8; OFFER]) -> Option<Self> {
+        let capabilities = Capabilities::from_bits(u64::from(u32::from_be_bytes(capabilities)));
+        Some(Self { versions: Versions::decode([oldest, newest])?, capabilities })
+    }
+}
+
 /// The caller of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
+    /// What it speaks.
+    pub offer: Offer,
     /// Who it says it is.
     pub caller: PublicKey,
     /// Chosen anew for each session.
@@ -85,6 +121,8 @@ pub struct Hello {
 /// The answer of the gateway that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Challenge {
+    /// What the called gateway speaks.
+    pub offer: Offer,
     /// Chosen anew for each session.
     pub nonce: [u8; NONCE],
     /// Names the session in openings.
@@ -104,6 +142,8 @@ pub struct Opening {
     pub number: u64,
     /// The relayed connection.
     pub open: Open,
+    /// As it was read: fields that this version skips are under the tag, too.
+    preamble: ([u8; MAX_LENGTH], usize),
     tag: [u8; TAG],
 }
 
@@ -111,9 +151,12 @@ pub struct Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GreetingError {
-    /// The first byte names a version that is not ours.
-    #[error("version {0} is unknown")]
-    Version(u8),
+    /// The first byte is not that of this protocol since its version 3. Before that it was the version.
+    #[error("it begins with {0}, where a gateway of this version begins with {FORMAT}")]
+    Format(u8),
+    /// The hello's versions are no range.
+    #[error("versions {0} to {1} are no range")]
+    Versions(u8, u8),
     /// The second byte names no kind.
     #[error("kind {0} is neither a session, an opening nor a trial")]
     Kind(u8),
@@ -123,12 +166,18 @@ pub enum GreetingError {
 }
 
 impl Hello {
+    /// That of a caller of this build, with a fresh `nonce`.
+    pub fn new(caller: PublicKey, nonce: [u8; NONCE]) -> Self {
+        Self { offer: Offer::SPOKEN, caller, nonce }
+    }
+
     /// The bytes to send.
     pub fn encode(&self) -> [u8; HELLO] {
         let mut bytes = [0; HELLO];
-        bytes[..2].copy_from_slice(&[VERSION, SESSION]);
-        bytes[2..34].copy_from_slice(self.caller.as_bytes());
-        bytes[34..].copy_from_slice(&self.nonce);
+        bytes[..2].copy_from_slice(&[FORMAT, SESSION]);
+        bytes[2..2 + OFFER].copy_from_slice(&self.offer.encode());
+        bytes[2 + OFFER..34 + OFFER].copy_from_slice(self.caller.as_bytes());
+        bytes[34 + OFFER..].copy_from_slice(&self.nonce);
         bytes
     }
 }
@@ -136,29 +185,32 @@ impl Hello {
 impl Challenge {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; CHALLENGE] {
+        const SESSION_AT: usize = OFFER + NONCE;
         let mut bytes = [0; CHALLENGE];
-        bytes[..NONCE].copy_from_slice(&self.nonce);
-        bytes[NONCE..NONCE + 8].copy_from_slice(&self.session.to_be_bytes());
-        bytes[NONCE + 8..NONCE + 16].copy_from_slice(&self.epoch.to_be_bytes());
-        bytes[NONCE + 16..].copy_from_slice(&self.tag);
+        bytes[..OFFER].copy_from_slice(&self.offer.encode());
+        bytes[OFFER..SESSION_AT].copy_from_slice(&self.nonce);
+        bytes[SESSION_AT..SESSION_AT + 8].copy_from_slice(&self.session.to_be_bytes());
+        bytes[SESSION_AT + 8..SESSION_AT + 16].copy_from_slice(&self.epoch.to_be_bytes());
+        bytes[SESSION_AT + 16..].copy_from_slice(&self.tag);
         bytes
     }
 
-    /// What [`Challenge::encode`] has written.
-    pub fn decode(bytes: &[u8; CHALLENGE]) -> Self {
-        Self {
-            nonce: field(bytes, 0),
-            session: u64::from_be_bytes(field(bytes, NONCE)),
-            epoch: u64::from_be_bytes(field(bytes, NONCE + 8)),
-            tag: field(bytes, NONCE + 16),
-        }
+    /// What [`Challenge::encode`] has written; `None` if the versions are no range.
+    pub fn decode(bytes: &[u8; CHALLENGE]) -> Option<Self> {
+        Some(Self {
+            offer: Offer::decode(field(bytes, 0))?,
+            nonce: field(bytes, OFFER),
+            session: u64::from_be_bytes(field(bytes, OFFER + NONCE)),
+            epoch: u64::from_be_bytes(field(bytes, OFFER + NONCE + 8)),
+            tag: field(bytes, OFFER + NONCE + 16),
+        })
     }
 }
 
 impl Opening {
     /// The bytes before the preamble, except for the tag: they are what the first byte of a connection says that is
     /// opened ahead of need.
-    pub const PREFIX: [u8; 2] = [VERSION, OPENING];
+    pub const PREFIX: [u8; 2] = [FORMAT, OPENING];
 
     fn sealed(session: u64, number: u64, tag: &[u8; TAG]) -> [u8; SEALED] {
         let mut bytes = [0; SEALED];
@@ -202,8 +254,7 @@ impl Parser {
             [_] => 1,
             [_, SESSION, ..] => HELLO - self.bytes.len(),
             [_, TRIAL, ..] => TRIAL_LENGTH - self.bytes.len(),
-            _ if self.bytes.len() < SEALED + 3 => SEALED + 3 - self.bytes.len(),
-            _ => SEALED + if self.bytes[SEALED + 2] == 4 { 15 } else { MAX_LENGTH } - self.bytes.len(),
+            _ => SEALED.saturating_sub(self.bytes.len()) + self.preamble.missing(),
         }
     }
 
@@ -215,7 +266,10 @@ impl Parser {
         for byte in input {
             self.bytes.push(*byte);
             match *self.bytes {
-                [version] if version != VERSION => return Err(GreetingError::Version(version)),
+                [format] if format != FORMAT => return Err(GreetingError::Format(format)),
+                [_, SESSION, oldest, newest] if Versions::decode([oldest, newest]).is_none() => {
+                    return Err(GreetingError::Versions(oldest, newest));
+                }
                 [_, kind] if ![SESSION, OPENING, TRIAL].contains(&kind) => return Err(GreetingError::Kind(kind)),
                 [_, OPENING, ..] if self.bytes.len() > SEALED => {
                     self.open = self.preamble.push(std::slice::from_ref(byte))?.1;
@@ -230,7 +284,9 @@ impl Parser {
         if let Some(open) = self.open {
             let (session, number) =
                 (u64::from_be_bytes(field(&self.bytes, 2)), u64::from_be_bytes(field(&self.bytes, 10)));
-            return Some(Greeting::Opening(Opening { session, number, open, tag: field(&self.bytes, 18) }));
+            let mut preamble = ([0; MAX_LENGTH], self.bytes.len() - SEALED);
+            preamble.0[..preamble.1].copy_from_slice(&self.bytes[SEALED..]);
+            return Some(Greeting::Opening(Opening { session, number, open, preamble, tag: field(&self.bytes, 18) }));
         }
         if self.bytes.len() == TRIAL_LENGTH && self.bytes[1] == TRIAL {
             let number = |at| u64::from_be_bytes(field(&self.bytes, at));
@@ -242,12 +298,14 @@ impl Parser {
                 tag: field(&self.bytes, 18),
             }));
         }
-        (self.bytes.len() == HELLO && self.bytes[1] == SESSION).then(|| {
-            Greeting::Session(Hello {
-                caller: PublicKey::from_bytes(field(&self.bytes, 2)),
-                nonce: field(&self.bytes, 34),
-            })
-        })
+        if self.bytes.len() != HELLO || self.bytes[1] != SESSION {
+            return None;
+        }
+        Some(Greeting::Session(Hello {
+            offer: Offer::decode(field(&self.bytes, 2))?,
+            caller: PublicKey::from_bytes(field(&self.bytes, 2 + OFFER)),
+            nonce: field(&self.bytes, 34 + OFFER),
+        }))
     }
 }
 
@@ -255,7 +313,19 @@ impl Parser {
 #[derive(Clone)]
 pub struct SessionKey {
     session: u64,
+    version: Option<u8>,
     key: hmac::Key,
+}
+
+/// Why a challenge leads to no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Who made it is not the gateway that was called, or it is for another hello.
+    #[error("the challenge is not the called gateway's")]
+    NotAuthentic,
+    /// It is the called gateway's, which speaks these versions: none of the caller's.
+    #[error("it speaks {0}")]
+    Versions(Versions),
 }
 
 impl std::fmt::Debug for SessionKey {
@@ -282,42 +352,48 @@ impl SessionKey {
         challenge: &Challenge,
     ) -> Option<Self> {
         let secret = own.shared_secret(peer)?;
-        let mut transcript = b"bentpipe tcp leg 1".to_vec();
-        transcript.extend_from_slice(hello.caller.as_bytes());
+        let mut transcript = b"bentpipe tcp tunnel".to_vec();
+        transcript.extend_from_slice(&hello.encode());
         transcript.extend_from_slice(called.as_bytes());
-        transcript.extend_from_slice(&hello.nonce);
         transcript.extend_from_slice(&challenge.encode()[..CHALLENGE - TAG]);
         let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), &transcript);
-        Some(Self { session: challenge.session, key: hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()) })
+        let version = hello.offer.versions.common(challenge.offer.versions);
+        Some(Self { session: challenge.session, version, key: hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()) })
     }
 
-    /// At the gateway that was called, which holds `own`: the challenge for `hello`, with a fresh `nonce` and `session`.
-    /// `None` if the caller's key is none.
+    /// At the gateway that was called, which holds `own` and speaks what it offers: the challenge for `hello`, with a fresh
+    /// `nonce` and `session`. `None` if the caller's key is none.
     pub fn challenge(
         own: &PrivateKey,
         hello: &Hello,
+        offer: Offer,
         nonce: [u8; NONCE],
         session: u64,
         epoch: u64,
     ) -> Option<(Self, Challenge)> {
-        let mut challenge = Challenge { nonce, session, epoch, tag: [0; TAG] };
+        let mut challenge = Challenge { offer, nonce, session, epoch, tag: [0; TAG] };
         let key = Self::derive(own, &hello.caller, &own.public_key(), hello, &challenge)?;
         challenge.tag = key.proof(End::Called);
         Some((key, challenge))
     }
 
-    /// At the caller, which holds `own` and has sent `hello` to `called`: the key, and the proof to send, if the challenge
-    /// is `called`'s.
+    /// At the caller, which holds `own` and has sent `hello` to `called`: the key, and the proof to send.
+    ///
+    /// # Errors
+    /// If the challenge is not `called`'s, or the two have no version in common.
     pub fn answer(
         own: &PrivateKey,
         called: &PublicKey,
         hello: &Hello,
         challenge: &Challenge,
-    ) -> Option<(Self, [u8; TAG])> {
-        let key = Self::derive(own, called, called, hello, challenge)?;
-        let expected = key.proof(End::Called);
+    ) -> Result<(Self, [u8; TAG]), AnswerError> {
+        let key = Self::derive(own, called, called, hello, challenge).ok_or(AnswerError::NotAuthentic)?;
+        if !is_equal(&key.proof(End::Called), &challenge.tag) {
+            return Err(AnswerError::NotAuthentic);
+        }
+        key.version.ok_or(AnswerError::Versions(challenge.offer.versions))?;
         let proof = key.proof(End::Caller);
-        is_equal(&expected, &challenge.tag).then_some((key, proof))
+        Ok((key, proof))
     }
 
     /// At the gateway that was called, which holds `own`: the key of the session that began with `hello` and `challenge`, as
@@ -332,9 +408,14 @@ impl SessionKey {
         self.session
     }
 
-    /// Whether `proof` is the caller's.
+    /// The version that both gateways use; `None` if they have none in common, and so no session.
+    pub fn version(&self) -> Option<u8> {
+        self.version
+    }
+
+    /// Whether `proof` is the caller's, and there can be a session.
     pub fn is_proof(&self, proof: &[u8; TAG]) -> bool {
-        is_equal(&self.proof(End::Caller), proof)
+        self.version.is_some() && is_equal(&self.proof(End::Caller), proof)
     }
 
     fn proof(&self, end: End) -> [u8; TAG] {
@@ -359,9 +440,8 @@ impl SessionKey {
 
     /// Whether the peer has made `opening` in this session; the caller looks at its number.
     pub fn is_made_by_peer(&self, opening: &Opening) -> bool {
-        let mut preamble = [0; MAX_LENGTH];
-        let Ok(length) = opening.open.encode(&mut preamble) else { return false };
-        let expected = self.seal(opening.number, &preamble[..length]);
+        let (preamble, length) = &opening.preamble;
+        let expected = self.seal(opening.number, &preamble[..*length]);
         opening.session == self.session && is_equal(&expected, &opening.tag)
     }
 
@@ -403,9 +483,9 @@ mod tests {
     /// The session's key at the caller and at the called gateway.
     fn session() -> (SessionKey, SessionKey) {
         let [near, far] = keys();
-        let hello = Hello { caller: near.public_key(), nonce: [3; NONCE] };
-        let (at_far, challenge) = SessionKey::challenge(&far, &hello, [4; NONCE], 77, 5).unwrap();
-        let challenge = Challenge::decode(&challenge.encode());
+        let hello = Hello::new(near.public_key(), [3; NONCE]);
+        let (at_far, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
+        let challenge = Challenge::decode(&challenge.encode()).unwrap();
         let (at_near, proof) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
         assert!(at_far.is_proof(&proof));
         assert!(!at_far.is_proof(&challenge.tag), "the challenge's own proof is not the caller's");
@@ -439,8 +519,10 @@ mod tests {
             assert_eq!((opening.session, opening.number, opening.open), (77, 9, open));
             assert!(far.is_made_by_peer(&opening));
             assert!(!far.is_made_by_peer(&Opening { number: 10, ..opening }), "the number is under the tag");
-            let elsewhere = self::open("10.0.0.1:256", "192.0.2.9:81");
-            assert!(!far.is_made_by_peer(&Opening { open: elsewhere, ..opening }), "and so is the destination");
+            let mut elsewhere = bytes.clone();
+            *elsewhere.last_mut().unwrap() ^= 1;
+            let Ok(Some(Greeting::Opening(elsewhere))) = parse(&elsewhere) else { panic!("{elsewhere:?}") };
+            assert!(!far.is_made_by_peer(&elsewhere), "and so is the destination");
             assert!(!far.is_made_by_peer(&Opening { session: 78, ..opening }));
         }
     }
@@ -449,38 +531,92 @@ mod tests {
     fn a_stranger_neither_calls_nor_is_called() {
         let [near, far] = keys();
         let stranger = PrivateKey::from_random([9; 32]);
-        let hello = Hello { caller: near.public_key(), nonce: [3; NONCE] };
-        let (at_far, challenge) = SessionKey::challenge(&far, &hello, [4; NONCE], 77, 5).unwrap();
-        assert!(SessionKey::answer(&stranger, &far.public_key(), &hello, &challenge).is_none());
-        let (_, forged) = SessionKey::challenge(&stranger, &hello, [4; NONCE], 77, 5).unwrap();
-        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &forged).is_none());
-        let (_, other) = SessionKey::challenge(&far, &Hello { nonce: [8; NONCE], ..hello }, [4; NONCE], 77, 5).unwrap();
-        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &other).is_none(), "a challenge is for one hello");
+        let hello = Hello::new(near.public_key(), [3; NONCE]);
+        let (at_far, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
+        assert!(SessionKey::answer(&stranger, &far.public_key(), &hello, &challenge).is_err());
+        let (_, forged) = SessionKey::challenge(&stranger, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
+        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &forged).is_err());
+        let (_, other) =
+            SessionKey::challenge(&far, &Hello { nonce: [8; NONCE], ..hello }, Offer::SPOKEN, [4; NONCE], 77, 5)
+                .unwrap();
+        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &other).is_err(), "a challenge is for one hello");
         assert!(!at_far.is_proof(&[0; TAG]));
         let nobody = Hello { caller: PublicKey::from_bytes([0; 32]), ..hello };
-        assert!(SessionKey::challenge(&far, &nobody, [4; NONCE], 77, 5).is_none(), "a key of small order");
+        assert!(
+            SessionKey::challenge(&far, &nobody, Offer::SPOKEN, [4; NONCE], 77, 5).is_none(),
+            "a key of small order"
+        );
     }
 
     #[test]
     fn what_is_no_greeting_is_refused_at_the_first_wrong_byte() {
-        assert_eq!(parse(&[1]), Err(GreetingError::Version(1)));
-        assert_eq!(parse(&[2, 4]), Err(GreetingError::Kind(4)));
+        assert_eq!(parse(&[2]), Err(GreetingError::Format(2)));
+        assert_eq!(parse(&[3, 4]), Err(GreetingError::Kind(4)));
+        assert_eq!(parse(&[3, 1, 4, 3]), Err(GreetingError::Versions(4, 3)));
         let mut bytes = session().0.open(1, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         bytes[SEALED] = 9;
-        assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Version(9))));
+        assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Kind(9))));
     }
 
     #[test]
     fn another_process_of_the_called_gateway_finds_the_key_again() {
         let [near, far] = keys();
-        let hello = Hello { caller: near.public_key(), nonce: [3; NONCE] };
-        let (_, challenge) = SessionKey::challenge(&far, &hello, [4; NONCE], 77, 5).unwrap();
+        let hello = Hello::new(near.public_key(), [3; NONCE]);
+        let (_, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
         let (at_near, _) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
         let bytes = at_near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
         assert!(SessionKey::resume(&far, &hello, &challenge).unwrap().is_made_by_peer(&opening));
         assert!(SessionKey::resume(&far, &hello, &Challenge { epoch: 6, ..challenge }).is_none());
         assert!(SessionKey::resume(&near, &hello, &challenge).is_none(), "it takes the gateway's private key");
+    }
+
+    #[test]
+    fn the_highest_common_version_is_used_and_nobody_between_can_lower_it() {
+        let [near, far] = keys();
+        let speaks = |oldest, newest| Offer { versions: Versions::new(oldest, newest).unwrap(), ..Offer::SPOKEN };
+        let hello = Hello { offer: speaks(3, 5), ..Hello::new(near.public_key(), [3; NONCE]) };
+        let (at_far, challenge) = SessionKey::challenge(&far, &hello, speaks(2, 4), [4; NONCE], 77, 5).unwrap();
+        let (at_near, proof) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
+        assert_eq!((at_near.version(), at_far.version(), at_far.is_proof(&proof)), (Some(4), Some(4), true));
+        // Someone between them has altered the hello, or alters the challenge.
+        let altered = Hello { offer: speaks(3, 3), ..hello };
+        let (_, other) = SessionKey::challenge(&far, &altered, speaks(2, 4), [4; NONCE], 77, 5).unwrap();
+        let lowered = Challenge { offer: speaks(3, 3), ..challenge };
+        for challenge in [other, lowered] {
+            let answer = SessionKey::answer(&near, &far.public_key(), &hello, &challenge);
+            assert!(matches!(answer, Err(AnswerError::NotAuthentic)));
+        }
+    }
+
+    #[test]
+    fn without_a_common_version_the_caller_learns_which_there_are_and_no_proof_counts() {
+        let [near, far] = keys();
+        let hello = Hello::new(near.public_key(), [3; NONCE]);
+        let versions = Versions::new(4, 6).unwrap();
+        let offer = Offer { versions, ..Offer::SPOKEN };
+        let (at_far, challenge) = SessionKey::challenge(&far, &hello, offer, [4; NONCE], 77, 5).unwrap();
+        let answer = SessionKey::answer(&near, &far.public_key(), &hello, &challenge);
+        assert!(matches!(answer, Err(AnswerError::Versions(theirs)) if theirs == versions));
+        let proof = at_far.proof(End::Caller);
+        assert!(!at_far.is_proof(&proof));
+    }
+
+    #[test]
+    fn fields_that_are_skipped_are_under_the_tag() {
+        let (near, far) = session();
+        let bytes = near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
+        let mut preamble = bytes[SEALED..].to_vec();
+        preamble[1] |= preamble::HAS_FIELDS;
+        preamble.extend([3, 0x80, 1, 7]);
+        let mut bytes = Opening::sealed(77, 9, &near.seal(9, &preamble)).to_vec();
+        bytes.extend(&preamble);
+        let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert!(far.is_made_by_peer(&opening));
+        *bytes.last_mut().unwrap() ^= 1;
+        let Ok(Some(Greeting::Opening(altered))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert_eq!(altered.open, opening.open);
+        assert!(!far.is_made_by_peer(&altered));
     }
 
     #[test]
@@ -497,7 +633,7 @@ mod tests {
 
     #[test]
     fn a_hello_round_trips() {
-        let hello = Hello { caller: keys()[0].public_key(), nonce: [3; NONCE] };
+        let hello = Hello::new(keys()[0].public_key(), [3; NONCE]);
         assert_eq!(parse(&hello.encode()), Ok(Some(Greeting::Session(hello))));
     }
 
@@ -505,7 +641,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_neither_panic_nor_pile_up(kind in 0u8..4, input: Vec<u8>) {
             let mut parser = Parser::new();
-            for byte in [&[VERSION, kind], &input[..]].concat() {
+            for byte in [&[FORMAT, kind], &input[..]].concat() {
                 prop_assert!((1..=LONGEST).contains(&parser.missing()));
                 match parser.push(&[byte]) {
                     Ok(None) => prop_assert!(parser.bytes.len() < LONGEST),

@@ -2,25 +2,37 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 1 | version, 1 |
-//! | 1 | how the client's packets are marked, 0 to 63 (others are reserved and refused) |
+//! | 1 | what the stream is for, [`CONNECT`] |
+//! | 1 | how the client's packets are marked, 0 to 63; [`HAS_FIELDS`] is added where fields follow (128 is reserved) |
 //! | 1 | family, 4 or 6 |
 //! | 4 or 16 | address of the client |
 //! | 2 | port of the client, big-endian |
 //! | 4 or 16 | address that the client called |
 //! | 2 | port that the client called, big-endian |
+//! | 1 | length of the fields, only where there are some |
+//! | length | fields: a type (1), a length (1) and as many bytes |
 //!
-//! The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far side
+//! This version has no fields. Of a later one's, those of a type from [`SKIPPABLE`] on are skipped; others are refused, for the
+//! connection would not be what the client's gateway asks for. The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far side
 //! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
 //! an empty, clean end. A stream that begins with another byte may be an announcement ([`crate::reach`]).
 
 use crate::dscp::Dscp;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The version written and understood.
-pub const VERSION: u8 = 1;
-/// Length of the longest preamble (IPv6).
-pub const MAX_LENGTH: usize = 39;
+/// First byte of a stream that carries a connection.
+pub const CONNECT: u8 = 1;
+/// The bit beside the marking that says that fields follow.
+pub const HAS_FIELDS: u8 = 0x40;
+/// The lowest type of a field that is skipped by whoever does not know it.
+pub const SKIPPABLE: u8 = 0x80;
+/// Length of the longest fields.
+pub const MAX_FIELDS: usize = 64;
+/// Length of the longest preamble (IPv6, with fields).
+pub const MAX_LENGTH: usize = ADDRESSES_V6 + 1 + MAX_FIELDS;
+/// Bytes up to the end of the addresses.
+const ADDRESSES_V4: usize = 3 + 2 * (4 + 2);
+const ADDRESSES_V6: usize = 3 + 2 * (16 + 2);
 /// First byte of the reverse direction: the server has accepted the connection, its data follow.
 pub const CONNECTED: u8 = 0;
 
@@ -39,12 +51,18 @@ pub struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreambleError {
-    /// The first byte names a version that is not ours.
-    #[error("version {0} is unknown")]
-    Version(u8),
+    /// The first byte names no purpose that streams have in this version.
+    #[error("a stream of kind {0} is unknown")]
+    Kind(u8),
     /// The marking is none.
     #[error("marking {0} is above 63")]
     Marking(u8),
+    /// A field is unknown and must not be skipped.
+    #[error("field {0} is unknown")]
+    Field(u8),
+    /// The fields are longer than [`MAX_FIELDS`], or one is cut off.
+    #[error("the fields are malformed")]
+    Fields,
     /// The family is neither IPv4 nor IPv6.
     #[error("family {0} is neither 4 nor 6")]
     Family(u8),
@@ -70,7 +88,7 @@ impl Open {
         if self.source.port() == 0 || self.destination.port() == 0 {
             return Err(PreambleError::Port);
         }
-        buffer[0] = VERSION;
+        buffer[0] = CONNECT;
         buffer[1] = self.dscp.value();
         match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -79,7 +97,7 @@ impl Open {
                 buffer[7..9].copy_from_slice(&self.source.port().to_be_bytes());
                 buffer[9..13].copy_from_slice(&destination.octets());
                 buffer[13..15].copy_from_slice(&self.destination.port().to_be_bytes());
-                Ok(15)
+                Ok(ADDRESSES_V4)
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 buffer[2] = 6;
@@ -87,7 +105,7 @@ impl Open {
                 buffer[19..21].copy_from_slice(&self.source.port().to_be_bytes());
                 buffer[21..37].copy_from_slice(&destination.octets());
                 buffer[37..39].copy_from_slice(&self.destination.port().to_be_bytes());
-                Ok(39)
+                Ok(ADDRESSES_V6)
             }
             _ => Err(PreambleError::MixedFamilies),
         }
@@ -120,36 +138,67 @@ impl Parser {
         for (at, byte) in input.iter().enumerate() {
             self.bytes.push(*byte);
             self.check_last()?;
-            if self.bytes.len() >= 3 && self.bytes.len() == self.length() {
+            if self.missing() == 0 {
                 return self.decode().map(|open| (at + 1, Some(open)));
             }
         }
         Ok((input.len(), None))
     }
 
-    fn length(&self) -> usize {
-        if self.bytes[2] == 4 { 15 } else { MAX_LENGTH }
+    /// How many bytes the preamble has at least beyond those seen.
+    pub fn missing(&self) -> usize {
+        let seen = self.bytes.len();
+        let [_, marking, family, ..] = *self.bytes else { return 3 - seen };
+        let addresses = addresses(family);
+        let fields = match self.bytes.get(addresses) {
+            Some(length) => 1 + usize::from(*length),
+            None => usize::from(marking & HAS_FIELDS != 0),
+        };
+        addresses + fields - seen
     }
 
     fn check_last(&self) -> Result<(), PreambleError> {
         match *self.bytes {
-            [version] if version != VERSION => Err(PreambleError::Version(version)),
-            [_, marking] if Dscp::new(marking).is_none() => Err(PreambleError::Marking(marking)),
+            [kind] if kind != CONNECT => Err(PreambleError::Kind(kind)),
+            [_, marking] if Dscp::new(marking & !HAS_FIELDS).is_none() => Err(PreambleError::Marking(marking)),
             [_, _, family] if family != 4 && family != 6 => Err(PreambleError::Family(family)),
+            [_, _, family, .., length]
+                if self.bytes.len() == addresses(family) + 1 && usize::from(length) > MAX_FIELDS =>
+            {
+                Err(PreambleError::Fields)
+            }
             _ => Ok(()),
         }
     }
 
     fn decode(&self) -> Result<Open, PreambleError> {
-        let half = (self.length() - 3) / 2;
-        let (source, destination) = self.bytes[3..].split_at(half);
-        let dscp = Dscp::new(self.bytes[1]).ok_or(PreambleError::Marking(self.bytes[1]))?;
+        let (addresses, fields) = self.bytes.split_at(addresses(self.bytes[2]));
+        let (source, destination) = addresses[3..].split_at((addresses.len() - 3) / 2);
+        let marking = self.bytes[1] & !HAS_FIELDS;
+        let dscp = Dscp::new(marking).ok_or(PreambleError::Marking(marking))?;
         let open = Open { source: endpoint(source), destination: endpoint(destination), dscp };
         if open.source.port() == 0 || open.destination.port() == 0 {
             return Err(PreambleError::Port);
         }
+        check_fields(fields.get(1..).unwrap_or_default())?;
         Ok(open)
     }
+}
+
+/// Bytes up to the end of the addresses of a family.
+fn addresses(family: u8) -> usize {
+    if family == 4 { ADDRESSES_V4 } else { ADDRESSES_V6 }
+}
+
+/// Finds a field that must not be skipped: this version has none that it knows.
+fn check_fields(mut fields: &[u8]) -> Result<(), PreambleError> {
+    while let [kind, length, rest @ ..] = fields {
+        fields = rest.get(usize::from(*length)..).ok_or(PreambleError::Fields)?;
+        if *kind < SKIPPABLE {
+            return Err(PreambleError::Field(*kind));
+        }
+    }
+    if fields.is_empty() { Ok(()) } else { Err(PreambleError::Fields) }
 }
 
 /// An address of 4 or 16 bytes followed by a port of 2.
@@ -183,13 +232,13 @@ mod tests {
         assert_eq!(bytes, [1, 0, 4, 10, 0, 0, 1, 1, 0, 192, 0, 2, 9, 0, 80]);
         let voice = Open { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
         assert_eq!(encoded(&voice)[..3], [1, 46, 4]);
-        assert_eq!(encoded(&open("[2001:db8::1]:5", "[2001:db8::2]:443")).len(), MAX_LENGTH);
+        assert_eq!(encoded(&open("[2001:db8::1]:5", "[2001:db8::2]:443")).len(), ADDRESSES_V6);
     }
 
     #[test]
     fn what_is_not_a_preamble_is_refused_at_the_first_wrong_byte() {
-        assert_eq!(Parser::new().push(&[2]), Err(PreambleError::Version(2)));
-        assert_eq!(Parser::new().push(&[1, 64]), Err(PreambleError::Marking(64)));
+        assert_eq!(Parser::new().push(&[2]), Err(PreambleError::Kind(2)));
+        assert_eq!(Parser::new().push(&[1, 128]), Err(PreambleError::Marking(128)));
         assert_eq!(Parser::new().push(&[1, 0, 5]), Err(PreambleError::Family(5)));
         assert_eq!(
             Parser::new().push(&[1, 0, 4, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]),
@@ -199,6 +248,39 @@ mod tests {
         let mixed = open("10.0.0.1:1", "[2001:db8::2]:2");
         assert_eq!(mixed.encode(&mut [0; MAX_LENGTH]), Err(PreambleError::MixedFamilies));
         assert_eq!(open("10.0.0.1:0", "10.0.0.2:1").encode(&mut [0; MAX_LENGTH]), Err(PreambleError::Port));
+    }
+
+    /// A preamble with these fields.
+    fn with_fields(open: &Open, fields: &[u8]) -> Vec<u8> {
+        let mut bytes = encoded(open);
+        bytes[1] |= HAS_FIELDS;
+        bytes.push(fields.len() as u8);
+        bytes.extend(fields);
+        bytes
+    }
+
+    #[test]
+    fn fields_of_a_later_version_are_skipped_or_named() {
+        let open = Open { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
+        for fields in [&[][..], &[0x80, 0], &[0xff, 2, 1, 2, 0x81, 1, 7]] {
+            let mut bytes = with_fields(&open, fields);
+            let length = bytes.len();
+            bytes.extend(b"data");
+            for cut in 0..length {
+                let mut parser = Parser::new();
+                assert_eq!(parser.push(&bytes[..cut]), Ok((cut, None)));
+                assert!((1..=length - cut).contains(&parser.missing()));
+                assert_eq!(parser.push(&bytes[cut..]), Ok((length - cut, Some(open))), "{fields:?}");
+            }
+        }
+        for (fields, error) in [
+            (&[0x80, 0, 7, 1, 0][..], PreambleError::Field(7)),
+            (&[0x80, 2, 0], PreambleError::Fields),
+            (&[0x80], PreambleError::Fields),
+            (&[0x80; 65], PreambleError::Fields),
+        ] {
+            assert_eq!(Parser::new().push(&with_fields(&open, fields)), Err(error), "{fields:?}");
+        }
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! What an endpoint is told at the start.
 
 use crate::epoch::Run;
-use crate::{Cipher, Mode, PrivateKey, PublicKey};
+use crate::{Capabilities, Cipher, Mode, PrivateKey, PublicKey, Versions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -56,6 +56,13 @@ pub struct EndpointConfig {
     pub learn: bool,
     /// What this run of the gateway has found of the one before. Default: nothing.
     pub run: Run,
+    /// The versions that are offered to peers and taken from them. Default: all that this build speaks. Others than those are
+    /// for tests of how versions meet.
+    pub versions: Versions,
+    /// What is offered beyond a version. Default: nothing, for no version has any service yet.
+    pub capabilities: Capabilities,
+    /// Whether [`Endpoint::poll_key`](crate::Endpoint::poll_key) gives data keys away. Default false.
+    pub export_keys: bool,
     /// How the link is shared with other traffic. Default: what is configured is ours but for what others were measured
     /// to send.
     pub share: Share,
@@ -113,6 +120,9 @@ impl EndpointConfig {
             repair_share: 0.02,
             learn: false,
             run: Run::default(),
+            versions: Versions::SPOKEN,
+            capabilities: Capabilities::NONE,
+            export_keys: false,
             share: Share::default(),
         }
     }

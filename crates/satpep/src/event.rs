@@ -120,6 +120,8 @@ impl std::fmt::Display for ResetReason {
 pub enum Violation {
     /// A frame that does not follow the grammar, or points to nowhere.
     Malformed,
+    /// A frame of a type that this version does not know and that may not be skipped.
+    UnknownFrame(u64),
     /// An acknowledgement of a datagram that was never sent.
     AckOfUnsent,
     /// Several acknowledgements in one datagram.
@@ -142,6 +144,7 @@ impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Violation::Malformed => "a malformed frame",
+            Violation::UnknownFrame(kind) => return write!(f, "a frame of the unknown type {kind:#04x}"),
             Violation::AckOfUnsent => "an acknowledgement of a datagram that was never sent",
             Violation::RepeatedAck => "several acknowledgements in one datagram",
             Violation::BeyondCredit => "more bytes than its credit allows",

@@ -5,7 +5,7 @@ use crate::event::{Event, PeerId, ResetReason};
 use crate::handshake::Hello;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
-use crate::{Cipher, PrivateKey};
+use crate::{Capabilities, PrivateKey};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// Has someone between a hub and two terminals do to their handshakes what the bytes of `input` say, two by two.
@@ -18,8 +18,8 @@ pub fn handshakes(input: &[u8]) {
 
 /// What a peer without ambition says of itself.
 pub(crate) fn hello() -> Hello {
-    let (credit, cipher) = (1 << 20, Cipher::Aes128Gcm);
-    Hello { epoch: 1, timestamp: 1, cipher, session_credit: credit, stream_credit: 1 << 16, max_streams: 20 }
+    let capabilities = Capabilities::NONE;
+    Hello { epoch: 1, timestamp: 1, session_credit: 1 << 20, stream_credit: 1 << 16, max_streams: 20, capabilities }
 }
 
 /// Hands the pieces of `input` (each after a byte with its length) to a session as the frames of one datagram after the

@@ -33,6 +33,8 @@
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else calls |
+//! | `version` | which versions and services two gateways have in common |
+//! | `key_log` | data keys for whoever reads recorded traffic |
 //! | `wire` | datagrams and frames as bytes |
 
 mod capacity;
@@ -47,6 +49,7 @@ mod event;
 pub mod fuzzing;
 mod handshake;
 mod key;
+mod key_log;
 mod ledger;
 mod loss;
 mod memory;
@@ -66,6 +69,7 @@ mod stats;
 mod stream;
 mod survey;
 mod trouble;
+mod version;
 mod wire;
 
 pub use class::{Class, Priority};
@@ -74,8 +78,10 @@ pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
 pub use key::{KeyError, PrivateKey, PublicKey};
+pub use key_log::LoggedKey;
 pub use payload::{Elided, HEAD, Payload, Stored};
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
 pub use survey::{SurveyReport, survey_cost};
 pub use trouble::{Stranger, StrangerFault, Trouble};
+pub use version::{Capabilities, Versions};

@@ -11,7 +11,7 @@ use units::{Duration, Instant};
 
 /// The size of IP packet that almost every path carries: IPv6's minimum (RFC 8200, section 5), and RFC 8899's BASE_PLPMTU
 /// with room for tunnels.
-const BASE: u16 = 1280;
+pub(crate) const BASE: u16 = 1280;
 /// The least size of IP packet that sessions work with: what every host takes in over IPv4 (RFC 1122, section 3.3.3).
 pub(crate) const LEAST: u16 = 576;
 
@@ -66,15 +66,15 @@ enum Probe {
 
 impl MtuSearch {
     /// Lost probes after which a size is taken not to arrive (RFC 8899's MAX_PROBES).
-    const MAX_PROBES: u8 = 3;
+    pub(crate) const MAX_PROBES: u8 = 3;
     /// Time after which a finished search begins anew (RFC 8899's PMTU_RAISE_TIMER).
-    const RAISE_AFTER: Duration = Duration::from_secs(600);
+    pub(crate) const RAISE_AFTER: Duration = Duration::from_secs(600);
     /// Between attempts on a path that carries not even the least size.
-    const TRY_AGAIN: Duration = Duration::from_secs(5);
+    pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(5);
     /// The search ends within this many bytes.
-    const PRECISION: u16 = 8;
+    pub(crate) const PRECISION: u16 = 8;
     /// So many losses in a row are taken for a black hole: at 10 % random loss one in 10^10.
-    const BLACK_HOLE: u32 = 10;
+    pub(crate) const BLACK_HOLE: u32 = 10;
 
     /// A search from packets of `least` to packets of `max` bytes, to begin at once, on a link that is `thin` or not.
     pub(crate) fn new(least: u16, max: u16, thin: bool, now: Instant) -> Self {

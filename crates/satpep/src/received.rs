@@ -19,9 +19,9 @@ pub(crate) struct Received {
 
 impl Received {
     /// Numbers this far below the newest are refused: more than five round trips at 250 Mbit/s and 550 ms.
-    const REPLAY_WINDOW: u64 = 1 << 16;
+    pub(crate) const REPLAY_WINDOW: u64 = 1 << 16;
     /// Separate ranges kept; the oldest make way.
-    const MAX_RANGES: usize = 4096;
+    pub(crate) const MAX_RANGES: usize = 4096;
 
     pub(crate) fn new() -> Self {
         Self {

@@ -2,8 +2,8 @@
 //!
 //! In [`Mode::Encrypted`] the frames are encrypted and authenticated; in [`Mode::Clear`] they travel readable, as
 //! associated data of an empty message, and are authenticated alone, for bands where encryption is forbidden. The mode
-//! goes into the derivation of the keys as well as into the handshake, so that a datagram of one mode never opens in
-//! the other.
+//! and the version go into the derivation of the keys as well as into the handshake, so that a datagram of one mode never
+//! opens in the other.
 
 use crate::wire::packet::{DATA_HEADER, TAG};
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -67,10 +67,51 @@ impl Cipher {
     }
 }
 
+/// What two gateways have agreed on of the data keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suite {
+    pub(crate) version: u8,
+    pub(crate) mode: Mode,
+    pub(crate) cipher: Cipher,
+}
+
+/// The two halves of the Noise split, and what keys are derived from them.
+#[derive(Clone)]
+pub(crate) struct DataSecrets {
+    pub(crate) suite: Suite,
+    pub(crate) send: [u8; 32],
+    pub(crate) receive: [u8; 32],
+}
+
+impl Suite {
+    /// The key of one direction, from its half of the Noise split (HKDF-SHA-256, RFC 5869).
+    pub(crate) fn key(self, secret: &[u8; 32]) -> Vec<u8> {
+        let label: &[u8] = match self.mode {
+            Mode::Encrypted => b"data, encrypted",
+            Mode::Clear => b"data, in clear",
+        };
+        let mut key = vec![0; self.cipher.algorithm().key_len()];
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"bentpipe satpep").extract(secret);
+        let info = [label, &[self.version]];
+        let okm = prk.expand(&info, KeyLength(key.len())).expect("an AEAD key is shorter than HKDF's limit");
+        okm.fill(&mut key).expect("the length is the same");
+        key
+    }
+}
+
+/// How many bytes HKDF is to give.
+struct KeyLength(usize);
+
+impl hkdf::KeyType for KeyLength {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
 /// How data datagrams are sealed and opened, with one direction's key.
 pub trait Sealing {
     /// Derives the key from one half of the Noise split.
-    fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self;
+    fn derive(secret: &[u8; 32], suite: Suite) -> Self;
 
     /// Seals `datagram` in place: head, frames, and [`TAG`] bytes of space for the tag. The head and the frames that are
     /// not elided take `head` bytes. `number` is never used twice with one key.
@@ -96,7 +137,7 @@ impl Unsealed {
 }
 
 impl Sealing for Unsealed {
-    fn derive(_secret: &[u8; 32], _mode: Mode, _cipher: Cipher) -> Self {
+    fn derive(_secret: &[u8; 32], _suite: Suite) -> Self {
         Self
     }
 
@@ -121,15 +162,9 @@ pub struct DataKey {
 pub struct NotAuthentic;
 
 impl Sealing for DataKey {
-    fn derive(secret: &[u8; 32], mode: Mode, cipher: Cipher) -> Self {
-        let label: &[u8] = match mode {
-            Mode::Encrypted => b"bentpipe data, encrypted",
-            Mode::Clear => b"bentpipe data, in clear",
-        };
-        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"satpep 1").extract(secret);
-        let info = [label];
-        let okm = prk.expand(&info, cipher.algorithm()).expect("an AEAD key is shorter than HKDF's limit");
-        Self { key: LessSafeKey::new(UnboundKey::from(okm)), mode }
+    fn derive(secret: &[u8; 32], suite: Suite) -> Self {
+        let key = UnboundKey::new(suite.cipher.algorithm(), &suite.key(secret)).expect("the length is the cipher's");
+        Self { key: LessSafeKey::new(key), mode: suite.mode }
     }
 
     fn seal(&self, number: u64, datagram: &mut [u8], _head: usize) {
@@ -161,6 +196,8 @@ impl Sealing for DataKey {
     }
 }
 
+/// The nonce of a packet: the identifier of its path, which is 0 where a session has one, and its number on that path
+/// (as in the multipath extension of QUIC, draft-ietf-quic-multipath).
 fn nonce(number: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[4..].copy_from_slice(&number.to_be_bytes());
@@ -183,7 +220,7 @@ mod tests {
     fn every_mode_and_cipher_opens_its_own_and_nothing_else() {
         for mode in [Mode::Encrypted, Mode::Clear] {
             for cipher in [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305] {
-                let key = DataKey::derive(&[9; 32], mode, cipher);
+                let key = DataKey::derive(&[9; 32], Suite { version: 3, mode, cipher });
                 let datagram = sealed(&key, 7, b"frames");
                 assert_eq!(key.open(7, &mut datagram.clone()), Ok(&b"frames"[..]));
                 assert_eq!(datagram.windows(6).any(|window| window == b"frames"), mode == Mode::Clear);
@@ -201,9 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn the_modes_have_different_keys() {
-        let clear = DataKey::derive(&[9; 32], Mode::Clear, Cipher::Aes128Gcm);
-        let encrypted = DataKey::derive(&[9; 32], Mode::Encrypted, Cipher::Aes128Gcm);
+    fn modes_and_versions_have_different_keys() {
+        let suite = Suite { version: 3, mode: Mode::Clear, cipher: Cipher::Aes128Gcm };
+        let next = Suite { version: 4, ..suite };
+        assert_ne!(suite.key(&[9; 32]), next.key(&[9; 32]));
+        let clear = DataKey::derive(&[9; 32], suite);
+        let encrypted = DataKey::derive(&[9; 32], Suite { mode: Mode::Encrypted, ..suite });
         // An empty message is authenticated alike in both modes, but for the key.
         assert_eq!(encrypted.open(7, &mut sealed(&clear, 7, b"")), Err(NotAuthentic));
     }

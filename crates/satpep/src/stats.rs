@@ -1,6 +1,7 @@
 //! Counters.
 
 use crate::event::ClockSkew;
+use crate::version::Capabilities;
 use units::{Duration, Rate};
 
 /// An endpoint's counters. Every datagram that arrives adds to one of the `received` or `dropped` fields.
@@ -45,7 +46,7 @@ pub struct Drops {
     pub flood: u64,
     /// A handshake that may be a replay for all that its time says: its sender was asked to repeat a nonce.
     pub challenged: u64,
-    /// A handshake of another version.
+    /// A handshake of a gateway that speaks none of our versions.
     pub version_mismatch: u64,
 }
 
@@ -108,6 +109,12 @@ pub struct PeerStats {
     pub pacing_rate: Rate,
     /// Its wall clock against ours at the latest handshake, to within a round trip.
     pub clock: Option<ClockSkew>,
+    /// The version that the session uses.
+    pub version: Option<u8>,
+    /// What both sides offer beyond it.
+    pub capabilities: Capabilities,
+    /// Frames from it that this side does not know and skipped.
+    pub skipped_frames: u64,
 }
 
 /// One stream's counters.

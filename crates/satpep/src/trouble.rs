@@ -2,6 +2,7 @@
 
 use crate::key::PublicKey;
 use crate::seal::Mode;
+use crate::version::Versions;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
@@ -14,8 +15,8 @@ pub enum Trouble {
     /// ([`Endpoint::strangers`](crate::Endpoint::strangers) says who else called)?
     NeverCalled,
     /// It was called `attempts` times in the last `since`, to no answer at all. A gateway does not answer who calls it by
-    /// a wrong public key, whose own key it does not know, or who speaks a version from before versions were told; nor
-    /// does it if address, port or a firewall is wrong, or it is not running.
+    /// a wrong public key, or whose own key it does not know; nor does it if address, port or a firewall is wrong, or it is
+    /// not running.
     NoAnswer {
         /// Handshakes sent.
         attempts: u32,
@@ -34,12 +35,14 @@ pub enum Trouble {
         /// The mode of this gateway.
         ours: Mode,
     },
-    /// It speaks another version, or someone who knows its public key says so.
-    OtherVersion {
-        /// The version of this gateway.
-        ours: u8,
-        /// The version that the peer speaks.
-        theirs: u8,
+    /// It speaks no version that this gateway speaks.
+    OtherVersions {
+        /// The versions of this gateway.
+        ours: Versions,
+        /// The versions that the peer speaks.
+        theirs: Versions,
+        /// Whether the peer has said so under authentication; otherwise anyone who knows its public key can have said so.
+        is_proven: bool,
     },
 }
 
@@ -68,8 +71,8 @@ pub enum StrangerFault {
     UnknownKey(PublicKey),
     /// It called by a public key that is not this gateway's.
     CalledByAnotherKey,
-    /// It speaks this version, in which its key cannot be read.
-    OtherVersion(u8),
+    /// It speaks these versions, in which its key cannot be read.
+    OtherVersions(Versions),
 }
 
 /// The latest strangers: a short list, however many there are.

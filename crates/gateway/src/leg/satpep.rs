@@ -24,7 +24,7 @@ use relay::reach::Reach;
 use relay::streams::{Reported, Streams};
 use satpep::{
     Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
-    StrangerFault, StreamId, Transmit,
+    StrangerFault, StreamId, Transmit, Versions,
 };
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
@@ -149,12 +149,8 @@ impl Satpep {
             Some(satpep::Trouble::OtherMode { .. }) => {
                 return Trouble::new("other_mode", "it uses the other mode: `mode` must be the same on both sides");
             }
-            Some(satpep::Trouble::OtherVersion { ours, theirs }) => {
-                let says = format!(
-                    "it speaks version {theirs} of the handshake and this gateway version {ours}: install the same release \
-                     on both sides"
-                );
-                return Trouble::new("other_version", says);
+            Some(satpep::Trouble::OtherVersions { ours, theirs, is_proven }) => {
+                return Trouble::other_versions(ours, theirs, is_proven);
             }
             Some(satpep::Trouble::OnlyCookies { .. }) => {
                 return Trouble::new(
@@ -524,6 +520,7 @@ impl Reports for Satpep {
             address: self.streams.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
             mtu: stats.mtu,
+            version: stats.version,
             batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
@@ -668,8 +665,9 @@ fn tell_of(stranger: &satpep::Stranger) {
         StrangerFault::CalledByAnotherKey => tracing::warn!(
             %from, handshakes, "a gateway calls this one by another public key: check this gateway's public_key in its [[peer]]"
         ),
-        StrangerFault::OtherVersion(version) => tracing::warn!(
-            %from, handshakes, "a gateway calls with version {version} of the handshake: install the same release on both sides"
+        StrangerFault::OtherVersions(theirs) => tracing::warn!(
+            %from, handshakes, "a gateway calls that speaks version {theirs} of the protocol: {}",
+            crate::trouble::remedy(Versions::SPOKEN, theirs)
         ),
         _ => tracing::warn!(%from, handshakes, "a stranger calls"),
     }

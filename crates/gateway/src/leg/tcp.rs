@@ -583,6 +583,7 @@ impl Reports for TcpLeg {
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
             mtu: peer.search.found().flatten().unwrap_or_default(),
+            version: self.version(at),
             trouble: self.trouble_of(at),
             streams: peer.streams,
             lost_packets: peer.retransmitted_segments,

@@ -3,7 +3,7 @@
 //! made it, and once; neither takes a session for the other's that is not.
 
 use relay::hop::once::Window;
-use relay::hop::{CHALLENGE, Challenge, Greeting, Hello, Opening, Parser, SessionKey, TAG};
+use relay::hop::{CHALLENGE, Challenge, Greeting, Hello, Offer, Opening, Parser, SessionKey, TAG};
 use relay::preamble::Open;
 use satpep::PrivateKey;
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ impl Model {
     /// The far gateway is called by someone with the public key of `caller`.
     fn call(&mut self, hello: &Hello) {
         let (nonce, session) = (self.nonce(), self.far.len() as u64 + 1);
-        let called = SessionKey::challenge(&keys()[1], hello, nonce, session, 1);
+        let called = SessionKey::challenge(&keys()[1], hello, Offer::SPOKEN, nonce, session, 1);
         let (key, challenge) = called.expect("the keys are real ones");
         self.challenges.push(challenge.encode());
         self.far.push(Called { key, is_proved: false, window: Window::new() });
@@ -81,8 +81,9 @@ impl Model {
 
     /// The near gateway reads a challenge as the answer to its hello.
     fn read_challenge(&mut self, hello: usize, bytes: [u8; CHALLENGE]) {
-        let (hello, challenge) = (self.hellos[hello], Challenge::decode(&bytes));
-        if let Some((key, proof)) = SessionKey::answer(&keys()[0], &keys()[1].public_key(), &hello, &challenge) {
+        let Some(challenge) = Challenge::decode(&bytes) else { return };
+        let hello = self.hellos[hello];
+        if let Ok((key, proof)) = SessionKey::answer(&keys()[0], &keys()[1].public_key(), &hello, &challenge) {
             assert!(
                 self.challenges.contains(&bytes),
                 "a challenge that the far gateway never made was taken for its own"
@@ -115,13 +116,13 @@ impl Model {
         let pick = |length: usize| usize::from(argument) % length.max(1);
         match operation % 12 {
             0 => {
-                let hello = Hello { caller: keys()[0].public_key(), nonce: self.nonce() };
+                let hello = Hello::new(keys()[0].public_key(), self.nonce());
                 self.hellos.push(hello);
                 self.call(&hello);
             }
             // Someone repeats a hello, or says one under the near gateway's name.
             1 if !self.hellos.is_empty() => self.call(&self.hellos[pick(self.hellos.len())].clone()),
-            2 => self.call(&Hello { caller: keys()[0].public_key(), nonce: [argument; 32] }),
+            2 => self.call(&Hello::new(keys()[0].public_key(), [argument; 32])),
             3 if !self.hellos.is_empty() && !self.challenges.is_empty() => {
                 let challenge = self.challenges[self.challenges.len() - 1];
                 self.read_challenge(self.hellos.len() - 1, challenge);
@@ -138,7 +139,7 @@ impl Model {
             // Someone answers in the far gateway's place with a key of their own.
             6 if !self.hellos.is_empty() => {
                 let hello = self.hellos[self.hellos.len() - 1];
-                let forged = SessionKey::challenge(&keys()[2], &hello, [argument; 32], 1, 1);
+                let forged = SessionKey::challenge(&keys()[2], &hello, Offer::SPOKEN, [argument; 32], 1, 1);
                 self.read_challenge(self.hellos.len() - 1, forged.expect("a real key").1.encode());
             }
             7 if !self.far.is_empty() && !self.proofs.is_empty() => {

@@ -14,9 +14,9 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Marks that wait for the next acknowledgement at most; more would come from a peer that wants to fill the way back.
-    const MOST: usize = 4;
+    pub(super) const MOST: usize = 4;
     /// How long a mark keeps arrivals being told.
-    const INTEREST: Duration = Duration::from_secs(10);
+    pub(super) const INTEREST: Duration = Duration::from_secs(10);
 
     /// A marked datagram arrived.
     pub(crate) fn mark(&mut self, now: Instant, number: u64) {

@@ -15,11 +15,11 @@ use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};
 
 /// Handshakes in a second above which a proof is asked for.
-const BUSY: u32 = 20;
+pub(super) const BUSY: u32 = 20;
 /// Handshakes by cookie, and answers to inits without, in a second.
-const STRANGERS: u32 = 200;
+pub(super) const STRANGERS: u32 = 200;
 /// Those that one prefix may have of the second half of that.
-const BY_PREFIX: u16 = 10;
+pub(super) const BY_PREFIX: u16 = 10;
 /// Slots for prefixes.
 const SLOTS: usize = 1024;
 

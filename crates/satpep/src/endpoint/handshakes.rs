@@ -6,19 +6,20 @@ use super::peer::{Calls, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
 use crate::epoch::Run;
 use crate::event::{ClockSkew, Event, PeerId, ResetReason};
-use crate::handshake::{Echo, Hello, INIT_LENGTH, Notice, Pending, RESPONSE_LENGTH, Received, mac1_of, other_version};
+use crate::handshake::{Agreement, Echo, Hello, Notice, Pending, Received, mac1_of, unproven_versions};
+use crate::key_log::LoggedKey;
 use crate::payload::Payload;
 use crate::routing::{self, GENERATION_BIT};
 use crate::session::Session;
 use crate::trouble::{Stranger, StrangerFault, Trouble};
-use crate::wire::packet::{VERSION, read_u32};
+use crate::wire::packet::{offered_versions, read_u32, unpadded_length};
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
 /// Handshake datagrams that wait to be sent, at most.
 const MAX_OUTBOX: usize = 1024;
 /// Peers whose secret is tried on an init of unknown origin.
-const GUESSES: usize = 16;
+pub(super) const GUESSES: usize = 16;
 /// How often the driver is told of one peer's clock, at most.
 const CLOCK_NEWS: Duration = Duration::from_secs(600);
 
@@ -34,7 +35,9 @@ impl<P: Payload> Endpoint<P> {
         let since = first.map_or(Duration::ZERO, |first| now.since(first));
         Some(match said {
             Some(Said::OtherMode) => Trouble::OtherMode { ours: self.identity.mode },
-            Some(Said::OtherVersion(theirs)) => Trouble::OtherVersion { ours: VERSION, theirs },
+            Some(Said::OtherVersions(theirs, is_proven)) => {
+                Trouble::OtherVersions { ours: self.identity.versions, theirs, is_proven }
+            }
             _ if peer.address.is_none() => Trouble::NeverCalled,
             Some(Said::Cookie) => Trouble::OnlyCookies { attempts, since },
             None => Trouble::NoAnswer { attempts, since },
@@ -148,14 +151,19 @@ impl<P: Payload> Endpoint<P> {
             return;
         }
         let Ok(received) = self.identity.receive(datagram, &mut self.random) else {
-            self.stats.dropped.not_authentic += 1;
-            return;
+            return self.on_unreadable_init(now, from, datagram);
         };
         let Some(&id) = self.by_key.get(&received.initiator) else {
             self.stats.dropped.stranger += 1;
             self.strangers.note(now, from, StrangerFault::UnknownKey(received.initiator));
             return;
         };
+        if self.identity.versions.common(received.versions).is_none() {
+            self.stats.dropped.version_mismatch += 1;
+            self.peers[id.index()].calls.said = Some(Said::OtherVersions(received.versions, true));
+            self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
+            return;
+        }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
             self.peers[id.index()].calls.said = Some(Said::OtherMode);
@@ -163,7 +171,24 @@ impl<P: Payload> Endpoint<P> {
             return;
         }
         if self.is_fresh(now, id, from, &received, datagram) {
-            self.respond(now, id, from, received, datagram.len());
+            self.respond(now, id, from, received);
+        }
+    }
+
+    /// An init that is none by our format. Where its sender speaks none of our versions, its format may be another one: it is
+    /// told which versions we speak.
+    fn on_unreadable_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        let theirs = offered_versions(datagram).filter(|theirs| self.identity.versions.common(*theirs).is_none());
+        let Some(theirs) = theirs else {
+            self.stats.dropped.not_authentic += 1;
+            return;
+        };
+        self.stats.dropped.version_mismatch += 1;
+        self.strangers.note(now, from, StrangerFault::OtherVersions(theirs));
+        if self.admission.may_reply(now, &from) {
+            let (ours, own) = (self.identity.versions, self.identity.public);
+            let notice = unproven_versions(datagram, &own, ours, &mut self.random);
+            self.put_out(from, notice);
         }
     }
 
@@ -197,19 +222,20 @@ impl<P: Payload> Endpoint<P> {
         true
     }
 
-    /// Answers an init of `length` bytes. A padded one is answered by a padded response, which proves to both sides what
+    /// Answers an init. A padded one is answered by a padded response, which proves to both sides what
     /// the path carries.
-    fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received, length: usize) {
+    fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received) {
         let id = self.entry(now, id, Run::of(received.hello.epoch).generation());
         let local_index = self.new_index(id);
         let ours = self.hello(now, id);
         let takes_streams = ours.max_streams > 0;
         self.peers[id.own().index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
-        let padded = (length > INIT_LENGTH).then(|| padded_length(&self.config, &from)).flatten();
-        let padded = padded.map(|padded| padded.min(length)).filter(|padded| *padded > RESPONSE_LENGTH);
+        let padded = received.padded.and_then(|length| Some(length.min(padded_length(&self.config, &from)?)));
         let answer = self.identity.respond(received, &ours, (local_index, padded));
         if let Some((response, agreement)) = answer {
+            self.log_keys(&agreement, local_index);
             let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
+            let padded = padded.filter(|_| unpadded_length(&response) < Some(response.len()));
             let unconfirmed = Unconfirmed { pair, hello, answered_to: from, padded, answered_at: now, takes_streams };
             self.peers[id.index()].keys.unconfirmed = Some(unconfirmed);
             self.put_out(from, response);
@@ -220,21 +246,6 @@ impl<P: Payload> Endpoint<P> {
         if let Some(acquaintance) = &self.peers[id.index()].acquaintance {
             let datagram = acquaintance.notice(notice, init, &mut self.random);
             self.put_out(to, datagram);
-        }
-    }
-
-    /// An init of another version: its sender is told which one we speak, if it knows our key.
-    pub(super) fn on_other_version(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
-        if !self.identity.has_valid_mac1(datagram) {
-            self.stats.dropped.malformed += 1;
-            return;
-        }
-        self.stats.dropped.version_mismatch += 1;
-        // The first version had no place for its number.
-        self.strangers.note(now, from, StrangerFault::OtherVersion(datagram[2].max(1)));
-        if !self.closing && self.admission.may_reply(now, &from) {
-            let notice = other_version(datagram, &self.identity.public, &mut self.random);
-            self.put_out(from, notice);
         }
     }
 
@@ -284,6 +295,7 @@ impl<P: Payload> Endpoint<P> {
         };
         match self.identity.complete(&mut pending, datagram) {
             Ok(agreement) => {
+                self.log_keys(&agreement, pending.local_index);
                 let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
                 let caller = id;
                 let Some(id) = self.answered_by(now, caller, &hello) else {
@@ -300,7 +312,7 @@ impl<P: Payload> Endpoint<P> {
                 }
                 self.establish(now, id, pair, &hello);
                 // A padded response answers an init that arrived padded.
-                let arrived = pending.padded.filter(|_| datagram.len() > RESPONSE_LENGTH);
+                let arrived = pending.padded.filter(|_| unpadded_length(datagram) < Some(datagram.len()));
                 self.prove_path(now, id, arrived);
                 // The peer switches to the new keys with the first datagram that uses them.
                 if let Some(session) = &mut self.peers[id.index()].session {
@@ -359,9 +371,22 @@ impl<P: Payload> Endpoint<P> {
                 self.refresh(now, id);
             }
             Some(Notice::OtherMode) => peer.calls.said = Some(Said::OtherMode),
-            // Not authenticated: nothing to go by but for words.
-            Some(Notice::OtherVersion(theirs)) => peer.calls.said = Some(Said::OtherVersion(theirs)),
+            Some(Notice::OtherVersions(theirs)) => peer.calls.said = Some(Said::OtherVersions(theirs, true)),
+            // Anyone can have said so: nothing to go by but for words, where there are no better ones.
+            Some(Notice::UnprovenVersions(theirs)) => {
+                let is_better = matches!(peer.calls.said, Some(Said::OtherVersions(_, true) | Said::OtherMode));
+                if !is_better {
+                    peer.calls.said = Some(Said::OtherVersions(theirs, false));
+                }
+            }
             None => self.stats.dropped.not_authentic += 1,
+        }
+    }
+
+    /// Keeps the keys of a finished handshake for the driver, if it wants them.
+    fn log_keys(&mut self, agreement: &Agreement<P::Key>, local_index: u32) {
+        if self.config.export_keys && self.logged_keys.len() < MAX_OUTBOX {
+            self.logged_keys.extend(LoggedKey::pair(&agreement.secrets, local_index, agreement.peer_index));
         }
     }
 
@@ -393,11 +418,11 @@ impl<P: Payload> Endpoint<P> {
         Hello {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
-            cipher: self.config.cipher,
             session_credit: credit,
             stream_credit: self.config.stream_credit().min(credit / 2),
             // A session that begins while this gateway drains must not have streams on their way when the gateway ends.
             max_streams: if self.draining { 0 } else { self.config.max_streams },
+            capabilities: self.config.capabilities,
         }
     }
 
@@ -415,7 +440,6 @@ impl<P: Payload> Endpoint<P> {
         let (Some(to), Some(acquaintance)) = (to, &peer.acquaintance) else { return };
         let whom = (&peer.config.public_key, &**acquaintance);
         let padded = peer.wants_padding().then(|| padded_length(&self.config, &to)).flatten();
-        let padded = padded.filter(|padded| *padded > INIT_LENGTH);
         let wanted = peer.session.as_ref().map_or(0, |_| routing::wanted(id.generation()));
         let init =
             self.identity.initiate(whom, &hello, (local_index, padded, wanted), (cookie, peer.echo), &mut self.random);

@@ -2,14 +2,13 @@
 
 use super::Endpoint;
 use crate::event::{Event, PeerId, ResetReason, Violation};
-use crate::handshake::{INIT_LENGTH, RESPONSE_LENGTH};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
 use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
-    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, INIT_LENGTHS, NOTICE, NOTICE_LENGTH, RESPONSE,
-    VERSION, expand_number,
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, LEAST_INIT, LEAST_RESPONSE, NOTICE, NOTICE_LENGTH,
+    RESPONSE, expand_number,
 };
 use std::net::SocketAddr;
 use units::Instant;
@@ -44,11 +43,8 @@ impl<P: Payload> Endpoint<P> {
     fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, bool)) {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, how),
-            (Some(&INIT), length) if INIT_LENGTHS.contains(&length) && datagram[2] != VERSION => {
-                self.on_other_version(now, from, datagram);
-            }
-            (Some(&INIT), INIT_LENGTH..) => self.on_init(now, from, datagram),
-            (Some(&RESPONSE), RESPONSE_LENGTH..) => self.on_response(now, datagram),
+            (Some(&INIT), LEAST_INIT..) => self.on_init(now, from, datagram),
+            (Some(&RESPONSE), LEAST_RESPONSE..) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             (Some(&NOTICE), NOTICE_LENGTH) => self.on_notice(now, datagram),
             _ => self.stats.dropped.malformed += 1,

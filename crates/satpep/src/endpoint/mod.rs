@@ -41,6 +41,7 @@ use crate::config::{ACK_SHARE, EndpointConfig};
 use crate::dscp::Dscp;
 use crate::event::{Event, OpenError, PeerId, PeerState, ResetReason, StreamId};
 use crate::handshake::{CookieJar, Identity};
+use crate::key_log::LoggedKey;
 use crate::memory::Memory;
 use crate::pacer::Pacer;
 use crate::payload::{Elided, Payload, Stored};
@@ -138,6 +139,8 @@ pub struct Endpoint<P: Payload = Stored> {
     surveyed: Option<PeerId>,
     timers: BTreeSet<(Instant, PeerId)>,
     events: VecDeque<Event>,
+    /// Keys to give away.
+    logged_keys: VecDeque<LoggedKey>,
     sessions: u32,
     /// This gateway stops.
     closing: bool,
@@ -198,7 +201,7 @@ impl Endpoint<Elided> {
 impl<P: Payload> Endpoint<P> {
     fn start(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         let mut random = SecureRandom::new(seed);
-        let identity = Identity::new(config.private_key.clone(), config.mode);
+        let identity = Identity::new(config.private_key.clone(), config.mode, config.cipher, config.versions);
         let half = config.memory.map(|memory| memory.as_u64() / 2);
         let mut endpoint = Self {
             identity,
@@ -227,6 +230,7 @@ impl<P: Payload> Endpoint<P> {
             surveyed: None,
             timers: BTreeSet::new(),
             events: VecDeque::new(),
+            logged_keys: VecDeque::new(),
             sessions: 0,
             closing: false,
             draining: false,
@@ -335,6 +339,11 @@ impl<P: Payload> Endpoint<P> {
             }
         }
         None
+    }
+
+    /// The next of the data keys that handshakes have made, if [`EndpointConfig::export_keys`] says that they are to be had.
+    pub fn poll_key(&mut self) -> Option<LoggedKey> {
+        self.logged_keys.pop_front()
     }
 
     /// Opens a stream to `peer`. The peer learns of it with the first bytes.
@@ -467,7 +476,9 @@ impl<P: Payload> Endpoint<P> {
         let session = self.best_session(peer);
         let stats = session.map_or_else(PeerStats::default, |session| session.stats(now));
         let clock = self.peers.get(peer.index()).and_then(|peer| peer.clock);
-        PeerStats { pacing_rate: self.pacer.rate(), clock, ..stats }
+        let keys = self.best(peer).and_then(|best| self.peers[best.index()].keys.current.as_ref());
+        let version = keys.map(|keys| keys.version);
+        PeerStats { pacing_rate: self.pacer.rate(), clock, version, ..stats }
     }
 
     /// A stream's counters; `None` if it is gone.

@@ -35,11 +35,11 @@ impl Candidate {
 
 impl Candidates {
     /// Addresses that are challenged at once; a newer one makes the oldest way.
-    const MOST: usize = 4;
+    pub(super) const MOST: usize = 4;
     /// Challenges to one address, each after twice the time of the one before.
-    const CHALLENGES: u32 = 5;
+    pub(super) const CHALLENGES: u32 = 5;
     /// How often as much may be sent as was received (RFC 9000, section 8.1).
-    const AMPLIFICATION: u64 = 3;
+    pub(super) const AMPLIFICATION: u64 = 3;
 
     /// The peer's newest datagram, of `size` bytes, came from `address`, which is not where it is known to be.
     pub(super) fn on_newest(&mut self, now: Instant, address: SocketAddr, size: usize, token: impl FnOnce() -> u64) {

@@ -10,6 +10,7 @@ use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::session::Session;
+use crate::version::Versions;
 use crate::wire::packet::MAC;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
@@ -115,7 +116,8 @@ pub(super) struct Calls {
 pub(super) enum Said {
     Cookie,
     OtherMode,
-    OtherVersion(u8),
+    /// It speaks these versions, and whether that is authenticated.
+    OtherVersions(Versions, bool),
 }
 
 /// How many datagrams one key seals.
@@ -130,7 +132,7 @@ pub(super) struct KeyLimits {
 impl KeyLimits {
     /// Renewed after half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1). From the responder's turn to the end
     /// there is time for several handshakes at any rate: ten million datagrams, 50 s at 200,000 a second.
-    const DEFAULT: Self = Self { renew: 1 << 22, most: 1 << 24 };
+    pub(super) const DEFAULT: Self = Self { renew: 1 << 22, most: 1 << 24 };
 
     /// Whether a key that sealed `count` datagrams is due for renewal by us.
     fn wants_renewal(self, count: u64, ours: bool) -> bool {
@@ -141,6 +143,7 @@ impl KeyLimits {
 pub(super) struct KeyPair<K> {
     pub(super) local_index: u32,
     pub(super) peer_index: u32,
+    pub(super) version: u8,
     pub(super) send: K,
     pub(super) receive: K,
     pub(super) since: Instant,
@@ -152,13 +155,13 @@ pub(super) struct KeyPair<K> {
 
 impl<K> KeyPair<K> {
     /// Keys are renewed after this time, as WireGuard does.
-    const REKEY_AFTER: Duration = Duration::from_secs(120);
+    pub(super) const REKEY_AFTER: Duration = Duration::from_secs(120);
     /// Keys that only keepalives and their answers were sealed with are kept so long.
-    const REKEY_UNUSED_AFTER: Duration = Duration::from_secs(900);
+    pub(super) const REKEY_UNUSED_AFTER: Duration = Duration::from_secs(900);
 
     pub(super) fn new(agreement: Agreement<K>, local_index: u32, ours: bool, now: Instant) -> (Self, Hello) {
-        let Agreement { send, receive, peer_index, hello } = agreement;
-        (Self { local_index, peer_index, send, receive, since: now, first_number: 0, ours }, hello)
+        let Agreement { send, receive, version, peer_index, hello, .. } = agreement;
+        (Self { local_index, peer_index, version, send, receive, since: now, first_number: 0, ours }, hello)
     }
 
     /// How many datagrams the pair has sealed, with `next` the number of the next.
@@ -169,10 +172,10 @@ impl<K> KeyPair<K> {
 
 impl<P: Payload> Peer<P> {
     /// Handshakes are repeated after this time, and later each time up to five times as late.
-    const RETRY: Duration = Duration::from_millis(1000);
+    pub(super) const RETRY: Duration = Duration::from_millis(1000);
 
     /// Handshakes that are answered in a second because the peer's secret vouches for them.
-    const MOST_ANSWERED: u32 = 4;
+    pub(super) const MOST_ANSWERED: u32 = 4;
 
     pub(super) fn new(config: PeerConfig, acquaintance: Option<Acquaintance>, epoch: u64, now: Instant) -> Self {
         Self {

@@ -10,7 +10,8 @@ use super::cookie::{has_mac2_of, mac1_of, public_seal, seal_key};
 use crate::key::{PrivateKey, PublicKey};
 use crate::random::SecureRandom;
 use crate::seal::Mode;
-use crate::wire::packet::{INIT_HEADER, MAC, NOTICE, NOTICE_BODY, NOTICE_LENGTH, SEAL_NONCE, TAG, VERSION};
+use crate::version::Versions;
+use crate::wire::packet::{INIT_HEADER, MAC, NOTICE, NOTICE_BODY, NOTICE_LENGTH, SEAL_NONCE, TAG};
 use ring::aead::{Aad, LessSafeKey, Nonce};
 use ring::hmac;
 
@@ -34,13 +35,16 @@ pub(crate) enum Notice {
     Challenge { echo: Echo, unix_time: u64 },
     /// The receiver uses the other mode.
     OtherMode,
-    /// The receiver speaks this version. Not authenticated: whoever knows the receiver's public key can say so.
-    OtherVersion(u8),
+    /// The receiver speaks these versions, none of which the sender speaks.
+    OtherVersions(Versions),
+    /// The same where the receiver could not read who calls: whoever knows the receiver's public key can say so.
+    UnprovenVersions(Versions),
 }
 
 const CHALLENGE: u8 = 1;
 const OTHER_MODE: u8 = 2;
-const OTHER_VERSION: u8 = 3;
+const UNPROVEN_VERSIONS: u8 = 3;
+const OTHER_VERSIONS: u8 = 4;
 
 impl Acquaintance {
     /// Of the holder of `own` with the holder of the key behind `peer`. `None` if that key is of small order.
@@ -86,7 +90,7 @@ impl Acquaintance {
         let nonce = Nonce::try_assume_unique_for_key(&datagram[8..8 + SEAL_NONCE]).ok()?;
         let aad = Aad::from([&datagram[..8], mac1].concat());
         let opened = match datagram[1] {
-            OTHER_VERSION => public_seal(peer).open_in_place(nonce, aad, &mut body),
+            UNPROVEN_VERSIONS => public_seal(peer).open_in_place(nonce, aad, &mut body),
             _ => self.peer_seal.open_in_place(nonce, aad, &mut body),
         };
         let opened = opened.ok()?;
@@ -95,15 +99,18 @@ impl Acquaintance {
         match datagram[1] {
             CHALLENGE => Some(Notice::Challenge { echo, unix_time }),
             OTHER_MODE => Some(Notice::OtherMode),
-            OTHER_VERSION => Some(Notice::OtherVersion(opened[0])),
+            // Version 2 says its own alone, with 0 behind it.
+            UNPROVEN_VERSIONS if opened[1] == 0 => Versions::new(opened[0], opened[0]).map(Notice::UnprovenVersions),
+            UNPROVEN_VERSIONS => Versions::decode([opened[0], opened[1]]).map(Notice::UnprovenVersions),
+            OTHER_VERSIONS => Versions::decode([opened[0], opened[1]]).map(Notice::OtherVersions),
             _ => None,
         }
     }
 }
 
-/// Tells the sender of an init of another version, whoever it is, that the holder of `own` speaks ours.
-pub(crate) fn other_version(init: &[u8], own: &PublicKey, random: &mut SecureRandom) -> Vec<u8> {
-    seal(&public_seal(own), &Notice::OtherVersion(VERSION), init, random)
+/// Tells the sender of an init that cannot be read, whoever it is, which versions the holder of `own` speaks.
+pub(crate) fn unproven_versions(init: &[u8], own: &PublicKey, ours: Versions, random: &mut SecureRandom) -> Vec<u8> {
+    seal(&public_seal(own), &Notice::UnprovenVersions(ours), init, random)
 }
 
 fn seal(key: &LessSafeKey, notice: &Notice, init: &[u8], random: &mut SecureRandom) -> Vec<u8> {
@@ -115,13 +122,17 @@ fn seal(key: &LessSafeKey, notice: &Notice, init: &[u8], random: &mut SecureRand
             CHALLENGE
         }
         Notice::OtherMode => OTHER_MODE,
-        Notice::OtherVersion(version) => {
-            body[0] = *version;
-            OTHER_VERSION
+        Notice::OtherVersions(versions) => {
+            body[..2].copy_from_slice(&versions.encode());
+            OTHER_VERSIONS
+        }
+        Notice::UnprovenVersions(versions) => {
+            body[..2].copy_from_slice(&versions.encode());
+            UNPROVEN_VERSIONS
         }
     };
     let nonce: [u8; SEAL_NONCE] = random.bytes();
-    let head = [&[NOTICE, kind, VERSION, 0], &init[4..8]].concat();
+    let head = [&[NOTICE, kind, 0, 0], &init[4..8]].concat();
     let aad = Aad::from([&head, mac1_of(init)].concat());
     let tag = key
         .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad, &mut body)

@@ -6,7 +6,7 @@
 
 use crate::key::PublicKey;
 use crate::random::SecureRandom;
-use crate::wire::packet::{COOKIE, COOKIE_BYTES, COOKIE_REPLY, MAC, SEAL_NONCE, TAG, VERSION};
+use crate::wire::packet::{COOKIE, COOKIE_BYTES, COOKIE_REPLY, MAC, SEAL_NONCE, TAG};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hmac};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 pub(crate) type Cookie = [u8; COOKIE_BYTES];
 
 /// The key of the `mac1` of messages to the holder of `receiver`.
-pub(super) fn mac1_key(receiver: &PublicKey) -> hmac::Key {
+pub(crate) fn mac1_key(receiver: &PublicKey) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, labelled(b"bentpipe mac1", receiver).as_ref())
 }
 
@@ -27,7 +27,7 @@ pub(super) fn has_valid_mac1(key: &hmac::Key, datagram: &[u8]) -> bool {
 }
 
 /// Ends a message with `mac1` and `mac2`; returns `mac1`.
-pub(super) fn append_macs(datagram: &mut Vec<u8>, receiver: &hmac::Key, mac2: Option<&hmac::Key>) -> [u8; MAC] {
+pub(crate) fn append_macs(datagram: &mut Vec<u8>, receiver: &hmac::Key, mac2: Option<&hmac::Key>) -> [u8; MAC] {
     let mac1 = truncated(hmac::sign(receiver, datagram));
     datagram.extend_from_slice(&mac1);
     let mac2 = mac2.map_or([0; MAC], |key| truncated(hmac::sign(key, datagram)));
@@ -87,7 +87,7 @@ pub(crate) fn seal_cookie(cookie: &Cookie, init: &[u8], own: &PublicKey, random:
     public_seal(own)
         .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(mac1_of(init)), &mut sealed)
         .expect("a cookie is shorter than an AEAD's limit");
-    [&[COOKIE, 0, VERSION, 0], &init[4..8], &nonce, &sealed].concat()
+    [&[COOKIE, 0, 0, 0], &init[4..8], &nonce, &sealed].concat()
 }
 
 /// Opens the reply of the holder of `peer` to the init of this `mac1`.

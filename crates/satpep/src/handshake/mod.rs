@@ -9,85 +9,45 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | Noise: init, response, the keys that follow |
+//! | `parameters.rs` | what each side tells the other about itself |
 //! | `cookie.rs` | the MACs that end a message, and cookies |
 //! | `acquaintance.rs` | what gateways that know each other's keys can say without a handshake: proofs under load, notices |
 
 mod acquaintance;
 mod cookie;
+mod parameters;
 #[cfg(test)]
 mod tests;
 
 use crate::key::{PrivateKey, PublicKey};
 use crate::random::SecureRandom;
-use crate::seal::{Cipher, Mode, Sealing};
+use crate::seal::{Cipher, DataSecrets, Mode, Sealing, Suite};
+use crate::version::Versions;
 use crate::wire::packet::{
-    COOKIE_REPLY, INIT, INIT_HEADER, INIT_LENGTHS, MAC, NOTICE_LENGTH, RESPONSE, RESPONSE_HEADER, VERSION, read_u32,
+    INIT, INIT_HEADER, LEAST_INIT, MAC, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
+    set_noise_length, unpadded_length,
 };
 use ring::hmac;
 use snow::resolvers::{CryptoResolver, DefaultResolver, FallbackResolver};
 
-pub(crate) use acquaintance::{Acquaintance, Echo, Notice, other_version};
+pub(crate) use acquaintance::{Acquaintance, Echo, Notice, unproven_versions};
 #[cfg(any(test, fuzzing))]
 pub(crate) use cookie::seal_cookie;
 pub(crate) use cookie::{Cookie, CookieJar, mac1_of};
+#[cfg(test)]
+pub(crate) use cookie::{append_macs, mac1_key as mac1_key_of};
+pub(crate) use parameters::Hello;
 
 const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
+/// What the prologue begins with, before the versions and the mode.
+const PROLOGUE: &[u8] = b"bentpipe satpep";
 
-/// What each side tells the other about itself, inside the handshake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hello {
-    /// Names the run of the gateway's process: another epoch from a known peer means that it lost its streams.
-    pub(crate) epoch: u64,
-    /// Its wall clock: nanoseconds since 1970.
-    pub(crate) timestamp: u64,
-    pub(crate) cipher: Cipher,
-    /// Stream bytes that the session's receiver takes before its first credit.
-    pub(crate) session_credit: u64,
-    /// Bytes that it takes on a new stream.
-    pub(crate) stream_credit: u64,
-    /// Streams that the other side may have open at once.
-    pub(crate) max_streams: u32,
-}
-
-const HELLO: usize = 1 + 1 + 8 + 8 + 8 + 8 + 4;
-const INIT_PAYLOAD: usize = HELLO + size_of::<Echo>();
-const INIT_NOISE: usize = 32 + 48 + INIT_PAYLOAD + 16;
-const RESPONSE_NOISE: usize = 32 + HELLO + 16;
-/// Bytes of an init datagram that is not padded; longer than every answer to it. Padding goes before the MACs.
-pub(crate) const INIT_LENGTH: usize = INIT_HEADER + INIT_NOISE + 2 * MAC;
-pub(crate) const RESPONSE_LENGTH: usize = RESPONSE_HEADER + RESPONSE_NOISE + 2 * MAC;
-const _: () = assert!(RESPONSE_LENGTH < INIT_LENGTH && COOKIE_REPLY < INIT_LENGTH && NOTICE_LENGTH < INIT_LENGTH);
 /// Handshakes pass wherever sessions work, with the headers of IPv6 and UDP.
-const _: () = assert!(INIT_LENGTH + 48 <= crate::mtu::LEAST as usize);
-const _: () = assert!(INIT_LENGTHS.start <= INIT_LENGTH);
+const _: () = assert!(LEAST_INIT + 48 <= crate::mtu::LEAST as usize);
 
-impl Hello {
-    fn encode(&self) -> [u8; HELLO] {
-        let mut out = [0; HELLO];
-        out[0] = VERSION;
-        out[1] = self.cipher.code();
-        out[2..10].copy_from_slice(&self.epoch.to_be_bytes());
-        out[10..18].copy_from_slice(&self.timestamp.to_be_bytes());
-        out[18..26].copy_from_slice(&self.session_credit.to_be_bytes());
-        out[26..34].copy_from_slice(&self.stream_credit.to_be_bytes());
-        out[34..38].copy_from_slice(&self.max_streams.to_be_bytes());
-        out
-    }
-
-    fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
-        let long = |at: usize| u64::from_be_bytes(*bytes[at..].first_chunk().expect("the field lies inside the array"));
-        let in_varint_range = |value: u64| (value <= crate::wire::varint::MAX).then_some(value);
-        (bytes[0] == VERSION).then_some(())?;
-        Some(Self {
-            cipher: Cipher::from_code(bytes[1])?,
-            epoch: long(2),
-            timestamp: long(10),
-            session_credit: in_varint_range(long(18))?,
-            stream_credit: in_varint_range(long(26))?,
-            max_streams: read_u32(bytes, 34)?,
-        })
-    }
-}
+/// What a Noise message adds to its payload: an ephemeral key, an encrypted static key in the first, a tag.
+const INIT_NOISE: usize = 32 + 48 + 16;
+const RESPONSE_NOISE: usize = 32 + 16;
 
 /// Who we are, for all handshakes.
 pub(crate) struct Identity {
@@ -95,12 +55,18 @@ pub(crate) struct Identity {
     pub(crate) public: PublicKey,
     mac1_key: hmac::Key,
     pub(crate) mode: Mode,
+    /// The cipher of sessions that we begin.
+    cipher: Cipher,
+    pub(crate) versions: Versions,
 }
 
 /// The keys and facts of a finished handshake.
 pub(crate) struct Agreement<K> {
     pub(crate) send: K,
     pub(crate) receive: K,
+    pub(crate) version: u8,
+    /// What the keys were made of.
+    pub(crate) secrets: DataSecrets,
     /// The index that the peer receives by.
     pub(crate) peer_index: u32,
     pub(crate) hello: Hello,
@@ -116,7 +82,6 @@ pub(crate) struct Pending {
     pub(crate) local_index: u32,
     /// `mac1` of the init: cookie replies and notices are bound to it.
     mac1: [u8; MAC],
-    cipher: Cipher,
     /// The cookie that `mac2` was made with.
     pub(crate) cookie: Option<Cookie>,
     /// The length of the datagram, if it was padded.
@@ -130,15 +95,20 @@ pub(crate) struct Received {
     pub(crate) hello: Hello,
     /// The mode that the initiator uses.
     pub(crate) mode: Mode,
+    /// What it speaks.
+    pub(crate) versions: Versions,
     /// What it repeats of ours.
     pub(crate) echo: Echo,
+    /// The length of the init, if it was padded.
+    pub(crate) padded: Option<usize>,
+    cipher: Cipher,
     peer_index: u32,
 }
 
 impl Identity {
-    pub(crate) fn new(private: PrivateKey, mode: Mode) -> Self {
+    pub(crate) fn new(private: PrivateKey, mode: Mode, cipher: Cipher, versions: Versions) -> Self {
         let public = private.public_key();
-        Self { public, mac1_key: cookie::mac1_key(&public), private, mode }
+        Self { public, mac1_key: cookie::mac1_key(&public), private, mode, cipher, versions }
     }
 
     /// What the secret that we share with a peer gives; `None` if there is no such secret.
@@ -146,9 +116,16 @@ impl Identity {
         Acquaintance::new(&self.private, peer)
     }
 
-    fn noise(&self, mode: Mode, random: SecureRandom, remote: Option<&PublicKey>) -> Option<Box<snow::HandshakeState>> {
+    /// The state of a handshake that offers `versions`. They and the mode are part of the prologue: a message of which someone
+    /// has altered them does not authenticate.
+    fn noise(
+        &self,
+        (mode, versions): (Mode, Versions),
+        random: SecureRandom,
+        remote: Option<&PublicKey>,
+    ) -> Option<Box<snow::HandshakeState>> {
         let resolver = FallbackResolver::new(Box::new(Seeded::new(random)), Box::new(DefaultResolver));
-        let prologue = [b"bentpipe satpep 2, mode ".as_slice(), &[mode.code()]].concat();
+        let prologue = [PROLOGUE, &versions.encode(), &[mode.code()]].concat();
         let params = PATTERN.parse().ok()?;
         let builder = snow::Builder::with_resolver(params, Box::new(resolver));
         let builder = builder.local_private_key(self.private.as_bytes()).ok()?.prologue(&prologue).ok()?;
@@ -169,64 +146,77 @@ impl Identity {
         (cookie, echo): (Option<Cookie>, Echo),
         random: &mut SecureRandom,
     ) -> Option<(Vec<u8>, Pending)> {
-        let mut noise = self.noise(self.mode, random.fork(), Some(peer))?;
-        let mut datagram = vec![INIT, self.mode.code(), VERSION, wanted];
+        let mut noise = self.noise((self.mode, self.versions), random.fork(), Some(peer))?;
+        let [oldest, newest] = self.versions.encode();
+        let mut datagram = vec![INIT, oldest, newest, wanted];
         datagram.extend_from_slice(&local_index.to_be_bytes());
-        datagram.resize(INIT_LENGTH - 2 * MAC, 0);
-        let mut payload = [0; INIT_PAYLOAD];
-        payload[..HELLO].copy_from_slice(&hello.encode());
-        payload[HELLO..].copy_from_slice(&echo);
-        noise.write_message(&payload, &mut datagram[INIT_HEADER..]).ok()?;
+        let mut payload = Vec::new();
+        parameters::write_init(&mut payload, self.cipher.code(), hello, &echo);
+        datagram.resize(INIT_HEADER + INIT_NOISE + payload.len(), 0);
+        let length = noise.write_message(&payload, &mut datagram[INIT_HEADER..]).ok()?;
         let masked = acquaintance.masked(hello.timestamp, &datagram[INIT_HEADER..]);
-        datagram[8..INIT_HEADER].copy_from_slice(&masked.to_be_bytes());
-        datagram.resize(padded.unwrap_or(INIT_LENGTH) - 2 * MAC, 0);
+        datagram[8..16].copy_from_slice(&masked.to_be_bytes());
+        datagram[16] = self.mode.code();
+        set_noise_length(&mut datagram, length);
+        let unpadded = (datagram.len() + 2 * MAC).max(LEAST_INIT);
+        let padded = padded.filter(|padded| *padded > unpadded);
+        datagram.resize(padded.unwrap_or(unpadded) - 2 * MAC, 0);
         let by_cookie = cookie.as_ref().map(cookie::mac2_key);
         let mac2 = by_cookie.as_ref().unwrap_or(&acquaintance.own_mac2);
         let mac1 = cookie::append_macs(&mut datagram, &cookie::mac1_key(peer), Some(mac2));
-        Some((datagram, Pending { noise, local_index, mac1, cipher: hello.cipher, cookie, padded }))
+        Some((datagram, Pending { noise, local_index, mac1, cookie, padded }))
     }
 
     /// Reads an init. `has_valid_mac1` and, where needed, `mac2` were checked before.
     pub(crate) fn receive(&self, datagram: &[u8], random: &mut SecureRandom) -> Result<Received, NotAuthentic> {
-        let mode = Mode::from_code(datagram[1]).ok_or(NotAuthentic)?;
-        let mut noise = self.noise(mode, random.fork(), None).ok_or(NotAuthentic)?;
-        let mut payload = [0; INIT_PAYLOAD];
-        let message = &datagram[INIT_HEADER..INIT_LENGTH - 2 * MAC];
-        match noise.read_message(message, &mut payload) {
-            Ok(INIT_PAYLOAD) => {}
-            _ => return Err(NotAuthentic),
-        }
+        let message = noise_message(datagram).ok_or(NotAuthentic)?;
+        let mode = Mode::from_code(datagram[16]).ok_or(NotAuthentic)?;
+        let versions = offered_versions(datagram).ok_or(NotAuthentic)?;
+        let mut noise = self.noise((mode, versions), random.fork(), None).ok_or(NotAuthentic)?;
+        let mut payload = vec![0; message.len()];
+        let length = noise.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
         let initiator = noise.get_remote_static().and_then(|key| key.try_into().ok()).map(PublicKey::from_bytes);
-        let (hello, echo) = payload.split_first_chunk().ok_or(NotAuthentic)?;
+        let (cipher, hello, echo) = parameters::read_init(&payload[..length]).ok_or(NotAuthentic)?;
+        let is_padded = unpadded_length(datagram).is_some_and(|unpadded| datagram.len() > unpadded);
         Ok(Received {
             initiator: initiator.ok_or(NotAuthentic)?,
-            hello: Hello::decode(hello).ok_or(NotAuthentic)?,
+            hello,
             mode,
-            echo: echo.try_into().map_err(|_| NotAuthentic)?,
+            versions,
+            echo,
+            padded: is_padded.then_some(datagram.len()),
+            cipher: Cipher::from_code(cipher).ok_or(NotAuthentic)?,
             peer_index: read_u32(datagram, 4).ok_or(NotAuthentic)?,
             noise,
         })
     }
 
-    /// Answers an init, by a larger datagram if it is to be `padded`.
+    /// Answers an init in the highest common version, by a larger datagram if it is to be `padded`.
     pub(crate) fn respond<K: Sealing>(
         &self,
         mut received: Received,
         hello: &Hello,
         (local_index, padded): (u32, Option<usize>),
     ) -> Option<(Vec<u8>, Agreement<K>)> {
-        let mut datagram = vec![RESPONSE, self.mode.code(), VERSION, 0];
+        let version = self.versions.common(received.versions)?;
+        let mut datagram = vec![RESPONSE, version, 0, 0];
         datagram.extend_from_slice(&local_index.to_be_bytes());
         datagram.extend_from_slice(&received.peer_index.to_be_bytes());
-        datagram.resize(RESPONSE_LENGTH - 2 * MAC, 0);
-        received.noise.write_message(&hello.encode(), &mut datagram[RESPONSE_HEADER..]).ok()?;
-        datagram.resize(padded.unwrap_or(RESPONSE_LENGTH) - 2 * MAC, 0);
+        let mut payload = Vec::new();
+        parameters::write_response(&mut payload, self.versions, hello);
+        datagram.resize(RESPONSE_HEADER + RESPONSE_NOISE + payload.len(), 0);
+        let length = received.noise.write_message(&payload, &mut datagram[RESPONSE_HEADER..]).ok()?;
+        set_noise_length(&mut datagram, length);
+        let unpadded = datagram.len() + 2 * MAC;
+        datagram.resize(padded.unwrap_or(0).max(unpadded) - 2 * MAC, 0);
         cookie::append_macs(&mut datagram, &cookie::mac1_key(&received.initiator), None);
         let (initiator_sends, responder_sends) = received.noise.dangerously_get_raw_split();
-        let cipher = received.hello.cipher;
+        let suite = Suite { version, mode: self.mode, cipher: received.cipher };
         let agreement = Agreement {
-            send: K::derive(&responder_sends, self.mode, cipher),
-            receive: K::derive(&initiator_sends, self.mode, cipher),
+            send: K::derive(&responder_sends, suite),
+            receive: K::derive(&initiator_sends, suite),
+            version,
+            secrets: DataSecrets { suite, send: responder_sends, receive: initiator_sends },
             peer_index: received.peer_index,
             hello: received.hello,
         };
@@ -239,17 +229,19 @@ impl Identity {
         pending: &mut Pending,
         datagram: &[u8],
     ) -> Result<Agreement<K>, NotAuthentic> {
-        let mut hello = [0; HELLO];
-        let message = &datagram[RESPONSE_HEADER..RESPONSE_LENGTH - 2 * MAC];
-        match pending.noise.read_message(message, &mut hello) {
-            Ok(HELLO) => {}
-            _ => return Err(NotAuthentic),
-        }
-        let hello = Hello::decode(&hello).ok_or(NotAuthentic)?;
+        let message = noise_message(datagram).ok_or(NotAuthentic)?;
+        let mut payload = vec![0; message.len()];
+        let length = pending.noise.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
+        let (theirs, hello) = parameters::read_response(&payload[..length]).ok_or(NotAuthentic)?;
+        // Both ranges are authenticated; the version in clear is not, and is for whoever looks on.
+        let version = self.versions.common(theirs).ok_or(NotAuthentic)?;
         let (initiator_sends, responder_sends) = pending.noise.dangerously_get_raw_split();
+        let suite = Suite { version, mode: self.mode, cipher: self.cipher };
         Ok(Agreement {
-            send: K::derive(&initiator_sends, self.mode, pending.cipher),
-            receive: K::derive(&responder_sends, self.mode, pending.cipher),
+            send: K::derive(&initiator_sends, suite),
+            receive: K::derive(&responder_sends, suite),
+            version,
+            secrets: DataSecrets { suite, send: initiator_sends, receive: responder_sends },
             peer_index: read_u32(datagram, 4).ok_or(NotAuthentic)?,
             hello,
         })

@@ -2,19 +2,26 @@
 
 use super::*;
 use crate::seal::DataKey;
+use crate::version::Capabilities;
+use crate::wire::packet::NOTICE_LENGTH;
+
+fn speaking(byte: u8, mode: Mode, oldest: u8, newest: u8) -> Identity {
+    let versions = Versions::new(oldest, newest).expect("a range");
+    Identity::new(PrivateKey::from_random([byte; 32]), mode, Cipher::ChaCha20Poly1305, versions)
+}
 
 fn identity(byte: u8, mode: Mode) -> Identity {
-    Identity::new(PrivateKey::from_random([byte; 32]), mode)
+    speaking(byte, mode, 3, 3)
 }
 
 fn hello(epoch: u64) -> Hello {
     Hello {
         epoch,
         timestamp: 5,
-        cipher: Cipher::ChaCha20Poly1305,
         session_credit: 1 << 20,
         stream_credit: 1 << 16,
         max_streams: 100,
+        capabilities: Capabilities::DATAGRAMS,
     }
 }
 
@@ -39,12 +46,12 @@ fn both_sides_agree() {
     let (near, far) = (identity(1, Mode::Encrypted), identity(2, Mode::Encrypted));
     let mut random = SecureRandom::new([3; 32]);
     let (init, mut pending) = init(&near, &far, &hello(10), None, &mut random);
-    assert_eq!(init.len(), INIT_LENGTH);
+    assert_eq!((init.len(), unpadded_length(&init)), (206, Some(206)));
     assert!(far.has_valid_mac1(&init));
     let received = far.receive(&init, &mut random).expect("authentic");
     assert_eq!((received.initiator, received.hello, received.echo), (near.public, hello(10), [9; 16]));
     let (response, at_far) = far.respond::<DataKey>(received, &hello(20), (88, None)).expect("response");
-    assert_eq!(response.len(), RESPONSE_LENGTH);
+    assert_eq!((response.len(), unpadded_length(&response)), (133, Some(133)));
     assert!(near.has_valid_mac1(&response));
     let at_near: Agreement<DataKey> = near.complete(&mut pending, &response).expect("authentic");
     assert_eq!((at_near.peer_index, at_far.peer_index, at_near.hello), (88, 77, hello(20)));
@@ -53,6 +60,20 @@ fn both_sides_agree() {
     assert!(at_far.receive.open(1, &mut datagram).is_ok());
     at_far.send.seal(1, &mut datagram, 0);
     assert!(at_near.receive.open(1, &mut datagram).is_ok());
+}
+
+#[test]
+fn a_handshake_without_parameters_takes_no_more_than_it_must() {
+    let (near, far) = (identity(1, Mode::Encrypted), identity(2, Mode::Encrypted));
+    let mut random = SecureRandom::new([3; 32]);
+    let acquaintance = near.acquaintance(&far.public).expect("a secret");
+    let plain = Hello { capabilities: Capabilities::NONE, ..hello(10) };
+    let extras = (None, Echo::default());
+    let whom = (&far.public, &acquaintance);
+    let (init, _) = near.initiate(whom, &plain, (77, None, 0), extras, &mut random).expect("init");
+    let received = far.receive(&init, &mut random).expect("authentic");
+    let (response, _) = far.respond::<DataKey>(received, &plain, (88, None)).expect("response");
+    assert_eq!((init.len(), response.len()), (198, 130));
 }
 
 #[test]
@@ -75,9 +96,39 @@ fn the_mode_is_authenticated() {
     let (mut init, _) = init(&near, &far, &hello(10), None, &mut random);
     assert_eq!(far.receive(&init, &mut random).ok().map(|received| received.mode), Some(Mode::Encrypted));
     for other in [Mode::Clear.code(), 0, 3] {
-        init[1] = other;
+        init[16] = other;
         assert!(far.receive(&init, &mut random).is_err());
     }
+}
+
+#[test]
+fn the_highest_common_version_is_agreed_on_and_nobody_between_can_lower_it() {
+    let (near, far) = (speaking(1, Mode::Encrypted, 3, 5), speaking(2, Mode::Encrypted, 2, 4));
+    let mut random = SecureRandom::new([3; 32]);
+    let (init, mut pending) = init(&near, &far, &hello(10), None, &mut random);
+    assert_eq!(init[1..3], [3, 5], "in clear");
+    for (oldest, newest) in [(3, 3), (1, 5), (4, 5), (3, 6)] {
+        let mut altered = init.clone();
+        altered[1..3].copy_from_slice(&[oldest, newest]);
+        assert!(far.receive(&altered, &mut random).is_err(), "{oldest} to {newest}");
+    }
+    let received = far.receive(&init, &mut random).expect("authentic");
+    let (response, at_far) = far.respond::<DataKey>(received, &hello(20), (88, None)).expect("response");
+    assert_eq!(response[1], 4, "in clear");
+    let mut altered = response;
+    altered[1] = 3;
+    let at_near: Agreement<DataKey> = near.complete(&mut pending, &altered).expect("authentic");
+    assert_eq!((at_near.version, at_far.version), (4, 4));
+}
+
+#[test]
+fn gateways_without_a_common_version_have_no_session() {
+    let (near, far) = (speaking(1, Mode::Encrypted, 3, 3), speaking(2, Mode::Encrypted, 4, 5));
+    let mut random = SecureRandom::new([3; 32]);
+    let (init, _) = init(&near, &far, &hello(10), None, &mut random);
+    let received = far.receive(&init, &mut random).expect("who calls is known nevertheless");
+    assert_eq!((received.initiator, received.versions.to_string()), (near.public, "3".into()));
+    assert!(far.respond::<DataKey>(received, &hello(20), (88, None)).is_none());
 }
 
 #[test]
@@ -124,7 +175,8 @@ fn notices_are_read_by_whom_they_answer_and_cannot_be_forged_but_for_the_version
     let (_, elsewhere) = init(&near, &far, &hello(10), None, &mut random);
     let (at_near, at_far) = (near.acquaintance(&far.public), far.acquaintance(&near.public));
     let (at_near, at_far) = (at_near.expect("a secret"), at_far.expect("a secret"));
-    for notice in [Notice::Challenge { echo: [4; 16], unix_time: 1 << 60 }, Notice::OtherMode] {
+    let versions = Notice::OtherVersions(Versions::new(4, 9).expect("a range"));
+    for notice in [Notice::Challenge { echo: [4; 16], unix_time: 1 << 60 }, Notice::OtherMode, versions] {
         let sent = at_far.notice(&notice, &datagram, &mut random);
         assert_eq!(sent.len(), NOTICE_LENGTH);
         assert_eq!(pending.read_notice(&far.public, &at_near, &sent), Some(notice));
@@ -140,6 +192,7 @@ fn notices_are_read_by_whom_they_answer_and_cannot_be_forged_but_for_the_version
         let reflected = at_near.notice(&notice, &datagram, &mut random);
         assert_eq!(pending.read_notice(&far.public, &at_near, &reflected), None);
     }
-    let sent = other_version(&datagram, &far.public, &mut random);
-    assert_eq!(pending.read_notice(&far.public, &at_near, &sent), Some(Notice::OtherVersion(VERSION)));
+    let ours = Versions::new(4, 9).expect("a range");
+    let sent = unproven_versions(&datagram, &far.public, ours, &mut random);
+    assert_eq!(pending.read_notice(&far.public, &at_near, &sent), Some(Notice::UnprovenVersions(ours)));
 }

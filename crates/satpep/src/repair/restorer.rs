@@ -49,9 +49,9 @@ struct Job {
 
 impl<P: Payload> Restorer<P> {
     /// Blocks remembered at once.
-    const MAX_BLOCKS: usize = 64;
+    pub(super) const MAX_BLOCKS: usize = 64;
     /// Datagrams remembered at most, however small they are.
-    const MAX_SYMBOLS: usize = 1 << 15;
+    pub(super) const MAX_SYMBOLS: usize = 1 << 15;
     /// Symbols that may be decoded for each datagram that arrives: enough where one in two is lost.
     const EARNED: usize = 2;
     /// The most that may be saved up: for blocks of all that is remembered, twice over.

@@ -17,7 +17,7 @@ pub(crate) struct Congestion {
 
 impl Congestion {
     /// Acknowledgements that say the same, since any of them may be lost.
-    const REPORTS: u32 = 4;
+    pub(super) const REPORTS: u32 = 4;
 
     /// A datagram arrived with a mark.
     pub(crate) fn on_marked(&mut self) {

@@ -305,7 +305,7 @@ impl<P: Payload> Session<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cipher, PrivateKey};
+    use crate::PrivateKey;
     use units::{Bytes, Duration, Rate};
 
     fn credit() -> Credit {
@@ -315,7 +315,7 @@ mod tests {
         let hello = Hello {
             epoch: 1,
             timestamp: 1,
-            cipher: Cipher::Aes128Gcm,
+            capabilities: crate::Capabilities::NONE,
             session_credit: 1000,
             stream_credit: 500,
             max_streams: 9,

@@ -20,8 +20,8 @@ pub(super) struct Farewell {
 
 impl Farewell {
     /// How often CLOSE is said without an answer.
-    const TIMES: u32 = 8;
-    const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+    pub(super) const TIMES: u32 = 8;
+    pub(super) const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
     pub(super) fn is_due(&self) -> bool {
         self.due

@@ -32,6 +32,7 @@ impl<P: Payload> Session<P> {
             eliciting |= frame.is_eliciting();
             self.on_frame(now, number, frame)?;
         }
+        self.stats.skipped_frames += reader.skipped();
         self.use_session_credit(credit_before);
         if self.does_repair() {
             self.restorer.remember(number, frames, elided);

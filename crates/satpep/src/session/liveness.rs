@@ -32,9 +32,9 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// Most NATs keep a mapping longer than this.
-    const FIRST: Duration = Duration::from_secs(25);
+    pub(super) const FIRST: Duration = Duration::from_secs(25);
     /// No NAT in use forgets sooner.
-    const LEAST: Duration = Duration::from_secs(10);
+    pub(super) const LEAST: Duration = Duration::from_secs(10);
 
     /// Asks after `longest` without news at the latest, if this side calls the peer: then NATs may be on its path. A side
     /// that is called asks only if the other one has not done so for long.
@@ -69,12 +69,12 @@ impl Keepalive {
 
 impl<P: Payload> Session<P> {
     /// Between probes of a silent peer.
-    const OFTENEST_PROBE: Duration = Duration::from_millis(100);
-    const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
+    pub(super) const OFTENEST_PROBE: Duration = Duration::from_millis(100);
+    pub(super) const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
     /// A host that is busy keeps an answer back for so long; a shorter wait is no stall.
-    const LEAST_STALL: Duration = Duration::from_millis(100);
+    pub(super) const LEAST_STALL: Duration = Duration::from_millis(100);
     /// Since the last traffic, until the peer is first asked while streams are open.
-    const FIRST_ASKED: Duration = Duration::from_secs(2);
+    pub(super) const FIRST_ASKED: Duration = Duration::from_secs(2);
 
     pub(crate) fn is_silent(&self) -> bool {
         self.silent_since.is_some()

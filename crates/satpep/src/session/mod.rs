@@ -244,7 +244,7 @@ impl<P: Payload> Session<P> {
             survey: None,
             news: VecDeque::new(),
             events: VecDeque::new(),
-            stats: PeerStats::default(),
+            stats: PeerStats { capabilities: config.capabilities.common(hello.capabilities), ..PeerStats::default() },
         }
     }
 

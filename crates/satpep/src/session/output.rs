@@ -33,7 +33,7 @@ pub(crate) struct Filled {
 
 impl<P: Payload> Session<P> {
     /// A floor is told when it rose by this many datagrams.
-    const FLOOR_STEP: u64 = 64;
+    pub(super) const FLOOR_STEP: u64 = 64;
     /// Less room than this is not worth another stream frame.
     const LEAST_FRAME: usize = 32;
 

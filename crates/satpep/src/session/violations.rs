@@ -5,7 +5,7 @@ use crate::Violation;
 use crate::payload::Stored;
 use crate::wire::frame::{PathFrame, Writer};
 use crate::wire::varint;
-use crate::{Cipher, EndpointConfig, PrivateKey};
+use crate::{Capabilities, EndpointConfig, PrivateKey};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use units::{Bytes, Rate};
@@ -28,10 +28,10 @@ fn session() -> Session<Stored> {
     let hello = Hello {
         epoch: 1,
         timestamp: 1,
-        cipher: Cipher::Aes128Gcm,
         session_credit: 1 << 20,
         stream_credit: 1 << 16,
         max_streams: MAX_STREAMS,
+        capabilities: Capabilities::NONE,
     };
     Session::new(&config, PeerId(0), 1, &hello, (false, true), now())
 }
@@ -129,9 +129,22 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
 
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
-    for frames in [&[0x3f][..], &[0x02], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0]] {
+    for frames in [&[0x02][..], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0], &[0x40, 0x40, 2, 9]] {
         assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Violation::Malformed), "{frames:?}");
     }
+}
+
+#[test]
+fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
+    for (frames, kind) in [(&[0x3f][..], 0x3f), (&[0x30, 4, 1, 2, 3, 4], 0x30), (&[0x20], 0x20), (&[0x40, 1], 1)] {
+        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Violation::UnknownFrame(kind)), "{frames:?}");
+    }
+    assert_eq!(Violation::UnknownFrame(0x30).to_string(), "a frame of the unknown type 0x30");
+    let mut session = session();
+    // Stream data, a frame of type 0x41, stream data.
+    let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x41, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
+    assert_eq!(session.on_frames(now(), 0, &frames, 0), Ok(()));
+    assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }
 
 #[test]

@@ -1,4 +1,13 @@
 //! Frames: what a sealed datagram says.
+//!
+//! | types | |
+//! | --- | --- |
+//! | 0x00 to 0x1f | of the version; those that are not known are violations |
+//! | 0x20 to 0x2f | reserved for several paths ([`Capabilities::PATHS`](crate::Capabilities::PATHS)) |
+//! | 0x30 to 0x3f | reserved for datagrams ([`Capabilities::DATAGRAMS`](crate::Capabilities::DATAGRAMS)) |
+//! | 0x40 to 0x3fff | a length follows the type; those that are not known are skipped and counted |
+//!
+//! A type is a variable-length integer in its shortest form, so that those below 0x40 take one byte.
 
 use super::varint;
 use crate::event::{ResetReason, Violation};
@@ -6,12 +15,15 @@ use crate::payload::Payload;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+/// The lowest first byte of a type that takes more than one.
+const LONG_TYPE: u8 = 0x40;
+
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
 const ACK: u8 = 0x02;
-const FLOOR: u8 = 0x03;
-const SESSION_CREDIT: u8 = 0x04;
-const STREAM_CREDIT: u8 = 0x05;
+const STOP_WAITING: u8 = 0x03;
+const MAX_DATA: u8 = 0x04;
+const MAX_STREAM_DATA: u8 = 0x05;
 const RESET: u8 = 0x06;
 const CLOSE: u8 = 0x07;
 /// A stream frame; bit 0 says that it ends the stream, bit 1 that a length follows (else it fills the datagram).
@@ -24,22 +36,25 @@ const REPAIR: u8 = 0x0c;
 /// Their numbers are QUIC's.
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
-const MARK: u8 = 0x0d;
-const ARRIVED: u8 = 0x0e;
+const ARRIVAL_REQUEST: u8 = 0x0d;
+const ARRIVAL_TIME: u8 = 0x0e;
 /// How many datagrams came with a congestion mark.
-const MARKED: u8 = 0x0f;
+const CE_COUNT: u8 = 0x0f;
 /// Datagrams that did not arrive and whose stream frames were restored.
-const RESTORED: u8 = 0x12;
+const RECOVERED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
 const DRAIN: u8 = 0x14;
 /// How many streams the sender has opened: the answer to DRAIN.
 const OPENED: u8 = 0x15;
 
+/// Frames that say how long they are, so that whoever does not know their type skips them.
+pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
+
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
 
 /// The most ranges of restored datagrams that one frame names.
-const MAX_RESTORED_RANGES: usize = 256;
+pub(crate) const MAX_RESTORED_RANGES: usize = 256;
 
 /// One frame as read from a datagram. Stream data borrows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,11 +175,19 @@ impl RestoredFrame<'_> {
 
 /// A datagram's plaintext that does not follow the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) enum Malformed {
+    /// A frame's fields are none, or it is cut off.
+    Fields,
+    /// No frame has this type, and it is none that may be skipped.
+    Type(u64),
+}
 
 impl From<Malformed> for Violation {
-    fn from(_: Malformed) -> Self {
-        Violation::Malformed
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Fields => Violation::Malformed,
+            Malformed::Type(kind) => Violation::UnknownFrame(kind),
+        }
     }
 }
 
@@ -173,6 +196,7 @@ pub(crate) struct Reader<'a, P> {
     input: &'a [u8],
     /// Bytes that were left out of what is still to be read.
     elided: usize,
+    skipped: u64,
     payload: PhantomData<P>,
 }
 
@@ -187,28 +211,50 @@ impl<'a> Reader<'a, crate::Stored> {
 impl<'a, P: Payload> Reader<'a, P> {
     /// Reads what `elided` bytes were left out of.
     pub(crate) fn with_elided(plaintext: &'a [u8], elided: usize) -> Self {
-        Self { input: plaintext, elided, payload: PhantomData }
+        Self { input: plaintext, elided, skipped: 0, payload: PhantomData }
     }
 
-    /// The next frame, `None` at the end.
+    /// How many frames were skipped so far because their type is not known.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The next frame of a known type, `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Frame<'a>>, Malformed> {
         while let Some((&kind, rest)) = self.input.split_first() {
-            self.input = rest;
-            if kind != PADDING {
-                return self.body(kind).map(Some);
+            match kind {
+                PADDING => self.input = rest,
+                LONG_TYPE.. => self.skip()?,
+                _ => {
+                    self.input = rest;
+                    return self.body(kind).map(Some);
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Passes over a frame whose type takes more than a byte, which is none that this version knows.
+    fn skip(&mut self) -> Result<(), Malformed> {
+        let kind = self.integer()?;
+        if !SKIPPABLE.contains(&kind) {
+            // A type of this version in more bytes than it takes is none either.
+            return Err(Malformed::Type(kind));
+        }
+        let length = usize::try_from(self.integer()?).map_err(|_| Malformed::Fields)?;
+        self.input = self.input.get(length..).ok_or(Malformed::Fields)?;
+        self.skipped += 1;
+        Ok(())
     }
 
     fn body(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
         Ok(match kind {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
-            RESTORED => Frame::Restored(self.restored()?),
-            FLOOR => Frame::Floor(self.integer()?),
-            SESSION_CREDIT => Frame::SessionCredit(self.integer()?),
-            STREAM_CREDIT => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
+            RECOVERED => Frame::Restored(self.restored()?),
+            STOP_WAITING => Frame::Floor(self.integer()?),
+            MAX_DATA => Frame::SessionCredit(self.integer()?),
+            MAX_STREAM_DATA => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
             RESET => Frame::Reset {
                 stream: self.integer()?,
                 reason: ResetReason::from_code(self.integer()?),
@@ -217,9 +263,9 @@ impl<'a, P: Payload> Reader<'a, P> {
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
             OPENED => Frame::Opened(self.integer()?),
-            MARK => Frame::Mark,
-            MARKED => Frame::Marked(self.integer()?),
-            ARRIVED => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
+            ARRIVAL_REQUEST => Frame::Mark,
+            CE_COUNT => Frame::Marked(self.integer()?),
+            ARRIVAL_TIME => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
                 back: self.integer()?,
                 shape: [self.integer()?, self.integer()?, self.integer()?],
@@ -230,22 +276,22 @@ impl<'a, P: Payload> Reader<'a, P> {
             PATH_CHALLENGE => Frame::Path(PathFrame::Challenge(self.token()?)),
             PATH_RESPONSE => Frame::Path(PathFrame::Response(self.token()?)),
             _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
-            _ => return Err(Malformed),
+            _ => return Err(Malformed::Type(u64::from(kind))),
         })
     }
 
     fn stream(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
         let (stream, offset) = (self.integer()?, self.integer()?);
         let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { (self.input.len() + self.elided) as u64 };
-        let length = usize::try_from(length).map_err(|_| Malformed)?;
+        let length = usize::try_from(length).map_err(|_| Malformed::Fields)?;
         let kept = P::kept(offset, length);
-        let (data, rest) = self.input.split_at_checked(kept).ok_or(Malformed)?;
+        let (data, rest) = self.input.split_at_checked(kept).ok_or(Malformed::Fields)?;
         if offset + length as u64 > varint::MAX {
-            return Err(Malformed);
+            return Err(Malformed::Fields);
         }
         let elided = length - kept;
         self.input = rest;
-        self.elided = self.elided.checked_sub(elided).ok_or(Malformed)?;
+        self.elided = self.elided.checked_sub(elided).ok_or(Malformed::Fields)?;
         Ok(Frame::Stream { stream, offset, data, elided, fin: kind & STREAM_FIN != 0 })
     }
 
@@ -253,7 +299,7 @@ impl<'a, P: Payload> Reader<'a, P> {
         let (largest, delay_us, range_count) = (self.integer()?, self.integer()?, self.integer()?);
         let missing_below = self.integer()?;
         let (received, lowest) = self.ranges(largest, range_count, MAX_ACK_RANGES)?;
-        let covered_from = lowest.checked_sub(missing_below).ok_or(Malformed)?;
+        let covered_from = lowest.checked_sub(missing_below).ok_or(Malformed::Fields)?;
         Ok(AckFrame { largest, delay_us, covered_from, received })
     }
 
@@ -265,7 +311,7 @@ impl<'a, P: Payload> Reader<'a, P> {
     /// Ranges up to `largest`, and where the last of them begins.
     fn ranges(&mut self, largest: u64, count: u64, most: usize) -> Result<(EncodedRanges<'a>, u64), Malformed> {
         if count == 0 || count > most as u64 {
-            return Err(Malformed);
+            return Err(Malformed::Fields);
         }
         let before = self.input;
         for _ in 0..2 * count - 1 {
@@ -274,21 +320,21 @@ impl<'a, P: Payload> Reader<'a, P> {
         let encoded = &before[..before.len() - self.input.len()];
         let ranges = EncodedRanges { largest, encoded, count };
         let (sound, lowest) = ranges.iter().fold((0, 0), |(count, _), range| (count + 1, range.start));
-        if sound == count { Ok((ranges, lowest)) } else { Err(Malformed) }
+        if sound == count { Ok((ranges, lowest)) } else { Err(Malformed::Fields) }
     }
 
     fn token(&mut self) -> Result<u64, Malformed> {
-        let (token, rest) = self.input.split_first_chunk().ok_or(Malformed)?;
+        let (token, rest) = self.input.split_first_chunk().ok_or(Malformed::Fields)?;
         self.input = rest;
         Ok(u64::from_be_bytes(*token))
     }
 
     fn micros(&mut self) -> Result<u32, Malformed> {
-        u32::try_from(self.integer()?).ok().filter(|micros| *micros < 1 << 30).ok_or(Malformed)
+        u32::try_from(self.integer()?).ok().filter(|micros| *micros < 1 << 30).ok_or(Malformed::Fields)
     }
 
     fn integer(&mut self) -> Result<u64, Malformed> {
-        varint::read(&mut self.input).ok_or(Malformed)
+        varint::read(&mut self.input).ok_or(Malformed::Fields)
     }
 }
 
@@ -361,27 +407,27 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn mark(&mut self) -> bool {
-        self.put(MARK, &[])
+        self.put(ARRIVAL_REQUEST, &[])
     }
 
     pub(crate) fn marked(&mut self, count: u64) -> bool {
-        self.put(MARKED, &[count])
+        self.put(CE_COUNT, &[count])
     }
 
     pub(crate) fn arrived(&mut self, number: u64, micros: u32) -> bool {
-        self.put(ARRIVED, &[number, u64::from(micros)])
+        self.put(ARRIVAL_TIME, &[number, u64::from(micros)])
     }
 
     pub(crate) fn floor(&mut self, number: u64) -> bool {
-        self.put(FLOOR, &[number])
+        self.put(STOP_WAITING, &[number])
     }
 
     pub(crate) fn session_credit(&mut self, limit: u64) -> bool {
-        self.put(SESSION_CREDIT, &[limit])
+        self.put(MAX_DATA, &[limit])
     }
 
     pub(crate) fn stream_credit(&mut self, stream: u64, limit: u64) -> bool {
-        self.put(STREAM_CREDIT, &[stream, limit])
+        self.put(MAX_STREAM_DATA, &[stream, limit])
     }
 
     pub(crate) fn reset(&mut self, stream: u64, reason: ResetReason, final_offset: u64) -> bool {
@@ -475,7 +521,7 @@ impl<'a> Writer<'a> {
         let mut fields = Fields::from_slice(&[0, 0]);
         let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, &mut fields) else { return false };
         (fields[0], fields[1]) = (written.largest, written.count);
-        self.put(RESTORED, &fields)
+        self.put(RECOVERED, &fields)
     }
 
     /// Adds as many of `ranges` to `fields` as fit after those, at most `most`; `None` if none does.
@@ -588,6 +634,30 @@ mod tests {
         );
         assert_eq!(reader.next(), Ok(Some(Frame::Close)));
         assert_eq!(reader.next(), Ok(None));
+    }
+
+    #[test]
+    fn frames_that_may_be_skipped_are_and_others_are_named() {
+        // A ping, types 0x40 and 0x3fff of 3 and 0 bytes, a ping.
+        let bytes = [1, 0x40, 0x40, 3, 9, 9, 9, 0x7f, 0xff, 0, 1];
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(
+            (reader.next(), reader.next(), reader.next()),
+            (Ok(Some(Frame::Ping)), Ok(Some(Frame::Ping)), Ok(None))
+        );
+        assert_eq!(reader.skipped(), 2);
+        let refused: [(&[u8], Malformed); 7] = [
+            (&[0x3f], Malformed::Type(0x3f)),
+            (&[0x30, 1, 2], Malformed::Type(0x30)),
+            (&[0x80, 0, 0x40, 0, 0], Malformed::Type(0x4000)),
+            (&[0x40, 1], Malformed::Type(1)),
+            (&[0x40], Malformed::Fields),
+            (&[0x40, 0x40, 2, 9], Malformed::Fields),
+            (&[0x40, 0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Malformed::Fields),
+        ];
+        for (bytes, why) in refused {
+            assert_eq!(Reader::new(bytes).next(), Err(why), "{bytes:?}");
+        }
     }
 
     #[test]

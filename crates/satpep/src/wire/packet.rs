@@ -1,15 +1,18 @@
 //! Datagrams: four of the handshake, one of data.
 //!
 //! ```text
-//! init      1 | mode | version | wanted | sender (4) | masked time (8) | Noise message 1 | mac1 (16) | mac2 (16)
-//! response  2 | mode | version | 0 | sender (4) | receiver (4)    | Noise message 2 | mac1 (16) | mac2 (16)
-//! cookie    3 | 0    | version | 0 | receiver (4) | nonce (12)    | sealed cookie (16 + 16)
-//! notice    5 | kind | version | 0 | receiver (4) | nonce (12)    | sealed notice (24 + 16)
+//! init      1 | oldest | newest | wanted | sender (4) | masked time (8) | mode | 0 | length (2) | Noise message 1
+//!             | zeros | mac1 (16) | mac2 (16)
+//! response  2 | version | length (2) | sender (4) | receiver (4) | Noise message 2 | zeros | mac1 (16) | mac2 (16)
+//! cookie    3 | 0    | 0 | 0 | receiver (4) | nonce (12) | sealed cookie (16 + 16)
+//! notice    5 | kind | 0 | 0 | receiver (4) | nonce (12) | sealed notice (24 + 16)
 //! data      4 | receiver (4) | number, low half (4) | frames, sealed or in clear | tag (16)
 //! ```
-//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard. In every version an
-//! init has its version and its sender at these places, ends in the two MACs, and has a `mac1` that is made alike, so that
-//! an endpoint of another version can say which one it speaks.
+//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard; the length is that of
+//! the Noise message. Whatever the versions, an init has their range and its sender at these places, ends in the two MACs, and
+//! has a `mac1` that is made alike; cookies and notices are alike too. So gateways without a common version can say so.
+
+use crate::version::Versions;
 
 /// The first byte of a call.
 pub const INIT: u8 = 1;
@@ -22,9 +25,6 @@ pub const DATA: u8 = 4;
 /// The first byte of what else a call may be told.
 pub const NOTICE: u8 = 5;
 
-/// The version of the handshake and of what follows it.
-pub(crate) const VERSION: u8 = 2;
-
 /// Bytes before the frames of a data datagram.
 pub(crate) const DATA_HEADER: usize = 9;
 /// Bytes of the authentication tag after them.
@@ -33,8 +33,15 @@ pub(crate) const TAG: usize = 16;
 pub(crate) const DATA_OVERHEAD: usize = DATA_HEADER + TAG;
 
 /// Bytes before the Noise message of an init and of a response.
-pub(crate) const INIT_HEADER: usize = 16;
+pub(crate) const INIT_HEADER: usize = 20;
 pub(crate) const RESPONSE_HEADER: usize = 12;
+/// Bytes of a response at least.
+pub(crate) const LEAST_RESPONSE: usize = RESPONSE_HEADER + 2 * MAC;
+/// Where the length of the Noise message is.
+const INIT_LENGTH_AT: usize = 18;
+const RESPONSE_LENGTH_AT: usize = 2;
+/// Bytes of an init at least, zeros included: every answer is shorter.
+pub(crate) const LEAST_INIT: usize = 198;
 /// Bytes of each of the two message authentication codes that end a handshake message.
 pub(crate) const MAC: usize = 16;
 
@@ -46,9 +53,7 @@ pub(crate) const COOKIE_REPLY: usize = 8 + SEAL_NONCE + COOKIE_BYTES + TAG;
 /// Bytes of what a notice says, and of the whole notice.
 pub(crate) const NOTICE_BODY: usize = 24;
 pub(crate) const NOTICE_LENGTH: usize = 8 + SEAL_NONCE + NOTICE_BODY + TAG;
-/// Bytes of an init of any version: no shorter one is read as one, so that every answer is shorter.
-pub(crate) const INIT_LENGTHS: std::ops::RangeFrom<usize> = 160..;
-const _: () = assert!(NOTICE_LENGTH < INIT_LENGTHS.start);
+const _: () = assert!(NOTICE_LENGTH < LEAST_INIT && COOKIE_REPLY < LEAST_INIT);
 
 /// The clear head of a data datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,37 @@ impl DataHeader {
         }
         Some(Self { receiver: read_u32(datagram, 1)?, number_low: read_u32(datagram, 5)? })
     }
+}
+
+/// The versions that the sender of an init speaks; `None` if they are no range.
+pub(crate) fn offered_versions(init: &[u8]) -> Option<Versions> {
+    Versions::decode([*init.get(1)?, *init.get(2)?])
+}
+
+/// The Noise message of an init or a response; `None` if it does not lie between the header and the MACs.
+pub(crate) fn noise_message(datagram: &[u8]) -> Option<&[u8]> {
+    let (header, length_at) = layout(*datagram.first()?);
+    let length = u16::from_be_bytes(*datagram.get(length_at..)?.first_chunk()?);
+    datagram.get(header..datagram.len().checked_sub(2 * MAC)?)?.get(..usize::from(length))
+}
+
+/// The length that an init or a response has without padding beyond the least.
+pub(crate) fn unpadded_length(datagram: &[u8]) -> Option<usize> {
+    let (header, _) = layout(*datagram.first()?);
+    let least = if datagram[0] == INIT { LEAST_INIT } else { 0 };
+    Some((header + noise_message(datagram)?.len() + 2 * MAC).max(least))
+}
+
+/// Notes in the header how long the Noise message is that follows it.
+pub(crate) fn set_noise_length(datagram: &mut [u8], length: usize) {
+    let (_, at) = layout(datagram[0]);
+    let length = u16::try_from(length).expect("a handshake message fits into a datagram");
+    datagram[at..at + 2].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Where the Noise message begins, and where its length is.
+const fn layout(kind: u8) -> (usize, usize) {
+    if kind == INIT { (INIT_HEADER, INIT_LENGTH_AT) } else { (RESPONSE_HEADER, RESPONSE_LENGTH_AT) }
 }
 
 /// The big-endian integer at `at`.

@@ -8,7 +8,7 @@ use super::trouble::in_words;
 use super::{HopId, Name, TcpLeg, random_number};
 use crate::entropy::seed;
 use crate::leg::StreamEvent;
-use relay::hop::{Greeting, Hello, Opening, Parser, SessionKey, Trial};
+use relay::hop::{Greeting, Hello, Offer, Opening, Parser, SessionKey, Trial};
 use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -184,7 +184,13 @@ impl TcpLeg {
         }
         let (Ok(nonce), Ok(session)) = (seed(), random_number()) else { return Err("no_randomness") };
         let (key, challenge) =
-            SessionKey::challenge(&self.private_key, hello, nonce, session, self.epoch).ok_or("stranger")?;
+            SessionKey::challenge(&self.private_key, hello, Offer::SPOKEN, nonce, session, self.epoch)
+                .ok_or("stranger")?;
+        if key.version().is_none() {
+            // It is told which versions there are, and can prove nothing.
+            self.note_versions(peer, hello.offer.versions);
+            self.count_refused("version");
+        }
         self.hops[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
         self.challenged.insert(session);
         self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;

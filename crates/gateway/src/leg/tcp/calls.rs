@@ -10,7 +10,7 @@ use crate::leg::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::hop::search::Size;
 use relay::hop::words::Reader;
-use relay::hop::{Hello, SessionKey};
+use relay::hop::{AnswerError, Hello, SessionKey};
 use relay::preamble::Open;
 use std::io;
 use units::{Duration, Instant};
@@ -79,7 +79,7 @@ impl TcpLeg {
     fn dial(&mut self, now: Instant, peer: usize) {
         let settings = &self.peers[peer].settings;
         let (Some(address), Ok(nonce)) = (settings.address, seed()) else { return };
-        let hello = Hello { caller: self.private_key.public_key(), nonce };
+        let hello = Hello::new(self.private_key.public_key(), nonce);
         // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
         let dialled = self
             .connect(now, peer, Role::Calling(peer))
@@ -131,9 +131,16 @@ impl TcpLeg {
             let room = if call.is_up() { buffer.len() } else { call.missing().min(buffer.len()) };
             match self.hops[at].read(&mut buffer[..room]) {
                 Ok(count @ 1..) => {
-                    if !self.on_said(now, peer, at, &buffer[..count]) {
-                        self.note_impostor(peer);
-                        return self.lose_call(now, peer, "it is not who it should be");
+                    if let Err(error) = self.on_said(now, peer, at, &buffer[..count]) {
+                        self.note_answer(peer, error);
+                        return self.lose_call(
+                            now,
+                            peer,
+                            match error {
+                                AnswerError::Versions(_) => "the two have no version of the protocol in common",
+                                AnswerError::NotAuthentic => "it is not who it should be",
+                            },
+                        );
                     }
                     if self.peers[peer].former_call(at).is_some() {
                         // Another process of the peer is called in its place.
@@ -149,8 +156,11 @@ impl TcpLeg {
         }
     }
 
-    /// The peer has said something on the session's connection. Returns whether it may have.
-    fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> bool {
+    /// The peer has said something on the session's connection.
+    ///
+    /// # Errors
+    /// If it may not have, or there can be no session with it.
+    fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> Result<(), AnswerError> {
         let known = &mut self.peers[peer];
         known.heard_at = now;
         match &mut known.call {
@@ -159,20 +169,25 @@ impl TcpLeg {
                 if !std::mem::replace(is_confirmed, true) {
                     self.events.push_back(StreamEvent::PeersChanged);
                 }
-                return self.hear_called(now, peer, at);
+                return self.hear_called(now, peer, at).then_some(()).ok_or(AnswerError::NotAuthentic);
             }
             Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
-            _ => return false,
+            _ => return Err(AnswerError::NotAuthentic),
         }
-        let Some((hello, challenge)) = known.call.as_ref().and_then(Call::challenge) else { return true };
-        let Some(public_key) = known.settings.public_key else { return false };
-        let Some((key, proof)) = SessionKey::answer(&self.private_key, &public_key, &hello, &challenge) else {
-            self.count_refused("not_authentic");
-            return false;
-        };
-        if self.hops[at].say(&proof).is_err() {
-            return false;
-        }
+        let Some((hello, challenge)) = known.call.as_ref().and_then(Call::challenge) else { return Ok(()) };
+        let answer = challenge.zip(known.settings.public_key).ok_or(AnswerError::NotAuthentic);
+        let answer = answer.and_then(|(challenge, public_key)| {
+            let (key, proof) = SessionKey::answer(&self.private_key, &public_key, &hello, &challenge)?;
+            Ok((challenge, key, proof))
+        });
+        let (challenge, key, proof) = answer.inspect_err(|error| {
+            self.count_refused(match error {
+                AnswerError::Versions(_) => "version",
+                AnswerError::NotAuthentic => "not_authentic",
+            });
+        })?;
+        self.hops[at].say(&proof).map_err(|_| AnswerError::NotAuthentic)?;
+        let known = &mut self.peers[peer];
         let epoch = challenge.epoch;
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
         known.has_been_up = true;
@@ -211,7 +226,7 @@ impl TcpLeg {
             // Where another process has called, the peer is to go by that.
             self.talk(now);
         }
-        true
+        Ok(())
     }
 
     /// Nothing will come of the connections that were relayed through the peer.

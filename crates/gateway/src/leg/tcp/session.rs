@@ -134,8 +134,8 @@ impl Call {
         }
     }
 
-    /// The challenge, once it is complete.
-    pub(super) fn challenge(&self) -> Option<(Hello, Challenge)> {
+    /// The challenge, once it is complete: none if the bytes are no challenge.
+    pub(super) fn challenge(&self) -> Option<(Hello, Option<Challenge>)> {
         match self {
             Call::Dialled { hello, challenge, .. } => {
                 challenge.first_chunk().map(|bytes| (*hello, Challenge::decode(bytes)))

@@ -307,7 +307,7 @@ impl Session {
     fn open(&self, leg: &TcpLeg) -> Option<(u64, Accepted)> {
         let Ok(Some(Greeting::Session(hello))) = Parser::new().push(&self.hello) else { return None };
         let hello: Hello = hello;
-        let challenge = Challenge::decode(self.challenge.first_chunk()?);
+        let challenge = Challenge::decode(self.challenge.first_chunk()?)?;
         let &peer = leg.by_key.get(&hello.caller)?;
         let key = SessionKey::resume(&leg.private_key, &hello, &challenge)?;
         let window = Window::restore(self.next, &self.unused);

@@ -2,8 +2,9 @@
 
 use super::TcpLeg;
 use super::session::Call;
-use crate::trouble::Trouble;
-use relay::hop::GreetingError;
+use crate::trouble::{Trouble, remedy};
+use ::satpep::Versions;
+use relay::hop::{AnswerError, GreetingError, SPOKEN};
 use std::io;
 use std::net::IpAddr;
 use units::Instant;
@@ -26,6 +27,15 @@ impl TcpLeg {
         };
         let reason = if known.call.is_some() { "no_answer" } else { "never_called" };
         Some(known.trouble.clone().unwrap_or_else(|| Trouble::new(reason, says)))
+    }
+
+    /// The version of the session with `peer`: of the one that this gateway has begun, else of the one that the peer has.
+    pub(super) fn version(&self, peer: usize) -> Option<u8> {
+        let known = &self.peers[peer];
+        match &known.call {
+            Some(Call::Up { key, .. }) => key.version(),
+            _ => known.sessions.back().and_then(|session| self.sessions.get(session)?.key.version()),
+        }
     }
 
     /// The session's connection with `peer` has failed before it was up.
@@ -54,11 +64,19 @@ impl TcpLeg {
         self.peers[peer].trouble = Some(no_answer());
     }
 
-    /// Who answers at `peer`'s address does not hold its key.
-    pub(super) fn note_impostor(&mut self, peer: usize) {
+    /// What answers at `peer`'s address leads to no session.
+    pub(super) fn note_answer(&mut self, peer: usize, error: AnswerError) {
         let says =
             "who answers at its address does not hold the private key to its public_key: check public_key and address";
-        self.peers[peer].trouble = Some(Trouble::new("wrong_key", says));
+        self.peers[peer].trouble = Some(match error {
+            AnswerError::NotAuthentic => Trouble::new("wrong_key", says),
+            AnswerError::Versions(theirs) => Trouble::other_versions(SPOKEN, theirs, true),
+        });
+    }
+
+    /// Someone calls as `peer` and speaks none of this gateway's versions. It has proved nothing.
+    pub(super) fn note_versions(&mut self, peer: usize, theirs: Versions) {
+        self.peers[peer].trouble = Some(Trouble::other_versions(SPOKEN, theirs, false));
     }
 
     /// Someone who called is none of the peers: said, though not often.
@@ -87,9 +105,14 @@ impl TcpLeg {
 /// What an error in a greeting is, in the words of whoever has to mend it.
 pub(super) fn in_words(error: &GreetingError) -> String {
     match error {
-        GreetingError::Version(TLS_HANDSHAKE) => {
+        GreetingError::Format(TLS_HANDSHAKE) => {
             "it speaks TLS, mode = \"encrypted\"; here mode is \"clear\"".to_owned()
         }
+        // Before version 3 the first byte was the version.
+        GreetingError::Format(version @ 1..=2) => match Versions::new(*version, *version) {
+            Some(theirs) => format!("it speaks version {theirs} of the protocol: {}", remedy(SPOKEN, theirs)),
+            None => error.to_string(),
+        },
         other => other.to_string(),
     }
 }

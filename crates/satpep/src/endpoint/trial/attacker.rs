@@ -1,7 +1,8 @@
 //! Someone who knows all public keys, sees, holds back, drops, repeats, alters and makes handshake datagrams, as bytes say.
 
 use super::net::{Datagram, Net, address, elsewhere, forged_cookie, init_to_hub, key};
-use crate::handshake::other_version;
+use crate::Versions;
+use crate::handshake::unproven_versions;
 use crate::random::SecureRandom;
 use crate::wire::packet::INIT;
 use std::cell::Cell;
@@ -52,7 +53,7 @@ pub(crate) fn attack(input: &[u8]) {
                 net.arrive(forged);
             }
             (8, Some(seen)) if seen.bytes[0] == INIT => {
-                let bytes = other_version(&seen.bytes, &key(0).public_key(), &mut random);
+                let bytes = unproven_versions(&seen.bytes, &key(0).public_key(), Versions::SPOKEN, &mut random);
                 net.arrive(Datagram { from: seen.to, to: seen.from, bytes });
             }
             (9, _) => {

@@ -7,6 +7,7 @@
 //! | `cookies.rs` | forged cookies |
 //! | `floods.rs` | more handshakes than the hub can answer |
 //! | `clocks.rs` | wrong clocks, and replays |
+//! | `versions.rs` | gateways of different versions |
 
 pub(crate) mod attacker;
 #[cfg(test)]
@@ -17,3 +18,5 @@ mod cookies;
 mod floods;
 #[cfg_attr(not(test), allow(dead_code, reason = "the fuzzer needs a part of it"))]
 mod net;
+#[cfg(test)]
+mod versions;

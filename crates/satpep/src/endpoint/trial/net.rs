@@ -1,11 +1,12 @@
 //! A hub, terminals and someone between them, in virtual time: what tests of handshakes and their fuzzer share.
 
+use crate::Capabilities;
 use crate::event::{Event, PeerId, PeerState};
 use crate::handshake::{Cookie, Identity, seal_cookie};
 use crate::random::SecureRandom;
-use crate::seal::Mode;
+use crate::seal::{Cipher, Mode};
 use crate::wire::packet::{DATA, INIT};
-use crate::{Endpoint, EndpointConfig, PeerConfig, PrivateKey, PublicKey};
+use crate::{Endpoint, EndpointConfig, PeerConfig, PrivateKey, PublicKey, Versions};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use units::{Duration, Instant, Rate};
@@ -39,6 +40,8 @@ pub(crate) struct Net {
     /// What one direction of the link takes.
     pub(crate) delay: Duration,
     pub(crate) modes: Vec<Mode>,
+    pub(crate) versions: Vec<Versions>,
+    pub(crate) capabilities: Vec<Capabilities>,
     /// Handshake datagrams that crossed the link, of the latest few hundred.
     pub(crate) seen: Vec<Datagram>,
     /// What the someone makes of a datagram that has just left: what arrives instead, and how much later than usual.
@@ -77,6 +80,8 @@ impl Net {
             sent: 0,
             delay,
             modes: vec![Mode::Encrypted; terminals + 1],
+            versions: vec![Versions::SPOKEN; terminals + 1],
+            capabilities: vec![Capabilities::NONE; terminals + 1],
             seen: Vec::new(),
             between: Box::new(|datagram, _| vec![(Duration::ZERO, datagram.clone())]),
             random: SecureRandom::new([5; 32]),
@@ -100,6 +105,8 @@ impl Net {
         config.repair = false;
         config.keepalive = Duration::from_secs(2);
         config.mode = self.modes[index];
+        config.versions = self.versions[index];
+        config.capabilities = self.capabilities[index];
         let seed: [u8; 32] = SecureRandom::new([(self.sent % 251) as u8 ^ index as u8; 32]).block();
         let mut endpoint = Endpoint::new(config, self.now, unix_time(self.now, skew), seed);
         let mut add = |of: usize, call| {
@@ -245,7 +252,8 @@ pub(crate) fn forged_cookie(
 /// An init of the holder of `from` to the hub; with the cookie that the hub gives `at`, if so wanted.
 pub(crate) fn init_to_hub(net: &Net, from: PrivateKey, at: SocketAddr, with_cookie: bool) -> Datagram {
     let mut random = SecureRandom::new([77; 32]);
-    let (identity, hub) = (Identity::new(from, Mode::Encrypted), key(0).public_key());
+    let (identity, hub) =
+        (Identity::new(from, Mode::Encrypted, Cipher::default(), Versions::SPOKEN), key(0).public_key());
     let acquaintance = identity.acquaintance(&hub).expect("a secret");
     let hello = crate::fuzzing::hello();
     let mut make = |cookie| {

@@ -1,0 +1,168 @@
+//! What each side tells the other about itself inside the handshake.
+//!
+//! | message | fields of fixed length | then |
+//! | --- | --- | --- |
+//! | init | cipher (1), limits (36) | parameters |
+//! | response | versions (2), limits (36) | parameters |
+//!
+//! The limits are the epoch (8), the wall clock (8), the session's credit (8), a stream's credit (8) and the streams that may
+//! be open (4). A parameter is a type, a length and as many bytes, type and length as variable-length integers; one whose
+//! type is not known is skipped, as RFC 9000, section 7.4.2, has it.
+
+use super::Echo;
+use crate::version::{Capabilities, Versions};
+use crate::wire::packet::read_u32;
+use crate::wire::varint;
+
+/// Repeats a nonce of the responder's.
+pub(crate) const ECHO: u64 = 1;
+/// What the sender offers beyond its versions.
+pub(crate) const CAPABILITIES: u64 = 2;
+
+/// Bytes of the limits.
+pub(crate) const LIMITS: usize = 8 + 8 + 8 + 8 + 4;
+
+/// What each side tells the other about itself, inside the handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hello {
+    /// Names the run of the gateway's process: another epoch from a known peer means that it lost its streams.
+    pub(crate) epoch: u64,
+    /// Its wall clock: nanoseconds since 1970.
+    pub(crate) timestamp: u64,
+    /// Stream bytes that the session's receiver takes before its first credit.
+    pub(crate) session_credit: u64,
+    /// Bytes that it takes on a new stream.
+    pub(crate) stream_credit: u64,
+    /// Streams that the other side may have open at once.
+    pub(crate) max_streams: u32,
+    /// What it offers.
+    pub(crate) capabilities: Capabilities,
+}
+
+/// Appends what an init says.
+pub(super) fn write_init(out: &mut Vec<u8>, cipher: u8, hello: &Hello, echo: &Echo) {
+    out.push(cipher);
+    write_hello(out, hello);
+    if *echo != Echo::default() {
+        write_parameter(out, ECHO, echo);
+    }
+}
+
+/// Reads what an init says: the cipher's code, the hello, and what is repeated. `None` if it is malformed.
+pub(super) fn read_init(payload: &[u8]) -> Option<(u8, Hello, Echo)> {
+    let (cipher, rest) = payload.split_first()?;
+    let (hello, echo) = read_hello(rest)?;
+    Some((*cipher, hello, echo))
+}
+
+/// Appends what a response says.
+pub(super) fn write_response(out: &mut Vec<u8>, versions: Versions, hello: &Hello) {
+    out.extend_from_slice(&versions.encode());
+    write_hello(out, hello);
+}
+
+/// Reads what a response says. `None` if it is malformed.
+pub(super) fn read_response(payload: &[u8]) -> Option<(Versions, Hello)> {
+    let (versions, rest) = payload.split_first_chunk()?;
+    Some((Versions::decode(*versions)?, read_hello(rest)?.0))
+}
+
+fn write_hello(out: &mut Vec<u8>, hello: &Hello) {
+    for field in [hello.epoch, hello.timestamp, hello.session_credit, hello.stream_credit] {
+        out.extend_from_slice(&field.to_be_bytes());
+    }
+    out.extend_from_slice(&hello.max_streams.to_be_bytes());
+    if hello.capabilities != Capabilities::NONE {
+        let mut value = [0; 8];
+        let length = varint::write(hello.capabilities.bits() & varint::MAX, &mut value);
+        write_parameter(out, CAPABILITIES, &value[..length]);
+    }
+}
+
+fn write_parameter(out: &mut Vec<u8>, kind: u64, value: &[u8]) {
+    for field in [kind, value.len() as u64] {
+        let mut bytes = [0; 8];
+        let length = varint::write(field, &mut bytes);
+        out.extend_from_slice(&bytes[..length]);
+    }
+    out.extend_from_slice(value);
+}
+
+fn read_hello(bytes: &[u8]) -> Option<(Hello, Echo)> {
+    let (limits, parameters) = bytes.split_first_chunk::<LIMITS>()?;
+    let long = |at: usize| u64::from_be_bytes(*limits[at..].first_chunk().expect("the field lies inside the array"));
+    let in_varint_range = |value: u64| (value <= varint::MAX).then_some(value);
+    let mut hello = Hello {
+        epoch: long(0),
+        timestamp: long(8),
+        session_credit: in_varint_range(long(16))?,
+        stream_credit: in_varint_range(long(24))?,
+        max_streams: read_u32(limits, 32)?,
+        capabilities: Capabilities::NONE,
+    };
+    let mut echo = Echo::default();
+    read_parameters(parameters, |kind, mut value| {
+        match kind {
+            ECHO => echo = value.try_into().ok()?,
+            CAPABILITIES => hello.capabilities = Capabilities::from_bits(varint::read(&mut value)?),
+            _ => {}
+        }
+        Some(())
+    })?;
+    Some((hello, echo))
+}
+
+/// Hands each parameter to `take`; `None` if one is cut off, or `take` says so.
+fn read_parameters<'a>(mut input: &'a [u8], mut take: impl FnMut(u64, &'a [u8]) -> Option<()>) -> Option<()> {
+    while !input.is_empty() {
+        let kind = varint::read(&mut input)?;
+        let length = usize::try_from(varint::read(&mut input)?).ok()?;
+        let (value, rest) = input.split_at_checked(length)?;
+        take(kind, value)?;
+        input = rest;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            epoch: 1 << 63,
+            timestamp: 5,
+            session_credit: 1 << 40,
+            stream_credit: 1 << 20,
+            max_streams: 9,
+            capabilities: Capabilities::from_bits(1 << 40 | 1),
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_read_and_what_is_unknown_is_skipped() {
+        let mut init = Vec::new();
+        write_init(&mut init, 2, &hello(), &[7; 16]);
+        assert_eq!(read_init(&init), Some((2, hello(), [7; 16])));
+        // A type of two bytes, and one that has no value.
+        init.extend([0x7f, 0xff, 3, 1, 2, 3, 0x3f, 0]);
+        assert_eq!(read_init(&init), Some((2, hello(), [7; 16])));
+        let mut response = Vec::new();
+        let versions = Versions::new(3, 4).expect("a range");
+        write_response(&mut response, versions, &hello());
+        assert_eq!(read_response(&response), Some((versions, hello())));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        let mut init = Vec::new();
+        write_init(&mut init, 2, &Hello { capabilities: Capabilities::NONE, ..hello() }, &[0; 16]);
+        assert_eq!(init.len(), 1 + LIMITS, "nothing optional");
+        for length in 0..init.len() {
+            assert_eq!(read_init(&init[..length]), None, "{length}");
+        }
+        for tail in [&[3][..], &[3, 2, 0], &[1, 2, 0, 0], &[0x40], &[2, 0]] {
+            assert_eq!(read_init(&[&init, tail].concat()), None, "{tail:?}");
+        }
+    }
+}
