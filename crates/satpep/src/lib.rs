@@ -40,6 +40,8 @@
 mod capacity;
 mod class;
 mod config;
+#[cfg(test)]
+mod documented;
 pub mod dscp;
 mod endpoint;
 mod epoch;

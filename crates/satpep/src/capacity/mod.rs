@@ -13,6 +13,8 @@
 //! | `sharing.rs` | how much room other traffic is given |
 
 mod arrivals;
+#[cfg(test)]
+pub(crate) mod documented;
 mod learner;
 mod marks;
 mod sharing;

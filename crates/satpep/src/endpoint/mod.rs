@@ -20,6 +20,8 @@
 mod admission;
 mod brake;
 mod cookies;
+#[cfg(test)]
+pub(crate) mod documented;
 mod generations;
 mod handshakes;
 mod input;

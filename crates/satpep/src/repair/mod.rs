@@ -15,6 +15,8 @@
 
 mod code;
 mod decode;
+#[cfg(test)]
+pub(crate) mod documented;
 mod restorer;
 
 pub(crate) use code::Encoding;

@@ -23,6 +23,8 @@ mod classes;
 mod coding;
 mod congestion;
 mod credit;
+#[cfg(test)]
+pub(crate) mod documented;
 mod drain;
 mod farewell;
 mod input;

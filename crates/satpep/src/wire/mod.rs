@@ -3,3 +3,5 @@
 pub(crate) mod frame;
 pub(crate) mod packet;
 pub(crate) mod varint;
+#[cfg(test)]
+pub(crate) mod vectors;
