@@ -129,3 +129,22 @@ fn root_gives_up_what_it_does_not_need_and_a_group_may_ask() {
     assert_eq!((socket.mode() & 0o777, socket.gid()), (0o660, NOBODY));
     assert_works(pair);
 }
+
+#[test]
+fn keys_are_logged_for_their_owner_alone_and_only_where_that_is_asked_for() {
+    let Some(mut pair) = Pair::new() else { return };
+    let file = pair.directory.path().join("keys");
+    pair.start(End::Hub, &format!("\n[debug]\nkey_log = \"{}\"", file.display()));
+    pair.start(End::Terminal, "");
+    pair.wait_until(End::Terminal, true);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let keys: Vec<_> = text.lines().map(|line| line.split(' ').take(4).collect::<Vec<_>>().join(" ")).collect();
+    assert!(keys.len() >= 2, "one for each direction: {keys:?}");
+    assert!(keys.iter().all(|line| line.starts_with("SATPEP_KEY ") && line.ends_with(" 3 encrypted")), "{keys:?}");
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    let others = std::fs::read_dir(pair.directory.path())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    assert_eq!(others.filter(|name| name.contains("keys")).count(), 1, "the terminal logs none");
+    assert_eq!(pair.status(End::Terminal)["peers"][0]["version"], 3);
+}

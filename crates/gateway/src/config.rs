@@ -93,6 +93,8 @@ pub struct Settings {
     pub control: PathBuf,
     /// The group that may use it.
     pub control_group: Option<String>,
+    /// Where the keys of sessions are written, for whoever reads recorded traffic.
+    pub key_log: Option<PathBuf>,
 }
 
 /// `[link]`.
@@ -276,6 +278,8 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let routes = peer::routes(document, &peers);
     let metrics: Option<format::Metrics> = document.section("metrics");
     let control: Option<format::Control> = document.section("control");
+    let debug: Option<format::Debugging> = document.section("debug");
+    choice.refuse_others(document, &["debug"], &["key_log"]);
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept);
@@ -311,6 +315,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         metrics: metrics?.listen.map(|listen| listen.0),
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
+        key_log: debug?.key_log.map(|path| PathBuf::from(path.0)),
         name,
     })
 }

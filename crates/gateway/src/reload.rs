@@ -79,6 +79,7 @@ impl Comparison {
             metrics,
             control,
             control_group,
+            key_log,
         } = new;
         self.fixed("[gateway] name", old.name == *name);
         self.fixed("[gateway] user", old.user == *user);
@@ -107,6 +108,7 @@ impl Comparison {
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
+        self.fixed("[debug] key_log", old.key_log == *key_log);
         if peers.iter().any(|peer| peer.public_key == Some(private_key.public_key())) {
             self.refused.push("[[peer]] public_key: a peer has this gateway's own key".into());
         }

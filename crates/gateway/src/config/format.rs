@@ -41,6 +41,7 @@ const SECTIONS: &[Section] = &[
     Section::new("dlep", "Dlep"),
     Section::new("metrics", "Metrics"),
     Section::new("control", "Control"),
+    Section::new("debug", "Debugging"),
 ];
 
 /// The reference of the format as Markdown: a table of keys for each section.
@@ -81,6 +82,9 @@ pub struct File {
     /// The control socket.
     #[serde(default)]
     pub control: Control,
+    /// What helps to find faults.
+    #[serde(default)]
+    pub debug: Debugging,
 }
 
 impl File {
@@ -98,6 +102,7 @@ impl File {
             dlep: None,
             metrics: Metrics::default(),
             control: Control::default(),
+            debug: Debugging::default(),
         }
     }
 }
@@ -479,4 +484,13 @@ pub struct Control {
     pub socket: Option<SocketPath>,
     /// The group that may use it beside its owner. By default none.
     pub group: Option<ShortName>,
+}
+
+/// What helps to find faults.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Debugging {
+    /// Write the data keys of all sessions to this file (mode 0600), for Wireshark: whoever reads it can read recorded traffic. By
+    /// default nowhere. Only with the leg `satpep`.
+    pub key_log: Option<Path>,
 }

@@ -1,5 +1,7 @@
 //! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
 
+mod key_log;
+
 use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
 use crate::config::{Class, Knowledge, Marking, Peer, Settings};
 use crate::entropy::seed;
@@ -17,6 +19,7 @@ use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
 use crate::watch::{Owner, Watch};
 use kernel::clock;
+use key_log::KeyLog;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
 use relay::preamble::Open;
@@ -66,6 +69,7 @@ pub(crate) struct Satpep {
     names: Vec<String>,
     outside: Option<OutsideTraffic>,
     outside_bps: u64,
+    key_log: Option<KeyLog>,
     /// Whether the link's capacity is learnt.
     learns: bool,
 }
@@ -113,6 +117,10 @@ impl Satpep {
             None => None,
             Some(name) => Some(OutsideTraffic::new(name)?),
         };
+        let key_log = match &settings.key_log {
+            None => None,
+            Some(path) => Some(KeyLog::open(path).map_err(while_doing(format!("key log {}", path.display())))?),
+        };
         Ok(Self {
             run,
             streams: Streams::new(endpoint, peers, settings.link.dscp == Marking::Copy),
@@ -131,6 +139,7 @@ impl Satpep {
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
             outside,
             outside_bps: 0,
+            key_log,
             learns: settings.link.knowledge == Knowledge::Learnt,
         })
     }
@@ -301,6 +310,9 @@ impl Leg for Satpep {
     }
 
     fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
+        if let Some(key_log) = &mut self.key_log {
+            key_log.write(&mut self.streams.endpoint);
+        }
         loop {
             match self.streams.poll_event(now)? {
                 Reported::Stream(event) => return Some(event),
@@ -701,6 +713,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.run = run;
     config.mode = settings.mode;
     config.cipher = settings.cipher;
+    config.export_keys = settings.key_log.is_some();
     config.mtu = link.mtu;
     (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
     config.pool = link.pool;

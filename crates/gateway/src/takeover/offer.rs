@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 /// What both processes say, in this form.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What a running gateway hands over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,623 @@
+-- Wireshark dissector of bentpipe's satellite transport `satpep` (docs/protocol.md).
+--
+--   tshark -X lua_script:bentpipe.lua -o bentpipe.key_log:FILE -r capture.pcapng -O bentpipe
+--
+-- Packets of mode `encrypted` are read with a key log ([debug] key_log of a gateway). Wireshark's Lua has no ciphers before 4.4, so
+-- those of the transport are here: AES-128-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439).
+
+local bit = bit or bit32
+local band, bor, bxor, lshift, rshift = bit.band, bit.bor, bit.bxor, bit.lshift, bit.rshift
+local unpack = unpack or table.unpack
+local WORD = 4294967296
+
+-- Bytes are Lua strings; words are numbers from 0 to 2^32 - 1.
+
+local function unsigned(x) return x % WORD end
+
+local function word_be(s, at)
+    local a, b, c, d = s:byte(at, at + 3)
+    return ((a * 256 + b) * 256 + c) * 256 + d
+end
+
+local function word_le(s, at)
+    local a, b, c, d = s:byte(at, at + 3)
+    return ((d * 256 + c) * 256 + b) * 256 + a
+end
+
+local function be(x)
+    return string.char(math.floor(x / 16777216) % 256, math.floor(x / 65536) % 256, math.floor(x / 256) % 256, x % 256)
+end
+
+local function le(x) return be(x):reverse() end
+
+local function xor(a, b)
+    local out = {}
+    for at = 1, #a do out[at] = string.char(bxor(a:byte(at), b:byte(at))) end
+    return table.concat(out)
+end
+
+-- AES-128 (FIPS 197), encryption only: GCM needs no more.
+
+local function times2(x) return x < 128 and 2 * x or bxor(2 * x, 0x11b) end
+
+local sbox = {}
+do
+    local p, q = 1, 1
+    repeat
+        -- p runs through the field, times 3, and q through the inverses.
+        p = bxor(p, times2(p))
+        q = bxor(q, 2 * q) % 256
+        q = bxor(q, 4 * q) % 256
+        q = bxor(q, 16 * q) % 256
+        if q >= 128 then q = bxor(q, 9) end
+        local x, turned = q, q
+        for _ = 1, 4 do
+            turned = (turned * 2) % 256 + math.floor(turned / 128)
+            x = bxor(x, turned)
+        end
+        sbox[p] = bxor(x, 0x63)
+    until p == 1
+    sbox[0] = 0x63
+end
+
+local function aes_schedule(key)
+    local bytes, rcon = { key:byte(1, 16) }, 1
+    for word = 16, 172, 4 do
+        local t = { bytes[word - 3], bytes[word - 2], bytes[word - 1], bytes[word] }
+        if word % 16 == 0 then
+            t = { bxor(sbox[t[2]], rcon), sbox[t[3]], sbox[t[4]], sbox[t[1]] }
+            rcon = times2(rcon)
+        end
+        for at = 1, 4 do bytes[word + at] = bxor(bytes[word + at - 16], t[at]) end
+    end
+    return bytes
+end
+
+local function aes_encrypt(schedule, block)
+    local s = { block:byte(1, 16) }
+    for at = 1, 16 do s[at] = bxor(s[at], schedule[at]) end
+    for round = 1, 10 do
+        local t = {}
+        for at = 0, 15 do t[at + 1] = sbox[s[(at + 4 * (at % 4)) % 16 + 1]] end
+        if round < 10 then
+            for column = 0, 12, 4 do
+                local a, b, c, d = t[column + 1], t[column + 2], t[column + 3], t[column + 4]
+                local all = bxor(bxor(a, b), bxor(c, d))
+                t[column + 1] = bxor(a, bxor(all, times2(bxor(a, b))))
+                t[column + 2] = bxor(b, bxor(all, times2(bxor(b, c))))
+                t[column + 3] = bxor(c, bxor(all, times2(bxor(c, d))))
+                t[column + 4] = bxor(d, bxor(all, times2(bxor(d, a))))
+            end
+        end
+        for at = 1, 16 do s[at] = bxor(t[at], schedule[16 * round + at]) end
+    end
+    return string.char(unpack(s))
+end
+
+-- GHASH by nibbles (Shoup's tables): products of H with all polynomials of degree below 4.
+
+local reduction = {}
+for nibble = 0, 15 do
+    local x = 0
+    for place = 0, 3 do
+        if band(nibble, lshift(1, place)) ~= 0 then x = bxor(x, rshift(0xe1000000, 3 - place)) end
+    end
+    reduction[nibble] = unsigned(x)
+end
+
+local function halve(v)
+    local carry = v[4] % 2
+    local out = {}
+    for at = 4, 2, -1 do out[at] = math.floor(v[at] / 2) + (v[at - 1] % 2) * 2147483648 end
+    out[1] = math.floor(v[1] / 2)
+    if carry == 1 then out[1] = unsigned(bxor(out[1], 0xe1000000)) end
+    return out
+end
+
+local function add(a, b)
+    return { unsigned(bxor(a[1], b[1])), unsigned(bxor(a[2], b[2])), unsigned(bxor(a[3], b[3])), unsigned(bxor(a[4], b[4])) }
+end
+
+local function ghash_tables(h)
+    local products = { [0] = { 0, 0, 0, 0 }, [8] = { word_be(h, 1), word_be(h, 5), word_be(h, 9), word_be(h, 13) } }
+    for _, nibble in ipairs({ 4, 2, 1 }) do products[nibble] = halve(products[2 * nibble]) end
+    for nibble = 1, 15 do
+        if not products[nibble] then
+            local sum = { 0, 0, 0, 0 }
+            for _, place in ipairs({ 1, 2, 4, 8 }) do
+                if band(nibble, place) ~= 0 then sum = add(sum, products[place]) end
+            end
+            products[nibble] = sum
+        end
+    end
+    return products
+end
+
+local function ghash(products, data)
+    local y = { 0, 0, 0, 0 }
+    for block = 1, #data, 16 do
+        y = add(y, { word_be(data, block), word_be(data, block + 4), word_be(data, block + 8), word_be(data, block + 12) })
+        local z = { 0, 0, 0, 0 }
+        for place = 31, 0, -1 do
+            local word = y[math.floor(place / 8) + 1]
+            local nibble = band(rshift(word, 4 * (7 - place % 8)), 15)
+            if place < 31 then
+                local out = z[4] % 16
+                z[4] = math.floor(z[4] / 16) + (z[3] % 16) * 268435456
+                z[3] = math.floor(z[3] / 16) + (z[2] % 16) * 268435456
+                z[2] = math.floor(z[2] / 16) + (z[1] % 16) * 268435456
+                z[1] = unsigned(bxor(math.floor(z[1] / 16), reduction[out]))
+            end
+            z = add(z, products[nibble])
+        end
+        y = z
+    end
+    return be(y[1]) .. be(y[2]) .. be(y[3]) .. be(y[4])
+end
+
+local function padded(s) return s .. string.rep("\0", -#s % 16) end
+
+-- Opens `sealed` (ciphertext and 16 bytes of tag); nil if it does not authenticate.
+local function aes_128_gcm(key, nonce, aad, sealed)
+    local schedule = aes_schedule(key)
+    local products = ghash_tables(aes_encrypt(schedule, string.rep("\0", 16)))
+    local text, tag = sealed:sub(1, -17), sealed:sub(-16)
+    local lengths = be(0) .. be(8 * #aad) .. be(0) .. be(8 * #text)
+    local sum = ghash(products, padded(aad) .. padded(text) .. lengths)
+    if xor(sum, aes_encrypt(schedule, nonce .. be(1))) ~= tag then return nil end
+    local out = {}
+    for block = 1, #text, 16 do
+        out[#out + 1] = xor(text:sub(block, block + 15), aes_encrypt(schedule, nonce .. be(2 + (block - 1) / 16)))
+    end
+    return table.concat(out)
+end
+
+-- ChaCha20 (RFC 8439, section 2.3).
+
+local function rotate(x, by) return unsigned(bor(lshift(x, by), rshift(x, 32 - by))) end
+
+local function chacha20_block(key, counter, nonce)
+    local start = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 }
+    for at = 1, 29, 4 do start[#start + 1] = word_le(key, at) end
+    start[#start + 1] = counter
+    for at = 1, 9, 4 do start[#start + 1] = word_le(nonce, at) end
+    local s = { unpack(start) }
+    local function quarter(a, b, c, d)
+        s[a] = (s[a] + s[b]) % WORD; s[d] = rotate(bxor(s[d], s[a]), 16)
+        s[c] = (s[c] + s[d]) % WORD; s[b] = rotate(bxor(s[b], s[c]), 12)
+        s[a] = (s[a] + s[b]) % WORD; s[d] = rotate(bxor(s[d], s[a]), 8)
+        s[c] = (s[c] + s[d]) % WORD; s[b] = rotate(bxor(s[b], s[c]), 7)
+    end
+    for _ = 1, 10 do
+        quarter(1, 5, 9, 13); quarter(2, 6, 10, 14); quarter(3, 7, 11, 15); quarter(4, 8, 12, 16)
+        quarter(1, 6, 11, 16); quarter(2, 7, 12, 13); quarter(3, 8, 9, 14); quarter(4, 5, 10, 15)
+    end
+    local out = {}
+    for at = 1, 16 do out[at] = le((s[at] + start[at]) % WORD) end
+    return table.concat(out)
+end
+
+-- Poly1305 (RFC 8439, section 2.5) in limbs of 8 bits, so that no sum leaves what a double holds exactly.
+local function poly1305(key, data)
+    local r, h = { key:byte(1, 16) }, {}
+    for _, at in ipairs({ 4, 8, 12, 16 }) do r[at] = r[at] % 16 end
+    for _, at in ipairs({ 5, 9, 13 }) do r[at] = r[at] - r[at] % 4 end
+    r[17] = 0
+    for at = 1, 17 do h[at] = 0 end
+    local function carry()
+        local over = 0
+        for at = 1, 16 do
+            over = over + h[at]
+            h[at] = over % 256
+            over = math.floor(over / 256)
+        end
+        over = over + h[17]
+        h[17] = over % 4
+        over = 5 * math.floor(over / 4)
+        for at = 1, 16 do
+            over = over + h[at]
+            h[at] = over % 256
+            over = math.floor(over / 256)
+        end
+        h[17] = h[17] + over
+    end
+    for block = 1, #data, 16 do
+        local piece = { data:byte(block, math.min(block + 15, #data)) }
+        for at = 1, #piece do h[at] = h[at] + piece[at] end
+        h[#piece + 1] = h[#piece + 1] + 1
+        local product = {}
+        for i = 0, 16 do
+            local sum = 0
+            for j = 0, 16 do
+                local factor = j <= i and r[i - j + 1] or 320 * r[i + 17 - j + 1]
+                sum = sum + h[j + 1] * factor
+            end
+            product[i + 1] = sum
+        end
+        h = product
+        carry()
+    end
+    -- h less 2^130 - 5, if that is not negative.
+    local less, over = {}, 5
+    for at = 1, 16 do
+        over = over + h[at]
+        less[at] = over % 256
+        over = math.floor(over / 256)
+    end
+    if h[17] + over >= 4 then h = less end
+    local out, sum = {}, 0
+    for at = 1, 16 do
+        sum = sum + h[at] + key:byte(16 + at)
+        out[at] = string.char(sum % 256)
+        sum = math.floor(sum / 256)
+    end
+    return table.concat(out)
+end
+
+local function chacha20_poly1305(key, nonce, aad, sealed)
+    local text, tag = sealed:sub(1, -17), sealed:sub(-16)
+    local one_time = chacha20_block(key, 0, nonce):sub(1, 32)
+    local lengths = le(#aad) .. le(0) .. le(#text) .. le(0)
+    if poly1305(one_time, padded(aad) .. padded(text) .. lengths) ~= tag then return nil end
+    local out = {}
+    for block = 1, #text, 64 do
+        local stream = chacha20_block(key, 1 + (block - 1) / 64, nonce)
+        local piece = text:sub(block, block + 63)
+        out[#out + 1] = xor(piece, stream)
+    end
+    return table.concat(out)
+end
+
+-- For tests of the ciphers alone.
+_G.bentpipe_aead = { ["aes-128-gcm"] = aes_128_gcm, ["chacha20-poly1305"] = chacha20_poly1305 }
+
+-- The dissector.
+
+local proto = Proto("bentpipe", "bentpipe satellite transport")
+proto.prefs.port = Pref.uint("UDP port", 4500, "The UDP port of the gateways")
+proto.prefs.key_log = Pref.string("Key log", "", "File of a gateway's [debug] key_log")
+
+local types = { [1] = "init", [2] = "response", [3] = "cookie reply", [4] = "packet", [5] = "notice" }
+local modes = { [1] = "encrypted", [2] = "clear" }
+local notices = { [1] = "CLOCK_CHALLENGE", [2] = "OTHER_MODE", [3] = "UNPROVEN_VERSIONS", [4] = "OTHER_VERSIONS" }
+local frames = {
+    [0x00] = "PADDING", [0x01] = "PING", [0x02] = "ACK", [0x03] = "STOP_WAITING", [0x04] = "MAX_DATA", [0x05] = "MAX_STREAM_DATA",
+    [0x06] = "RESET", [0x07] = "CLOSE", [0x08] = "STREAM", [0x09] = "STREAM", [0x0a] = "STREAM", [0x0b] = "STREAM", [0x0c] = "REPAIR",
+    [0x0d] = "ARRIVAL_REQUEST", [0x0e] = "ARRIVAL_TIME", [0x0f] = "CE_COUNT", [0x12] = "RECOVERED", [0x14] = "DRAIN", [0x15] = "OPENED",
+    [0x1a] = "PATH_CHALLENGE", [0x1b] = "PATH_RESPONSE",
+}
+local reasons = {
+    [1] = "server refused the connection", [2] = "server unreachable", [3] = "server did not answer",
+    [4] = "denied by the far gateway's policy", [5] = "connection reset", [6] = "gateway restarted", [7] = "link lost for too long",
+    [8] = "too many streams", [9] = "protocol violation", [10] = "gateway stopped",
+}
+
+local f = {
+    type = ProtoField.uint8("bentpipe.type", "Type", base.DEC, types),
+    oldest = ProtoField.uint8("bentpipe.oldest", "Oldest version"),
+    newest = ProtoField.uint8("bentpipe.newest", "Newest version"),
+    process = ProtoField.uint8("bentpipe.process", "Process that it is for"),
+    version = ProtoField.uint8("bentpipe.version", "Version"),
+    sender = ProtoField.uint32("bentpipe.sender", "Sender index", base.HEX),
+    receiver = ProtoField.uint32("bentpipe.receiver", "Receiver index", base.HEX),
+    masked_time = ProtoField.bytes("bentpipe.masked_time", "Masked time"),
+    mode = ProtoField.uint8("bentpipe.mode", "Mode", base.DEC, modes),
+    noise_length = ProtoField.uint16("bentpipe.noise_length", "Length of the Noise message"),
+    noise = ProtoField.bytes("bentpipe.noise", "Noise message"),
+    ephemeral = ProtoField.bytes("bentpipe.ephemeral", "Ephemeral key"),
+    mac1 = ProtoField.bytes("bentpipe.mac1", "mac1"),
+    mac2 = ProtoField.bytes("bentpipe.mac2", "mac2"),
+    nonce = ProtoField.bytes("bentpipe.nonce", "Nonce"),
+    sealed = ProtoField.bytes("bentpipe.sealed", "Sealed"),
+    notice = ProtoField.uint8("bentpipe.notice", "Notice", base.DEC, notices),
+    number_low = ProtoField.uint32("bentpipe.number_low", "Packet number, low 32 bits"),
+    number = ProtoField.uint64("bentpipe.number", "Packet number"),
+    tag = ProtoField.bytes("bentpipe.tag", "Tag"),
+    decrypted = ProtoField.bool("bentpipe.decrypted", "Read with a key that authenticates it"),
+    frame = ProtoField.uint32("bentpipe.frame", "Frame", base.HEX, frames),
+    skipped = ProtoField.uint64("bentpipe.skipped", "Length of a frame of an unknown type"),
+    stream = ProtoField.uint64("bentpipe.stream", "Stream"),
+    offset = ProtoField.uint64("bentpipe.offset", "Offset"),
+    length = ProtoField.uint64("bentpipe.length", "Length"),
+    fin = ProtoField.bool("bentpipe.fin", "Ends the stream"),
+    data = ProtoField.bytes("bentpipe.data", "Data"),
+    limit = ProtoField.uint64("bentpipe.limit", "Limit"),
+    reason = ProtoField.uint64("bentpipe.reason", "Reason"),
+    final_size = ProtoField.uint64("bentpipe.final_size", "Final size"),
+    count = ProtoField.uint64("bentpipe.count", "Count"),
+    largest = ProtoField.uint64("bentpipe.largest", "Largest"),
+    delay = ProtoField.uint64("bentpipe.delay_us", "Delay in microseconds"),
+    missing = ProtoField.uint64("bentpipe.missing", "Missing below the last range"),
+    range = ProtoField.string("bentpipe.range", "Range"),
+    about = ProtoField.uint64("bentpipe.about", "Packet number"),
+    micros = ProtoField.uint64("bentpipe.micros", "Microseconds"),
+    back = ProtoField.uint64("bentpipe.back", "First packet of the block, back from this"),
+    stride = ProtoField.uint64("bentpipe.stride", "Stride"),
+    repair_symbols = ProtoField.uint64("bentpipe.repair_symbols", "Repair symbols"),
+    index = ProtoField.uint64("bentpipe.index", "Index"),
+    symbol = ProtoField.bytes("bentpipe.symbol", "Repair symbol"),
+    token = ProtoField.bytes("bentpipe.token", "Token"),
+}
+do
+    local list = {}
+    for _, field in pairs(f) do list[#list + 1] = field end
+    proto.fields = list
+end
+
+local malformed = ProtoExpert.new("bentpipe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
+local unknown = ProtoExpert.new("bentpipe.unknown_frame", "Frame of an unknown type", expert.group.PROTOCOL, expert.severity.WARN)
+proto.experts = { malformed, unknown }
+
+-- By receiver index: keys, the mode that the handshake named, and the largest packet number. By frame: what was opened.
+local keys, mode_of, largest, opened, init_mode
+
+local function unhex(text)
+    return (text:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function read_key_log(path)
+    local file = io.open(path, "r")
+    if not file then return end
+    for line in file:lines() do
+        local index, version, mode, cipher, key = line:match("^SATPEP_KEY (%x+) (%d+) (%a+) ([%w-]+) (%x+)%s*$")
+        if index and bentpipe_aead[cipher] then
+            local list = keys[tonumber(index, 16)] or {}
+            list[#list + 1] = { version = tonumber(version), mode = mode, open = bentpipe_aead[cipher], key = unhex(key) }
+            keys[tonumber(index, 16)] = list
+        end
+    end
+    file:close()
+end
+
+function proto.init()
+    keys, mode_of, largest, opened, init_mode = {}, {}, {}, {}, {}
+    if proto.prefs.key_log ~= "" then read_key_log(proto.prefs.key_log) end
+end
+
+-- The packet number nearest to the next one that is expected (docs/protocol.md, section 5.2).
+local function expand(low, expected)
+    local candidate = math.floor(expected / WORD) * WORD + low
+    if candidate + WORD / 2 < expected then return candidate + WORD end
+    if candidate > expected + WORD / 2 and candidate >= WORD then return candidate - WORD end
+    return candidate
+end
+
+local function open_packet(receiver, low, bytes)
+    local header, sealed = bytes:sub(1, 9), bytes:sub(10)
+    for _, key in ipairs(keys[receiver] or {}) do
+        local near = expand(low, (largest[receiver] or -1) + 1)
+        for _, number in ipairs({ near, low, low + WORD, low + 2 * WORD }) do
+            local nonce = be(0) .. be(math.floor(number / WORD)) .. be(number % WORD)
+            local frames
+            if key.mode == "clear" then
+                local text = bytes:sub(1, -17)
+                frames = key.open(key.key, nonce, text, bytes:sub(-16)) and text:sub(10)
+            else
+                frames = key.open(key.key, nonce, header, sealed)
+            end
+            if frames then
+                largest[receiver] = math.max(largest[receiver] or 0, number)
+                return { number = number, frames = frames, mode = key.mode }
+            end
+        end
+    end
+end
+
+-- Reads a varint at `at`; its value, and where it ends. Nil if it is cut off.
+local function varint(range, at)
+    if at >= range:len() then return nil end
+    local length = 2 ^ math.floor(range(at, 1):uint() / 64)
+    if at + length > range:len() then return nil end
+    local value = UInt64(0)
+    for place = at, at + length - 1 do
+        local byte = range(place, 1):uint()
+        value = value * 256 + (place == at and byte % 64 or byte)
+    end
+    return value, at + length
+end
+
+local Frame = {}
+Frame.__index = Frame
+
+function Frame:varint(field)
+    local value, after = varint(self.range, self.at)
+    if not value then error({ malformed = true }) end
+    if field then self.tree:add(field, self.range(self.at, after - self.at), value) end
+    self.at = after
+    return value
+end
+
+function Frame:bytes(field, length)
+    if self.at + length > self.range:len() then error({ malformed = true }) end
+    if length > 0 then self.tree:add(field, self.range(self.at, length)) end
+    self.at = self.at + length
+end
+
+function Frame:rest() return self.range:len() - self.at end
+
+function Frame:ranges(top, count)
+    local first = true
+    while count > UInt64(0) do
+        local from = self.at
+        if not first then top = top - self:varint() - 2 end
+        local bottom = top - self:varint()
+        local text = tostring(bottom) .. ".." .. tostring(top)
+        self.tree:add(f.range, self.range(from, self.at - from), text)
+        top, first, count = bottom, false, count - 1
+    end
+end
+
+local readers = {
+    [0x02] = function(frame)
+        local top = frame:varint(f.largest)
+        frame:varint(f.delay)
+        local count = frame:varint(f.count)
+        frame:varint(f.missing)
+        frame:ranges(top, count)
+    end,
+    [0x03] = function(frame) frame:varint(f.about) end,
+    [0x04] = function(frame) frame:varint(f.limit) end,
+    [0x05] = function(frame) frame:varint(f.stream); frame:varint(f.limit) end,
+    [0x06] = function(frame)
+        frame:varint(f.stream)
+        local reason = frame:varint(f.reason)
+        frame.tree:append_text(", " .. (reasons[reason:tonumber()] or "unknown reason"))
+        frame:varint(f.final_size)
+    end,
+    [0x0c] = function(frame)
+        for _, field in ipairs({ f.back, f.count, f.stride, f.repair_symbols, f.index }) do frame:varint(field) end
+        frame:bytes(f.symbol, frame:rest())
+    end,
+    [0x0e] = function(frame) frame:varint(f.about); frame:varint(f.micros) end,
+    [0x0f] = function(frame) frame:varint(f.count) end,
+    [0x12] = function(frame)
+        local top = frame:varint(f.largest)
+        frame:ranges(top, frame:varint(f.count))
+    end,
+    [0x15] = function(frame) frame:varint(f.count) end,
+    [0x1a] = function(frame) frame:bytes(f.token, 8) end,
+    [0x1b] = function(frame) frame:bytes(f.token, 8) end,
+}
+for kind = 0x08, 0x0b do
+    readers[kind] = function(frame)
+        local stream = frame:varint(f.stream)
+        frame:varint(f.offset)
+        local length = kind % 4 >= 2 and frame:varint(f.length):tonumber() or frame:rest()
+        frame.tree:add(f.fin, frame.range(frame.start, 1), kind % 2 == 1)
+        frame.tree:append_text(", stream " .. tostring(stream) .. ", " .. length .. " bytes")
+        frame:bytes(f.data, length)
+    end
+end
+
+local function dissect_frames(range, tree, names)
+    local at = 0
+    while at < range:len() do
+        local kind, after = varint(range, at)
+        if not kind then return tree:add_proto_expert_info(malformed) end
+        local number = kind:tonumber()
+        local item = tree:add(f.frame, range(at, after - at), number)
+        local frame = setmetatable({ range = range, tree = item, start = at, at = after }, Frame)
+        local sound, fault = pcall(function()
+            if after - at == 1 then
+                local reader = readers[number]
+                if reader then
+                    reader(frame)
+                elseif number == 0 then
+                    while frame.at < range:len() and range(frame.at, 1):uint() == 0 do frame.at = frame.at + 1 end
+                elseif not frames[number] then
+                    item:add_proto_expert_info(unknown)
+                    frame.at = range:len()
+                end
+            elseif number >= 0x40 and number <= 0x3fff then
+                local length = frame:varint(f.skipped):tonumber()
+                frame:bytes(f.data, length)
+            else
+                item:add_proto_expert_info(unknown)
+                frame.at = range:len()
+            end
+        end)
+        if not sound then
+            if type(fault) ~= "table" then error(fault) end
+            return item:add_proto_expert_info(malformed)
+        end
+        item:set_len(frame.at - at)
+        names[#names + 1] = frames[number] or string.format("0x%02x", number)
+        at = frame.at
+    end
+end
+
+local function add_macs(buffer, tree)
+    tree:add(f.mac1, buffer(buffer:len() - 32, 16))
+    tree:add(f.mac2, buffer(buffer:len() - 16, 16))
+end
+
+local function add_noise(buffer, tree, header, length)
+    if length >= 32 and header + length + 32 <= buffer:len() then
+        local item = tree:add(f.noise, buffer(header, length))
+        item:add(f.ephemeral, buffer(header, 32))
+    else
+        tree:add_proto_expert_info(malformed)
+    end
+end
+
+local dissectors = {
+    [1] = function(buffer, tree, info)
+        if buffer:len() < 52 then return tree:add_proto_expert_info(malformed) end
+        tree:add(f.oldest, buffer(1, 1)); tree:add(f.newest, buffer(2, 1)); tree:add(f.process, buffer(3, 1))
+        tree:add(f.sender, buffer(4, 4)); tree:add(f.masked_time, buffer(8, 8)); tree:add(f.mode, buffer(16, 1))
+        tree:add(f.noise_length, buffer(18, 2))
+        add_noise(buffer, tree, 20, buffer(18, 2):uint())
+        add_macs(buffer, tree)
+        init_mode[buffer(4, 4):uint()] = modes[buffer(16, 1):uint()]
+        info.cols.info = string.format("init, versions %d to %d", buffer(1, 1):uint(), buffer(2, 1):uint())
+    end,
+    [2] = function(buffer, tree, info)
+        if buffer:len() < 44 then return tree:add_proto_expert_info(malformed) end
+        tree:add(f.version, buffer(1, 1)); tree:add(f.noise_length, buffer(2, 2))
+        tree:add(f.sender, buffer(4, 4)); tree:add(f.receiver, buffer(8, 4))
+        add_noise(buffer, tree, 12, buffer(2, 2):uint())
+        add_macs(buffer, tree)
+        local mode = init_mode[buffer(8, 4):uint()]
+        mode_of[buffer(4, 4):uint()], mode_of[buffer(8, 4):uint()] = mode, mode
+        info.cols.info = string.format("response, version %d", buffer(1, 1):uint())
+    end,
+    [3] = function(buffer, tree, info)
+        if buffer:len() ~= 52 then return tree:add_proto_expert_info(malformed) end
+        tree:add(f.receiver, buffer(4, 4)); tree:add(f.nonce, buffer(8, 12)); tree:add(f.sealed, buffer(20, 32))
+        info.cols.info = "cookie reply"
+    end,
+    [4] = function(buffer, tree, info)
+        if buffer:len() < 25 then return tree:add_proto_expert_info(malformed) end
+        local receiver, low = buffer(1, 4):uint(), buffer(5, 4):uint()
+        tree:add(f.receiver, buffer(1, 4)); tree:add(f.number_low, buffer(5, 4))
+        local frames_range = buffer(9, buffer:len() - 25)
+        if not info.visited then opened[info.number] = open_packet(receiver, low, buffer:raw()) end
+        local packet = opened[info.number]
+        local item = tree:add(f.decrypted, packet ~= nil)
+        item:set_generated()
+        local names = {}
+        if packet then
+            tree:add(f.number, buffer(5, 4), UInt64(packet.number % WORD, math.floor(packet.number / WORD))):set_generated()
+        end
+        if packet and packet.mode == "encrypted" then
+            local plain = ByteArray.new(packet.frames, true):tvb("Frames")
+            dissect_frames(plain:range(), tree, names)
+        elseif packet or mode_of[receiver] == "clear" then
+            dissect_frames(frames_range, tree, names)
+        elseif frames_range:len() > 0 then
+            tree:add(f.sealed, frames_range)
+        end
+        tree:add(f.tag, buffer(buffer:len() - 16, 16))
+        info.cols.info = string.format("packet %s %s", packet and tostring(packet.number) or low, table.concat(names, ", "))
+    end,
+    [5] = function(buffer, tree, info)
+        if buffer:len() ~= 60 then return tree:add_proto_expert_info(malformed) end
+        tree:add(f.notice, buffer(1, 1)); tree:add(f.receiver, buffer(4, 4))
+        tree:add(f.nonce, buffer(8, 12)); tree:add(f.sealed, buffer(20, 40))
+        info.cols.info = "notice " .. (notices[buffer(1, 1):uint()] or "of an unknown kind")
+    end,
+}
+
+function proto.dissector(buffer, info, root)
+    if buffer:len() == 0 then return 0 end
+    local dissector = dissectors[buffer(0, 1):uint()]
+    if not dissector then return 0 end
+    info.cols.protocol = "bentpipe"
+    local tree = root:add(proto, buffer())
+    tree:add(f.type, buffer(0, 1))
+    dissector(buffer, tree, info)
+    return buffer:len()
+end
+
+local port
+local function register()
+    local udp = DissectorTable.get("udp.port")
+    if port then udp:remove(port, proto) end
+    port = proto.prefs.port
+    udp:add(port, proto)
+end
+register()
+
+function proto.prefs_changed()
+    if port ~= proto.prefs.port then register() end
+end
