@@ -101,7 +101,7 @@ impl Run {
         if self.by_time {
             if let Some(newest) = change.newest {
                 let wait = self.round_trip + self.round_trip / 4;
-                self.board.mark_lost_by_time(self.now, (newest.sent_at, newest.end), wait);
+                self.board.mark_lost_by_time(self.now, newest.into(), wait);
             }
         } else if change.sacked > 0 {
             self.board.mark_lost_by_position(MSS as u32, 3);

@@ -42,7 +42,7 @@ pub use control::{ControlKind, LossState, RateSample, Window};
 pub use outstanding::Outstanding;
 pub use recovery::RecoveryKind;
 pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
-pub use scoreboard::{Change, Delivered, Scoreboard};
+pub use scoreboard::{Change, Delivered, Newest, Scoreboard};
 pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};
 pub use sender::Counters;
 pub use validate::{ConfigError, Fault};

@@ -59,6 +59,7 @@ pub struct Scoreboard {
     /// Transmissions in order of time, of which stale ones are skipped; kept for detection by time only.
     by_time: Option<VecDeque<(u64, u64)>>,
     transmissions: u64,
+    last_late: Late,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
@@ -152,6 +153,32 @@ pub struct Delivered {
     record: Snapshot,
 }
 
+/// The last transmission in flight before all that has arrived.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late {
+    seq: u64,
+    transmission: u64,
+    /// Nothing in flight lies between it and this transmission.
+    looked_to: u64,
+}
+
+/// The segment sent last among those that have arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Newest {
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// Its end.
+    pub end: u64,
+    /// The number of its latest transmission.
+    pub transmission: u64,
+}
+
+impl From<Delivered> for Newest {
+    fn from(Delivered { sent_at, end, transmission, .. }: Delivered) -> Self {
+        Self { sent_at, end, transmission }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     delivered: u64,
@@ -176,6 +203,7 @@ impl Scoreboard {
             retransmitted: 0,
             by_time: by_time.then(VecDeque::new),
             transmissions: 0,
+            last_late: Late::default(),
             delivered: 0,
             delivered_at: Instant::ZERO,
             first_sent_at: Instant::ZERO,
@@ -555,6 +583,7 @@ impl Scoreboard {
         let mut times: Vec<(u64, u64)> = in_flight.map(|record| (record.seq, record.transmission)).collect();
         times.sort_unstable_by_key(|(_, transmission)| *transmission);
         *by_time = times.into();
+        self.last_late = Late::default();
     }
 
     /// Forgets what SACK said: after a timeout, where the receiver may have dropped it.
@@ -592,27 +621,18 @@ impl Scoreboard {
         span
     }
 
-    /// Marks lost what was sent before `newest` (RACK, RFC 8985 section 6.2 step 5) and for which the time until
-    /// `deadline_of` its sending has passed. Returns how many bytes that found, and when the next segment is due.
-    pub fn mark_lost_by_time(
-        &mut self,
-        now: Instant,
-        newest: (Instant, u64),
-        wait: Duration,
-    ) -> (u64, Option<Instant>) {
+    /// Marks lost what was sent before `newest` (RACK, RFC 8985 section 6.2 step 5) and longer ago than `wait`. Returns how
+    /// many bytes that found, and when all of the rest will be lost: one timer for all (`tcp_rack_detect_loss` of Linux).
+    pub fn mark_lost_by_time(&mut self, now: Instant, newest: Newest, wait: Duration) -> (u64, Option<Instant>) {
         let mut found = 0;
         while let Some((seq, transmission)) = self.by_time.as_ref().and_then(|by_time| by_time.front().copied()) {
-            let index = (seq >= self.una).then(|| self.locate(seq));
-            let record = index.and_then(|index| self.records.get_mut(index));
-            let is_current =
-                |record: &&mut Record| record.fate == Fate::InFlight && record.transmission == transmission;
-            if let Some(record) = record.filter(is_current) {
-                if (record.sent_at, record.end()) >= newest {
+            if let Some(index) = self.in_flight_as(seq, transmission) {
+                let record = &mut self.records[index];
+                if (record.sent_at, record.end()) >= (newest.sent_at, newest.end) {
                     return (found, None);
                 }
-                let deadline = record.sent_at + wait;
-                if deadline > now {
-                    return (found, Some(deadline));
+                if record.sent_at + wait > now {
+                    return (found, self.last_sent_before(newest).map(|sent_at| sent_at + wait));
                 }
                 found += Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
             }
@@ -621,6 +641,41 @@ impl Scoreboard {
             }
         }
         (found, None)
+    }
+
+    /// The record of a transmission, if it is the segment's latest and in flight.
+    fn in_flight_as(&self, seq: u64, transmission: u64) -> Option<usize> {
+        let index = (seq >= self.una).then(|| self.locate(seq))?;
+        let record = self.records.get(index)?;
+        (record.fate == Fate::InFlight && record.transmission == transmission).then_some(index)
+    }
+
+    /// When the last of the segments in flight that left before `newest` did.
+    fn last_sent_before(&mut self, newest: Newest) -> Option<Instant> {
+        let place = |transmission| {
+            let by_time = self.by_time.as_ref();
+            by_time.map_or(0, |by_time| by_time.partition_point(|(_, number)| *number < transmission))
+        };
+        let end = place(newest.transmission);
+        // What has arrived or was found lost is not looked at twice.
+        let known = self.last_late;
+        let (from, looked_to) = (place(known.transmission), place(known.looked_to.min(newest.transmission)));
+        let (seq, transmission) = self
+            .last_in_flight(looked_to..end)
+            .or_else(|| Some((known.seq, known.transmission)).filter(|late| self.is_in_flight(*late)))
+            .or_else(|| self.last_in_flight(0..from))?;
+        self.last_late = Late { seq, transmission, looked_to: newest.transmission };
+        self.sent_at(seq)
+    }
+
+    /// The last transmission in flight of a part of those in order of time.
+    fn last_in_flight(&self, within: Range<usize>) -> Option<(u64, u64)> {
+        let by_time = self.by_time.as_ref()?;
+        by_time.range(within).rev().copied().find(|sent| self.is_in_flight(*sent))
+    }
+
+    fn is_in_flight(&self, (seq, transmission): (u64, u64)) -> bool {
+        self.in_flight_as(seq, transmission).is_some()
     }
 
     /// The last outstanding segment that has not arrived, for a probe: its first byte and span.
@@ -674,6 +729,23 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Linux's timer of reordering waits for the last segment that may be late (`tcp_rack_detect_loss`), so that a burst is
+    /// found lost at once.
+    #[test]
+    fn what_may_be_late_is_waited_for_until_the_last_of_it_is() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut board = Scoreboard::new(0, true);
+        (0..5).for_each(|number| board.on_sent(at(number), 10));
+        let wait = Duration::from_millis(125);
+        let mut change = Change::default();
+        board.on_sack(at(100), 40..50, &mut change);
+        let newest = change.newest.expect("arrived").into();
+        assert_eq!(board.mark_lost_by_time(at(100), newest, wait), (0, Some(at(3) + wait)));
+        board.on_sack(at(101), 30..40, &mut Change::default());
+        assert_eq!(board.mark_lost_by_time(at(101), newest, wait), (0, Some(at(2) + wait)));
+        assert_eq!(board.mark_lost_by_time(at(127), newest, wait), (30, None));
+    }
 
     /// One segment at a time, as with requests and responses: nothing is ever found lost, and nothing may pile up.
     #[test]

@@ -3,7 +3,7 @@
 use crate::control::Ack;
 use crate::outstanding::Outstanding;
 
-/// Proportional rate reduction. Counts bytes.
+/// Proportional rate reduction. Counts bytes; in Linux segments, of which a part counts as one.
 #[derive(Debug, Default)]
 pub(super) struct RateReduction {
     delivered: u64,
@@ -11,6 +11,8 @@ pub(super) struct RateReduction {
     /// What was outstanding when the recovery began (RecoverFS), or the window then.
     before: u64,
     bound: Bound,
+    /// Bytes that count as one.
+    unit: u64,
 }
 
 /// How fast a window below `ssthresh` comes back to it during the recovery.
@@ -25,30 +27,47 @@ pub(super) enum Bound {
 
 impl RateReduction {
     /// For a recovery that begins with `before` bytes outstanding, or with that window.
-    pub(super) fn new(before: u64, bound: Bound) -> Self {
-        Self { delivered: 0, sent: 0, before: before.max(1), bound }
+    pub(super) fn new(before: u64, bound: Bound, mss: u64) -> Self {
+        let unit = if bound == Bound::WhileSafe { mss } else { 1 };
+        Self { delivered: 0, sent: 0, before: before.div_ceil(unit).max(1), bound, unit }
     }
 
     pub(super) fn on_sent(&mut self, bytes: u64) {
-        self.sent += bytes;
+        self.sent += bytes.div_ceil(self.unit);
     }
 
     /// Sets `cwnd` for an acknowledgement during the recovery, upon which `lost` bytes were found lost.
     pub(super) fn on_ack(&mut self, ack: &Ack, lost: u64, out: &mut Outstanding) {
-        if self.bound == Bound::WhileSafe && ack.delivered == 0 {
-            return;
+        match self.bound {
+            Bound::SlowStart => self.update(ack.delivered, true, out),
+            Bound::WhileSafe if ack.delivered == 0 => {}
+            Bound::WhileSafe => self.update(ack.delivered, ack.acked > 0 && lost == 0, out),
         }
-        let (pipe, ssthresh) = (out.board.pipe(), out.segments(out.window.ssthresh));
-        self.delivered += ack.delivered;
+    }
+
+    /// Sets `cwnd` for a recovery that time began: Linux takes it for the delivery of a segment (`tcp_rack_reo_timeout`).
+    pub(super) fn on_timer(&mut self, out: &mut Outstanding) {
+        if self.bound == Bound::WhileSafe {
+            self.update(self.unit, false, out);
+        }
+    }
+
+    fn update(&mut self, delivered: u64, grows: bool, out: &mut Outstanding) {
+        let count = |bytes: u64| bytes.div_ceil(self.unit);
+        let (pipe, ssthresh) = (count(out.board.pipe()), out.segments(out.window.ssthresh) / self.unit);
+        let delivered = count(delivered);
+        self.delivered += delivered;
         let allowed = if pipe > ssthresh {
             let share = u128::from(self.delivered) * u128::from(ssthresh);
             (share.div_ceil(u128::from(self.before)) as u64).saturating_sub(self.sent)
         } else {
-            let grows = self.bound == Bound::SlowStart || ack.acked > 0 && lost == 0;
-            let more = if grows { out.mss() } else { 0 };
-            (ssthresh - pipe).min(self.delivered.saturating_sub(self.sent).max(ack.delivered) + more)
+            let more = if grows { count(out.mss()) } else { 0 };
+            (ssthresh - pipe).min(self.delivered.saturating_sub(self.sent).max(delivered) + more)
         };
-        out.set_cwnd(((pipe + allowed) as f64 / out.mss() as f64).max(1.0));
+        // The first retransmission leaves whatever the window says (`tcp_cwnd_reduction`).
+        let least = u64::from(self.bound == Bound::WhileSafe && self.sent == 0);
+        let window = (pipe + allowed.max(least)) * self.unit;
+        out.set_cwnd((window as f64 / out.mss() as f64).max(1.0));
     }
 }
 
@@ -74,7 +93,7 @@ mod tests {
     fn window_after(bound: Bound, acked: u64, lost: u64) -> f64 {
         let mut out = outstanding();
         let ack = Ack { acked, delivered: MSS, ..crate::control::testing::ack(1) };
-        RateReduction::new(12 * MSS, bound).on_ack(&ack, lost, &mut out);
+        RateReduction::new(12 * MSS, bound, MSS).on_ack(&ack, lost, &mut out);
         out.window.cwnd
     }
 
@@ -90,7 +109,7 @@ mod tests {
     fn above_the_threshold_the_window_falls_in_proportion_to_what_arrives() {
         let mut out = outstanding();
         out.window.ssthresh = 3.0;
-        let mut reduction = RateReduction::new(6 * MSS, Bound::WhileSafe);
+        let mut reduction = RateReduction::new(6 * MSS, Bound::WhileSafe, MSS);
         let ack = Ack { acked: 0, delivered: 2 * MSS, ..crate::control::testing::ack(1) };
         reduction.on_ack(&ack, 0, &mut out);
         assert_eq!(out.window.cwnd, 6.0, "one segment may leave for two that arrived");

@@ -8,7 +8,7 @@ use super::{Recovery, RecoveryKind};
 use crate::config::Profile;
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
-use crate::scoreboard::Change;
+use crate::scoreboard::{Change, Newest};
 use units::{Duration, Instant};
 
 /// A segment is lost when one sent sufficiently later has arrived.
@@ -28,12 +28,12 @@ struct Rack {
     is_due: bool,
     wants_proportional: bool,
     proportional: Option<RateReduction>,
-    /// The segment sent last among those that have arrived: when it was sent, and its end.
-    newest: Option<(Instant, u64)>,
+    /// The segment sent last among those that have arrived.
+    newest: Option<Newest>,
     /// The round-trip time of that segment.
     rtt: Duration,
     reordering: Reordering,
-    /// When the next segment counts as lost.
+    /// When what has not arrived by then counts as lost.
     reorder_timer: Option<Instant>,
     probe: Probe,
     /// What the response to the latest loss changed, while it may turn out to be needless (Linux).
@@ -100,8 +100,8 @@ impl Rack {
         if delivered.is_retransmitted && (rtt < ack.min_rtt || change.acked > 0 && change.echo.is_some_and(predates)) {
             return;
         }
-        if self.newest.is_none_or(|newest| newest < (delivered.sent_at, delivered.end)) {
-            self.newest = Some((delivered.sent_at, delivered.end));
+        if self.newest.is_none_or(|newest| (newest.sent_at, newest.end) < (delivered.sent_at, delivered.end)) {
+            self.newest = Some(delivered.into());
             self.rtt = rtt;
         }
     }
@@ -137,7 +137,7 @@ impl Rack {
         self.is_due = true;
         self.probe.at = None;
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(before, bound));
+            self.proportional = Some(RateReduction::new(before, bound, out.mss()));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }
@@ -338,6 +338,9 @@ impl Recovery for Rack {
             self.reorder_timer = None;
             if self.detect(now, out) > 0 && self.state == LossState::Open {
                 self.begin(now, out);
+                if let Some(proportional) = &mut self.proportional {
+                    proportional.on_timer(out);
+                }
             }
         }
         self.probe.at.is_some_and(|at| at <= now) && self.probes_instead()

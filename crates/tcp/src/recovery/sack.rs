@@ -56,7 +56,7 @@ impl Sack {
         self.highest_retransmitted = out.board.una();
         (self.may_rescue, self.is_due) = (true, true);
         if self.wants_proportional {
-            self.proportional = Some(RateReduction::new(out.board.flight(), Bound::SlowStart));
+            self.proportional = Some(RateReduction::new(out.board.flight(), Bound::SlowStart, out.mss()));
         } else {
             out.set_cwnd(out.window.ssthresh);
         }

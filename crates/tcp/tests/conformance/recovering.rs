@@ -350,6 +350,26 @@ fn a_lost_tail_is_found_after_two_round_trips() {
     assert_eq!(end.end.metrics().counters.recoveries, 1);
 }
 
+/// Linux 6.18, `tcp_rack_reo_timeout`: a recovery that time begins reduces the window at once, as if a segment had arrived,
+/// and all that may be late is found lost together (`tcp_rack_detect_loss`): of ten lost segments one leaves again.
+#[test]
+fn in_linux_a_recovery_that_time_begins_sends_one_segment() {
+    let linux = Config { profile: Profile::Linux, proportional_rate_reduction: true, ..config("rack") };
+    let mut end = Lone::connected(Config { initial_window: 20.0, ..linux });
+    end.write(20_000);
+    end.take();
+    end.at(200);
+    end.sack(seg(0), &[(seg(10), seg(11))]);
+    end.sack(seg(0), &[(seg(10), seg(12))]);
+    assert!(end.data().is_empty(), "two may be reordering");
+    end.at(230);
+    assert_eq!(end.data(), [seg(0)]);
+    // Ten are lost, two have arrived, eight are under way.
+    assert_eq!(end.end.metrics().window.cwnd, 9.0);
+    end.sack(seg(0), &[(seg(10), seg(13))]);
+    assert_eq!(end.data(), [seg(1)]);
+}
+
 /// RFC 8985, section 7.3: the probe takes the place of the timer, which starts anew when it has left.
 #[test]
 fn a_probe_puts_the_timeout_off() {
