@@ -52,6 +52,11 @@ impl Autotune {
         self.growth.as_ref().map_or(room, |growth| room.min(growth.allowed))
     }
 
+    /// The round-trip time, as far as it is measured: 0 before the first sample (`rcv_rtt_est`).
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        self.growth.as_ref().map(|growth| growth.rtt.unwrap_or(Duration::ZERO))
+    }
+
     /// A segment with `len` new bytes of payload has come, in order or not: the window opens by twice as much, so that it
     /// keeps ahead of slow start (`tcp_grow_window`). Returns whether it has opened.
     #[inline]

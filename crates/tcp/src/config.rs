@@ -375,6 +375,10 @@ impl ReceiveBuffer {
     pub const fn linux() -> Self {
         Self { size: Bytes::new(128 << 10), share: 0.625, most: Bytes::new(128 << 20) }
     }
+        if self.profile == Profile::Linux && buffer.size < buffer.most {
+            // Linux takes the largest buffer for the largest window (`tcp_select_initial_window`).
+            return buffer.most.as_u64().max(1).ilog2().saturating_sub(15).min(14) as u8;
+        }
 }
 
 /// The initial window of RFC 6928, in segments: ten, but at most 14,600 bytes or two segments.

@@ -193,7 +193,7 @@ impl Connection {
             window_scaling,
             shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
-        self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
+        self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps, self.config.profile);
         self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
             self.on_data(now, &Segment { seq: 1, ..*segment });
@@ -567,6 +567,6 @@ mod tests {
     /// What thousands of connections remember is to stay near the processor.
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 928, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 960, "{}", size_of::<Connection>());
     }
 }

@@ -16,6 +16,7 @@
 //! bytes. See [`Connection`] for how to drive one.
 
 mod autotune;
+mod compression;
 mod config;
 mod connection;
 pub mod control;

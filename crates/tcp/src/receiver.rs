@@ -1,6 +1,7 @@
 //! The receiving half of a connection: what has arrived, what is acknowledged and when, and the window.
 
 use crate::autotune::Autotune;
+use crate::compression::{Due, SackCompression};
 use crate::config::{Config, Profile};
 use crate::segment::{Flags, SackBlocks, Segment};
 use std::ops::Range;
@@ -39,6 +40,8 @@ pub(crate) struct Receiver {
     full_segment: u64,
     mss: u64,
     quick: u32,
+    /// Acknowledgements of data out of order may wait for one another (Linux).
+    compression: SackCompression,
     ack_due: bool,
     ack_at: Option<Instant>,
     /// The timestamp to echo, and the latest acknowledgement number sent, which decides what is echoed.
@@ -48,6 +51,8 @@ pub(crate) struct Receiver {
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
+    /// The window is told in whole units of its scale, rounded up (`__tcp_select_window` of Linux), or down.
+    rounds_up: bool,
     /// Acknowledgements are delayed by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
     delays_as_ns2: bool,
     /// What SaTPEP's hop adds.
@@ -83,6 +88,7 @@ impl Receiver {
             full_segment: LEAST_FULL_SEGMENT,
             mss: u64::from(config.mss),
             quick: config.acks.quick,
+            compression: SackCompression::default(),
             ack_due: false,
             ack_at: None,
             echo: 0,
@@ -90,6 +96,7 @@ impl Receiver {
             duplicate_bytes: 0,
             has_sack: false,
             blocks: config.sack_blocks,
+            rounds_up: config.profile == Profile::Linux,
             delays_as_ns2: config.profile == Profile::Ns2 && config.bare && config.acks.every > 1,
             satpep: config
                 .satpep
@@ -111,11 +118,12 @@ impl Receiver {
     }
 
     /// The peer's SYN has come: byte 1 is next.
-    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool) {
+    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool, profile: Profile) {
         self.rcv_nxt = segment.seq + 1;
         self.acknowledged = self.rcv_nxt;
         self.echo = segment.timestamps.value;
         self.has_sack = sack;
+        self.compression.is_on = sack && profile == Profile::Linux;
         if timestamps {
             self.blocks = self.blocks.min(3);
         }
@@ -184,11 +192,18 @@ impl Receiver {
     #[inline]
     pub(crate) fn window(&mut self, shift: u8) -> u32 {
         self.open_window();
-        let window = self.open();
+        let window = if self.rounds_up { self.round_up(shift) } else { self.open() };
         let window = if self.satpep.is_some() { window } else { window.min(65_535 << shift) >> shift << shift };
+        self.edge = self.edge.max(self.rcv_nxt + window);
         self.told_edge = self.rcv_nxt + window;
         self.acknowledged = self.rcv_nxt;
         window as u32
+    }
+
+    /// What the buffer has room for, or what the peer was told before if that is more, in whole units of the scale.
+    fn round_up(&self, shift: u8) -> u64 {
+        let up = |bytes: u64| bytes.div_ceil(1 << shift) << shift;
+        up(self.buffer.window(self.readable())).max(up(self.told_edge.saturating_sub(self.rcv_nxt)))
     }
 
     /// Bytes that the peer may send beyond the next one expected. SaTPEP's are whole segments: those granted, at least one,
@@ -240,7 +255,7 @@ impl Receiver {
         if range.start <= self.rcv_nxt {
             self.in_order(now, range, segment, config);
         } else {
-            self.beyond(range);
+            self.beyond(now, range);
         }
     }
 
@@ -299,8 +314,16 @@ impl Receiver {
         }
     }
 
-    fn beyond(&mut self, range: Range<u64>) {
-        self.ack_due = true;
+    fn beyond(&mut self, now: Instant, range: Range<u64>) {
+        let is_quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        let compression = &mut self.compression;
+        let due = if is_quick { Due::Now } else { compression.hold(now, self.rcv_nxt, self.buffer.rtt()) };
+        match due {
+            Due::Now => self.ack_due = true,
+            Due::At(at) => self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at))),
+            Due::WithAnother => {}
+        }
         if self.out_of_order.insert(range.clone()) == 0 {
             self.report_duplicate(range.clone());
         }
@@ -375,6 +398,7 @@ impl Receiver {
         self.unacknowledged = 0;
         self.ack_due = false;
         self.ack_at = None;
+        self.compression.on_acknowledged();
         if let Some(satpep) = &mut self.satpep {
             satpep.has_arrival = false;
         }
