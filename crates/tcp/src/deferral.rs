@@ -1,6 +1,6 @@
 //! Linux hands data down in pieces of several segments, and waits a moment for the window to hold such a piece
-//! (`tcp_tso_should_defer`, `tcp_tso_autosize` of Linux 6.x). On a short path that holds the odd segment back for part of a
-//! round trip.
+//! (`tcp_tso_should_defer`, `tcp_tso_autosize` of Linux 6.18): not for longer than a millisecond, so that it is the segments of
+//! links faster than that which leave in pieces.
 
 use crate::outstanding::Outstanding;
 use units::{Duration, Instant};
@@ -19,6 +19,8 @@ pub(crate) struct Room {
     pub(crate) waiting: u64,
     /// Bytes that the peer's window still allows.
     pub(crate) receive_window: u64,
+    /// The peer's whole window.
+    pub(crate) told_window: u64,
     /// When the latest segment left.
     pub(crate) last_sent_at: Instant,
 }
@@ -42,11 +44,21 @@ impl Deferral {
         let available = cwnd.saturating_sub(out.board.pipe()).min(room.receive_window);
         let piece = piece(out);
         let may_wait = room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
-        let is_short = available < piece && available < cwnd.min(room.receive_window) / WINDOW_DIVISOR;
-        let answer_is_near = || out.board.first_sent_at().is_some_and(|first| now.since(first) >= out.rtt.srtt() / 2);
+        let is_short = available < piece && available < cwnd.min(room.told_window) / WINDOW_DIVISOR;
+        let soon = (out.rtt.srtt() / 2).min(RECENT);
+        let answer_is_near = || out.board.first_sent_at().is_some_and(|first| first + out.rtt.srtt() <= now + soon);
         let waits = may_wait && is_short && answer_is_near();
-        self.left = if waits { 0 } else { (available.min(piece) / out.mss() * out.mss()).saturating_sub(bytes) };
+        let whole = available.min(piece) / out.mss() * out.mss();
+        let is_cut = available == room.receive_window && available < piece;
+        let let_go = if is_cut && available >= out.mss() { available } else { whole };
+        self.left = if waits { 0 } else { let_go.saturating_sub(bytes) };
         waits
+    }
+
+    /// Whether part of a segment, which the peer's window cuts off, is the end of the piece that is leaving
+    /// (`tcp_mss_split_point`, with `TCP_NODELAY`).
+    pub(crate) fn ends_with(&self, bytes: u64) -> bool {
+        self.left == bytes
     }
 }
 
@@ -85,30 +97,48 @@ mod tests {
     }
 
     fn room(last_sent_at: Instant) -> Room {
-        Room { waiting: 1_000_000, receive_window: 1_000_000, last_sent_at }
+        Room { waiting: 1_000_000, receive_window: 1_000_000, told_window: 1_000_000, last_sent_at }
     }
 
     #[test]
     fn one_segment_waits_for_a_second_while_answers_are_near() {
         let mut deferral = Deferral::default();
-        assert!(deferral.holds(at(10_000), MSS, room(at(9_800)), &outstanding(11)));
+        let now = at(11_100);
+        assert!(deferral.holds(now, MSS, room(at(10_900)), &outstanding(11)));
         let two = outstanding(10);
-        assert!(!deferral.holds(at(10_000), MSS, room(at(9_800)), &two), "a piece is there");
-        assert!(!deferral.holds(at(10_000), MSS, room(at(10_000)), &outstanding(11)), "its second half");
-        assert!(deferral.holds(at(10_000), MSS, room(at(10_000)), &outstanding(11)), "the piece has left");
+        assert!(!deferral.holds(now, MSS, room(at(10_900)), &two), "a piece is there");
+        assert!(!deferral.holds(now, MSS, room(now), &outstanding(11)), "its second half");
+        assert!(deferral.holds(now, MSS, room(now), &outstanding(11)), "the piece has left");
     }
 
     #[test]
     fn nothing_waits_that_no_answer_would_release_soon() {
         let holds = |now, room, out: &Outstanding| Deferral::default().holds(now, MSS, room, out);
         let one = outstanding(11);
-        assert!(!holds(at(10_000), room(at(8_900)), &one), "the latest write was a while ago");
-        assert!(!holds(at(6_000), room(at(5_900)), &one), "the first segment's answer is far");
-        assert!(!holds(at(10_000), Room { waiting: MSS, ..room(at(9_800)) }, &one), "the last segment");
-        assert!(!holds(at(10_000), room(at(9_800)), &outstanding(0)), "nothing is in flight");
-        assert!(
-            !holds(at(10_000), room(at(9_800)), &outstanding(12)),
-            "what the window does not allow is not ours to hold"
-        );
+        let now = at(11_100);
+        assert!(!holds(now, room(at(10_000)), &one), "the latest write was a while ago");
+        assert!(!holds(at(10_900), room(at(10_800)), &one), "the first segment's answer is more than 1 ms away");
+        assert!(!holds(now, Room { waiting: MSS, ..room(at(10_900)) }, &one), "the last segment");
+        assert!(!holds(now, room(at(10_900)), &outstanding(0)), "nothing is in flight");
+        assert!(!holds(now, room(at(10_900)), &outstanding(12)), "what the window does not allow is not ours to hold");
+    }
+
+    /// Linux 6.18 over `bentpipe lab`, a window of 81,920 bytes: segments of 1,448 and one of 1,200 in turns.
+    #[test]
+    fn the_peers_window_cuts_a_segment_off_at_the_end_of_a_piece() {
+        let told_window = 12 * MSS;
+        let within = |receive_window| Room { receive_window, told_window, ..room(at(10_000)) };
+        let mut deferral = Deferral::default();
+        assert!(!deferral.holds(at(12_000), MSS, within(MSS + 1_200), &outstanding(2)));
+        assert!(deferral.ends_with(1_200), "what is left of the window");
+        assert!(!deferral.holds(at(12_000), MSS, within(4 * MSS), &outstanding(9)));
+        assert!(!deferral.ends_with(1_200), "the congestion window holds whole segments");
+    }
+
+    /// A third of the whole window goes at once (`tcp_tso_win_divisor`), not of what is left of it.
+    #[test]
+    fn what_is_left_of_the_peers_window_waits_like_that_of_the_congestion_window() {
+        let left = Room { receive_window: MSS + 500, told_window: 12 * MSS, ..room(at(10_900)) };
+        assert!(Deferral::default().holds(at(11_100), MSS, left, &outstanding(2)));
     }
 }

@@ -483,7 +483,9 @@ impl Sender {
         // Part of a segment leaves only as the last one, not because the peer's window ends in it, unless that is half of
         // the largest window or has lasted too long (RFC 9293, 3.8.6.2.1).
         let is_overdue = self.persist.is_some_and(|persist| persist.is_due);
-        if !is_all && data < self.out.mss() && !is_overdue && 2 * data < u64::from(self.largest_window) {
+        let is_end_of_piece = data > 0 && self.deferral.ends_with(data);
+        let is_part = !is_all && data < self.out.mss() && 2 * data < u64::from(self.largest_window);
+        if is_part && !is_overdue && !is_end_of_piece {
             return 0;
         }
         let fin = is_all && self.last() > self.end && nxt + data < self.last();
@@ -551,6 +553,7 @@ impl Sender {
             self.set_timeout(now);
         }
         self.after_sending(now, span, false);
+            told_window: self.edge.saturating_sub(self.out.board.una()),
         Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin }
     }
 
