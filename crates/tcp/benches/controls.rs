@@ -42,6 +42,7 @@ fn acknowledgement(k: u64) -> Ack {
         nxt: una + WINDOW,
         receive_window: 2 * WINDOW,
         is_window_limited: true,
+        opens_window: false,
         state: LossState::Open,
     }
 }

@@ -73,10 +73,25 @@ pub struct Config {
     pub capacity: Option<Capacity>,
     /// A window and round-trip time of an earlier connection over the same path (Careful Resume, RFC 9959).
     pub resume: Option<SavedPath>,
+    /// What this end's host takes; nothing by default.
+    pub host: HostDelays,
     /// The seed of what a connection draws at random: BBR's probing, the phase of the clock of ns-2's agents.
     pub seed: u64,
     /// Constants of single algorithms.
     pub tuning: Tuning,
+}
+
+/// Times that a host takes for its part of a connection, besides what the network takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostDelays {
+    /// From the end of the handshake to the first data: what the application takes to learn of it and to write.
+    pub first_write: Duration,
+    /// At most from the arrival of an acknowledgement to what it lets leave, at random. Acknowledgements come at the pace at
+    /// which the bottleneck sends: without such a delay every segment arrives at its queue just when another leaves (phase
+    /// effects: Floyd and Jacobson, Internetworking 3(3), 1992; `overhead_` of ns-2).
+    pub wake: Duration,
+    /// Tells series of random delays apart under one seed.
+    pub stream: u64,
 }
 
 /// TCP options.
@@ -265,6 +280,7 @@ impl Config {
             max_expiries: 15,
             capacity: None,
             resume: None,
+            host: HostDelays::default(),
             seed: 0,
             tuning: Tuning::default(),
         }
@@ -359,6 +375,10 @@ impl Config {
     /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
     pub fn window_shift(&self) -> u8 {
         let buffer = self.buffer();
+        if self.profile == Profile::Linux && buffer.size < buffer.most {
+            // Linux takes the largest buffer for the largest window (`tcp_select_initial_window`).
+            return buffer.most.as_u64().max(1).ilog2().saturating_sub(15).min(14) as u8;
+        }
         let most = (buffer.most.as_u64() as f64 * buffer.share) as u64;
         (0..14).find(|shift| most >> shift <= 65_535).unwrap_or(14)
     }
@@ -375,10 +395,6 @@ impl ReceiveBuffer {
     pub const fn linux() -> Self {
         Self { size: Bytes::new(128 << 10), share: 0.625, most: Bytes::new(128 << 20) }
     }
-        if self.profile == Profile::Linux && buffer.size < buffer.most {
-            // Linux takes the largest buffer for the largest window (`tcp_select_initial_window`).
-            return buffer.most.as_u64().max(1).ilog2().saturating_sub(15).min(14) as u8;
-        }
 }
 
 /// The initial window of RFC 6928, in segments: ten, but at most 14,600 bytes or two segments.

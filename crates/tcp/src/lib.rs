@@ -35,8 +35,8 @@ mod usage;
 mod validate;
 
 pub use config::{
-    AckPolicy, Allocation, Capacity, Config, NackRule, Options, Profile, ReceiveBuffer, SavedPath, SlowStartExit,
-    Tuning, initial_window_rfc3390, initial_window_rfc6928,
+    AckPolicy, Allocation, Capacity, Config, HostDelays, NackRule, Options, Profile, ReceiveBuffer, SavedPath,
+    SlowStartExit, Tuning, initial_window_rfc3390, initial_window_rfc6928,
 };
 pub use connection::{Connection, Event, Failure, Metrics};
 pub use control::{ControlKind, LossState, RateSample, Window};

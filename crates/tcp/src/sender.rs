@@ -1,7 +1,7 @@
 //! The sending half of a connection: from the application's bytes to segments, through the window, the pacer and the
 //! timers.
 
-use crate::config::{Allocation, Config, Profile};
+use crate::config::{Allocation, Config, HostDelays, Profile};
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::deferral::{Deferral, Room};
 use crate::handshake::Opening;
@@ -12,10 +12,12 @@ use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
 use crate::usage::{self, Usage};
 use std::sync::Arc;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, CounterRandom, Duration, Instant};
 
 /// Linux paces from this data segment of a connection on (`tcp_update_skb_after_send`).
 const LINUX_UNPACED: u64 = 10;
+/// The stream of the host's random delays.
+const HOST_STREAM: u64 = 0x4057;
 
 /// Data on their way out.
 #[derive(Debug)]
@@ -38,6 +40,10 @@ pub(crate) struct Sender {
     persist: Option<Persist>,
     /// Expiries of either timer since the peer was last heard of.
     unanswered: u32,
+    /// Nothing leaves before: the host is not ready yet. Zero if it is.
+    held_until: Instant,
+    /// How often it was not.
+    holds: u32,
     /// The next segment may leave at this time (pacing), and one waits for it.
     pace_at: Instant,
     waits_for_pacer: bool,
@@ -103,6 +109,8 @@ impl Sender {
             timeout: None,
             persist: None,
             unanswered: 0,
+            held_until: Instant::ZERO,
+            holds: 0,
             pace_at: Instant::ZERO,
             waits_for_pacer: false,
             usage: Usage::default(),
@@ -180,6 +188,10 @@ impl Sender {
         (self.peer_window, self.largest_window) = (window, window);
         self.is_settled = false;
         self.last_sent_at = now;
+        let first_write = self.config().host.first_write;
+        if !first_write.is_zero() {
+            self.held_until = now + first_write;
+        }
         if let Some(rtt) = opening.rtt {
             self.out.rtt.sample(&self.out.config.rtt, rtt, self.out.board.una(), self.out.board.nxt());
         }
@@ -218,7 +230,8 @@ impl Sender {
         if segment.ack > nxt || segment.ack < una {
             return;
         }
-        self.take_window(segment);
+        self.wait_for_host(now);
+        let opens_window = self.take_window(segment);
         let is_duplicate = segment.ack == una && una < nxt && self.is_answer_to_data(segment);
         self.peer_window = segment.window;
         if segment.ack > una {
@@ -228,8 +241,19 @@ impl Sender {
             self.unanswered = 0;
         }
         if segment.ack > una || is_duplicate || !segment.sack.is_empty() || self.config().satpep {
-            self.digest(now, segment, is_duplicate);
+            self.digest(now, segment, is_duplicate, opens_window);
         }
+    }
+
+    /// What an acknowledgement lets leave does so when the host has woken up.
+    fn wait_for_host(&mut self, now: Instant) {
+        let HostDelays { wake, stream, .. } = self.config().host;
+        if wake.is_zero() || self.held_until > now {
+            return;
+        }
+        let part = CounterRandom::new(self.config().seed, HOST_STREAM ^ stream).unit_at(self.holds.into());
+        self.holds = self.holds.wrapping_add(1);
+        self.held_until = now + Duration::from_secs_f64(wake.as_secs_f64() * part);
     }
 
     /// Whether a segment that acknowledges nothing new answers data that arrived, rather than telling a window or carrying
@@ -243,9 +267,10 @@ impl Sender {
 
     /// Takes the window of a segment that is not older than the one whose window counts (SND.WL1 and SND.WL2 of RFC 9293,
     /// section 3.10.7.4). Of two with equal numbers the larger window is the later one, unless it closes; SaTPEP's windows
-    /// are grants, which may shrink at any time.
-    fn take_window(&mut self, segment: &Segment) {
+    /// are grants, which may shrink at any time. Returns whether the window opens.
+    fn take_window(&mut self, segment: &Segment) -> bool {
         let edge = segment.ack + u64::from(segment.window);
+        let opens = edge > self.edge;
         let is_later = segment.ack > self.out.board.una()
             || segment.seq > self.window_from
             || segment.seq == self.window_from && (edge > self.edge || segment.window == 0);
@@ -254,9 +279,10 @@ impl Sender {
             (self.edge, self.window_from) = (edge, segment.seq);
             self.largest_window = self.largest_window.max(segment.window);
         }
+        opens && is_later
     }
 
-    fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool) {
+    fn digest(&mut self, now: Instant, segment: &Segment, is_duplicate: bool, opens_window: bool) {
         self.is_settled = false;
         let prior_in_flight = self.recovery.in_flight(&self.out);
         let mut change = Change {
@@ -286,6 +312,7 @@ impl Sender {
             acked: change.acked,
             delivered: change.delivered,
             is_duplicate,
+            opens_window,
             rtt,
             srtt: self.out.rtt.srtt(),
             min_rtt: self.out.rtt.min_rtt(),
@@ -376,6 +403,9 @@ impl Sender {
         if let Some(persist) = &self.persist {
             consider(persist.at);
         }
+        if self.held_until != Instant::ZERO {
+            consider(self.held_until);
+        }
         if self.waits_for_pacer {
             consider(self.pace_at);
         }
@@ -386,6 +416,9 @@ impl Sender {
     /// Acts on timers that have expired. Returns `false` when the peer has not answered for too long.
     pub(crate) fn on_timers(&mut self, now: Instant) -> bool {
         self.is_settled = false;
+        if self.held_until <= now {
+            self.held_until = Instant::ZERO;
+        }
         if self.recovery.next_timeout().is_some_and(|at| at <= now) {
             let before = self.recovery.state();
             if self.recovery.on_timer(now, &mut self.out) {
@@ -429,6 +462,9 @@ impl Sender {
     }
 
     fn find_work(&mut self, now: Instant) -> Option<Outgoing> {
+        if now < self.held_until {
+            return None;
+        }
         if self.edge <= self.out.board.nxt()
             && let Some(persist) = self.persist.as_mut().filter(|persist| persist.is_due)
         {
@@ -508,6 +544,7 @@ impl Sender {
         let room = Room {
             waiting: self.end.saturating_sub(nxt),
             receive_window: self.edge.saturating_sub(nxt),
+            told_window: self.edge.saturating_sub(self.out.board.una()),
             last_sent_at: self.last_sent_at,
         };
         self.recovery.state() == LossState::Open && self.deferral.holds(now, bytes, room, &self.out)
@@ -553,7 +590,6 @@ impl Sender {
             self.set_timeout(now);
         }
         self.after_sending(now, span, false);
-            told_window: self.edge.saturating_sub(self.out.board.una()),
         Outgoing::Data { seq, len: (span - u64::from(fin)) as u32, fin }
     }
 

@@ -15,6 +15,7 @@ pub(crate) fn ack(segments: u64) -> Ack {
         acked,
         delivered: acked,
         is_duplicate: false,
+        opens_window: false,
         rtt: None,
         srtt: Duration::ZERO,
         min_rtt: Duration::ZERO,

@@ -31,6 +31,9 @@ pub(crate) struct AckCounter {
 impl AckCounter {
     pub(crate) fn count(&mut self, ack: &Ack) -> u64 {
         let mss = u64::from(ack.mss);
+        if ack.is_duplicate && ack.opens_window {
+            return 0;
+        }
         if ack.is_duplicate {
             self.accounted += mss;
             return mss;
@@ -182,6 +185,14 @@ mod tests {
         }
         assert_eq!(counter.count(&ack(2)), 1000);
         assert_eq!(counter.count(&ack(4)), 2000);
+    }
+
+    /// `CA_ACK_WIN_UPDATE` of Linux: a duplicate that opens the window is none.
+    #[test]
+    fn an_update_of_the_window_is_no_duplicate() {
+        let mut counter = AckCounter::default();
+        assert_eq!(counter.count(&Ack { opens_window: true, ..duplicate() }), 0);
+        assert_eq!(counter.count(&ack(2)), 2000);
     }
 
     #[test]
