@@ -25,7 +25,7 @@ Initial windows and segment sizes are set on the route, buffers at the socket. N
 
 With --compare there is no scenario: files cross N random links (2 to 40 Mbit/s, 40 to 550 ms, short and long queues, with and
 without losses) by the kernel's TCP and by the simulator's, with seven congestion controls by turns, and the links whose times
-differ are listed. Links that have begun are still measured after Ctrl-C; what is there is printed.";
+differ are listed. The simulator runs each nine times, with other delays of a host of 0.1 ms, and the median counts. Links that have begun are still measured after Ctrl-C; what is there is printed.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -38,6 +38,8 @@ struct Rack {
     probe: Probe,
     /// What the response to the latest loss changed, while it may turn out to be needless (Linux).
     undo: Option<Undo>,
+    /// The timestamp of the first retransmission of those that may be under way.
+    first_retransmission: Option<u64>,
     /// How far it is found out whether a timeout was needless (Linux).
     spurious_timeout: SpuriousTimeout,
 }
@@ -79,6 +81,7 @@ impl Rack {
             reorder_timer: None,
             probe: Probe::default(),
             undo: None,
+            first_retransmission: None,
             spurious_timeout: SpuriousTimeout::default(),
         }
     }
@@ -89,7 +92,10 @@ impl Rack {
 
     /// A response begins.
     fn remember_window(&mut self, out: &Outstanding) {
-        self.undo = self.is_linux().then(|| Undo::new(out.window));
+        if out.board.retransmitted() == 0 {
+            self.first_retransmission = None;
+        }
+        self.undo = self.is_linux().then(|| Undo::new(out.window, self.first_retransmission));
     }
 
     /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
@@ -321,10 +327,11 @@ impl Recovery for Rack {
         if let Some(proportional) = &mut self.proportional {
             proportional.on_sent(bytes);
         }
-        if let Some(undo) = self.undo.as_mut().filter(|_| is_retransmission) {
-            undo.on_retransmission(now);
-        }
-        if !is_retransmission {
+        if is_retransmission {
+            let timestamp = now.as_nanos() / 1_000_000;
+            self.first_retransmission.get_or_insert(timestamp);
+            self.undo.iter_mut().for_each(|undo| undo.on_retransmission(timestamp));
+        } else {
             self.schedule_probe(now, out);
         }
     }

@@ -18,14 +18,15 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// A response to a loss begins; `window` is the one before it.
-    pub(super) fn new(window: Window) -> Self {
-        Self { window, first: None, unreported: 0 }
+    /// A response to a loss begins; `window` is the one before it, `first` the timestamp of the first retransmission where
+    /// some of an earlier response are still under way (`retrans_stamp` of Linux): an answer to those shows nothing.
+    pub(super) fn new(window: Window, first: Option<u64>) -> Self {
+        Self { window, first, unreported: 0 }
     }
 
-    /// A segment leaves again.
-    pub(super) fn on_retransmission(&mut self, now: Instant) {
-        self.first.get_or_insert(now.as_nanos() / 1_000_000);
+    /// A segment leaves again, with this timestamp.
+    pub(super) fn on_retransmission(&mut self, timestamp: u64) {
+        self.first.get_or_insert(timestamp);
         self.unreported += 1;
     }
 

@@ -1,7 +1,7 @@
 //! Loss recovery: RFC 5681, 3042, 6582, 6675, 6937 and 8985.
 
 use crate::lone::{Lone, bare, config, seg};
-use tcp::{Config, Flags, LossState, Segment};
+use tcp::{Config, Flags, LossState, Profile, Segment};
 use units::Duration;
 
 /// A connection with ten segments outstanding since 100 ms, at 200 ms.
