@@ -463,6 +463,7 @@ impl Sender {
 
     fn find_work(&mut self, now: Instant) -> Option<Outgoing> {
         if now < self.held_until {
+            self.waits_for_pacer = false;
             return None;
         }
         if self.edge <= self.out.board.nxt()

@@ -4,7 +4,7 @@ mod path;
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use path::Path;
-use tcp::{Config, Profile, ReceiveBuffer, RecoveryKind};
+use tcp::{Config, ControlKind, HostDelays, Profile, ReceiveBuffer, RecoveryKind};
 use units::{Bytes, Duration, Probability, Rate};
 
 fn chain(loss: f64, seed: u64) -> (Vec<LinkConfig>, Vec<LinkConfig>) {
@@ -49,5 +49,20 @@ fn every_recovery_completes_whatever_is_lost() {
                 assert!(end.is_some(), "{} {profile:?} {loss}", recovery.name);
             }
         }
+    }
+}
+
+/// What a host takes comes on top, with every control and whatever else the sender waits for (BBR's pacer).
+#[test]
+fn a_host_that_takes_time_delays_a_transfer_by_little() {
+    for control in ["reno", "cubic", "bbr1", "bbr3", "hybla", "vegas"] {
+        let plain = Config { control: ControlKind::by_name(control).expect("known"), ..Config::new(Profile::Linux) };
+        let times = [Duration::ZERO, Duration::from_micros(100)].map(|wake| {
+            let first_write = wake * 5;
+            let host = HostDelays { first_write, wake, stream: 1 };
+            transfer(Config { host, ..plain.clone() }, 300_000, 0.0, 1).0.expect("complete")
+        });
+        let later = times[1] - times[0];
+        assert!((0.0004..0.03).contains(&later), "{control}: {times:?}");
     }
 }
