@@ -12,6 +12,10 @@ use units::Instant;
 
 /// The sending half of a connection.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a usual connection is what simulations have thousands of; a box costs it a look-up"
+)]
 pub(crate) enum Sending {
     /// Recovery and control as two axes.
     Usual(Sender),
