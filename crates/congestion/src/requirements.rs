@@ -1,10 +1,13 @@
 //! What a kernel and a process need before a control can be loaded.
 
 use kernel::Error;
-use std::path::Path;
+use std::io;
 
 /// What the kernel tells of its own types, which the programs are fitted to.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The kernel's own type behind links of struct_ops, which controls are attached with: since Linux 6.4 (commit 68b04864ca42,
+/// "bpf: Create links for BPF struct_ops maps"), earlier where a distribution has taken it back.
+const STRUCT_OPS_LINK: &[u8] = b"\0bpf_struct_ops_link\0";
 /// The identifiers of users, as the machine's own user namespace maps them.
 const EVERYBODY: [&str; 3] = ["0", "0", "4294967295"];
 /// What a process needs, by the numbers of the kernel's interface (capability.h), and what else would do.
@@ -21,17 +24,30 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// # Errors
 /// [`Error::Missing`] names what is missing.
 pub fn check() -> Result<(), Error> {
-    if !Path::new(BTF).exists() {
-        return Err(Error::Missing(format!(
+    let types = std::fs::read(BTF).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Missing(format!(
             "this kernel does not describe its types ({BTF}; CONFIG_DEBUG_INFO_BTF): no congestion control can be loaded \
              into it"
-        )));
-    }
+        )),
+        _ => Error::Failed { doing: format!("reading {BTF}"), source: error },
+    })?;
+    check_links(&types, read("/proc/sys/kernel/osrelease")?.trim())?;
     let lacking = lacking(&read("/proc/self/uid_map")?, &read("/proc/self/status")?);
     if lacking.is_empty() {
         return Ok(());
     }
     Err(Error::Missing(format!("loading a congestion control needs root of this machine: this process {lacking}")))
+}
+
+/// Whether a kernel of `release` whose types are `btf` has links of struct_ops. The types are asked rather than the release,
+/// since distributions take features back.
+fn check_links(btf: &[u8], release: &str) -> Result<(), Error> {
+    if btf.windows(STRUCT_OPS_LINK.len()).any(|name| name == STRUCT_OPS_LINK) {
+        return Ok(());
+    }
+    Err(Error::Missing(format!(
+        "this kernel ({release}) has no links of struct_ops (Linux 6.4 or later): no congestion control can be loaded into it"
+    )))
 }
 
 /// What is wrong with a process by the texts of the two files; empty if nothing is.
@@ -59,6 +75,15 @@ mod tests {
     use super::*;
 
     const HOST: &str = "         0          0 4294967295\n";
+
+    #[test]
+    fn a_kernel_without_links_of_struct_ops_is_named_with_what_it_takes() {
+        // The names of 5.15 and of 6.4, as their BTF has them.
+        let older = b"\0bpf_struct_ops_map\0bpf_struct_ops_linkage\0tcp_congestion_ops\0";
+        let said = check_links(older, "5.15.0-91-generic").expect_err("it lacks them").to_string();
+        assert!(said.contains("5.15.0-91-generic") && said.contains("Linux 6.4 or later"), "{said}");
+        assert!(check_links(b"\0bpf_struct_ops_map\0bpf_struct_ops_link\0", "5.14.0-427.el9").is_ok());
+    }
 
     #[test]
     fn what_is_missing_is_named() {

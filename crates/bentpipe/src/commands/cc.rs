@@ -29,7 +29,7 @@ Examples:
   bentpipe cc load bp_vegas --run                         until Ctrl-C
   bentpipe cc unload                                      all that `load` left in the kernel
 
-Needs Linux 5.13 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user namespace is
+Needs Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user namespace is
 not enough. Connections that run under a control keep it to their end, also when it is unloaded.";
 
 /// Load congestion controls into the kernel's own TCP (eBPF)
