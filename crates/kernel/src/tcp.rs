@@ -50,7 +50,7 @@ pub fn set_fast_open_connect(socket: &socket2::Socket) -> io::Result<()> {
 }
 
 /// Has a listener take data that come with a SYN, for at most `pending` connections whose handshake has not ended. The
-/// host must allow it, too: bit 2 of `net.ipv4.tcp_fastopen`.
+/// host must allow it, too: the value 2 in `net.ipv4.tcp_fastopen` (`TFO_SERVER_ENABLE`).
 ///
 /// # Errors
 /// If the kernel has no TCP Fast Open.

@@ -6,8 +6,11 @@ use document::Document;
 use std::path::PathBuf;
 use units::{Duration, Rate};
 
-/// Without settings, rates are believed within this factor of the configured ones.
-const BELIEVED: u64 = 10;
+/// Without settings, rates are believed down to the lower of the configured ones divided by this: heavy rain, or a crowded
+/// carrier, leaves little.
+const BELOW: u64 = 100;
+/// And up to the higher of them times this.
+const ABOVE: u64 = 10;
 
 /// Reads `[feed]`; what is believed lies around the rates of `link`.
 pub(super) fn read(document: &mut Document<'_>, link: Option<&Link>) -> Option<FeedSettings> {
@@ -15,8 +18,8 @@ pub(super) fn read(document: &mut Document<'_>, link: Option<&Link>) -> Option<F
     let rates = link.map_or([Rate::default(); 2], |link| [link.rate, link.receive_rate]);
     let [low, high] = [rates[0].min(rates[1]), rates[0].max(rates[1])].map(Rate::as_bps);
     let limits = Limits {
-        least: written.least.map_or(Rate::from_bps((low / BELIEVED / BELIEVED).max(1000)), |rate| rate.0),
-        most: written.most.map_or(Rate::from_bps(high.saturating_mul(BELIEVED)), |rate| rate.0),
+        least: written.least.map_or(Rate::from_bps((low / BELOW).max(1000)), |rate| rate.0),
+        most: written.most.map_or(Rate::from_bps(high.saturating_mul(ABOVE)), |rate| rate.0),
     };
     for (key, is_given) in [("least", written.least.is_some()), ("most", written.most.is_some())] {
         if is_given && link.is_some() && limits.least > limits.most {

@@ -131,14 +131,53 @@ impl Board {
         if let Some(told) = ledger.news(now) {
             let before = self.0.told.send_replace(told);
             let (source, up, down, rtt) = (told.source.name(), told.up, told.down, told.rtt);
-            if told.source == before.source {
-                tracing::debug!(source, %up, %down, %rtt, "the link has changed");
-            } else if told.source < before.source {
-                tracing::warn!(source, before = before.source.name(), %up, %down, %rtt, "the link is told no longer");
-            } else {
-                tracing::info!(source, %up, %down, %rtt, "the link is told");
+            match Change::of(before.source, told.source) {
+                Change::Values => tracing::debug!(source, %up, %down, %rtt, "the link has changed"),
+                Change::Source => {
+                    tracing::info!(source, before = before.source.name(), %up, %down, %rtt, "another source tells the link");
+                }
+                Change::Lost => {
+                    tracing::warn!(source, before = before.source.name(), %up, %down, %rtt, "the link is told no longer");
+                }
             }
             (self.0.on_change)();
+        }
+    }
+}
+
+/// What a change of what counts means for whoever reads the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// The same source tells something else.
+    Values,
+    /// Another source counts, and it knows the link.
+    Source,
+    /// No source is left: the configured link counts.
+    Lost,
+}
+
+impl Change {
+    fn of(before: Source, now: Source) -> Self {
+        match now {
+            _ if now == before => Self::Values,
+            Source::Configured => Self::Lost,
+            Source::Feed | Source::Dlep => Self::Source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_is_told_no_longer_only_when_no_source_is_left() {
+        assert_eq!(Change::of(Source::Configured, Source::Feed), Change::Source);
+        assert_eq!(Change::of(Source::Feed, Source::Dlep), Change::Source);
+        assert_eq!(Change::of(Source::Dlep, Source::Feed), Change::Source, "a script goes on where the modem stops");
+        assert_eq!(Change::of(Source::Dlep, Source::Dlep), Change::Values);
+        for source in [Source::Feed, Source::Dlep] {
+            assert_eq!(Change::of(source, Source::Configured), Change::Lost);
         }
     }
 }

@@ -188,11 +188,18 @@ mod tests {
     }
 
     fn put(http: SocketAddr, body: &str) -> String {
+        ask(http, "PUT", body)
+    }
+
+    fn ask(http: SocketAddr, method: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let length = body.len();
-        write!(stream, "PUT /told HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
-            .unwrap();
+        write!(
+            stream,
+            "{method} /told HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -231,6 +238,8 @@ mod tests {
         say(r#"{"up": "5Mbit/s"}"#);
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&told.borrow()), (5_000_000, Source::Feed));
+        let shown = ask(http, "GET", "");
+        assert!(shown.contains(r#"{"told":{"up_bps":5000000,"#) && shown.contains(r#""source":"feed""#), "{shown}");
         say("null");
         changes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(bps(&told.borrow()), (6_000_000, Source::Configured));

@@ -14,7 +14,8 @@ use units::{Bytes, Duration};
 /// Connections that may wait for the end of their handshake with data in their SYN.
 const FAST_OPEN_PENDING: u16 = 1024;
 const BACKLOG: i32 = 65_535;
-/// Of `net.ipv4.tcp_fastopen`: this host's connections and listeners may use it.
+/// Values that `net.ipv4.tcp_fastopen` is the sum of (net/tcp.h: `TFO_CLIENT_ENABLE`, `TFO_SERVER_ENABLE`): this host's connections
+/// may send data in a SYN, its listeners may take them.
 const FAST_OPEN_CLIENT: u32 = 1;
 const FAST_OPEN_SERVER: u32 = 2;
 
@@ -59,10 +60,12 @@ impl Sockets {
             check_congestion_control(name)?;
         }
         let host = sysctl::read("net.ipv4.tcp_fastopen").ok().and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
-        if hop.fast_open && host & FAST_OPEN_SERVER == 0 {
+        if hop.fast_open
+            && let Some(who) = without_fast_open(host)
+        {
             tracing::warn!(
-                "net.ipv4.tcp_fastopen is {host}: connections of the peers wait a round trip for their handshake, or use those kept \
-                 warm; 3 lets this host take data with a SYN"
+                "net.ipv4.tcp_fastopen is {host}: connections {who} wait a round trip for their handshake, or use those kept \
+                 warm; 3 lets this host send and take data with a SYN"
             );
         }
         Ok(Self {
@@ -181,6 +184,16 @@ impl Sockets {
     }
 }
 
+/// Whose connections cannot be opened with data in the SYN, where `net.ipv4.tcp_fastopen` is `host`.
+fn without_fast_open(host: u32) -> Option<&'static str> {
+    match (host & FAST_OPEN_CLIENT != 0, host & FAST_OPEN_SERVER != 0) {
+        (true, true) => None,
+        (true, false) => Some("of the peers"),
+        (false, true) => Some("to the peers"),
+        (false, false) => Some("to and of the peers"),
+    }
+}
+
 /// Whether sockets can be given congestion control `name`.
 fn check_congestion_control(name: &str) -> Result<(), StartError> {
     let doing = || format!("[tcp] congestion_control \"{name}\"");
@@ -195,4 +208,19 @@ fn check_congestion_control(name: &str) -> Result<(), StartError> {
         let text = format!("{said}; it has {has}; `bentpipe cc load` adds others");
         StartError::Kernel(kernel::Error::Missing(format!("{}: {text}", doing())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_of_tcp_fastopen_serves_one_side() {
+        // Documentation/networking/ip-sysctl.rst: 1 enables what a client sends, 2 what a server takes; Linux's default is 1.
+        assert_eq!(
+            [0, 1, 2, 3].map(without_fast_open),
+            [Some("to and of the peers"), Some("of the peers"), Some("to the peers"), None]
+        );
+        assert_eq!(without_fast_open(0x203), None, "further values say how, not whether");
+    }
 }
