@@ -1,0 +1,105 @@
+//! docs/architecture.md and CONTRIBUTING.md against the repository: the table of crates is that of the `Cargo.toml` files,
+//! dependencies point one way, and every file that the pages name exists. It is here, below all other crates, so that it takes
+//! seconds to run.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What stands in backticks in `text`.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// A row of the table, or a crate as its `Cargo.toml` has it.
+#[derive(Debug, PartialEq, Eq)]
+struct Crate {
+    is_sans_io: bool,
+    depends_on: BTreeSet<String>,
+    tests_use: BTreeSet<String>,
+}
+
+/// The crates of the page, in its order.
+fn documented() -> Vec<(String, Crate)> {
+    let page = read("docs/architecture.md");
+    let table = page.split("<!-- crates -->").nth(1).unwrap().split("<!-- end of the crates -->").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let names = |cell: &str| quoted(cell).map(str::to_owned).collect();
+        let row = Crate { is_sans_io: cells[1] == "yes", depends_on: names(cells[2]), tests_use: names(cells[3]) };
+        (quoted(cells[0]).next().unwrap().to_owned(), row)
+    })
+    .collect()
+}
+
+/// The crates of the workspace.
+fn built() -> BTreeMap<String, Crate> {
+    let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: BTreeSet<String> = folders.map(|name| name.into_string().unwrap()).collect();
+    let script = read(".ci/sans-io");
+    let sans_io = script.split("protocol_crates=(").nth(1).unwrap().split(')').next().unwrap();
+    let sans_io: BTreeSet<&str> = sans_io.split_whitespace().collect();
+    let of = |name: &String| {
+        let manifest: toml::Table = read(&format!("crates/{name}/Cargo.toml")).parse().unwrap();
+        let ours = |section: &str| -> BTreeSet<String> {
+            let keys = manifest.get(section).and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+            keys.filter(|key| names.contains(*key)).cloned().collect()
+        };
+        let depends_on = ours("dependencies");
+        let tests_use = &ours("dev-dependencies") - &depends_on;
+        (name.clone(), Crate { is_sans_io: sans_io.contains(&**name), depends_on, tests_use })
+    };
+    names.iter().map(of).collect()
+}
+
+#[test]
+fn the_table_of_crates_is_that_of_the_cargo_toml_files() {
+    let documented: BTreeMap<_, _> = documented().into_iter().collect();
+    let built = built();
+    let names = |crates: &BTreeMap<String, Crate>| crates.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&documented), names(&built), "docs/architecture.md and crates/");
+    for (name, actual) in &built {
+        assert_eq!(&documented[name], actual, "docs/architecture.md and crates/{name}/Cargo.toml");
+    }
+}
+
+#[test]
+fn dependencies_point_to_crates_above_in_the_table_and_cores_use_cores_only() {
+    let rows = documented();
+    for (at, (name, row)) in rows.iter().enumerate() {
+        let above: BTreeMap<_, _> = rows[..at].iter().map(|(name, row)| (name, row.is_sans_io)).collect();
+        for used in row.depends_on.iter().chain(&row.tests_use) {
+            let is_sans_io =
+                above.get(used).unwrap_or_else(|| panic!("{name} depends on {used}, which stands below it"));
+            let is_of_tests = row.tests_use.contains(used);
+            assert!(!row.is_sans_io || is_of_tests || *is_sans_io, "{name} is sans-IO and depends on {used}");
+        }
+    }
+}
+
+/// Paths in backticks that begin at the root of the repository, and targets of links.
+#[test]
+fn every_file_that_the_pages_name_exists() {
+    for page in ["CONTRIBUTING.md", "docs/architecture.md"] {
+        let text = read(page);
+        let folder = root().join(page).parent().unwrap().to_owned();
+        let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        let links = links.map(|target| target.split('#').next().unwrap()).filter(|target| !target.contains("://"));
+        let missing_links = links.filter(|target| !folder.join(target).exists());
+        let is_path = |text: &&str| ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|start| text.starts_with(start));
+        let paths = text.lines().flat_map(quoted).filter(is_path).filter(|path| !path.contains(' '));
+        let missing_paths = paths.filter(|path| !root().join(path).exists());
+        let missing: Vec<_> = missing_links.chain(missing_paths).collect();
+        assert!(missing.is_empty(), "{page} names files that are not there: {missing:?}");
+    }
+}
