@@ -15,6 +15,21 @@
 //!
 //! Parameters that mean nothing are refused ([`Invalid`]); a result outside the range in which its model holds carries
 //! the reason ([`Estimate::doubt`]).
+//! # Example
+//! One megabyte up over a geostationary satellite: what its physics allow, and what a window of 64 KiB makes of it.
+//! ```
+//! use model::{limit, window};
+//! use units::{Bytes, Duration, Probability, Rate};
+//!
+//! let (rate, rtt) = (Rate::from_bps(6_000_000), Duration::from_millis(550));
+//! let least = limit::time(0.5, Bytes::new(1_000_000), rate, rtt, Probability::ZERO);
+//! assert_eq!(least.as_millis_f64().round(), 1656.0);
+//!
+//! let unscaled = window::throughput(window::UNSCALED, rtt)?;
+//! assert_eq!(unscaled.as_bps() / 1000, 953, "kbit/s of the link's 6000");
+//! assert!(window::throughput(window::UNSCALED, Duration::ZERO).is_err(), "a round trip takes time");
+//! # Ok::<(), model::Invalid>(())
+//! ```
 
 mod estimate;
 mod lossy_path;

@@ -14,6 +14,31 @@
 //! | [`told`] | what the modem, a script or the configuration says of the link, and whose word counts |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
+//! # Example
+//! A client behind a terminal calls a server: which peer the connection goes to, whether the far gateway may make it, and what
+//! that gateway does next.
+//! ```
+//! use relay::connection::{Action, Event, State};
+//! use relay::policy::Policy;
+//! use relay::preamble::Open;
+//! use relay::routes::Routes;
+//!
+//! let open = Open::new("10.1.0.7:40000".parse()?, "203.0.113.5:443".parse()?);
+//!
+//! let routes = Routes::new([("0.0.0.0/0".parse()?, "hub"), ("10.2.0.0/16".parse()?, "branch")])?;
+//! assert_eq!(routes.peer_of(open.destination.ip()), Some("hub"));
+//!
+//! let policy = Policy::new(&["10.1.0.0/24".parse()?], &["203.0.113.0/24".parse()?], &[]);
+//! assert!(policy.check(&open).is_ok());
+//! let metadata = Open::new(open.source, "169.254.169.254:80".parse()?);
+//! assert!(policy.check(&metadata).is_err(), "not among the destinations");
+//!
+//! let step = State::Opening.on(Event::OpenValid)?;
+//! assert_eq!((step.next, step.actions), (State::Connecting, [Some(Action::Connect), None]));
+//! let step = step.next.on(Event::TcpConnected)?;
+//! assert_eq!((step.next, step.actions), (State::Established, [Some(Action::Answer), None]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod classes;
 pub mod connection;

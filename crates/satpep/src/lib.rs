@@ -36,6 +36,56 @@
 //! | `version` | which versions and services two gateways have in common |
 //! | `key_log` | data keys for whoever reads recorded traffic |
 //! | `wire` | datagrams and frames as bytes |
+//! # Example
+//! Two gateways without a link between them: a handshake, then a stream with five bytes. What moves datagrams here are sockets or
+//! a simulated link elsewhere.
+//! ```
+//! use satpep::{Endpoint, EndpointConfig, Event, PeerConfig, PeerState, PrivateKey};
+//! use std::io::IoSlice;
+//! use std::net::SocketAddr;
+//! use units::{Duration, Instant, Rate};
+//!
+//! let mut now = Instant::from_nanos(1_000_000_000);
+//! let rate = Rate::from_bps(100_000_000);
+//! let key = |gateway: u8| PrivateKey::from_random([gateway + 1; 32]);
+//! let address = |gateway: usize| SocketAddr::from(([198, 18, 0, gateway as u8 + 1], 4500));
+//! let mut ends = [0, 1].map(|gateway| {
+//!     let config = EndpointConfig::new(key(gateway), rate, rate, Duration::from_millis(20));
+//!     Endpoint::new(config, now, 1 << 60, [gateway; 32])
+//! });
+//! let hub = ends[0].add_peer(now, PeerConfig::new(key(1).public_key(), Some(address(1))))?;
+//! let terminal = ends[1].add_peer(now, PeerConfig::new(key(0).public_key(), None))?;
+//!
+//! let mut buffer = vec![0; 65_536];
+//! let mut run = |ends: &mut [Endpoint; 2], millis: u32| {
+//!     for _ in 0..millis {
+//!         now += Duration::from_millis(1);
+//!         for from in 0..2 {
+//!             ends[from].handle_timeout(now);
+//!             while let Some(transmit) = ends[from].poll_transmit(now, &mut buffer) {
+//!                 for datagram in buffer[..transmit.size].chunks_mut(transmit.segment_size) {
+//!                     ends[1 - from].handle_datagram(now, address(from), datagram);
+//!                 }
+//!             }
+//!         }
+//!     }
+//!     now
+//! };
+//! let now = run(&mut ends, 50);
+//! assert_eq!((ends[0].peer_state(hub), ends[1].peer_state(terminal)), (PeerState::Up, PeerState::Up));
+//!
+//! let stream = ends[0].open(now, hub)?;
+//! assert_eq!(ends[0].write(now, stream, b"hello"), 5);
+//! run(&mut ends, 5);
+//! let opened = std::iter::from_fn(|| ends[1].poll_event()).find_map(|event| match event {
+//!     Event::Opened(stream) => Some(stream),
+//!     _ => None,
+//! });
+//! let mut slices = [IoSlice::new(&[])];
+//! assert_eq!(ends[1].readable(opened.expect("it has arrived"), &mut slices), 1);
+//! assert_eq!(&*slices[0], b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod capacity;
 mod class;

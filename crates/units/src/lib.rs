@@ -11,6 +11,19 @@
 //! Text always carries a unit (but for probabilities): a bare number is refused, since the reader of a scenario cannot
 //! know whether `6` was meant in bits or bytes, seconds or milliseconds. Rates count bits and volumes count bytes, both
 //! in powers of ten, unless an IEC prefix (`Ki`, `Mi`, `Gi`) says otherwise.
+//! # Example
+//! ```
+//! use units::{Bytes, Duration, Rate};
+//!
+//! let rate: Rate = "6Mbit/s".parse()?;
+//! let rtt: Duration = "550ms".parse()?;
+//! assert_eq!(rate.bytes_in(rtt), Bytes::new(412_500), "the bandwidth-delay product");
+//! assert_eq!(rate.time_to_send(Bytes::new(1500)), Duration::from_millis(2));
+//!
+//! let fault = "6".parse::<Rate>().unwrap_err().to_string();
+//! assert!(fault.contains("6Mbit/s"), "it shows how a rate is written: {fault}");
+//! # Ok::<(), units::QuantityError>(())
+//! ```
 
 mod bytes;
 mod parse;
