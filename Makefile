@@ -2,7 +2,7 @@
 # own and leave nothing behind.
 CARGO ?= cargo
 
-.PHONY: all build test lint bench demo bpf fuzz chaos
+.PHONY: all build test lint audit bench demo bpf fuzz chaos
 
 all: build
 
@@ -24,6 +24,13 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	.ci/sans-io
+
+# Licences, advisories, banned crates and sources of dependencies (deny.toml). Advisories need the network;
+# CHECKS="licenses bans sources" leaves them out.
+audit:
+	@command -v cargo-deny >/dev/null || { \
+	  echo "make audit: cargo-deny is missing: cargo install --locked cargo-deny" >&2; exit 1; }
+	$(CARGO) deny check $(or $(CHECKS),advisories licenses bans sources)
 
 bench: build
 	$(CARGO) bench --workspace
