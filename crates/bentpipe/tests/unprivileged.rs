@@ -17,6 +17,18 @@ const WITHOUT_BTF: Place = Place {
     within: &["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh"],
     lacks: "/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF",
 };
+/// As a kernel before 6.4 describes them, as far as it matters.
+const WITHOUT_LINKS: Place = Place {
+    within: &[
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t tmpfs none /sys/kernel/btf && echo bpf_struct_ops_map > /sys/kernel/btf/vmlinux && exec \"$@\"",
+        "sh",
+    ],
+    lacks: "has no links of struct_ops (Linux 6.4 or later)",
+};
 /// With what a gateway needs, and without what programs for the kernel need.
 const WITHOUT_CAPABILITIES: Place = Place {
     within: &["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"],
@@ -56,7 +68,7 @@ impl Place {
 
 #[test]
 fn loading_says_in_a_line_what_is_missing_and_listing_works() {
-    for place in [WITHOUT_BTF, WITHOUT_CAPABILITIES, WITHOUT_ANY_CAPABILITY, USER_NAMESPACE] {
+    for place in [WITHOUT_BTF, WITHOUT_LINKS, WITHOUT_CAPABILITIES, WITHOUT_ANY_CAPABILITY, USER_NAMESPACE] {
         if !place.exists() {
             continue;
         }
