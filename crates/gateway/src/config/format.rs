@@ -135,7 +135,7 @@ pub struct Gateway {
     /// With the leg tcp in clear: the hop is protected otherwise (a VPN, an encrypting modem).
     #[schemars(extend("default" = false))]
     pub protected_hop: Option<bool>,
-    /// The cipher; both ends alike.
+    /// The cipher. With the leg satpep a session has that of the gateway that began it; with the leg tcp both ends alike.
     #[schemars(extend("default" = "aes-128-gcm"))]
     pub cipher: Option<Cipher>,
     /// When a client's handshake is completed.
@@ -437,7 +437,8 @@ pub enum MarkingEntry {
 pub struct Feed {
     /// Unix socket that takes lines of JSON. By default none.
     pub socket: Option<SocketPath>,
-    /// Address at which PUT /told takes the same by HTTP; nobody is asked who he is. By default none.
+    /// Address at which PUT /told takes the same by HTTP, without authentication, and GET /told shows what counts. By default
+    /// none.
     pub http: Option<Address>,
     /// Lower rates are not believed. By default a hundredth of the lower of rate and receive_rate.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
