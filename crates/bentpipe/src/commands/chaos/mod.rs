@@ -43,7 +43,7 @@ pub struct Args {
     /// With --real, go on for at least so many minutes
     #[arg(long, value_name = "N", requires = "real", value_parser = minutes)]
     minutes: Option<f64>,
-    /// With --real, keep the settings and logs of both gateways of each case that went wrong, below this directory
+    /// With --real, keep the settings and logs of both gateways of each case that went wrong, and what did, below this directory
     #[arg(long, value_name = "DIR", requires = "real")]
     keep: Option<PathBuf>,
 }

@@ -34,6 +34,9 @@ const MOST_MEMORY: u64 = 400 << 20;
 /// Descriptors that a gateway may have more than at its start: connections opened ahead of need.
 const MORE_DESCRIPTORS: u64 = 80;
 
+/// Where a kept directory says what went wrong.
+const FAILURES: &str = "failures.txt";
+
 /// What clients and servers share.
 pub struct Shared {
     seed: u64,
@@ -122,6 +125,9 @@ fn case(args: &Args, seed: u64, program: &Path, interrupt: &Interrupt) -> Result
     let report = shared.report.lock().map_or_else(|_| Report::default(), |report| report.clone());
     if report.is_sound() || args.keep.is_none() {
         std::fs::remove_dir_all(&directory).map_err(Failure::failed)?;
+    } else {
+        let lines: String = report.failures.iter().map(|failure| format!("{}\n", failure.says)).collect();
+        std::fs::write(directory.join(FAILURES), lines).map_err(Failure::failed)?;
     }
     Ok(report)
 }
