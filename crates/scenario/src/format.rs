@@ -655,6 +655,21 @@ pub(crate) struct Transport {
     /// Classes of flows, which share the link by weight. Flows of no class are together in one of weight 1.
     #[schemars(length(max = 255))]
     pub(crate) class: Option<Vec<Class>>,
+    /// Flows, by name, that go end to end past the pair.
+    pub(crate) bypass: Option<Vec<Name>>,
+    /// How long a connection to a server, or a client's wait for a stream, may take before it ends with a reset.
+    #[schemars(extend("default" = "20s"))]
+    pub(crate) connect_timeout: Option<Interval>,
+    /// The most streams at a time. New connections go end to end beyond, as they do while the other gateway does not answer.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 16_384))]
+    pub(crate) max_streams: Option<u32>,
+    /// The most TCP connections with hosts that a gateway has at a time, as its descriptors allow. New connections go end to end
+    /// beyond. By default nothing limits them.
+    #[schemars(range(min = 1))]
+    pub(crate) max_connections: Option<u64>,
+    /// Whether the report has each transition of each relayed connection at both gateways.
+    #[schemars(extend("default" = false))]
+    pub(crate) report_transitions: Option<bool>,
 }
 
 /// Flows that share the link with others as one.

@@ -11,7 +11,7 @@ use crate::{
 use ::link::LinkConfig;
 use document::Node;
 use document::item_name;
-use document::{Fault, suggestion};
+use document::{Fault, Name, suggestion};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -437,7 +437,8 @@ impl<'a> Resolver<'a> {
         }
         let paper = self.satpep_2003(name, node, [a, b], &gateway.satpep_2003)?;
         let classes = self.classes(name, node, gateway.satpep.class.as_deref().unwrap_or_default(), groups)?;
-        let transport = Transport { classes, ..gateway.satpep.resolve() };
+        let bypass = self.bypass(name, node, gateway.satpep.bypass.as_deref().unwrap_or_default(), groups)?;
+        let transport = Transport { classes, bypass, ..gateway.satpep.resolve() };
         let config = GatewayConfig::new(name, [a, b], Protocol::Satpep(transport));
         let terrestrial = hosts.unwrap_or(config.terrestrial);
         let protocol = match gateway.protocol.unwrap_or(format::Protocol::Satpep) {
@@ -466,6 +467,25 @@ impl<'a> Resolver<'a> {
         let path = format!("gateway.{pair}.satpep.class");
         let classes = crate::class::resolve(&path, written.iter().zip(sections), &known, groups);
         classes.map_err(|mut faults| self.faults.append(&mut faults)).ok()
+    }
+
+    /// The numbers of the flows that go end to end past a pair, which are looked up among the document's.
+    fn bypass(&mut self, pair: &str, node: &Node, written: &[Name], groups: &[String]) -> Option<Vec<usize>> {
+        let names = node.get("satpep").and_then(|satpep| satpep.get("bypass")).map_or(&[][..], Node::items);
+        let flows = self.document.get("flow").map_or(&[][..], Node::items);
+        let known: Vec<_> = flows.iter().enumerate().map(|(at, flow)| item_name(flow, at)).collect();
+        let mut is_sound = true;
+        for flow in names {
+            let called = flow.text().unwrap_or_default();
+            if !known.iter().any(|known| known == called) {
+                let near = suggestion(called, known.iter().map(String::as_str));
+                self.fault(flow, format!("gateway.{pair}.satpep.bypass: there is no flow called {called}{near}"));
+                is_sound = false;
+            }
+        }
+        let is_past = |group: &String| written.iter().any(|flow| flow.0 == *group);
+        let past = groups.iter().enumerate().filter(|(_, group)| is_past(group)).map(|(number, _)| number).collect();
+        is_sound.then_some(past)
     }
 
     /// Settings of satpep-2003, whose links are looked up.
@@ -633,6 +653,10 @@ impl format::Transport {
             repair_share: self.repair_share.unwrap_or(plain.repair_share),
             knowledge: self.knowledge.unwrap_or_default(),
             share: self.share.unwrap_or_default(),
+            connect_timeout: self.connect_timeout.map_or(plain.connect_timeout, |limit| limit.0),
+            max_streams: self.max_streams,
+            max_connections: self.max_connections,
+            report_transitions: self.report_transitions.unwrap_or(plain.report_transitions),
             ..plain
         }
     }

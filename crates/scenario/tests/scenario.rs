@@ -4,7 +4,9 @@
 use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use scenario::{Application, Distribution, Experiment, Scenario, Traffic, Transfer, json_schema, load, reference};
+use scenario::{
+    Application, Distribution, Experiment, Protocol, Scenario, Traffic, Transfer, json_schema, load, reference,
+};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Instant, Rate};
@@ -566,4 +568,25 @@ fn a_pair_of_gateways_survives_outages_of_some_length() {
     accepted(&pair("2min"), &[]);
     let faults = faults(&pair("0s"), &[]);
     assert!(faults.len() == 1 && faults[0].contains("gateway.pair.satpep.outage_limit = \"0s\""), "{faults:?}");
+}
+
+#[test]
+fn a_pair_has_flows_that_pass_it_by_and_limits() {
+    let pair = |settings: &str| {
+        format!("{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"c\"]\nsatpep = {{ {settings} }}\n")
+    };
+    let scenario =
+        read(&pair("bypass = [\"file\"], connect_timeout = \"3s\", max_streams = 8, max_connections = 4"), &[])
+            .unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let Protocol::Satpep(transport) = &scenario.scenarios[0].gateways[0].protocol else { panic!("satpep") };
+    assert_eq!((&transport.bypass[..], transport.connect_timeout), (&[0][..], Duration::from_secs(3)));
+    assert_eq!((transport.max_streams, transport.max_connections), (Some(8), Some(4)));
+    for (wrong, says) in [
+        ("bypass = [\"fils\"]", "gateway.pair.satpep.bypass: there is no flow called fils; did you mean file?"),
+        ("max_streams = 0", "max_streams"),
+        ("connect_timeout = \"0s\"", "connect_timeout"),
+    ] {
+        let faults = faults(&pair(wrong), &[]);
+        assert!(faults.iter().any(|fault| fault.contains(says)), "{wrong}: {faults:#?}");
+    }
 }
