@@ -59,7 +59,7 @@ impl Page<'_> {
         }
         let required: Vec<_> = section["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            let default = match property.get("default") {
+            let default = match property.get("default").filter(|default| !default.is_object()) {
                 Some(default) => format!("`{default}`"),
                 None if required.contains(&key.as_str()) => "required".to_owned(),
                 None => String::new(),
