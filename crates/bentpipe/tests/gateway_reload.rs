@@ -62,7 +62,7 @@ fn a_reload_that_cannot_be_done_changes_nothing_and_says_why() {
     pair.edit(End::Terminal, |text| text.replace(EVERYTHING, &both));
     let (code, _, faults) = pair.ask(End::Terminal, &["reload"]);
     assert_eq!(code, 2, "{faults}");
-    assert!(faults.contains("peer.hub.wieght: unknown key; did you mean weight?"), "{faults}");
+    assert!(faults.contains("peer.other.wieght: unknown key; did you mean weight?"), "{faults}");
 
     pair.edit(End::Terminal, |_| good.replace("4500\"\nconnect", "4600\"\nconnect").replace(EVERYTHING, ELSEWHERE));
     let (code, _, refused) = pair.ask(End::Terminal, &["reload"]);
