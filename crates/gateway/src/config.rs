@@ -437,14 +437,19 @@ mod tests {
         assert_eq!(parse(&often, "gateway.toml").unwrap().link.keepalive, Duration::from_secs(5));
     }
 
-    #[test]
-    fn the_documented_example_is_valid() {
+    /// The example of the documentation, with keys.
+    fn documented_example() -> String {
         let text = include_str!("../../../docs/gateway-config.md");
         let example = text.split("```").find_map(|part| part.strip_prefix("toml\n")).unwrap();
         let (private, public) = keys();
-        let example = example
+        example
             .replace("private_key_file = \"/etc/bentpipe/private.key\"", &format!("private_key = \"{private}\""))
-            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""));
+            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""))
+    }
+
+    #[test]
+    fn the_documented_example_is_valid() {
+        let example = documented_example();
         let settings = parse(&example, "example").unwrap();
         assert_eq!(settings.rules.table, "bentpipe_terminal_1");
         assert_eq!(settings.peers[0].cap, Some(Rate::from_bps(2_000_000)));
@@ -487,12 +492,7 @@ mod tests {
 
     #[test]
     fn settings_that_are_written_read_the_same() {
-        let text = include_str!("../../../docs/gateway-config.md");
-        let example = text.split("```").find_map(|part| part.strip_prefix("toml\n")).unwrap();
-        let (private, public) = keys();
-        let example = example
-            .replace("private_key_file = \"/etc/bentpipe/private.key\"", &format!("private_key = \"{private}\""))
-            .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""));
+        let example = documented_example();
         let read = |text: &str| {
             let mut document = Document::read(text, "example", format::format()).unwrap();
             let file: Option<format::File> = document.typed(&[]);
