@@ -510,25 +510,27 @@ impl<'a> Writer<'a> {
     /// all do, it covers every number from `floor` on.
     pub(crate) fn ack(&mut self, ranges: impl Iterator<Item = Range<u64>>, delay_us: u64, floor: u64) -> bool {
         let mut fields = Fields::from_slice(&[0, delay_us, 0, 0]);
-        let Some(written) = self.fit_ranges(ranges, MAX_ACK_RANGES, &mut fields) else { return false };
+        let Some(written) = self.fit_ranges(ranges, MAX_ACK_RANGES, self.room(), &mut fields) else { return false };
         (fields[0], fields[2]) = (written.largest, written.count);
         fields[3] = if written.all { written.lowest - floor.min(written.lowest) } else { 0 };
         self.put(ACK, &fields)
     }
 
-    /// Writes which datagrams were restored: of `ranges` (newest first) as many as fit and are allowed.
+    /// Writes which datagrams were restored: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
+    /// left, so that the acknowledgement they go with always follows.
     pub(crate) fn restored(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
         let mut fields = Fields::from_slice(&[0, 0]);
-        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, &mut fields) else { return false };
+        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, self.room() / 2, &mut fields) else { return false };
         (fields[0], fields[1]) = (written.largest, written.count);
         self.put(RECOVERED, &fields)
     }
 
-    /// Adds as many of `ranges` to `fields` as fit after those, at most `most`; `None` if none does.
+    /// Adds as many of `ranges` to `fields` as fit into `space` bytes after those, at most `most`; `None` if none does.
     fn fit_ranges(
         &self,
         mut ranges: impl Iterator<Item = Range<u64>>,
         most: usize,
+        space: usize,
         fields: &mut Fields,
     ) -> Option<WrittenRanges> {
         /// The kind, a count of two bytes, and what may become of fields that are not known yet.
@@ -540,7 +542,7 @@ impl<'a> Writer<'a> {
                 let run = range.end - range.start - 1;
                 let added: &[u64] = if written.count == 0 { &[run] } else { &[written.lowest - range.end - 1, run] };
                 length += added.iter().map(|field| varint::len(*field)).sum::<usize>();
-                if written.count == most as u64 || length > self.room() {
+                if written.count == most as u64 || length > space {
                     return true;
                 }
                 fields.extend_from_slice(added);
@@ -657,6 +659,26 @@ mod tests {
         ];
         for (bytes, why) in refused {
             assert_eq!(Reader::new(bytes).next(), Err(why), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_restored_datagrams_leave_space_for_the_acknowledgement() {
+        let ranges = || (0..400u64).rev().map(|k| 1_000_000 + 1_000 * k..1_000_001 + 1_000 * k);
+        for space in [120, 480, 1_400] {
+            let mut told = 0;
+            let bytes = written(space, |writer| {
+                assert!(writer.restored(ranges()));
+                assert!(writer.ack(ranges(), 5_000, 0), "no acknowledgement fits into {space} bytes");
+            });
+            let mut reader = Reader::new(&bytes);
+            while let Ok(Some(frame)) = reader.next() {
+                if let Frame::Restored(restored) = frame {
+                    assert!(restored.ranges().eq(ranges().take(restored.ranges().count())), "the newest are told first");
+                    told = restored.ranges().count();
+                }
+            }
+            assert!(told > space / 20, "{told} ranges in {space} bytes");
         }
     }
 
