@@ -99,17 +99,6 @@ impl Failure {
         Self::Missing(problem.to_string())
     }
 
-    /// The same, and what else there is to know.
-    #[must_use]
-    pub fn and(self, note: impl Display) -> Self {
-        let add = |problem: String| format!("{problem}; {note}");
-        match self {
-            Self::Failed(problem) => Self::Failed(add(problem)),
-            Self::Usage(problem) => Self::Usage(add(problem)),
-            Self::Missing(problem) => Self::Missing(add(problem)),
-        }
-    }
-
     /// The code that tells a script which kind it is.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

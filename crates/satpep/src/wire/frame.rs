@@ -520,7 +520,9 @@ impl<'a> Writer<'a> {
     /// left, so that the acknowledgement they go with always follows.
     pub(crate) fn restored(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
         let mut fields = Fields::from_slice(&[0, 0]);
-        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, self.room() / 2, &mut fields) else { return false };
+        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, self.room() / 2, &mut fields) else {
+            return false;
+        };
         (fields[0], fields[1]) = (written.largest, written.count);
         self.put(RECOVERED, &fields)
     }
@@ -674,7 +676,10 @@ mod tests {
             let mut reader = Reader::new(&bytes);
             while let Ok(Some(frame)) = reader.next() {
                 if let Frame::Restored(restored) = frame {
-                    assert!(restored.ranges().eq(ranges().take(restored.ranges().count())), "the newest are told first");
+                    assert!(
+                        restored.ranges().eq(ranges().take(restored.ranges().count())),
+                        "the newest are told first"
+                    );
                     told = restored.ranges().count();
                 }
             }

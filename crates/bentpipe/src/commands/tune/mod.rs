@@ -1,28 +1,21 @@
 //! `bentpipe tune`: the settings that make TCP fast over a link, what they gain, and how this host stands.
 
-mod change;
-mod journal;
-mod present;
 mod report;
 mod script;
-mod target;
 mod verify;
 
 use super::demo::DirectionArg;
 use crate::output::{Failure, Output};
-use change::Plan;
 use clap::{Args as ClapArgs, ValueEnum};
-use journal::Journal;
+use host::{Blame, Journal, Network, Plan, Present, Target};
 use lab::transfer::has_congestion_control;
 use model::tuning::{
     self, Choices, Control, Direction, Host, Link, Place, Profile, Purpose, Recommendation, Setting, Workload,
 };
-use present::Present;
 use report::{Applied, Document};
 use scenario::QueueSize;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use target::{Network, Target};
 use units::{Bytes, Duration, Probability, Rate};
 use verify::Verification;
 
@@ -159,6 +152,24 @@ struct Task {
     target: Target,
 }
 
+impl From<host::Error> for Failure {
+    /// With the option that mends it.
+    fn from(error: host::Error) -> Self {
+        let remedy = match &error {
+            host::Error::AlreadyApplied(_) => " (undo them first: bentpipe tune --undo)",
+            host::Error::NotApplied(_) => " (or --state names another file)",
+            host::Error::NoStateDirectory | host::Error::Record { .. } => " (--state FILE)",
+            _ => "",
+        };
+        let problem = format!("{error}{remedy}");
+        match error.blame() {
+            Blame::Input => Self::usage(problem),
+            Blame::Machine => Self::missing(problem),
+            Blame::Failure => Self::failed(problem),
+        }
+    }
+}
+
 /// Advises, checks, applies or undoes.
 ///
 /// # Errors
@@ -197,7 +208,7 @@ fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
     let is_there = |setting: &Setting| match present {
         Some(present) => match (setting.place, present.value(setting.place)) {
             // The route's attributes can also be larger than wanted by somebody else's choice; limits only too small.
-            (Place::HostSysctl(_), now) => change::is_enough(now.as_deref(), &setting.value),
+            (Place::HostSysctl(_), now) => host::is_enough(now.as_deref(), &setting.value),
             (_, now) => now.as_ref() == Some(&setting.value),
         },
         None => setting.default.as_ref() == Some(&setting.value),
@@ -218,7 +229,7 @@ fn write_script(file: &std::path::Path, text: &str) -> Result<(), Failure> {
 
 impl Args {
     fn state_file(&self) -> Result<PathBuf, Failure> {
-        self.state.clone().map_or_else(journal::default_file, Ok)
+        Ok(self.state.clone().map_or_else(Journal::default_file, Ok)?)
     }
 
     /// What is asked for, checked as far as types do not.

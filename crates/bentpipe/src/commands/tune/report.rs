@@ -1,11 +1,10 @@
 //! What is said: one document, as JSON or as text.
 
 use super::Task;
-use super::journal::Undone;
-use super::present::Present;
 use super::script::{self, Command};
 use super::verify::Verification;
 use comfy_table::{CellAlignment, Table, presets};
+use host::{Present, Undone};
 use model::tuning::{Cost, Course, Direction, Host, Knob, Place, Profile, Recommendation, Setting, costs};
 use serde::Serialize;
 use std::fmt::Write;

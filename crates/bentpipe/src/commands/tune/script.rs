@@ -1,6 +1,6 @@
 //! The settings as commands that a person can read and run.
 
-use super::target::Target;
+use host::Target;
 use model::tuning::{Place, Setting};
 
 /// A command and why.
@@ -22,7 +22,8 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
         let why = of_route.iter().map(|setting| format!("{}: {}", setting.place.name(), setting.why)).collect();
         // `replace`, since a network may have no route of its own yet.
         let verb = if matches!(target, Target::Default { .. }) { "change" } else { "replace" };
-        let line = format!("ip {}route {verb} {} {}", target.family_option(), target.in_shell(), attributes.join(" "));
+        let line =
+            format!("ip {}route {verb} {} {}", family_option(target), route_in_shell(target), attributes.join(" "));
         commands.push(Command { line, why });
     }
     for setting in settings {
@@ -33,13 +34,33 @@ pub fn commands(settings: &[Setting], target: Target) -> Vec<Command> {
             }
             Place::Sysctl(key) | Place::HostSysctl(key) => format!("sysctl -w {key}={}", setting.value),
             Place::RootQdisc => {
-                let device = format!("$(echo {} | sed 's/.* dev \\([^ ]*\\).*/\\1/')", target.in_shell());
+                let device = format!("$(echo {} | sed 's/.* dev \\([^ ]*\\).*/\\1/')", route_in_shell(target));
                 format!("tc qdisc replace dev {device} root {}", setting.value)
             }
         };
         commands.push(Command { line, why: vec![setting.why.clone()] });
     }
     commands
+}
+
+/// What a shell substitutes by the route, to this target alone.
+fn route_in_shell(target: Target) -> String {
+    match target {
+        Target::Default { is_ipv6: false } => "$(ip -o route show default | head -n 1)".to_owned(),
+        Target::Default { is_ipv6: true } => "$(ip -6 -o route show default | head -n 1)".to_owned(),
+        Target::Network(network) => {
+            format!("{network} $(ip -o route get fibmatch {} | cut -d ' ' -f 2-)", network.address())
+        }
+    }
+}
+
+/// The option of `ip` for the target's family, with a space.
+fn family_option(target: Target) -> &'static str {
+    match target {
+        Target::Default { is_ipv6: true } => "-6 ",
+        Target::Network(network) if network.address().is_ipv6() => "-6 ",
+        _ => "",
+    }
 }
 
 /// All of it, as a file that `sh` runs.

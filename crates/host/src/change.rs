@@ -1,7 +1,6 @@
 //! One change of a host, and its way back.
 
-use super::present::Present;
-use crate::output::Failure;
+use crate::{Error, Present};
 use kernel::route::Route;
 use kernel::{qdisc, sysctl};
 use model::tuning::{Place, Setting};
@@ -12,11 +11,30 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
     /// A sysctl.
-    Sysctl { key: String, before: String, after: String },
-    /// A route as `ip` takes it; `before` is null where there was none to this destination.
-    Route { ipv6: bool, before: Option<String>, after: String },
+    Sysctl {
+        /// Its dotted name.
+        key: String,
+        /// Its value before the change.
+        before: String,
+        /// Its value after the change.
+        after: String,
+    },
+    /// A route as `ip` takes it.
+    Route {
+        /// Of IPv6 rather than IPv4.
+        ipv6: bool,
+        /// The route before the change; null if there was none to this destination.
+        before: Option<String>,
+        /// The route after the change.
+        after: String,
+    },
     /// A root queue discipline in place of the kernel's own.
-    RootQdisc { device: String, after: String },
+    RootQdisc {
+        /// The interface.
+        device: String,
+        /// The queue discipline's kind.
+        after: String,
+    },
 }
 
 /// The changes that lead to some settings, and what is left out.
@@ -33,7 +51,7 @@ impl Plan {
     ///
     /// # Errors
     /// If this host lacks a setting or the route has no one interface.
-    pub fn new(settings: &[Setting], present: &Present, host_wide: bool) -> Result<Self, Failure> {
+    pub fn new(settings: &[Setting], present: &Present, host_wide: bool) -> Result<Self, Error> {
         let mut plan = Self::default();
         let mut route = present.found.route.clone();
         for setting in settings {
@@ -64,13 +82,13 @@ impl Plan {
         Ok(plan)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Failure> {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
         let before = sysctl::read(key)?;
         self.changes.push(Change::Sysctl { key: key.to_owned(), before, after: value.to_owned() });
         Ok(())
     }
 
-    fn set_qdisc(&mut self, kind: &str, present: &Present) -> Result<(), Failure> {
+    fn set_qdisc(&mut self, kind: &str, present: &Present) -> Result<(), Error> {
         let Some(device) = present.found.route.device() else {
             self.left_out.push(format!("qdisc {kind}: the route has several next hops"));
             return Ok(());

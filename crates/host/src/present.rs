@@ -1,7 +1,7 @@
 //! How this host is set up now.
 
-use super::target::{Found, Target};
-use crate::output::Failure;
+use crate::Error;
+use crate::target::{Target, TargetRoute};
 use kernel::sysctl;
 use model::tuning::{Buffer, Control, Host, Place};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Present {
     /// The congestion control in use on the route, which may be one without a model.
     pub control: String,
     /// The route.
-    pub found: Found,
+    pub found: TargetRoute,
     /// What the models do not know.
     pub remarks: Vec<String>,
     sysctls: BTreeMap<&'static str, String>,
@@ -34,7 +34,7 @@ impl Present {
     ///
     /// # Errors
     /// If there is no such route, or this kernel lacks a setting.
-    pub fn read(target: Target) -> Result<Self, Failure> {
+    pub fn read(target: Target) -> Result<Self, Error> {
         let found = target.route()?;
         let mut sysctls = BTreeMap::new();
         for key in DECISIVE {
@@ -78,12 +78,12 @@ impl Present {
     }
 }
 
-fn buffer(key: &'static str, sysctls: &BTreeMap<&'static str, String>) -> Result<Buffer, Failure> {
+fn buffer(key: &'static str, sysctls: &BTreeMap<&'static str, String>) -> Result<Buffer, Error> {
     let value = &sysctls[key];
     let sizes: Option<Vec<u64>> = value.split(' ').map(|size| size.parse().ok()).collect();
     match sizes.as_deref() {
         Some(&[least, start, most]) => Ok(Buffer::new(least, start, most)),
-        _ => Err(Failure::failed(format!("{key} is `{value}`, not three numbers"))),
+        _ => Err(Error::Unreadable { key, value: value.clone() }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The route that is tuned.
 
-use crate::output::Failure;
+use crate::Error;
 use kernel::route::Route;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -9,7 +9,10 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Wherever the default route leads.
-    Default { is_ipv6: bool },
+    Default {
+        /// Of IPv6 rather than IPv4.
+        is_ipv6: bool,
+    },
     /// A host or a network.
     Network(Network),
 }
@@ -19,6 +22,13 @@ pub enum Target {
 pub struct Network {
     address: IpAddr,
     length: u8,
+}
+
+impl Network {
+    /// The host, or the lowest address.
+    pub fn address(self) -> IpAddr {
+        self.address
+    }
 }
 
 impl FromStr for Network {
@@ -61,9 +71,9 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// The route to a target as it is.
+/// The route to a target as it is. Serves [`Present::read`](crate::Present::read).
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct TargetRoute {
     /// The route that packets take, to this target alone: if others take it as well, one that leads the same way.
     pub route: Route,
     /// Whether the target has that route to itself already.
@@ -79,7 +89,7 @@ impl Target {
     ///
     /// # Errors
     /// If there is none, or it leads to this host itself; if `ip` is not installed.
-    pub fn route(self) -> Result<Found, Failure> {
+    pub fn route(self) -> Result<TargetRoute, Error> {
         let (exact, found) = match self {
             Self::Default { is_ipv6 } => (Route::exactly("default", is_ipv6)?, None),
             Self::Network(network) => {
@@ -90,33 +100,13 @@ impl Target {
         };
         let exists = exact.is_some();
         let Some(route) = exact.or(found) else {
-            return Err(Failure::usage(format!("{self}: no route leads there")));
+            return Err(Error::NoRoute(self.to_string()));
         };
         if DEAD_ENDS.contains(&route.destination()) {
-            return Err(Failure::usage(format!("{self}: `{route}` is not a route to another host")));
+            return Err(Error::DeadEnd { target: self.to_string(), route: route.to_string() });
         }
         let route = if exists { route } else { route.leading_to(&self.to_string()) };
-        Ok(Found { route, exists })
-    }
-
-    /// What a shell substitutes by the route, to this target alone.
-    pub fn in_shell(self) -> String {
-        match self {
-            Self::Default { is_ipv6: false } => "$(ip -o route show default | head -n 1)".to_owned(),
-            Self::Default { is_ipv6: true } => "$(ip -6 -o route show default | head -n 1)".to_owned(),
-            Self::Network(network) => {
-                format!("{network} $(ip -o route get fibmatch {} | cut -d ' ' -f 2-)", network.address)
-            }
-        }
-    }
-
-    /// The option of `ip` for its family, with a space.
-    pub fn family_option(self) -> &'static str {
-        match self {
-            Self::Default { is_ipv6: true } => "-6 ",
-            Self::Network(network) if network.address.is_ipv6() => "-6 ",
-            _ => "",
-        }
+        Ok(TargetRoute { route, exists })
     }
 }
 

@@ -1,0 +1,250 @@
+//! What was there before: written to a file before anything is changed, so that it can be put back whatever happens.
+
+use crate::{Change, Error};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The changes of one network namespace.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    /// Of this format.
+    version: u32,
+    /// When this kernel was started: what it has been told ends with it.
+    boot: String,
+    /// The network namespace.
+    namespace: String,
+    /// In the order in which they were made.
+    changes: Vec<Change>,
+}
+
+const VERSION: u32 = 1;
+
+/// What an undo did.
+#[derive(Debug, Default, Serialize)]
+pub struct Undone {
+    /// What was put back.
+    pub undone: Vec<String>,
+    /// What somebody else had changed in between.
+    pub remarks: Vec<String>,
+}
+
+impl Journal {
+    fn new(changes: Vec<Change>) -> Result<Self, Error> {
+        Ok(Self { version: VERSION, boot: boot()?, namespace: namespace()?, changes })
+    }
+
+    /// Makes all `changes`, or none: those that were made before one failed are undone. Says what was made, and what this
+    /// kernel cannot do, where that does no harm.
+    ///
+    /// # Errors
+    /// If `file` is there already, a right is missing, or a change fails.
+    pub fn apply(changes: Vec<Change>, file: &Path) -> Result<(Vec<Change>, Vec<String>), Error> {
+        if file.exists() {
+            return Err(Error::AlreadyApplied(file.to_owned()));
+        }
+        changes.iter().try_for_each(Change::check)?;
+        let mut journal = Self::new(changes)?;
+        journal.write(file)?;
+        let (mut made, mut left_out) = (Vec::new(), Vec::new());
+        for change in &journal.changes {
+            match change.make() {
+                Ok(true) => made.push(change.clone()),
+                Ok(false) => left_out.push(format!("{change}: this kernel has none; bbr keeps the time itself")),
+                Err(error) => {
+                    // It may have taken effect in part.
+                    made.push(change.clone());
+                    return Err(roll_back(&made, file, error));
+                }
+            }
+        }
+        if !left_out.is_empty() {
+            journal.changes.clone_from(&made);
+            journal.write(file)?;
+        }
+        Ok((made, left_out))
+    }
+
+    /// Puts back what `file` says, the last change first, and removes the file.
+    ///
+    /// # Errors
+    /// If there is no such file, it is of another namespace or an earlier start of this machine, or a change cannot be undone;
+    /// then the file stays.
+    pub fn undo(file: &Path) -> Result<Undone, Error> {
+        let journal = Self::read(file)?;
+        let mut undone = Undone::default();
+        let mut problems: Vec<kernel::Error> = Vec::new();
+        for change in journal.changes.iter().rev() {
+            if let Some(now) = change.touched_by_others() {
+                undone.remarks.push(format!("{change}: it has been changed since, to {now}"));
+            }
+            match change.undo() {
+                Ok(()) => undone.undone.push(change.to_string()),
+                Err(error) => problems.push(error),
+            }
+        }
+        if let Some(problem) = problems.into_iter().next() {
+            let consequence = format!("not all is undone, {} stays", file.display());
+            return Err(Error::Incomplete { cause: problem, consequence });
+        }
+        remove(file)?;
+        Ok(undone)
+    }
+
+    /// Where the file is if nobody says: below `$XDG_STATE_HOME`, else for root in /var/lib, else below the home directory. Each
+    /// network namespace has its own.
+    ///
+    /// # Errors
+    /// If there is neither.
+    pub fn default_file() -> Result<PathBuf, Error> {
+        let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = match (of("XDG_STATE_HOME"), kernel::process::is_root(), of("HOME")) {
+            (Some(state), _, _) => state,
+            (None, true, _) => PathBuf::from("/var/lib"),
+            (None, false, Some(home)) => home.join(".local/state"),
+            (None, false, None) => {
+                return Err(Error::NoStateDirectory);
+            }
+        };
+        Ok(folder.join("bentpipe").join(format!("tune-{}.json", namespace()?)))
+    }
+
+    fn read(file: &Path) -> Result<Self, Error> {
+        let unusable = |problem: String| Error::Journal { file: file.to_owned(), problem };
+        let text = fs::read_to_string(file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::NotApplied(file.to_owned()),
+            _ => unusable(error.to_string()),
+        })?;
+        let journal: Self = serde_json::from_str(&text)
+            .map_err(|error| unusable(format!("not a record of applied settings: {error}")))?;
+        if journal.version != VERSION {
+            return Err(unusable(format!("version {}; this program knows {VERSION}", journal.version)));
+        }
+        if journal.boot != boot()? {
+            return Err(unusable(
+                "this machine was started since, which has undone the settings; delete the file".into(),
+            ));
+        }
+        let here = namespace()?;
+        if journal.namespace != here {
+            return Err(unusable(format!(
+                "the settings are those of the network namespace {}, and this is {here}",
+                journal.namespace
+            )));
+        }
+        Ok(journal)
+    }
+
+    /// Writes it so that it is whole or not there, and stays if the power fails.
+    fn write(&self, file: &Path) -> Result<(), Error> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = file.with_extension("new");
+        let write = || {
+            let text = serde_json::to_string_pretty(self)?;
+            fs::create_dir_all(folder)?;
+            let mut new = File::create(&beside)?;
+            new.write_all(text.as_bytes())?;
+            new.sync_all()?;
+            fs::rename(&beside, file)
+        };
+        write().map_err(|source| Error::Record { file: file.to_owned(), source })
+    }
+}
+
+/// Undoes what was made before `error`.
+fn roll_back(made: &[Change], file: &Path, cause: kernel::Error) -> Error {
+    let failed: Vec<_> =
+        made.iter().rev().filter_map(|change| change.undo().err().map(|error| (change, error))).collect();
+    // The change that failed need not be undone where it changed nothing.
+    let remaining: Vec<_> = failed.into_iter().filter(|(change, _)| Some(*change) != made.last()).collect();
+    let consequence = match remaining.first() {
+        None => match remove(file) {
+            Ok(()) => "nothing is changed".to_owned(),
+            Err(_) => format!("nothing is changed, but {} is there still", file.display()),
+        },
+        Some((change, error)) => format!("{change} could not be undone ({error}), {} stays", file.display()),
+    };
+    Error::Incomplete { cause, consequence }
+}
+
+fn remove(file: &Path) -> Result<(), Error> {
+    fs::remove_file(file).map_err(|source| Error::Record { file: file.to_owned(), source })
+}
+
+/// The number of the network namespace.
+fn namespace() -> Result<String, Error> {
+    let link =
+        fs::read_link("/proc/thread-self/ns/net").map_err(|error| kernel::Error::Missing(format!("/proc: {error}")))?;
+    let name = link.to_string_lossy();
+    Ok(name.trim_start_matches("net:[").trim_end_matches(']').to_owned())
+}
+
+fn boot() -> Result<String, Error> {
+    Ok(kernel::sysctl::read("kernel.random.boot_id")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Blame;
+
+    /// A journal of this boot and network namespace with these fields set otherwise.
+    fn text(field: &str, value: serde_json::Value) -> String {
+        let mut journal = serde_json::to_value(Journal::new(Vec::new()).unwrap()).unwrap();
+        journal[field] = value;
+        journal.to_string()
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_used_here_is_named_with_its_reason_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        let cases = [
+            ("{".to_owned(), "not a record of applied settings"),
+            (text("version", 99.into()), "version 99; this program knows 1"),
+            (text("boot", "earlier".into()), "was started since"),
+            (text("namespace", "1".into()), "network namespace 1, and this is"),
+            (text("surplus", 1.into()), "unknown field `surplus`"),
+        ];
+        for (text, expected) in cases {
+            fs::write(&file, text).unwrap();
+            let error = Journal::undo(&file).unwrap_err();
+            assert_eq!(error.blame(), Blame::Input);
+            let message = error.to_string();
+            assert!(message.contains(expected) && message.contains("journal.json"), "{message}");
+            assert!(file.exists());
+        }
+    }
+
+    #[test]
+    fn settings_are_applied_once_and_undone_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("below/journal.json");
+        assert!(matches!(Journal::undo(&file), Err(Error::NotApplied(_))));
+        Journal::apply(Vec::new(), &file).unwrap();
+        assert!(matches!(Journal::apply(Vec::new(), &file), Err(Error::AlreadyApplied(_))));
+        Journal::undo(&file).unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn where_the_journal_cannot_be_written_nothing_is_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let in_the_way = folder.path().join("file");
+        fs::write(&in_the_way, "").unwrap();
+        let error = Journal::apply(Vec::new(), &in_the_way.join("journal.json")).unwrap_err();
+        assert!(matches!(error, Error::Record { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_change_that_this_kernel_lacks_leaves_no_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("journal.json");
+        let change = |key: &str| Change::Sysctl { key: key.into(), before: "1".into(), after: "2".into() };
+        let error = Journal::apply(vec![change("net.ipv4.there_is_none_such")], &file).unwrap_err();
+        assert!(error.to_string().contains("there_is_none_such"), "{error}");
+        assert!(!file.exists());
+    }
+}
