@@ -51,7 +51,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
     (pair.settings, pair.hub_calls) = ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", true);
     pair.start(End::Hub, "");
-    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);

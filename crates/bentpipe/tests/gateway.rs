@@ -48,7 +48,7 @@ fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
 #[test]
 fn a_gateway_sends_at_the_rate_that_it_is_told_and_at_the_configured_one_when_told_no_longer() {
     let Some(mut pair) = Pair::new() else { return };
-    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"\n\
+    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"\n\
                           [metrics]\nlisten = \"127.0.0.1:9090\"";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, |mut stream| {

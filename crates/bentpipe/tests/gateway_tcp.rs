@@ -347,7 +347,7 @@ fn connections_survive_an_outage_and_go_on_soon() {
 #[test]
 fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
     let Some(mut pair) = clear() else { return };
-    pair.terminal_link = "knowledge = \"told\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
     pair.start(End::Hub, "");
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");

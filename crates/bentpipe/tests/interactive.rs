@@ -142,7 +142,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         family: Family::V4,
         clear: false,
         show_logs: false,
-        knowledge: lab::Knowledge::Configured,
+        capacity_source: lab::CapacitySource::Configured,
         leg: lab::SatelliteLeg::Satpep,
         congestion_control: None,
         queue: None,

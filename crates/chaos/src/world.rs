@@ -423,7 +423,7 @@ impl World {
         let mut config = EndpointConfig::new(key(side), out, back, plan.rtt);
         config.mode = if plan.settings.is_clear { Mode::Clear } else { Mode::Encrypted };
         config.repair = plan.settings.repair;
-        config.learn = plan.settings.learn;
+        config.estimate_capacity = plan.settings.estimate_capacity;
         config.pool = plan.settings.pool.map(Bytes::new);
         config.outage_limit = plan.settings.outage_limit;
         let node = &mut self.nodes[side];

@@ -19,7 +19,7 @@ use document::Document;
 use document::Form;
 use ipnet::IpNet;
 use relay::routes::Routes;
-use satpep::{Cipher, Mode, PrivateKey, PublicKey, Share};
+use satpep::{Cipher, CrossTrafficPolicy, Mode, PrivateKey, PublicKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
@@ -32,7 +32,7 @@ pub use hop::Hop;
 pub use host::{Named, missing_interfaces};
 pub use marking::Marking;
 pub use relay::classes::Class;
-pub use satpep::Knowledge;
+pub use satpep::CapacitySource;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -105,9 +105,9 @@ pub struct Link {
     /// What we may send.
     pub rate: Rate,
     /// What `rate` is worth while running.
-    pub knowledge: Knowledge,
+    pub capacity_source: CapacitySource,
     /// How the link is shared with its other traffic.
-    pub share: Share,
+    pub cross_traffic: CrossTrafficPolicy,
     /// What arrives here.
     pub receive_rate: Rate,
     /// Expected round-trip time.
@@ -269,7 +269,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
-    link::check_knowledge(document, link.as_ref(), feed.as_ref());
+    link::check_capacity_source(document, link.as_ref(), feed.as_ref());
     let intercept: Option<format::Intercept> = document.section("intercept");
     let peers = peer::read(document, choice);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
@@ -507,12 +507,13 @@ mod tests {
 
     #[test]
     fn every_fault_is_reported_with_line_key_and_what_is_allowed() {
-        let text = minimal().replace("rate = \"6Mbit/s\"", "rate = 6\nshare = \"far\"\nmtu = 100\nrtts = \"1s\"")
+        let text = minimal()
+            .replace("rate = \"6Mbit/s\"", "rate = 6\ncross_traffic = \"far\"\nmtu = 100\nrtts = \"1s\"")
             + "weigth = 2\nroutes = [\"10.0.0.0/33\"]\nconnect_from = \"me\"\n[metricks]\n";
         let faults = faults(&text);
         for expected in [
             "gateway.toml:4:8: link.rate = 6: expected a rate of at least 1kbit/s, such as \"6Mbit/s\"",
-            "gateway.toml:5:9: link.share = \"far\": expected \"assigned\", \"fair\"",
+            "gateway.toml:5:17: link.cross_traffic = \"far\": expected \"subtract\", \"fair\"",
             "gateway.toml:6:7: link.mtu = 100: expected an integer from 576 to 65534",
             "gateway.toml:7:1: link.rtts: unknown key; did you mean rtt?",
             "gateway.toml:12:1: peer.hub.weigth: unknown key; did you mean weight?",

@@ -96,7 +96,7 @@ pub(crate) trait Succession {
 
 /// What a leg says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
-    /// What the link is thought to carry away from here: configured, told or learnt.
+    /// Transmit capacity of the link: configured, estimated or reported.
     fn capacity(&self) -> Rate;
     /// Other traffic on the satellite interface, in bit/s.
     fn outside_bps(&self) -> u64;

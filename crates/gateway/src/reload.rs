@@ -131,8 +131,8 @@ impl Comparison {
         let Link {
             interface,
             rate,
-            knowledge,
-            share,
+            capacity_source,
+            cross_traffic,
             receive_rate,
             rtt,
             mtu,
@@ -146,8 +146,8 @@ impl Comparison {
         } = new;
         self.fixed("[link] interface", old.interface == *interface);
         self.free("[link] rate", old.rate == *rate);
-        self.fixed("[link] knowledge", old.knowledge == *knowledge);
-        self.fixed("[link] share", old.share == *share);
+        self.fixed("[link] capacity_source", old.capacity_source == *capacity_source);
+        self.fixed("[link] cross_traffic", old.cross_traffic == *cross_traffic);
         self.free("[link] receive_rate", old.receive_rate == *receive_rate);
         self.fixed("[link] rtt", old.rtt == *rtt);
         self.fixed("[link] mtu", old.mtu == *mtu);

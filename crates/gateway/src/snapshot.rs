@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub public_key: String,
     /// `satpep` or `tcp`.
     pub leg: &'static str,
-    /// What the link is thought to carry away from here: configured, told or learnt.
+    /// Transmit capacity of the link: configured, estimated or reported.
     pub rate_bps: u64,
     /// What is told of the link, or configured.
     pub told: Report,

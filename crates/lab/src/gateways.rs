@@ -8,7 +8,7 @@ use gateway::config::format::{
     self, Address, ControlName, Interface, Listen, Prefix, Private, Public, ShortName, SocketPath,
 };
 use ring::rand::{SecureRandom, SystemRandom};
-use satpep::{Knowledge, Mode, PrivateKey};
+use satpep::{CapacitySource, Mode, PrivateKey};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
@@ -47,7 +47,7 @@ pub struct GatewayOptions {
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
     /// Where they know the link's rates from.
-    pub knowledge: Knowledge,
+    pub capacity_source: CapacitySource,
     /// With the leg `tcp`, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
@@ -103,7 +103,7 @@ impl Gateways {
             gateways.start_one(program, &name, settings, site, options)?;
         }
         gateways.wait_for_sessions(rtt, options.leg)?;
-        if let (Knowledge::Told, Some(monitor)) = (options.knowledge, topology.satellite_monitor()) {
+        if let (CapacitySource::Reported, Some(monitor)) = (options.capacity_source, topology.satellite_monitor()) {
             gateways.modems = Some(Teller::start(monitor, &options.directory.join("hub.feed"), &near)?);
         }
         Ok(gateways)
@@ -121,7 +121,7 @@ impl Gateways {
         let (config, control, log) = (file("toml"), file("sock"), file("log"));
         let socket = |suffix: &str| Some(SocketPath(file(suffix).display().to_string()));
         settings.control.socket = socket("sock");
-        if options.knowledge == Knowledge::Told {
+        if options.capacity_source == CapacitySource::Reported {
             settings.feed = Some(format::Feed { socket: socket("feed"), ..format::Feed::default() });
         }
         let text = document::to_toml(&settings).map_err(Error::failed)?;
@@ -290,7 +290,7 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
     let link = format::Link {
         interface: Some(Interface(SATELLITE_INTERFACE.to_owned())),
         receive_rate: Some(PositiveRate(receives)),
-        knowledge: Some(options.knowledge),
+        capacity_source: Some(options.capacity_source),
         max_streams: options.max_streams,
         ..format::Link::new(PositiveRate(sends), Interval(rtt))
     };

@@ -52,8 +52,8 @@ pub struct EndpointConfig {
     pub repair: bool,
     /// The share of a full link that repair may take beyond the share of what is lost, where that pays. Default 0.02.
     pub repair_share: f64,
-    /// Whether the capacity is learnt while sending: `capacity` is then what is thought at first. Default false.
-    pub learn: bool,
+    /// Whether the capacity is estimated from arrivals, beginning with `capacity`. Default false.
+    pub estimate_capacity: bool,
     /// What this run of the gateway has found of the one before. Default: nothing.
     pub run: Run,
     /// The versions that are offered to peers and taken from them. Default: all that this build speaks. Others than those are
@@ -63,33 +63,32 @@ pub struct EndpointConfig {
     pub capabilities: Capabilities,
     /// Whether [`Endpoint::poll_key`](crate::Endpoint::poll_key) gives data keys away. Default false.
     pub export_keys: bool,
-    /// How the link is shared with other traffic. Default: what is configured is ours but for what others were measured
-    /// to send.
-    pub share: Share,
+    /// What room cross traffic is given. Default: what it was measured to send.
+    pub cross_traffic: CrossTrafficPolicy,
 }
 
-/// How the link is shared with traffic outside the sessions, which the driver measures.
+/// What room a gateway gives cross traffic: traffic of the link outside the sessions, which the driver measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Share {
-    /// What others send is left to them, and no more: the link is ours, or others have their room by other means.
+pub enum CrossTrafficPolicy {
+    /// The measured rate of cross traffic is subtracted from the capacity, and no more.
     #[default]
-    Assigned,
-    /// Others have room to grow until they have what one of our busy streams has.
+    Subtract,
+    /// Cross traffic has room to grow until it has what one busy stream has.
     Fair,
 }
 
-/// How a gateway knows what its link carries.
+/// Where a gateway has the capacity of its link from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Knowledge {
-    /// As configured.
+pub enum CapacitySource {
+    /// The configuration.
     #[default]
     Configured,
-    /// From what arrives; what is configured is a first guess, and so is what is told.
-    Learnt,
-    /// The modem, or a program beside it, tells each change; what is configured counts while nobody does.
-    Told,
+    /// An estimate from the rate of arrivals; configured and reported capacities are where it begins.
+    Estimated,
+    /// Link updates of the modem, or of a program; without one, the configuration.
+    Reported,
 }
 
 impl EndpointConfig {
@@ -118,12 +117,12 @@ impl EndpointConfig {
             reordering: Duration::ZERO,
             repair: true,
             repair_share: 0.02,
-            learn: false,
+            estimate_capacity: false,
             run: Run::default(),
             versions: Versions::SPOKEN,
             capabilities: Capabilities::NONE,
             export_keys: false,
-            share: Share::default(),
+            cross_traffic: CrossTrafficPolicy::default(),
         }
     }
 

@@ -125,7 +125,7 @@ mod version;
 mod wire;
 
 pub use class::{Class, Priority};
-pub use config::{ConfigError, EndpointConfig, Knowledge, PeerConfig, Share};
+pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
 pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;
 pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};

@@ -3,7 +3,7 @@
 use crate::carrier::{Carrier, Dama};
 use crate::text::{Queue, Window};
 use document::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
-use satpep::{Knowledge, Priority, Share};
+use satpep::{CapacitySource, CrossTrafficPolicy, Priority};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -644,14 +644,14 @@ pub(crate) struct Transport {
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     #[schemars(range(min = 0, max = 0.5), extend("default" = 0.02))]
     pub(crate) repair_share: Option<f64>,
-    /// How the gateways come to know what the link carries while they run: as configured, told by the modem at each change,
-    /// or learnt from what arrives.
+    /// Where the gateways have the capacity of the link from: the configuration, the modem's report of each change, or an
+    /// estimate from arrivals.
     #[schemars(extend("default" = "configured"))]
-    pub(crate) knowledge: Option<Knowledge>,
-    /// How the link is shared with traffic that does not pass the pair: what that sends is left to it (assigned), or it has
-    /// room to grow until it has what one busy flow of the pair has (fair).
-    #[schemars(extend("default" = "assigned"))]
-    pub(crate) share: Option<Share>,
+    pub(crate) capacity_source: Option<CapacitySource>,
+    /// What room cross traffic, which does not pass the pair, is given: its measured rate is subtracted from the capacity
+    /// (subtract), or it has room to grow until it has what one busy flow of the pair has (fair).
+    #[schemars(extend("default" = "subtract"))]
+    pub(crate) cross_traffic: Option<CrossTrafficPolicy>,
     /// Classes of flows, which share the link by weight. Flows of no class are together in one of weight 1.
     #[schemars(length(max = 255))]
     pub(crate) class: Option<Vec<Class>>,

@@ -1,7 +1,7 @@
 //! Pairs of gateways that split the TCP connections whose way passes both, as data.
 
 use crate::{FlowConfig, Network, NodeId, Satpep2003, Traffic};
-use satpep::{Class, Knowledge, Share};
+use satpep::{CapacitySource, Class, CrossTrafficPolicy};
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
 
@@ -50,10 +50,10 @@ pub struct Transport {
     pub repair: bool,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     pub repair_share: f64,
-    /// How the gateways come to know the capacity while they run.
-    pub knowledge: Knowledge,
-    /// How the link is shared with traffic that does not pass the pair.
-    pub share: Share,
+    /// Where the gateways have the capacity from.
+    pub capacity_source: CapacitySource,
+    /// What room cross traffic, which does not pass the pair, is given.
+    pub cross_traffic: CrossTrafficPolicy,
     /// Classes of flows, with identities of their own from 1 on. Flows of no class are together in the default one.
     pub classes: Vec<FlowClass>,
     /// Flows that go end to end past the pair by rule, by their numbers among the simulation's flows.
@@ -88,8 +88,8 @@ impl Default for Transport {
             outage_limit: None,
             repair: true,
             repair_share: 0.02,
-            knowledge: Knowledge::default(),
-            share: Share::default(),
+            capacity_source: CapacitySource::default(),
+            cross_traffic: CrossTrafficPolicy::default(),
             classes: Vec::new(),
             bypass: Vec::new(),
             connect_timeout: Duration::from_secs(20),

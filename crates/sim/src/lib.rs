@@ -24,8 +24,8 @@ pub use report::{
     TerminalReport,
 };
 pub use scenario::{
-    Application, Direction, DirectionId, Distribution, FlowClass, FlowConfig, FlowError, GatewayConfig, GatewayError,
-    Knowledge, Limits, Network, NetworkError, NodeId, OnOff, Protocol, Quantity, Record, Settings, Share, Start, Stop,
-    Traffic, Transfer, Transport,
+    Application, CapacitySource, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
+    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Protocol, Quantity, Record,
+    Settings, Start, Stop, Traffic, Transfer, Transport,
 };
 pub use simulation::{SetupError, Simulation};

@@ -1,9 +1,9 @@
-//! A pair on a link whose capacity is told, learnt, or shared with traffic that does not pass the pair.
+//! A pair on a link whose capacity is reported, estimated, or shared with cross traffic.
 
 use link::{LinkConfig, QueueLimit, Steps};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Knowledge, Network, Protocol, Record, Report, Settings, Share, Simulation,
-    Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacitySource, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Protocol, Record, Report,
+    Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -100,19 +100,19 @@ fn bulk(control: &str) -> Traffic {
 
 /// What a bulk transfer gets of a link that has its full and half its rate in turns, as a share of what full packets could
 /// carry, and the queue.
-fn over_a_varying_link(rtt: Duration, knowledge: Knowledge) -> (f64, Duration) {
-    let transport = Transport { knowledge, ..Transport::default() };
+fn over_a_varying_link(rtt: Duration, capacity_source: CapacitySource) -> (f64, Duration) {
+    let transport = Transport { capacity_source, ..Transport::default() };
     let outcome = Experiment { rtt, varies: true, transport, others: None }.run();
     let carried = (RATE.as_bps() + HALF.as_bps()) as f64 / 2.0 * END.as_secs_f64() * PAYLOAD;
     let share = outcome.report.flows[0].bytes as f64 * 8.0 / carried;
-    println!("{knowledge:?} at {rtt}: {share:.4} of the capacity, 95 % of queues below {}", outcome.queue);
+    println!("{capacity_source:?} at {rtt}: {share:.4} of the capacity, 95 % of queues below {}", outcome.queue);
     (share, outcome.queue)
 }
 
 #[test]
 fn a_rate_that_is_told_is_used_without_a_queue() {
     for rtt in [Duration::from_millis(40), Duration::from_millis(550)] {
-        let (share, queue) = over_a_varying_link(rtt, Knowledge::Told);
+        let (share, queue) = over_a_varying_link(rtt, CapacitySource::Reported);
         assert!(share >= 0.95 && queue <= Duration::from_millis(50), "{rtt}: {share} {queue}");
     }
 }
@@ -120,38 +120,39 @@ fn a_rate_that_is_told_is_used_without_a_queue() {
 #[test]
 fn a_rate_that_varies_is_learnt() {
     for (rtt, least, longest) in [(40, 0.93, 50), (550, 0.88, 275)] {
-        let (share, queue) = over_a_varying_link(Duration::from_millis(rtt), Knowledge::Learnt);
+        let (share, queue) = over_a_varying_link(Duration::from_millis(rtt), CapacitySource::Estimated);
         assert!(share >= least && queue <= Duration::from_millis(longest), "{rtt}: {share} {queue}");
     }
 }
 
 #[test]
 fn without_news_of_a_lower_rate_the_queue_is_full() {
-    let (_, queue) = over_a_varying_link(Duration::from_millis(40), Knowledge::Configured);
+    let (_, queue) = over_a_varying_link(Duration::from_millis(40), CapacitySource::Configured);
     assert!(queue > Duration::from_millis(50), "{queue}");
 }
 
 /// Goodput of ours, and of other traffic from its tenth second on, in shares of what full packets could carry.
 fn beside(rtt: Duration, transport: Transport, others: Traffic) -> [f64; 2] {
-    let (share, knowledge) = (transport.share, transport.knowledge);
+    let (policy, capacity_source) = (transport.cross_traffic, transport.capacity_source);
     let outcome = Experiment { rtt, varies: false, transport, others: Some(others) }.run();
     let goodput = |flow: usize, seconds: f64| {
         outcome.report.flows[flow].bytes as f64 * 8.0 / seconds / (RATE.as_bps() as f64 * PAYLOAD)
     };
     let shares = [goodput(0, END.as_secs_f64()), goodput(1, END.as_secs_f64() - 10.0)];
-    println!("{share:?}, {knowledge:?} at {rtt}: ours and others' {shares:.3?}");
+    println!("{policy:?}, {capacity_source:?} at {rtt}: ours and others' {shares:.3?}");
     shares
 }
 
-fn sharing(share: Share) -> Transport {
-    Transport { share, ..Transport::default() }
+fn with_policy(cross_traffic: CrossTrafficPolicy) -> Transport {
+    Transport { cross_traffic, ..Transport::default() }
 }
 
 #[test]
 fn a_fair_pair_leaves_tcp_past_it_its_share() {
     for rtt in [40, 550] {
         for control in ["cubic", "bbr1"] {
-            let [ours, others] = beside(Duration::from_millis(rtt), sharing(Share::Fair), bulk(control));
+            let [ours, others] =
+                beside(Duration::from_millis(rtt), with_policy(CrossTrafficPolicy::Fair), bulk(control));
             assert!((0.4..=0.6).contains(&others), "{control} at {rtt} ms: {others}");
             assert!(ours >= 0.4, "{control} at {rtt} ms: {ours}");
         }
@@ -161,12 +162,12 @@ fn a_fair_pair_leaves_tcp_past_it_its_share() {
 #[test]
 fn traffic_of_a_constant_rate_has_what_it_sends() {
     for rtt in [40, 550] {
-        for share in [Share::Assigned, Share::Fair] {
+        for policy in [CrossTrafficPolicy::Subtract, CrossTrafficPolicy::Fair] {
             let udp = Traffic::Udp { rate: Rate::from_bps(2_000_000), packet_size: Bytes::new(1000), on_off: None };
-            let [ours, others] = beside(Duration::from_millis(rtt), sharing(share), udp);
+            let [ours, others] = beside(Duration::from_millis(rtt), with_policy(policy), udp);
             let sent = 2e6 * 0.972 / (RATE.as_bps() as f64 * PAYLOAD);
-            assert!((others / sent - 1.0).abs() < 0.02, "{share:?} at {rtt} ms: {others} of {sent}");
-            assert!(ours > 0.6, "{share:?} at {rtt} ms: {ours}");
+            assert!((others / sent - 1.0).abs() < 0.02, "{policy:?} at {rtt} ms: {others} of {sent}");
+            assert!(ours > 0.6, "{policy:?} at {rtt} ms: {ours}");
         }
     }
 }
@@ -174,7 +175,11 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
 #[test]
 fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
-        let transport = Transport { share: Share::Fair, knowledge: Knowledge::Learnt, ..Transport::default() };
+        let transport = Transport {
+            cross_traffic: CrossTrafficPolicy::Fair,
+            capacity_source: CapacitySource::Estimated,
+            ..Transport::default()
+        };
         for control in ["cubic", "bbr1"] {
             let [ours, others] = beside(Duration::from_millis(rtt), transport.clone(), bulk(control));
             assert!((0.4..=0.6).contains(&others) && ours >= 0.4, "{control} at {rtt} ms: {ours} {others}");

@@ -175,7 +175,8 @@ fn a_told_window_follows_the_allocation() {
 
 #[test]
 fn the_transport_s_pace_follows_the_allocation() {
-    let told = TOLD.replace("protocol = \"tcp\"\ntcp = \"cross\"\ntold = true", "satpep = { knowledge = \"told\" }");
+    let told =
+        TOLD.replace("protocol = \"tcp\"\ntcp = \"cross\"\ntold = true", "satpep = { capacity_source = \"reported\" }");
     assert!(told != TOLD);
     follow_the_allocation(&told);
 }

@@ -8,7 +8,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
-use lab::{Experiment, Family, Flow, GatewayOptions, Knowledge, LinkParameters, Outcome, Path, SatelliteLeg, Workload};
+use lab::{
+    CapacitySource, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, SatelliteLeg, Workload,
+};
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::fs::{self, File};
@@ -283,7 +285,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         family: family(ipv6),
         clear: false,
         show_logs,
-        knowledge: Knowledge::Configured,
+        capacity_source: CapacitySource::Configured,
         leg: SatelliteLeg::Satpep,
         congestion_control: None,
         queue: None,

@@ -38,17 +38,17 @@ pub(super) fn read(document: &mut Document<'_>, link: Option<&Link>) -> Option<F
 #[cfg(test)]
 mod tests {
     use super::super::tests::{faults, minimal};
-    use super::super::{Knowledge, parse};
+    use super::super::{CapacitySource, parse};
     use super::*;
 
     fn with(feed: &str) -> String {
-        minimal().replace("[link]", "[link]\nknowledge = \"told\"") + "[feed]\n" + feed
+        minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"") + "[feed]\n" + feed
     }
 
     #[test]
     fn rates_are_believed_around_the_configured_ones() {
         let settings = parse(&with("socket = \"/run/feed\"\n"), "gateway.toml").unwrap();
-        assert_eq!(settings.link.knowledge, Knowledge::Told);
+        assert_eq!(settings.link.capacity_source, CapacitySource::Reported);
         assert_eq!(settings.feed.limits.least, Rate::from_bps(60_000));
         assert_eq!(settings.feed.limits.most, Rate::from_bps(60_000_000));
         assert_eq!(settings.feed.max_age, Duration::from_secs(60));
@@ -72,11 +72,11 @@ mod tests {
 
     #[test]
     fn a_told_link_needs_a_teller_and_a_teller_a_link_that_listens() {
-        let nobody = minimal().replace("[link]", "[link]\nknowledge = \"told\"");
-        assert!(faults(&nobody)[0].contains("knowledge = \"told\" needs"), "{:?}", faults(&nobody));
+        let nobody = minimal().replace("[link]", "[link]\ncapacity_source = \"reported\"");
+        assert!(faults(&nobody)[0].contains("capacity_source = \"reported\" needs"), "{:?}", faults(&nobody));
         let unheard = minimal() + "[feed]\nsocket = \"/run/feed\"\n";
         assert!(faults(&unheard)[0].contains("feed has no effect"), "{:?}", faults(&unheard));
-        let refined = unheard.replace("[link]", "[link]\nknowledge = \"learnt\"");
-        assert_eq!(parse(&refined, "x").unwrap().link.knowledge, Knowledge::Learnt);
+        let refined = unheard.replace("[link]", "[link]\ncapacity_source = \"estimated\"");
+        assert_eq!(parse(&refined, "x").unwrap().link.capacity_source, CapacitySource::Estimated);
     }
 }

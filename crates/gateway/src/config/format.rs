@@ -6,7 +6,7 @@ pub use super::text::{
 };
 
 use document::{Format, Interval, PositiveRate, Section, Size, Time};
-use satpep::{Cipher, Knowledge, Mode, Priority, Share};
+use satpep::{CapacitySource, Cipher, CrossTrafficPolicy, Mode, Priority};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -189,12 +189,12 @@ pub struct Link {
     /// What this gateway may send, counted as IP packets.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub rate: PositiveRate,
-    /// How the gateway knows what the link carries.
+    /// Where the gateway has the capacity of the link from.
     #[schemars(extend("default" = "configured"))]
-    pub knowledge: Option<Knowledge>,
-    /// How the link is shared with its other traffic.
-    #[schemars(extend("default" = "assigned"))]
-    pub share: Option<Share>,
+    pub capacity_source: Option<CapacitySource>,
+    /// What room cross traffic on the interface is given.
+    #[schemars(extend("default" = "subtract"))]
+    pub cross_traffic: Option<CrossTrafficPolicy>,
     /// What arrives here: sizes the receive memory. By default `rate`.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub receive_rate: Option<PositiveRate>,
@@ -233,8 +233,8 @@ impl Link {
         Self {
             interface: None,
             rate,
-            knowledge: None,
-            share: None,
+            capacity_source: None,
+            cross_traffic: None,
             receive_rate: None,
             rtt,
             mtu: None,

@@ -144,9 +144,9 @@ mod tests {
             assert!(faults[0].starts_with(&format!("gateway.toml:{expected}")), "{expected}\n{faults:#?}");
             assert_eq!(faults.len(), 1, "{faults:#?}");
         }
-        let learnt = with("leg = \"tcp\"", "").replace("rtt =", "knowledge = \"learnt\"\nrtt =");
-        assert!(faults(&learnt)[0].contains("link.knowledge = \"learnt\" has no effect with leg"));
-        let satpep = with("leg = \"tcp\"", "").replace("rtt =", "share = \"fair\"\nrepair = true\nrtt =");
+        let estimated = with("leg = \"tcp\"", "").replace("rtt =", "capacity_source = \"estimated\"\nrtt =");
+        assert!(faults(&estimated)[0].contains("link.capacity_source = \"estimated\" has no effect with leg"));
+        let satpep = with("leg = \"tcp\"", "").replace("rtt =", "cross_traffic = \"fair\"\nrepair = true\nrtt =");
         let faults = faults(&satpep);
         assert!(
             faults.len() == 2 && faults.iter().all(|fault| fault.contains("has no effect with leg")),

@@ -5,7 +5,7 @@ use super::marking::Marking;
 use super::{Choice, Link};
 use crate::told::FeedSettings;
 use document::Document;
-use satpep::Knowledge;
+use satpep::CapacitySource;
 use satpep::dscp::Dscp;
 use units::Duration;
 
@@ -15,17 +15,17 @@ const KEEPALIVE: Duration = Duration::from_secs(100);
 /// The link, if nothing in its section is wrong.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> {
     let written: Option<format::Link> = document.typed(&["link"]);
-    choice.refuse_others(document, &["link"], &["share", "mtu", "pool", "repair", "repair_share"]);
+    choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "pool", "repair", "repair_share"]);
     let written = written?;
-    if choice.is_tcp && written.knowledge == Some(Knowledge::Learnt) {
-        let problem = " = \"learnt\" has no effect with leg = \"tcp\": its congestion control learns";
-        document.fault(&["link", "knowledge"], problem);
+    if choice.is_tcp && written.capacity_source == Some(CapacitySource::Estimated) {
+        let problem = " = \"estimated\" has no effect with leg = \"tcp\": its congestion control finds the capacity";
+        document.fault(&["link", "capacity_source"], problem);
     }
     Some(Link {
         interface: written.interface.map(|interface| interface.0),
         rate: written.rate.0,
-        knowledge: written.knowledge.unwrap_or_default(),
-        share: written.share.unwrap_or_default(),
+        capacity_source: written.capacity_source.unwrap_or_default(),
+        cross_traffic: written.cross_traffic.unwrap_or_default(),
         receive_rate: written.receive_rate.unwrap_or(written.rate).0,
         rtt: written.rtt.0,
         mtu: written.mtu.unwrap_or(1500),
@@ -48,18 +48,19 @@ impl From<format::MarkingEntry> for Marking {
     }
 }
 
-/// A link that is told what it carries needs somebody who tells, and the other way round.
-pub(super) fn check_knowledge(document: &mut Document<'_>, link: Option<&Link>, feed: Option<&FeedSettings>) {
+/// A reported capacity needs a reporter, and a reporter a link that uses its updates.
+pub(super) fn check_capacity_source(document: &mut Document<'_>, link: Option<&Link>, feed: Option<&FeedSettings>) {
     let (Some(link), Some(feed)) = (link, feed) else { return };
     let has_modem = document.node(&["dlep"]).is_some();
-    match link.knowledge {
-        Knowledge::Told if !feed.is_used() && !has_modem => {
-            let problem = " = \"told\" needs somebody who tells: [dlep], or [feed] socket or http";
-            document.fault(&["link", "knowledge"], problem);
+    match link.capacity_source {
+        CapacitySource::Reported if !feed.is_used() && !has_modem => {
+            let problem = " = \"reported\" needs a reporter: [dlep], or [feed] socket or http";
+            document.fault(&["link", "capacity_source"], problem);
         }
-        Knowledge::Configured if feed.is_used() || has_modem => {
+        CapacitySource::Configured if feed.is_used() || has_modem => {
             let section = if feed.is_used() { "feed" } else { "dlep" };
-            let problem = " has no effect with link.knowledge = \"configured\": expected \"told\", \"learnt\"";
+            let problem =
+                " has no effect with link.capacity_source = \"configured\": expected \"reported\", \"estimated\"";
             document.fault(&[section], problem);
         }
         _ => {}

@@ -3,7 +3,7 @@
 mod key_log;
 
 use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
-use crate::config::{Class, Knowledge, Marking, Peer, Settings};
+use crate::config::{CapacitySource, Class, Marking, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
@@ -70,8 +70,8 @@ pub(crate) struct Satpep {
     outside: Option<OutsideTraffic>,
     outside_bps: u64,
     key_log: Option<KeyLog>,
-    /// Whether the link's capacity is learnt.
-    learns: bool,
+    /// Whether the link's capacity is estimated.
+    estimates_capacity: bool,
 }
 
 impl std::fmt::Debug for Satpep {
@@ -140,7 +140,7 @@ impl Satpep {
             outside,
             outside_bps: 0,
             key_log,
-            learns: settings.link.knowledge == Knowledge::Learnt,
+            estimates_capacity: settings.link.capacity_source == CapacitySource::Estimated,
         })
     }
 
@@ -303,8 +303,8 @@ impl Leg for Satpep {
     }
 
     fn follow(&mut self, now: Instant, told: &Told) {
-        // What has been learnt is better than what is configured.
-        if told.source != Source::Configured || !self.learns {
+        // An estimate is better than the configured capacity.
+        if told.source != Source::Configured || !self.estimates_capacity {
             self.streams.endpoint.set_capacity(now, told.up);
         }
     }
@@ -715,7 +715,8 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.cipher = settings.cipher;
     config.export_keys = settings.key_log.is_some();
     config.mtu = link.mtu;
-    (config.learn, config.share) = (link.knowledge == Knowledge::Learnt, link.share);
+    (config.estimate_capacity, config.cross_traffic) =
+        (link.capacity_source == CapacitySource::Estimated, link.cross_traffic);
     config.pool = link.pool;
     config.keepalive = link.keepalive;
     config.memory = Some(settings.memory);

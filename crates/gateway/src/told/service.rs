@@ -176,7 +176,7 @@ mod tests {
     fn feed(socket: &Path, http: SocketAddr) -> (Feed, mpsc::Receiver<()>) {
         let key = satpep::PrivateKey::from_random([7; 32]);
         let text = format!(
-            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\nknowledge = \"told\"\n\
+            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\ncapacity_source = \"reported\"\n\
              [feed]\nsocket = \"{}\"\nhttp = \"{http}\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
             key.to_base64(),
             socket.display(),

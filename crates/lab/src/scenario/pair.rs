@@ -3,7 +3,7 @@
 use super::Emulated;
 use super::flow::kernel_control;
 use crate::controls::Controls;
-use crate::{Error, Family, GatewayOptions, Gateways, Knowledge, SatelliteLeg, Topology};
+use crate::{CapacitySource, Error, Family, GatewayOptions, Gateways, SatelliteLeg, Topology};
 use ::scenario::Scenario;
 use sim::{FlowConfig, GatewayConfig, Network, Protocol};
 use std::path::Path;
@@ -82,7 +82,7 @@ impl Pair {
             // As the simulated gateways: nothing beside the data.
             clear: true,
             show_logs: false,
-            knowledge: if self.told { Knowledge::Told } else { Knowledge::Configured },
+            capacity_source: if self.told { CapacitySource::Reported } else { CapacitySource::Configured },
             congestion_control: Some(self.congestion_control.clone()),
             queue: self.queue,
             max_streams: None,

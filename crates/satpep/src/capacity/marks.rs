@@ -1,4 +1,4 @@
-//! The receiver's side of learning: marked datagrams whose arrival the sender wants to know.
+//! The receiver's side of the estimate: marked datagrams whose arrival the sender wants to know.
 
 use smallvec::SmallVec;
 use units::{Duration, Instant};

@@ -1,45 +1,45 @@
 //! What the link carries, and what of it is ours.
 //!
-//! The capacity is configured, told while running, or learnt from what arrives; other traffic on the link is measured by
+//! The capacity is configured, estimated from arrivals, or reported while running; cross traffic is measured by
 //! the driver. What is left, or a fair share where that is more, sets the pace.
 //!
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | the pace |
-//! | `learner.rs` | the capacity by what arrives how fast |
+//! | `estimator.rs` | the capacity estimator |
 //! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
 //! | `marks.rs` | what the receiver tells of arrivals |
 //! | `train.rs` | short trains of datagrams that ask whether there is more |
-//! | `sharing.rs` | how much room other traffic is given |
+//! | `cross_traffic.rs` | how much room cross traffic is given |
 
 mod arrivals;
+mod cross_traffic;
 #[cfg(test)]
 pub(crate) mod documented;
-mod learner;
+mod estimator;
 mod marks;
-mod sharing;
 mod train;
 
 pub(crate) use arrivals::{Arrivals, Feedback, Report};
 pub(crate) use marks::Marks;
 pub(crate) use train::Progress;
 
-use crate::config::{EndpointConfig, Share};
+use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
-use learner::Learner;
-use sharing::Sharing;
+use cross_traffic::CrossTraffic;
+use estimator::CapacityEstimator;
 use train::Trains;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// The link's capacity, what others take of it, and what follows for the pace.
 pub(crate) struct Capacity {
-    /// As configured or last told.
+    /// As configured or last reported.
     nominal: Rate,
     gain: f64,
-    learner: Option<Learner>,
+    estimator: Option<CapacityEstimator>,
     trains: Trains,
-    sharing: Sharing,
-    share: Share,
+    cross_traffic: CrossTraffic,
+    policy: CrossTrafficPolicy,
     rtt: Duration,
     /// Bytes of other traffic so far, up to `outside_at`.
     outside_bytes: u64,
@@ -56,10 +56,10 @@ impl Capacity {
         Self {
             nominal: config.capacity,
             gain: config.pacing_gain,
-            learner: config.learn.then(|| Learner::new(config.capacity, config.rtt, now)),
+            estimator: config.estimate_capacity.then(|| CapacityEstimator::new(config.capacity, config.rtt, now)),
             trains: Trains::new(config.rtt, now),
-            sharing: Sharing::new(config.rtt),
-            share: config.share,
+            cross_traffic: CrossTraffic::new(config.rtt),
+            policy: config.cross_traffic,
             rtt: config.rtt,
             outside_bytes: 0,
             outside_at: now,
@@ -67,16 +67,16 @@ impl Capacity {
         }
     }
 
-    /// What the link is thought to carry now.
+    /// The capacity of the link: configured, estimated or reported.
     pub(crate) fn rate(&self) -> Rate {
-        self.learner.as_ref().map_or(self.nominal, Learner::estimate)
+        self.estimator.as_ref().map_or(self.nominal, CapacityEstimator::estimate)
     }
 
-    /// The capacity was told: what was learnt before no longer counts.
+    /// A capacity was reported: the estimate begins again from it.
     pub(crate) fn tell(&mut self, now: Instant, rate: Rate) {
         self.nominal = rate;
-        if self.learner.is_some() {
-            self.learner = Some(Learner::new(rate, self.rtt, now));
+        if self.estimator.is_some() {
+            self.estimator = Some(CapacityEstimator::new(rate, self.rtt, now));
         }
     }
 
@@ -84,26 +84,26 @@ impl Capacity {
     pub(crate) fn on_outside(&mut self, now: Instant, rate: Rate, flows: u32) {
         self.outside_bytes = self.outside_bytes(now);
         self.outside_at = now;
-        self.sharing.on_measured(now, rate, flows);
+        self.cross_traffic.on_measured(now, rate, flows);
     }
 
     fn outside_bytes(&self, now: Instant) -> u64 {
-        self.outside_bytes + self.sharing.measured().bytes_in(now.since(self.outside_at)).as_u64()
+        self.outside_bytes + self.cross_traffic.measured().bytes_in(now.since(self.outside_at)).as_u64()
     }
 
     /// Bytes that have entered the link so far, others' included as far as they are known.
     pub(crate) fn position(&self, now: Instant) -> u64 {
-        self.own_bytes + if self.learner.is_some() { self.outside_bytes(now) } else { 0 }
+        self.own_bytes + if self.estimator.is_some() { self.outside_bytes(now) } else { 0 }
     }
 
     /// The pace: what other traffic leaves of the capacity, more while a train is under way.
     pub(crate) fn pace(&self) -> Rate {
         let capacity = self.rate();
-        let free = match self.share {
-            Share::Assigned => {
-                capacity.saturating_sub(self.sharing.measured()).max(capacity.mul_f64(Self::LEAST_SHARE))
+        let free = match self.policy {
+            CrossTrafficPolicy::Subtract => {
+                capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::LEAST_SHARE))
             }
-            Share::Fair => self.sharing.ours(capacity),
+            CrossTrafficPolicy::Fair => self.cross_traffic.ours(capacity),
         };
         let surplus = if self.trains.is_running() { capacity.mul_f64(Trains::SURPLUS) } else { Rate::ZERO };
         Rate::from_bps(free.mul_f64(self.gain).as_bps().saturating_add(surplus.as_bps()))
@@ -117,14 +117,14 @@ impl Capacity {
     /// What the datagram about to be sent, number `number` of `peer`, is to a train.
     pub(crate) fn advance_train(&mut self, now: Instant, peer: PeerId, number: u64) -> Progress {
         let position = self.position(now);
-        match &self.learner {
+        match &self.estimator {
             // Reports begin with the first train.
-            Some(learner)
+            Some(estimator)
                 if self.trains.is_running()
-                    || learner.has_room_for_train(now, position)
-                    || (!learner.is_in_touch(now) && self.trains.are_overdue(now, self.rtt * 3)) =>
+                    || estimator.has_room_for_train(now, position)
+                    || (!estimator.is_in_touch(now) && self.trains.are_overdue(now, self.rtt * 3)) =>
             {
-                self.trains.advance(now, peer, number, position, learner.estimate())
+                self.trains.advance(now, peer, number, position, estimator.estimate())
             }
             _ => Progress::None,
         }
@@ -132,8 +132,8 @@ impl Capacity {
 
     /// There is nothing more to send now: a train that is leaving tells nothing.
     pub(crate) fn on_idle(&mut self, now: Instant) {
-        if let Some(learner) = &self.learner {
-            let estimate = learner.estimate();
+        if let Some(estimator) = &self.estimator {
+            let estimate = estimator.estimate();
             self.trains.abandon(now, self.position(now), estimate);
         }
     }
@@ -145,18 +145,18 @@ impl Capacity {
 
     /// A marked datagram of a train arrived, by its peer's clock.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) {
-        if let (Some((offered, found)), Some(learner)) =
-            (self.trains.on_arrival(peer, number, arrived), &mut self.learner)
+        if let (Some((offered, found)), Some(estimator)) =
+            (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)
         {
-            learner.on_train(offered, found);
+            estimator.on_train(offered, found);
         }
     }
 
-    /// Learns from a peer's report. Returns until when to hold data back so that a queue can drain.
+    /// Updates the estimate by a peer's report. Returns until when to hold data back so that a queue can drain.
     pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Option<Instant> {
         let position = self.position(now);
-        let hold = self.learner.as_mut()?.on_feedback(now, position, feedback);
+        let hold = self.estimator.as_mut()?.on_feedback(now, position, feedback);
         // A queue that others keep full is not ours to drain: they would have what we gave up.
-        hold.filter(|_| self.share == Share::Assigned || !self.sharing.has_others(self.rate()))
+        hold.filter(|_| self.policy == CrossTrafficPolicy::Subtract || !self.cross_traffic.has_others(self.rate()))
     }
 }

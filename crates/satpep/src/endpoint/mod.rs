@@ -260,7 +260,7 @@ impl<P: Payload> Endpoint<P> {
         self.set_pace(now);
     }
 
-    /// What the link is thought to carry now: configured, told or learnt.
+    /// The capacity of the link: configured, estimated or reported.
     pub fn capacity(&self) -> Rate {
         self.capacity.rate()
     }

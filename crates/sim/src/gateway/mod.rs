@@ -24,7 +24,7 @@ mod told;
 use crate::agent::TIMERS;
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
-use crate::{FlowConfig, GatewayConfig, GatewayError, Knowledge, Network, NodeId, Protocol, Transport};
+use crate::{CapacitySource, FlowConfig, GatewayConfig, GatewayError, Network, NodeId, Protocol, Transport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

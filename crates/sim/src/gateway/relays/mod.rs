@@ -15,8 +15,8 @@ mod side;
 use super::leg::{Address, Route};
 use super::session::{Session, address};
 use super::{
-    END_TIMERS, GatewayConfig, GatewayError, Knowledge, SessionReport, Site, Split, StreamReport, TransitionReport,
-    Transport, port, split_of,
+    CapacitySource, END_TIMERS, GatewayConfig, GatewayError, SessionReport, Site, Split, StreamReport,
+    TransitionReport, Transport, port, split_of,
 };
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, Path, SERVER, Wire};
@@ -197,8 +197,8 @@ fn connect(
         endpoint.pool = transport.pool;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         (endpoint.repair, endpoint.repair_share) = (transport.repair, transport.repair_share);
-        endpoint.learn = transport.knowledge == Knowledge::Learnt;
-        endpoint.share = transport.share;
+        endpoint.estimate_capacity = transport.capacity_source == CapacitySource::Estimated;
+        endpoint.cross_traffic = transport.cross_traffic;
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);
     })
     .ok_or_else(|| config.error("no session comes up over a path of such a rate and delay"))

@@ -2,7 +2,7 @@
 
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
-use super::{GatewayConfig, Knowledge, Route, SessionReport, Split, TransitionReport, Transport, address};
+use super::{CapacitySource, GatewayConfig, Route, SessionReport, Split, TransitionReport, Transport, address};
 use crate::gateway::modem::Modem;
 use crate::gateway::outside::OutsideTraffic;
 use crate::gateway::session::BUFFER;
@@ -92,7 +92,7 @@ impl Side {
         let [node, other] = place.nodes;
         let path = network.path(node, other).expect("the session's path was found");
         let first = *path.first().expect("the session's path was found");
-        let is_told = transport.knowledge == Knowledge::Told;
+        let is_told = transport.capacity_source == CapacitySource::Reported;
         let outside = OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes);
         let satellite = Satellite { streams: Streams::new(endpoint, vec![id], false), ahead: place.ahead };
         let hosts = SimulatedHosts::new(config.terrestrial.clone(), routes, transport.max_connections);

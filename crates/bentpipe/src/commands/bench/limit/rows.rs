@@ -2,7 +2,7 @@
 
 use super::super::{Args, loss};
 use crate::output::Failure;
-use lab::{Direction, Experiment, Knowledge, LinkParameters, Satellite, Workload};
+use lab::{CapacitySource, Direction, Experiment, LinkParameters, Satellite, Workload};
 use link::{LinkConfig, LossModel, Steps, TimedGilbertElliott};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
@@ -38,7 +38,7 @@ pub(super) enum Kind {
         after: Duration,
     },
     /// The link has its rate and half of it in turns; where the gateways know that from.
-    Varying(Knowledge),
+    Varying(CapacitySource),
 }
 
 enum Losses {
@@ -73,10 +73,10 @@ pub(super) fn all() -> Vec<Row> {
         Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-4", 0.96, Up, 600_000, Losses::Random(1e-4)) },
         Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-3", 0.96, Up, 600_000, Losses::Random(1e-3)) },
         Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-2", 0.96, Up, 600_000, Losses::Random(1e-2)) },
-        steps("rate in steps, 40 ms, learnt", 0.93, Knowledge::Learnt).over([6, 6], 40),
-        steps("rate in steps, 40 ms, told", 0.95, Knowledge::Told).over([6, 6], 40),
-        steps("rate in steps, 550 ms, learnt", 0.88, Knowledge::Learnt),
-        steps("rate in steps, 550 ms, told", 0.95, Knowledge::Told),
+        steps("rate in steps, 40 ms, estimated", 0.93, CapacitySource::Estimated).over([6, 6], 40),
+        steps("rate in steps, 40 ms, reported", 0.95, CapacitySource::Reported).over([6, 6], 40),
+        steps("rate in steps, 550 ms, estimated", 0.88, CapacitySource::Estimated),
+        steps("rate in steps, 550 ms, reported", 0.95, CapacitySource::Reported),
     ]
 }
 
@@ -85,8 +85,8 @@ fn row(name: &'static str, target: f64, direction: Direction, size: u64, losses:
     Row { name, target, direction, size, flows: 1, kind, mbit: 6, back_mbit: 6, rtt_ms: 550, losses }
 }
 
-fn steps(name: &'static str, target: f64, knowledge: Knowledge) -> Row {
-    Row { kind: Kind::Varying(knowledge), ..row(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
+fn steps(name: &'static str, target: f64, capacity_source: CapacitySource) -> Row {
+    Row { kind: Kind::Varying(capacity_source), ..row(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
 }
 
 impl Row {
@@ -152,8 +152,8 @@ impl Row {
         let link = LinkParameters { rate: self.rate(), rtt: self.rtt(), loss: loss(self.loss())?, ..base.link };
         let workload = Workload { direction: self.direction, size: Bytes::new(self.size), ..base.workload.clone() };
         let mut gateways = base.gateways.clone();
-        if let Kind::Varying(knowledge) = self.kind {
-            gateways.knowledge = knowledge;
+        if let Kind::Varying(capacity_source) = self.kind {
+            gateways.capacity_source = capacity_source;
         }
         Ok(Experiment { link, satellite: Some(self.satellite()?), flows: self.flows, workload, gateways, ..base })
     }

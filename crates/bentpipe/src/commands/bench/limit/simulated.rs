@@ -6,8 +6,8 @@ use crate::output::Failure;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, FlowConfig, FlowSample, GatewayConfig, Knowledge, Network, Protocol, Record, Settings, Simulation,
-    Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacitySource, FlowConfig, FlowSample, GatewayConfig, Network, Protocol, Record, Settings,
+    Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -137,12 +137,12 @@ fn scenario(
     if let Kind::Latecomer { after } = row.kind {
         flows.push(flow(row.flows, BEGIN + after));
     }
-    let knowledge = experiment.gateways.knowledge;
-    let mut transport = Transport { knowledge, ..Transport::default() };
+    let capacity_source = experiment.gateways.capacity_source;
+    let mut transport = Transport { capacity_source, ..Transport::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,
         Some(Mechanism::RepairShare) => transport.repair_share = 0.0,
-        Some(Mechanism::Learning) => transport.knowledge = Knowledge::Configured,
+        Some(Mechanism::Learning) => transport.capacity_source = CapacitySource::Configured,
         None => {}
     }
     Ok((network, flows, GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))))

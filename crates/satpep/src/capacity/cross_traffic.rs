@@ -1,14 +1,14 @@
-//! How much room other traffic on the link is given.
+//! How much room cross traffic is given.
 //!
 //! What is measured on the interface is left to others in any case. A TCP among them that finds the link full takes that
 //! for congestion and backs off, so that a sender which fills whatever is left would never let it have its share: where
-//! sharing is fair, others have room to grow until they have theirs.
+//! the policy is `fair`, others have room to grow until they have theirs.
 
 use units::{Duration, Instant, Rate};
 
-/// The rate of other traffic, now and of late.
+/// The rate of cross traffic, now and of late.
 #[derive(Debug)]
-pub(crate) struct Sharing {
+pub(crate) struct CrossTraffic {
     measured: Rate,
     /// The most in this period and in the one before.
     most: [Rate; 2],
@@ -18,7 +18,7 @@ pub(crate) struct Sharing {
     flows: u32,
 }
 
-impl Sharing {
+impl CrossTraffic {
     /// Others that grow are given this much more than they had of late, so that they may double in a round trip, as slow
     /// start does; others that do not, this much.
     const GROWING: f64 = 2.0;
@@ -78,11 +78,15 @@ mod tests {
     const CAPACITY: Rate = Rate::from_bps(6_000_000);
 
     fn after(readings: impl Iterator<Item = u64>, flows: u32) -> Rate {
-        let mut sharing = Sharing::new(Duration::from_millis(550));
+        let mut cross_traffic = CrossTraffic::new(Duration::from_millis(550));
         for (k, bps) in readings.enumerate() {
-            sharing.on_measured(Instant::ZERO + Duration::from_millis(100) * k as u64, Rate::from_bps(bps), flows);
+            cross_traffic.on_measured(
+                Instant::ZERO + Duration::from_millis(100) * k as u64,
+                Rate::from_bps(bps),
+                flows,
+            );
         }
-        sharing.ours(CAPACITY)
+        cross_traffic.ours(CAPACITY)
     }
 
     #[test]

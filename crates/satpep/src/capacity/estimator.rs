@@ -1,4 +1,4 @@
-//! The capacity, learnt from what arrives how fast.
+//! The capacity estimator: the capacity from the rate of arrivals.
 //!
 //! A link that has a queue sends at its capacity: whatever then arrives between two datagrams tells it, and a queue that
 //! grows tells that there is less than was thought. That there is more only [trains](super::train) can tell, which fill
@@ -13,7 +13,7 @@ use units::{Bytes, Duration, Instant, Rate};
 
 /// The estimate, and what it is based on.
 #[derive(Debug)]
-pub(crate) struct Learner {
+pub(crate) struct CapacityEstimator {
     /// What to fall back to.
     nominal: Rate,
     estimate: Rate,
@@ -34,7 +34,7 @@ struct Growth {
     delivered: u32,
 }
 
-impl Learner {
+impl CapacityEstimator {
     /// A queue of this length, or of so many full packets, is let be.
     const TARGET: Duration = Duration::from_millis(12);
     const TARGET_PACKETS: u64 = 5;
@@ -192,7 +192,7 @@ mod tests {
             Self { carries, queued: Duration::ZERO, most, position: 0, now: Instant::ZERO, lost: 0 }
         }
 
-        fn run(&mut self, learner: &mut Learner, sends: Rate, for_: Duration) -> Option<Instant> {
+        fn run(&mut self, estimator: &mut CapacityEstimator, sends: Rate, for_: Duration) -> Option<Instant> {
             let (end, mut hold) = (self.now + for_, None);
             while self.now < end {
                 let bytes = Bytes::new(15_000);
@@ -214,7 +214,7 @@ mod tests {
                 };
                 let later = RTT + self.queued;
                 let position = self.position + sends.bytes_in(later).as_u64();
-                hold = learner.on_feedback(self.now + later, position, &feedback);
+                hold = estimator.on_feedback(self.now + later, position, &feedback);
             }
             hold
         }
@@ -227,55 +227,55 @@ mod tests {
     #[test]
     fn a_queue_that_grows_tells_the_rate_and_asks_for_a_pause() {
         let sends = Rate::from_bps(6_000_000);
-        let mut learner = Learner::new(sends, RTT, Instant::ZERO);
+        let mut estimator = CapacityEstimator::new(sends, RTT, Instant::ZERO);
         let mut link = Link::new(3_000_000);
-        let hold = link.run(&mut learner, sends, Duration::from_millis(400));
-        assert!(within(learner.estimate(), 3_000_000, 0.05), "{}", learner.estimate());
+        let hold = link.run(&mut estimator, sends, Duration::from_millis(400));
+        assert!(within(estimator.estimate(), 3_000_000, 0.05), "{}", estimator.estimate());
         assert!(hold.is_some_and(|until| until > link.now + RTT));
     }
 
     #[test]
     fn losses_without_a_queue_change_nothing() {
         let sends = Rate::from_bps(6_000_000);
-        let mut learner = Learner::new(sends, RTT, Instant::ZERO);
+        let mut estimator = CapacityEstimator::new(sends, RTT, Instant::ZERO);
         let mut link = Link { lost: 100, ..Link::new(8_000_000) };
-        let hold = link.run(&mut learner, sends, Duration::from_secs(20));
-        assert_eq!((learner.estimate(), hold), (sends, None));
+        let hold = link.run(&mut estimator, sends, Duration::from_secs(20));
+        assert_eq!((estimator.estimate(), hold), (sends, None));
     }
 
     #[test]
     fn a_full_queue_that_overflows_tells_the_rate_by_what_is_lost_beyond_the_usual() {
         let sends = Rate::from_bps(6_000_000);
-        let mut learner = Learner::new(sends, RTT, Instant::ZERO);
+        let mut estimator = CapacityEstimator::new(sends, RTT, Instant::ZERO);
         let mut link = Link { lost: 20, ..Link::new(12_000_000) };
-        link.run(&mut learner, sends, Duration::from_secs(20));
+        link.run(&mut estimator, sends, Duration::from_secs(20));
         link.carries = Rate::from_bps(4_000_000);
-        link.run(&mut learner, sends, Duration::from_secs(10));
-        assert!(within(learner.estimate(), 4_000_000, 0.06), "{}", learner.estimate());
+        link.run(&mut estimator, sends, Duration::from_secs(10));
+        assert!(within(estimator.estimate(), 4_000_000, 0.06), "{}", estimator.estimate());
     }
 
     #[test]
     fn a_train_that_arrives_as_sent_raises_the_estimate_and_a_stretched_one_sets_it() {
         let bps = Rate::from_bps;
-        let mut learner = Learner::new(bps(3_000_000), RTT, Instant::ZERO);
-        learner.on_train(bps(6_000_000), bps(6_000_000));
-        assert_eq!(learner.estimate(), bps(4_500_000));
+        let mut estimator = CapacityEstimator::new(bps(3_000_000), RTT, Instant::ZERO);
+        estimator.on_train(bps(6_000_000), bps(6_000_000));
+        assert_eq!(estimator.estimate(), bps(4_500_000));
         for _ in 0..10 {
-            learner.on_train(bps(12_000_000), bps(6_000_000));
+            estimator.on_train(bps(12_000_000), bps(6_000_000));
         }
-        assert!(within(learner.estimate(), 6_000_000, 0.01));
-        learner.on_train(bps(5_000_000), bps(4_990_000));
-        assert!(within(learner.estimate(), 6_000_000, 0.01), "a train slower than the link tells nothing");
+        assert!(within(estimator.estimate(), 6_000_000, 0.01));
+        estimator.on_train(bps(5_000_000), bps(4_990_000));
+        assert!(within(estimator.estimate(), 6_000_000, 0.01), "a train slower than the link tells nothing");
     }
 
     #[test]
     fn a_stale_estimate_falls_back_to_what_is_configured() {
-        let mut learner = Learner::new(Rate::from_bps(3_000_000), RTT, Instant::ZERO);
+        let mut estimator = CapacityEstimator::new(Rate::from_bps(3_000_000), RTT, Instant::ZERO);
         for _ in 0..10 {
-            learner.on_train(Rate::from_bps(12_000_000), Rate::from_bps(6_000_000));
+            estimator.on_train(Rate::from_bps(12_000_000), Rate::from_bps(6_000_000));
         }
         let mut link = Link { now: Instant::ZERO + Duration::from_secs(60), ..Link::new(8_000_000) };
-        link.run(&mut learner, Rate::from_bps(1_000_000), Duration::from_millis(150));
-        assert_eq!(learner.estimate(), Rate::from_bps(3_000_000));
+        link.run(&mut estimator, Rate::from_bps(1_000_000), Duration::from_millis(150));
+        assert_eq!(estimator.estimate(), Rate::from_bps(3_000_000));
     }
 }
