@@ -1,4 +1,4 @@
-//! What a connection of the satellite leg `tcp` begins with, in whatever pieces it comes.
+//! What a connection of the satellite transport `tcp` begins with, in whatever pieces it comes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Notices of ends between two gateways of the leg `tcp`, whose connection goes and comes back at any time.
+//! Notices of ends between two gateways of the `tcp` transport, whose connection goes and comes back at any time.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

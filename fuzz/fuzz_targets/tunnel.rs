@@ -1,4 +1,4 @@
-//! Two gateways of the leg `tcp` and someone between them: see the model.
+//! Two gateways of the `tcp` transport and someone between them: see the model.
 #![no_main]
 
 #[path = "../../crates/relay/tests/tunnel/mod.rs"]

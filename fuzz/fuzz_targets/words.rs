@@ -1,4 +1,4 @@
-//! What two gateways of the leg `tcp` say on a session's connection, in whatever pieces it comes.
+//! What two gateways of the `tcp` transport say on a session's connection, in whatever pieces it comes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

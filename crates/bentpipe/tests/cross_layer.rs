@@ -1,4 +1,4 @@
-//! Connections through two gateways over an emulated satellite, in the leg `tcp` with the cross-layer congestion control: what
+//! Connections through two gateways over an emulated satellite, in the `tcp` transport with the cross-layer congestion control: what
 //! the control is told, and what it brings against equation 1 of Kim et al. Where no control can be loaded, the tests say so and
 //! pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
@@ -49,7 +49,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     }
     let forward = LinkConfig { rate_steps: None, ..link.clone() };
     let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
-    (pair.settings, pair.hub_calls) = ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", true);
+    (pair.settings, pair.hub_calls) = ("transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", true);
     pair.start(End::Hub, "");
     pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
@@ -94,7 +94,7 @@ fn watch(socket: &Path, end: Instant) -> Vec<(Instant, Value)> {
     let mut seen = Vec::new();
     while Instant::now() < end {
         let status = gateway::status(socket).unwrap_or(Value::Null);
-        seen.push((Instant::now(), status["transport"]["cross_layer"].clone()));
+        seen.push((Instant::now(), status["satellite"]["cross_layer"].clone()));
         thread::sleep(Duration::from_millis(50));
     }
     seen

@@ -81,14 +81,14 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     let Some([satellite, gateway, _hub]) = network() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (config, link) = (directory.path().join("gateway.toml"), directory.path().join("link.toml"));
-    // The leg `tcp` hands on what it is told to the cross-layer congestion control, where that can be loaded.
+    // The `tcp` transport hands on what it is told to the cross-layer congestion control, where that can be loaded.
     let is_loadable = congestion::requirements::check().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok();
-    let leg = "leg = \"tcp\"\n[tcp]\ncongestion_control = \"bp_cross\"\n";
-    std::fs::write(&config, settings(directory.path(), if is_loadable { leg } else { "" })).unwrap();
+    let transport = "transport = \"tcp\"\n[tcp]\ncongestion_control = \"bp_cross\"\n";
+    std::fs::write(&config, settings(directory.path(), if is_loadable { transport } else { "" })).unwrap();
     let assert_handed_on = |mbit: u64| {
         let deadline = Instant::now() + Duration::from_secs(2);
         let capacity = || {
-            gateway::status(&directory.path().join("sock")).unwrap()["transport"]["cross_layer"]["capacity_bps"]
+            gateway::status(&directory.path().join("sock")).unwrap()["satellite"]["cross_layer"]["capacity_bps"]
                 .as_u64()
         };
         while is_loadable && capacity() != Some(mbit * 1_000_000) {

@@ -1,4 +1,4 @@
-//! The first clients after a start do not wait for the satellite side to be set up.
+//! The first clients after a start do not wait for the satellite link to be set up.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;

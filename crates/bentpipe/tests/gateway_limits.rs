@@ -15,11 +15,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use units::Rate;
 
-/// Of both legs, in clear and encrypted.
-const LEGS: [&str; 3] = ["", CLEAR, TLS];
+/// Of both transports, in clear and encrypted.
+const TRANSPORTS: [&str; 3] = ["", CLEAR, TLS];
 
-fn with_leg(settings: &'static str) -> Option<Pair> {
-    if settings.is_empty() { Pair::new() } else { Pair::with_leg_tcp(settings) }
+fn with_transport(settings: &'static str) -> Option<Pair> {
+    if settings.is_empty() { Pair::new() } else { Pair::with_tcp_transport(settings) }
 }
 
 /// A server for thousands, until the test ends.
@@ -48,13 +48,13 @@ fn assert_all_answered(pair: &Pair, clients: JoinHandle<Option<Tally>>) {
 /// What a gateway has counted.
 fn brief(pair: &Pair, end: End) -> String {
     let status = pair.status(end);
-    format!("{} {}", status["connections"], status["transport"])
+    format!("{} {}", status["connections"], status["satellite"])
 }
 
 #[test]
 fn where_the_ports_are_used_up_every_client_is_served_all_the_same() {
     for settings in [CLEAR, TLS] {
-        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         set_sysctls(&pair.client().gateway, &[("ipv4/ip_local_port_range", "40000 40099")]).unwrap();
         pair.sections = "[tcp]\nwarm = 4";
         let pair = pair.start_both("");
@@ -117,7 +117,7 @@ const WITH_FEW: &[&str] = &["prlimit", "--nofile=640"];
 
 /// Has the gateway at `end` run with few descriptors, and the other one as ever.
 fn with_few_at(end: End, settings: &'static str) -> Option<Pair> {
-    let mut pair = with_leg(settings)?;
+    let mut pair = with_transport(settings)?;
     for one in [End::Hub, End::Terminal] {
         pair.within = if one == end { WITH_FEW } else { &[] };
         pair.start(one, "");
@@ -130,7 +130,7 @@ fn with_few_at(end: End, settings: &'static str) -> Option<Pair> {
 #[test]
 fn beyond_its_descriptors_connections_go_end_to_end_at_either_gateway() {
     for end in [End::Terminal, End::Hub] {
-        for settings in LEGS {
+        for settings in TRANSPORTS {
             let Some(pair) = with_few_at(end, settings) else { return };
             serves_beyond_descriptors(&pair, if settings.is_empty() { FEW } else { FEW / 2 });
         }
@@ -164,7 +164,7 @@ fn serves_beyond_descriptors(pair: &Pair, most: usize) {
 
 #[test]
 fn a_far_gateway_without_descriptors_makes_the_connections_that_came_too_soon_when_others_end() {
-    for settings in LEGS {
+    for settings in TRANSPORTS {
         let Some(pair) = with_few_at(End::Hub, settings) else { return };
         let server = serve_many(&pair);
         assert_all_answered(&pair, clients(&pair, server, 2_000, 100_000));

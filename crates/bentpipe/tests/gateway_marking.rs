@@ -78,8 +78,8 @@ fn datagrams_are_marked_as_the_clients_packets_in_both_directions_and_can_still_
 
 #[test]
 fn one_code_point_for_all_is_that_of_every_packet() {
-    for leg in ["", CLEAR] {
-        let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+    for transport in ["", CLEAR] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
         let Some(mut pair) = pair else { return };
         (pair.hub_link, pair.terminal_link) = ("dscp = \"ef\"", "dscp = 46");
         // Before the other is there, the kernel answers for it, unmarked.
@@ -90,7 +90,7 @@ fn one_code_point_for_all_is_that_of_every_packet() {
         exchange(&pair, Family::V4, 7, 10);
         for end in [End::Hub, End::Terminal] {
             let [marked, all] = sent(&pair, end, ["marked", "all"]);
-            assert!(marked > 20 && marked == all, "{leg}: {marked} of {all}");
+            assert!(marked > 20 && marked == all, "{transport}: {marked} of {all}");
         }
     }
 }

@@ -71,9 +71,9 @@ fn over_ipv6_a_path_below_its_least_size_is_left_alone() {
     assert_eq!(pair.count(End::Terminal, "accepted"), accepted);
 }
 
-/// The leg `tcp` with a connection on which something has passed.
+/// The `tcp` transport with a connection on which something has passed.
 fn tunnel(settings: &'static str, outside: Family) -> Option<(Pair, std::net::TcpStream)> {
-    let mut pair = Pair::with_leg_tcp(settings)?;
+    let mut pair = Pair::with_tcp_transport(settings)?;
     (pair.outside, pair.outage_limit) = (outside, "20s");
     let pair = pair.start_both("");
     no_bunches(&pair);
@@ -93,7 +93,7 @@ fn goes_on(settings: &'static str, outside: Family, most: u16) {
 }
 
 #[test]
-fn open_connections_of_the_leg_tcp_go_on_in_smaller_packets() {
+fn open_connections_of_the_tcp_transport_go_on_in_smaller_packets() {
     goes_on(CLEAR, Family::V4, 1200);
 }
 
@@ -104,7 +104,7 @@ fn so_they_do_over_ipv6_down_to_its_least_size() {
 
 #[test]
 #[ignore = "takes 15 s: the path is searched for what is stuck now and then"]
-fn where_the_kernel_does_not_probe_new_connections_of_the_leg_tcp_find_what_passes() {
+fn where_the_kernel_does_not_probe_new_connections_of_the_tcp_transport_find_what_passes() {
     let Some((pair, mut client)) = tunnel(CLEAR, Family::V4) else { return };
     for end in [End::Hub, End::Terminal] {
         let probe = || kernel::sysctl::write("net.ipv4.tcp_mtu_probing", "0");
@@ -123,7 +123,7 @@ fn where_the_kernel_does_not_probe_new_connections_of_the_leg_tcp_find_what_pass
 }
 
 #[test]
-fn an_outage_does_not_shrink_the_packets_of_the_leg_tcp_for_long() {
+fn an_outage_does_not_shrink_the_packets_of_the_tcp_transport_for_long() {
     use std::io::Write;
     for settings in [CLEAR, TLS] {
         let Some((pair, mut client)) = tunnel(settings, Family::V4) else { return };

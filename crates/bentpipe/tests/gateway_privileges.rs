@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, by the numbers of capability.h.
 const KEPT: u64 = 1 << 10 | 1 << 12 | 1 << 13;
-/// And `CAP_SYS_RESOURCE` for the pipes of the leg `tcp`.
+/// And `CAP_SYS_RESOURCE` for the pipes of the `tcp` transport.
 const KEPT_WITH_PIPES: u64 = KEPT | 1 << 24;
 const NOBODY: u32 = 65_534;
 
@@ -82,9 +82,9 @@ fn another_user_with_three_capabilities_is_enough() {
 }
 
 #[test]
-fn it_is_enough_for_the_leg_tcp() {
-    let settings = "leg = \"tcp\"\nuser = \"nobody\"";
-    let Some(pair) = Pair::with_leg_tcp(settings).and_then(|pair| as_nobody(pair, settings)) else { return };
+fn it_is_enough_for_the_tcp_transport() {
+    let settings = "transport = \"tcp\"\nuser = \"nobody\"";
+    let Some(pair) = Pair::with_tcp_transport(settings).and_then(|pair| as_nobody(pair, settings)) else { return };
     assert_reduced(&pair, NOBODY, KEPT_WITH_PIPES);
     assert_works(pair);
 }

@@ -86,9 +86,9 @@ fn the_connections_of_a_peer_that_is_removed_are_reset_and_it_can_come_back() {
 }
 
 #[test]
-fn so_with_the_leg_tcp() {
-    for leg in [CLEAR, TLS] {
-        if let Some(pair) = Pair::with_leg_tcp(leg) {
+fn so_with_the_tcp_transport() {
+    for transport in [CLEAR, TLS] {
+        if let Some(pair) = Pair::with_tcp_transport(transport) {
             removes_and_adds(&start_routed(pair));
         }
     }
@@ -115,9 +115,9 @@ fn removes_and_adds(pair: &Pair) {
 
 /// Another peer comes, changes its address and goes, beside one whose connections go on.
 #[test]
-fn peers_of_the_leg_tcp_come_change_and_go_beside_others() {
-    for leg in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(leg) else { return };
+fn peers_of_the_tcp_transport_come_change_and_go_beside_others() {
+    for transport in [CLEAR, TLS] {
+        let Some(pair) = Pair::with_tcp_transport(transport) else { return };
         let pair = start_routed(pair);
         let server = pair.serve(Family::V4, 7, echo_all);
         let mut stays = pair.connect(server);
@@ -151,8 +151,8 @@ fn peers_of_the_leg_tcp_come_change_and_go_beside_others() {
 
 /// A peer that is called at another address answers there; connections that were made to the one before go on.
 #[test]
-fn a_peer_of_the_leg_tcp_is_called_at_its_new_address_and_its_connections_go_on() {
-    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+fn a_peer_of_the_tcp_transport_is_called_at_its_new_address_and_its_connections_go_on() {
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     let anywhere = "from = [\"0.0.0.0/0\", \"::/0\"]";
     pair.start(End::Hub, anywhere);
     pair.start(End::Terminal, &format!("{EVERYTHING}\n{anywhere}"));
@@ -207,9 +207,9 @@ fn a_gateway_that_drains_ends_with_its_last_connection() {
 }
 
 #[test]
-fn a_gateway_of_the_leg_tcp_tells_its_peers_that_it_drains() {
-    for leg in [CLEAR, TLS] {
-        if let Some(pair) = Pair::with_leg_tcp(leg) {
+fn a_gateway_of_the_tcp_transport_tells_its_peers_that_it_drains() {
+    for transport in [CLEAR, TLS] {
+        if let Some(pair) = Pair::with_tcp_transport(transport) {
             drains(start_routed(pair));
         }
     }
@@ -218,8 +218,8 @@ fn a_gateway_of_the_leg_tcp_tells_its_peers_that_it_drains() {
 /// What was on its way when the last connection ended arrives at a client that reads late.
 #[test]
 fn the_last_bytes_arrive_though_the_gateway_that_sent_them_has_ended() {
-    for leg in ["", CLEAR, TLS] {
-        let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+    for transport in ["", CLEAR, TLS] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
         let Some(mut pair) = pair.map(start_routed) else { return };
         let answer = pattern(5, 2_000_000);
         let sent = answer.clone();
@@ -237,7 +237,7 @@ fn the_last_bytes_arrive_though_the_gateway_that_sent_them_has_ended() {
         pair.wait_for_end(End::Hub);
         let mut received = Vec::new();
         client.read_to_end(&mut received).unwrap();
-        assert!(received == answer, "leg {leg:?}: {} of {} bytes", received.len(), answer.len());
+        assert!(received == answer, "transport {transport:?}: {} of {} bytes", received.len(), answer.len());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Two gateways around a wire whose satellite leg is the kernel's own TCP: what ordinary TCP programs see, who may call,
+//! Two gateways around a wire whose satellite transport is the kernel's own TCP: what ordinary TCP programs see, who may call,
 //! and what is left when a gateway dies. Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Without gateways yet.
 fn clear() -> Option<Pair> {
-    Pair::with_leg_tcp(CLEAR)
+    Pair::with_tcp_transport(CLEAR)
 }
 
 /// With both gateways up.
@@ -28,17 +28,17 @@ fn clear_up() -> Option<Pair> {
 
 #[test]
 fn both_directions_carry_their_bytes_and_end_each_alone() {
-    for settings in [CLEAR, TLS, "leg = \"tcp\"\ncipher = \"chacha20-poly1305\""] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+    for settings in [CLEAR, TLS, "transport = \"tcp\"\ncipher = \"chacha20-poly1305\""] {
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         let pair = pair.start_both("");
         carries_both_directions(&pair);
-        assert_eq!(pair.status(End::Hub)["leg"], "tcp");
+        assert_eq!(pair.status(End::Hub)["transport"], "tcp");
     }
 }
 
 #[test]
 fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
-    let Some(mut pair) = Pair::with_leg_tcp(TLS) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(TLS) else { return };
     pair.hub_calls = false;
     pair.terminal_key = [3; 32];
     pair.start(End::Hub, "");
@@ -61,7 +61,7 @@ fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
 #[test]
 fn the_servers_reset_and_refusal_reach_the_client() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         resets_and_refusals_pass(&pair.start_both(""));
     }
 }
@@ -268,7 +268,7 @@ fn an_opening_is_taken_once() {
 #[test]
 fn connections_bypass_a_dead_peer_and_acceleration_comes_back() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         bypasses_a_dead_peer(pair.start_both(""));
     }
 }
@@ -290,10 +290,10 @@ fn bypasses_a_dead_peer(mut pair: Pair) {
 }
 
 #[test]
-fn without_a_far_gateway_the_leg_runs_to_the_server() {
+fn without_a_far_gateway_tunnels_end_at_the_server() {
     let Some(mut pair) = clear() else { return };
     (pair.settings, pair.has_far_gateway, pair.sections) =
-        ("leg = \"tcp\"", false, "[tcp]\ncongestion_control = \"reno\"");
+        ("transport = \"tcp\"", false, "[tcp]\ncongestion_control = \"reno\"");
     pair.start(End::Terminal, "");
     pair.wait_until(End::Terminal, true);
     for family in [Family::V4, Family::V6] {
@@ -361,7 +361,7 @@ fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
     assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "50Mbit/s"}"#).starts_with("HTTP/1.1 200"));
     echoes(&mut pair.connect(server), &pattern(9, 1_000_000));
     assert_eq!(pair.status(End::Terminal)["rate_bps"], 50_000_000);
-    let control = pair.status(End::Terminal)["transport"]["cross_layer"]["control"].as_str().unwrap().to_owned();
+    let control = pair.status(End::Terminal)["satellite"]["cross_layer"]["control"].as_str().unwrap().to_owned();
     let is_there = || kernel::sysctl::congestion_controls().unwrap().contains(&control);
     assert!(is_there(), "{control}");
     pair.stop(End::Terminal);

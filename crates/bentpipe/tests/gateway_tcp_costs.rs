@@ -1,4 +1,4 @@
-//! What the leg `tcp` costs the processor and the link while nothing happens, and beside what it carries. Where the machine may
+//! What the `tcp` transport costs the processor and the link while nothing happens, and beside what it carries. Where the machine may
 //! not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -18,7 +18,7 @@ fn cpu_times(pair: &Pair) -> Duration {
 #[test]
 fn connections_of_which_one_direction_has_ended_cost_nothing_while_they_are_quiet() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         let pair = pair.start_both("");
         // One whose client has ended, and one whose server has.
         let listens = pair.serve(Family::V4, 7, echo_all);
@@ -53,7 +53,7 @@ fn connections_of_which_one_direction_has_ended_cost_nothing_while_they_are_quie
 fn cpu_of_uploads(settings: &'static str, count: usize, length: usize) -> Option<Duration> {
     let pair = match settings {
         "" => Pair::up("")?,
-        _ => Pair::with_leg_tcp(settings)?.start_both(""),
+        _ => Pair::with_tcp_transport(settings)?.start_both(""),
     };
     let server = pair.serve(Family::V4, 7, |mut stream| {
         std::thread::spawn(move || {
@@ -107,7 +107,7 @@ fn packets(pair: &Pair) -> [u64; 2] {
 
 #[test]
 fn a_pair_with_nothing_to_say_says_nothing_for_a_while() {
-    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
     let pair = pair.start_both("");
     let mut quiet = pair.connect(pair.serve(Family::V4, 7, echo_all));
     echoes(&mut quiet, b"then nothing");

@@ -1,4 +1,4 @@
-//! The leg `tcp` when something fails: a path that drops SYNs which carry data or ask for Fast Open, readers that stall, a far
+//! The `tcp` transport when something fails: a path that drops SYNs which carry data or ask for Fast Open, readers that stall, a far
 //! gateway that dies in mid-stream or is cut off; and 2,000 connections at once. Where the machine may not create network
 //! namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
@@ -24,7 +24,7 @@ const WITH_OPTION: &str = "tcp option 34 exists";
 
 /// With both gateways up behind a path that drops SYNs with `what`.
 fn behind_a_path_that_drops(what: &str, sections: &'static str) -> Option<Pair> {
-    let mut pair = Pair::with_leg_tcp(CLEAR)?;
+    let mut pair = Pair::with_tcp_transport(CLEAR)?;
     pair.sections = sections;
     let rule = format!("iifname sat tcp dport 4500 tcp flags & (syn | ack) == syn {what} counter drop");
     pair.nft(
@@ -82,14 +82,14 @@ fn where_fast_open_fails_warm_connections_take_over() {
 #[test]
 fn a_reader_that_stalls_holds_its_own_writer_only_and_loses_nothing() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         stalls_alone(&pair.start_both(""));
     }
 }
 
 /// Of any of these lengths some is at the near gateway only when the server has long been quiet and the client has done.
 fn arrives_though_its_reader_stalls(settings: &'static str) {
-    let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
     pair.sections = "[tcp]\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
     let pair = pair.start_both("");
     let (report, reported) = mpsc::channel();
@@ -122,8 +122,8 @@ fn arrives_though_its_reader_stalls(settings: &'static str) {
     assert_eq!(seen.into_iter().map(|(length, _)| length).collect::<Vec<_>>(), lengths);
 }
 
-const SMALL_CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
-const SMALL_TLS: &str = "leg = \"tcp\"\nhost_buffer = \"64KiB\"";
+const SMALL_CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
+const SMALL_TLS: &str = "transport = \"tcp\"\nhost_buffer = \"64KiB\"";
 
 #[test]
 fn what_a_client_has_sent_and_ended_arrives_though_its_reader_stalls() {
@@ -138,8 +138,8 @@ fn what_a_client_has_sent_and_ended_arrives_with_tls_though_its_reader_stalls() 
 #[test]
 fn many_clients_that_stop_reading_cost_the_others_nothing() {
     for settings in [
-        "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"256KiB\"",
-        "leg = \"tcp\"\nmode = \"encrypted\"\nhost_buffer = \"256KiB\"",
+        "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"256KiB\"",
+        "transport = \"tcp\"\nmode = \"encrypted\"\nhost_buffer = \"256KiB\"",
     ] {
         cost_nothing_who_stop_reading(settings);
     }
@@ -147,7 +147,7 @@ fn many_clients_that_stop_reading_cost_the_others_nothing() {
 
 fn cost_nothing_who_stop_reading(settings: &'static str) {
     const STALLED: usize = 60;
-    let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
     // The gateways' own hosts would let a socket have 128 MB.
     for site in [pair.client(), pair.server()] {
         let buffers = ["ipv4/tcp_rmem", "ipv4/tcp_wmem"].map(|key| (key, "4096 131072 524288"));
@@ -196,7 +196,7 @@ fn cost_nothing_who_stop_reading(settings: &'static str) {
 #[test]
 fn two_thousand_connections_are_open_at_once_and_each_has_its_own_bytes() {
     const MANY: usize = 2_000;
-    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
     if kernel::process::raise_open_files().unwrap() < 3 * MANY as u64 {
         eprintln!("SKIPPED: this process may not open {} files", 3 * MANY);
         return;
@@ -300,7 +300,7 @@ fn ends_in_resets(pair: &mut Pair, cut: impl FnOnce(&mut Pair)) {
 #[test]
 fn a_far_gateway_that_dies_in_mid_stream_resets_what_it_carried_and_is_called_again() {
     for settings in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         let mut pair = pair.start_both("");
         ends_in_resets(&mut pair, |pair| pair.kill(End::Hub));
         pair.wait_until(End::Terminal, false);
@@ -315,7 +315,7 @@ fn a_far_gateway_that_dies_in_mid_stream_resets_what_it_carried_and_is_called_ag
 
 #[test]
 fn an_outage_beyond_the_limit_resets_what_was_in_mid_stream() {
-    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
     let mut pair = pair.start_both("");
     let cut = Instant::now();
     ends_in_resets(&mut pair, |pair| {
@@ -361,7 +361,7 @@ fn mend(pair: &Pair) {
 fn a_reset_that_an_outage_has_swallowed_arrives_soon_after_it() {
     // One that the session survives, and one that it does not.
     for (settings, outage) in [(CLEAR, 500), (TLS, 500), (CLEAR, 4_000)] {
-        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         pair.outage_limit = "60s";
         let pair = pair.start_both("");
         let (report, accepted) = mpsc::channel();
@@ -397,7 +397,7 @@ fn a_reset_that_an_outage_has_swallowed_arrives_soon_after_it() {
 #[test]
 fn a_path_that_drops_large_packets_without_a_word_carries_everything_in_smaller_ones() {
     for (settings, most, family) in [(CLEAR, 1_400, Family::V4), (TLS, 1_300, Family::V6)] {
-        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         pair.outside = family;
         for end in [End::Hub, End::Terminal] {
             let gateway = &pair.site(end).gateway;
@@ -429,7 +429,7 @@ fn ports_to_hub(pair: &Pair) -> Vec<String> {
 /// Ends the terminal's connections from `ports` to the hub's gateway, of which one is the session's, until there is another
 /// session. What says who opens a connection goes on.
 fn renew_session(pair: &Pair, ports: &[String]) {
-    let sessions = || pair.status(End::Terminal)["transport"]["handshakes"].as_u64().unwrap();
+    let sessions = || pair.status(End::Terminal)["satellite"]["handshakes"].as_u64().unwrap();
     let before = sessions();
     let ports = ports.join(", ");
     let ends =
@@ -442,7 +442,7 @@ fn renew_session(pair: &Pair, ports: &[String]) {
 
 #[test]
 fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
-    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.sections = "[tcp]\nwarm = 0\nfast_open = false";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
@@ -461,7 +461,7 @@ fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile(
 
 #[test]
 fn clients_that_connect_while_a_session_ends_wait_for_the_next() {
-    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.sections = "[tcp]\nwarm = 0";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);

@@ -1,4 +1,4 @@
-//! Strangers that make connections to a gateway of the leg `tcp` and say nothing, and what its peers see of them. Where the
+//! Strangers that make connections to a gateway of the `tcp` transport and say nothing, and what its peers see of them. Where the
 //! machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -35,7 +35,7 @@ fn strangers(pair: &Pair, count: usize) -> Vec<Socket> {
 #[test]
 fn strangers_that_say_nothing_take_no_place_from_peers() {
     for settings in [TLS, CLEAR] {
-        let Some(pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(pair) = Pair::with_tcp_transport(settings) else { return };
         if kernel::process::raise_open_files().unwrap() < 2 * STRANGERS as u64 {
             eprintln!("SKIPPED: this process may not open {} files", 2 * STRANGERS);
             return;
@@ -63,7 +63,7 @@ fn strangers_that_say_nothing_take_no_place_from_peers() {
 
 #[test]
 fn who_does_not_say_in_time_who_it_is_has_to_go() {
-    let Some(pair) = Pair::with_leg_tcp(TLS) else { return };
+    let Some(pair) = Pair::with_tcp_transport(TLS) else { return };
     let pair = pair.start_both("");
     let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
     let stream = patient(pair.server().host.run(|| TcpStream::connect(hub)).unwrap().unwrap());
@@ -77,7 +77,7 @@ fn who_does_not_say_in_time_who_it_is_has_to_go() {
 #[test]
 fn beyond_the_room_of_the_far_gateway_connections_go_end_to_end() {
     const MOST: usize = 64;
-    let Some(mut pair) = Pair::with_leg_tcp(CLEAR) else { return };
+    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.hub_link = "max_streams = 64";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);

@@ -1,4 +1,4 @@
-//! The leg `tcp` waits for edges: what it forgets to do when a socket becomes ready is never done. Transfers of random sizes in
+//! The `tcp` transport waits for edges: what it forgets to do when a socket becomes ready is never done. Transfers of random sizes in
 //! random pieces, by sockets with small buffers, whose ends come in every order, each byte checked, none of which may stand still.
 //! Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
@@ -15,8 +15,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// As little memory as can be set, so that every socket is full at every moment.
-const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
-const TLS: &str = "leg = \"tcp\"\nhost_buffer = \"64KiB\"";
+const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
+const TLS: &str = "transport = \"tcp\"\nhost_buffer = \"64KiB\"";
 const BUFFERS: &str = "[tcp]\nwarm = 3\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
 /// Transfers under way at the same time.
 const AT_ONCE: usize = 16;
@@ -258,7 +258,7 @@ fn stress(pair: &Pair, seed: u64, transfers: u64, until: Instant) -> u64 {
 }
 
 fn pair(settings: &'static str) -> Option<Pair> {
-    let mut pair = Pair::with_leg_tcp(settings)?;
+    let mut pair = Pair::with_tcp_transport(settings)?;
     pair.sections = BUFFERS;
     Some(pair.start_both(""))
 }

@@ -69,9 +69,9 @@ fn without_a_gateway_doctor_calls_the_peers_itself() {
 }
 
 #[test]
-fn the_leg_tcp_tells_a_closed_port_and_a_refusal() {
-    for leg in [CLEAR, TLS] {
-        let Some(mut pair) = Pair::with_leg_tcp(leg) else { return };
+fn the_tcp_transport_tells_a_closed_port_and_a_refusal() {
+    for transport in [CLEAR, TLS] {
+        let Some(mut pair) = Pair::with_tcp_transport(transport) else { return };
         pair.terminal_key = [9; 32];
         pair.start(End::Terminal, "");
         pair.wait_for(|pair| reason(pair) == "port_closed");
@@ -166,8 +166,8 @@ fn a_running_gateway_measures_while_it_relays() {
 }
 
 #[test]
-fn the_leg_tcp_says_that_it_does_not_measure() {
-    let Some(pair) = Pair::with_leg_tcp(CLEAR) else { return };
+fn the_tcp_transport_says_that_it_does_not_measure() {
+    let Some(pair) = Pair::with_tcp_transport(CLEAR) else { return };
     let pair = pair.start_both("");
     let (code, checks) = pair.doctor_with(End::Terminal, &["--measure-rate"], None);
     assert!(check(&checks, "rate other")["says"].as_str().unwrap().contains("congestion control"), "{checks:?}");

@@ -95,9 +95,9 @@ fn both_ends_are_upgraded_at_once() {
 }
 
 #[test]
-fn gateways_of_the_leg_tcp_are_upgraded_and_keep_their_connections() {
-    for (leg, ends) in [(CLEAR, &[End::Hub, End::Terminal][..]), (TLS, &[End::Hub])] {
-        if let Some(pair) = Pair::with_leg_tcp(leg) {
+fn gateways_of_the_tcp_transport_are_upgraded_and_keep_their_connections() {
+    for (transport, ends) in [(CLEAR, &[End::Hub, End::Terminal][..]), (TLS, &[End::Hub])] {
+        if let Some(pair) = Pair::with_tcp_transport(transport) {
             upgrades(pair.start_both(""), ends);
         }
     }
@@ -134,9 +134,9 @@ fn serves_all_who_come(pair: &mut Pair, end: End) {
 
 #[test]
 fn clients_that_come_while_a_gateway_is_upgraded_are_served() {
-    for leg in ["", CLEAR, TLS] {
+    for transport in ["", CLEAR, TLS] {
         for end in [End::Hub, End::Terminal] {
-            let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+            let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
             if let Some(pair) = pair {
                 serves_all_who_come(&mut pair.start_both(""), end);
             }
@@ -146,8 +146,8 @@ fn clients_that_come_while_a_gateway_is_upgraded_are_served() {
 
 #[test]
 fn clients_whose_syn_is_held_are_served_though_the_gateway_is_upgraded() {
-    for leg in ["", CLEAR] {
-        let pair = if leg.is_empty() { Pair::new() } else { Pair::with_leg_tcp(leg) };
+    for transport in ["", CLEAR] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
         let Some(mut pair) = pair else { return };
         if !pair.start_confirming() {
             return;
@@ -174,7 +174,7 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
         ),
         (
             good.replace("connect_timeout", &format!("{CLEAR}\nconnect_timeout")),
-            "[gateway] leg is not that of the running gateway",
+            "[gateway] transport is not that of the running gateway",
         ),
     ] {
         pair.edit(End::Terminal, |_| settings.clone());
@@ -206,7 +206,7 @@ fn what_is_not_taken_over_is_refused_and_the_running_gateway_goes_on() {
 #[test]
 fn connections_go_through_although_the_session_was_being_begun_when_the_hub_was_upgraded() {
     for settings in [CLEAR, TLS] {
-        let Some(mut pair) = Pair::with_leg_tcp(settings) else { return };
+        let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         pair.start(End::Hub, "");
         // The terminal's call arrives, and what the hub asks it for to prove who calls is lost for now: packets with so much.
         let least = if settings == CLEAR { 80 } else { 250 };

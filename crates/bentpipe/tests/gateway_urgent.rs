@@ -1,4 +1,4 @@
-//! Urgent data reach the other end in their place in the stream, by every leg.
+//! Urgent data reach the other end in their place in the stream, by every transport.
 //! Where the machine may not create network namespaces, the tests say so and pass.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
@@ -65,14 +65,14 @@ fn by_the_transport() {
 
 #[test]
 fn by_the_kernels_tcp_without_copies() {
-    if let Some(pair) = Pair::with_leg_tcp(CLEAR) {
+    if let Some(pair) = Pair::with_tcp_transport(CLEAR) {
         urgent_data_arrive(&pair.start_both(""));
     }
 }
 
 #[test]
 fn by_the_kernels_tcp_with_tls() {
-    if let Some(pair) = Pair::with_leg_tcp(TLS) {
+    if let Some(pair) = Pair::with_tcp_transport(TLS) {
         urgent_data_arrive(&pair.start_both(""));
     }
 }

@@ -143,7 +143,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         clear: false,
         show_logs: false,
         capacity_source: lab::CapacitySource::Configured,
-        leg: lab::SatelliteLeg::Satpep,
+        transport: lab::Transport::Satpep,
         congestion_control: None,
         queue: None,
         max_streams: None,

@@ -85,21 +85,23 @@ fn loading_says_in_a_line_what_is_missing_and_listing_works() {
 }
 
 #[test]
-fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_leg_works() {
+fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_transport_works() {
     for place in [WITHOUT_BTF, WITHOUT_CAPABILITIES] {
         let Some(mut pair) = Pair::new() else { return };
         if !place.exists() {
             continue;
         }
         pair.within = place.within;
-        (pair.settings, pair.sections) = ("leg = \"tcp\"", "[tcp]\ncongestion_control = \"bp_cross\"");
+        (pair.settings, pair.sections) = ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"bp_cross\"");
         let told = pair.refusal(End::Terminal);
         assert!(told.contains("[tcp] congestion_control \"bp_cross\": ") && place.is_named_in(&told), "{told}");
         assert!(pair.sets(End::Terminal).is_empty(), "nothing stays behind");
-        for (leg, sections) in [("leg = \"satpep\"", ""), ("leg = \"tcp\"", "[tcp]\ncongestion_control = \"reno\"")] {
+        for (transport, sections) in
+            [("transport = \"satpep\"", ""), ("transport = \"tcp\"", "[tcp]\ncongestion_control = \"reno\"")]
+        {
             let Some(mut pair) = Pair::new() else { return };
-            (pair.within, pair.settings, pair.sections) = (place.within, leg, sections);
-            // Each calls the other: the leg `tcp` wants both up.
+            (pair.within, pair.settings, pair.sections) = (place.within, transport, sections);
+            // Each calls the other: the `tcp` transport wants both up.
             pair.hub_calls = true;
             carries_both_directions(&pair.start_both(""));
         }

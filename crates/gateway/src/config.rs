@@ -49,9 +49,9 @@ pub struct Settings {
     pub private_key: PrivateKey,
     /// Where that was read from, unless the settings hold it.
     pub private_key_file: Option<PathBuf>,
-    /// The kernel's own TCP as satellite leg; the transport `satpep` if not set.
+    /// The kernel's own TCP as satellite transport; `satpep` if not set.
     pub hop: Option<Hop>,
-    /// Address of the satellite side: of UDP, or of TCP where that is the leg.
+    /// Address at which peers reach this gateway: of UDP, or of TCP where that is the transport.
     pub listen: SocketAddr,
     /// Whether the payload is encrypted.
     pub mode: Mode,
@@ -135,12 +135,12 @@ pub struct Link {
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: String,
-    /// Its key, which is its identity. Without one there is no gateway on the far side: the satellite leg runs to the
+    /// Its key, which is its identity. Without one there is no gateway on the far side: the satellite transport runs to the
     /// servers themselves.
     pub public_key: Option<PublicKey>,
     /// Where to call it.
     pub address: Option<SocketAddr>,
-    /// Where it calls from; with leg `tcp`, any address if there is none.
+    /// Where it calls from; with `tcp` transport, any address if there is none.
     pub from: Vec<IpNet>,
     /// What lies behind it.
     pub routes: Vec<IpNet>,
@@ -233,7 +233,7 @@ const HOUR: u64 = 3600;
 /// What of the file decides how the rest of it is read.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
-    /// Whether the leg is `tcp`.
+    /// Whether the satellite transport is `tcp`.
     is_tcp: bool,
     mode: Mode,
 }
@@ -241,17 +241,17 @@ struct Choice {
 impl Choice {
     /// What is faulty counts as not set.
     fn read(document: &mut Document<'_>) -> Self {
-        let leg: Option<format::Leg> = document.typed(&["gateway", "leg"]);
+        let transport: Option<format::Transport> = document.typed(&["gateway", "transport"]);
         let mode = document.typed(&["gateway", "mode"]);
-        Self { is_tcp: leg == Some(format::Leg::Tcp), mode: mode.unwrap_or_default() }
+        Self { is_tcp: transport == Some(format::Transport::Tcp), mode: mode.unwrap_or_default() }
     }
 
-    /// Reports the settings `keys` of the section at `path`, of which the leg `tcp` knows nothing.
+    /// Reports the settings `keys` of the section at `path`, of which the `tcp` transport knows nothing.
     fn refuse_others(self, document: &mut Document<'_>, path: &[&str], keys: &[&str]) {
         for key in keys.iter().filter(|_| self.is_tcp) {
             let path = [path, &[key]].concat();
             if document.node(&path).is_some() {
-                document.fault(&path, " has no effect with leg = \"tcp\"");
+                document.fault(&path, " has no effect with transport = \"tcp\"");
             }
         }
     }
@@ -457,12 +457,12 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_example_of_the_leg_tcp_is_valid() {
-        let text = include_str!("../../../docs/gateway-config.md").split("## The leg `tcp`").nth(1).unwrap();
+    fn the_documented_example_of_the_tcp_transport_is_valid() {
+        let text = include_str!("../../../docs/gateway-config.md").split("## The `tcp` transport").nth(1).unwrap();
         let example = text.split("```").nth(1).unwrap();
         let (private, public) = keys();
         let example = example
-            .replace("leg = \"tcp\"\n", &format!("leg = \"tcp\"\nprivate_key = \"{private}\"\n"))
+            .replace("transport = \"tcp\"\n", &format!("transport = \"tcp\"\nprivate_key = \"{private}\"\n"))
             .replace("public_key = \"base64\"", &format!("public_key = \"{public}\""))
             + "\n[link]\ninterface = \"sat0\"\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n";
         let settings = parse(&example, "example").unwrap();

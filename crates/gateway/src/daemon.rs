@@ -1,7 +1,7 @@
 //! The event loop: one thread, one poll, bounded work per wake.
 //!
-//! Each wake goes through the same steps: what the satellite leg takes in, new connections, the leg's events, the relays'
-//! turns, what the leg sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
+//! Each wake goes through the same steps: what the satellite transport takes in, new connections, the transport's events, the relays'
+//! turns, what the transport sends, the next deadline. Each step is bounded, and what is left over makes the next wait a zero
 //! one, so that no busy socket keeps the others waiting.
 
 mod changes;
@@ -15,9 +15,6 @@ use crate::error::{StartError, while_doing};
 use crate::handle::{Handle, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
-use crate::leg::satpep::Satpep;
-use crate::leg::tcp::TcpLeg;
-use crate::leg::{Leg, StreamEvent};
 use crate::metrics;
 use crate::privileges::{Plan, Privileges};
 use crate::relays::Relays;
@@ -25,6 +22,9 @@ use crate::steering::{News, Steering};
 use crate::sysctls;
 use crate::takeover::{Heir, Predecessor};
 use crate::told::{Feed, Told};
+use crate::transport::satpep::Satpep;
+use crate::transport::tcp::TcpTransport;
+use crate::transport::{SatelliteTransport, StreamEvent};
 use crate::trouble;
 use crate::watch::{Owner, Watch};
 use kernel::interfaces::Changes;
@@ -49,7 +49,7 @@ const WAKER: Token = Token(1);
 const LISTENERS: Token = Token(2);
 const HELD_SYNS: Token = Token(3);
 const INTERFACES: Token = Token(4);
-/// The first token of the relays' and the leg's descriptors.
+/// The first token of the relays' and the transport's descriptors.
 const FIRST: usize = 5;
 
 /// What one wake does at most: connections accepted, turns given.
@@ -66,15 +66,15 @@ const FAREWELL: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Gateway(Kind);
 
-/// Which leg it has.
+/// Which transport it has.
 #[derive(Debug)]
 enum Kind {
     Satpep(Box<Daemon<Satpep>>),
-    Tcp(Box<Daemon<TcpLeg>>),
+    Tcp(Box<Daemon<TcpTransport>>),
 }
 
-/// The gateway with its satellite leg.
-struct Daemon<L: Leg> {
+/// The gateway with its satellite transport.
+struct Daemon<T: SatelliteTransport> {
     settings: Settings,
     poll: Poll,
     waker: Arc<Waker>,
@@ -87,7 +87,7 @@ struct Daemon<L: Leg> {
     accepting: bool,
     /// Whether SYNs may wait in the queue.
     syns_wait: bool,
-    relays: Relays<L>,
+    relays: Relays<T>,
     steering: Option<Steering>,
     /// News of the host's interfaces and addresses.
     changes: Changes,
@@ -112,7 +112,7 @@ struct Daemon<L: Leg> {
     services: Vec<Box<dyn std::any::Any + Send>>,
 }
 
-impl<L: Leg> std::fmt::Debug for Daemon<L> {
+impl<T: SatelliteTransport> std::fmt::Debug for Daemon<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("name", &self.settings.name).finish_non_exhaustive()
     }
@@ -142,7 +142,7 @@ impl Gateway {
             None => Kind::Satpep(Box::new(Daemon::start(settings, heir, Satpep::start)?)),
             Some(hop) => {
                 let start = |settings: &Settings, now, watch: &Watch, heir: Option<&mut Heir>| {
-                    TcpLeg::start(settings, &hop, now, watch, heir)
+                    TcpTransport::start(settings, &hop, now, watch, heir)
                 };
                 Kind::Tcp(Box::new(Daemon::start(settings, heir, start)?))
             }
@@ -169,11 +169,11 @@ impl Gateway {
     }
 }
 
-impl<L: Leg> Daemon<L> {
+impl<T: SatelliteTransport> Daemon<T> {
     fn start(
         settings: Settings,
         mut heir: Option<Heir>,
-        start_leg: impl FnOnce(&Settings, Instant, &Watch, Option<&mut Heir>) -> Result<L, StartError>,
+        start_transport: impl FnOnce(&Settings, Instant, &Watch, Option<&mut Heir>) -> Result<T, StartError>,
     ) -> Result<Self, StartError> {
         let descriptors = process::raise_open_files()?;
         let plan = Plan::new(&settings)?;
@@ -187,11 +187,11 @@ impl<L: Leg> Daemon<L> {
         let timer = Timer::new().map_err(while_doing("creating a timer"))?;
         let public_key = settings.private_key.public_key().to_string();
         let watch = Watch::new(poll.registry(), FIRST).map_err(while_doing("creating a poll"))?;
-        let leg = start_leg(&settings, now, &watch, heir.as_mut())?;
+        let transport = start_transport(&settings, now, &watch, heir.as_mut())?;
         // Before the addresses are read, so that no change is missed.
         let changes = Changes::new()?;
         let own = routes::own_addresses()?;
-        let mut relays = Relays::new(leg, &settings, &own, watch, descriptors);
+        let mut relays = Relays::new(transport, &settings, &own, watch, descriptors);
         let listeners = match &mut heir {
             None => listeners(&settings)?,
             Some(heir) => heir.take_listeners(),
@@ -300,7 +300,7 @@ impl<L: Leg> Daemon<L> {
             self.step(now);
             if self
                 .drain
-                .is_some_and(|drain| drain.is_over(now, self.relays.count() + self.relays.leg().unfinished(now)))
+                .is_some_and(|drain| drain.is_over(now, self.relays.count() + self.relays.transport().unfinished(now)))
             {
                 break;
             }
@@ -311,7 +311,7 @@ impl<L: Leg> Daemon<L> {
 
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool {
-        self.relays.leg().has_more()
+        self.relays.transport().has_more()
             || (self.accepting && self.joining.is_none())
             || (self.syns_wait && self.joining.is_none())
             || self.relays.engine.has_work()
@@ -334,7 +334,7 @@ impl<L: Leg> Daemon<L> {
             }
             token => match Watch::owner(token, FIRST) {
                 Owner::Relays(key) => self.relays.on_socket_event(now, key, event),
-                Owner::Leg(at) => self.relays.leg_mut().on_descriptor(now, at, event),
+                Owner::Transport(at) => self.relays.transport_mut().on_descriptor(now, at, event),
             },
         }
     }
@@ -342,12 +342,12 @@ impl<L: Leg> Daemon<L> {
     fn step(&mut self, now: Instant) {
         if self.told.has_changed().unwrap_or(false) {
             let told = *self.told.borrow_and_update();
-            self.relays.leg_mut().follow(now, &told);
+            self.relays.transport_mut().follow(now, &told);
         }
         // Before others take what they wait for.
         self.relays.engine.serve_waiting(now);
         let accepts = self.relays.engine.transport_intake(ACCEPTS);
-        self.relays.leg_mut().take_in(now, accepts);
+        self.relays.transport_mut().take_in(now, accepts);
         self.relays.engine.handle_timeout(now);
         if self.next_tick <= now {
             self.tick(now);
@@ -358,7 +358,7 @@ impl<L: Leg> Daemon<L> {
         self.take_events(now);
         self.relays.engine.run(now, TURNS);
         self.relays.engine.tell_shortage(now);
-        self.relays.leg_mut().send_out(now);
+        self.relays.transport_mut().send_out(now);
         // What the relays did may have ended streams.
         self.take_events(now);
         self.relays.log();
@@ -375,7 +375,7 @@ impl<L: Leg> Daemon<L> {
             // It goes on with the backlog that it has.
             let _ = transparent::follow_somaxconn(listener);
         }
-        self.relays.leg_mut().tick(now);
+        self.relays.transport_mut().tick(now);
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
@@ -386,7 +386,7 @@ impl<L: Leg> Daemon<L> {
     /// Says of peers that are not up why.
     fn look_at_peers(&mut self, now: Instant) {
         for (at, peer) in self.relays.peers() {
-            let trouble = self.relays.leg().trouble(now, at);
+            let trouble = self.relays.transport().trouble(now, at);
             if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {
                 tracing::warn!(
                     peer = peer.name,
@@ -441,10 +441,10 @@ impl<L: Leg> Daemon<L> {
         }
     }
 
-    /// Empties the leg's events.
+    /// Empties the transport's events.
     fn take_events(&mut self, now: Instant) {
         let mut peers_changed = false;
-        while let Some(event) = self.relays.leg_mut().poll_event(now) {
+        while let Some(event) = self.relays.transport_mut().poll_event(now) {
             peers_changed |= event == StreamEvent::PeersChanged;
             self.relays.engine.on_stream_event(now, event);
         }
@@ -466,8 +466,12 @@ impl<L: Leg> Daemon<L> {
 
     fn set_timer(&mut self, now: Instant) {
         let joined = self.joining.as_ref().map(|joining| joining.until);
-        let deadlines =
-            [self.relays.leg().next_timeout(now), self.relays.engine.next_timeout(), joined, Some(self.next_tick)];
+        let deadlines = [
+            self.relays.transport().next_timeout(now),
+            self.relays.engine.next_timeout(),
+            joined,
+            Some(self.next_tick),
+        ];
         let deadline = deadlines.into_iter().flatten().min();
         // A timer that is set too early costs a wake; setting it anew each time costs more.
         let is_later = |set_to: Instant| deadline.is_none_or(|deadline| set_to <= deadline);
@@ -493,7 +497,7 @@ impl<L: Leg> Daemon<L> {
                 Request::Offer(answer) => {
                     let _ = answer.send(self.offer());
                 }
-                Request::WithdrawOffer => self.relays.leg_mut().end_offer(),
+                Request::WithdrawOffer => self.relays.transport_mut().end_offer(),
                 Request::HandOver(stream, done) => {
                     let _ = done.send(self.hand_over(now, stream));
                 }
@@ -543,7 +547,7 @@ impl<L: Leg> Daemon<L> {
         let now = clock::now();
         self.relays.engine.shut_down(now);
         self.relays.log();
-        self.relays.leg_mut().leave(now + FAREWELL);
+        self.relays.transport_mut().leave(now + FAREWELL);
         self.listeners.clear();
         self.steering = None;
         tracing::info!("stopped");

@@ -115,7 +115,7 @@ impl Handle {
         self.send(Request::WithdrawOffer);
     }
 
-    /// Leaves new connections to another process. Returns once it is done, with what the leg leaves to it.
+    /// Leaves new connections to another process. Returns once it is done, with what the transport leaves to it.
     pub(crate) fn hand_over(&self, stream: UnixStream) -> Vec<u8> {
         let (done, is_done) = mpsc::sync_channel(1);
         self.send(Request::HandOver(stream, done));

@@ -112,7 +112,7 @@ struct WordLabel {
 fn encode(snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("bentpipe");
     connections(&mut registry, snapshot);
-    transport(&mut registry, snapshot);
+    satellite(&mut registry, snapshot);
     told(&mut registry, snapshot);
     bypassed(&mut registry, snapshot);
     peers(&mut registry, snapshot);
@@ -148,44 +148,44 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register_with_unit("tcp", "Payload relayed", Unit::Bytes, bytes);
 }
 
-fn transport(registry: &mut Registry, snapshot: &Snapshot) {
-    let transport = &snapshot.transport;
+fn satellite(registry: &mut Registry, snapshot: &Snapshot) {
+    let satellite = &snapshot.satellite;
     let packets = Family::<Direction, Counter>::default();
     let bytes = Family::<Direction, Counter>::default();
     for (direction, count, volume) in [
-        ("sent", transport.sent_packets, transport.sent_ip_bytes),
-        ("received", transport.received_packets, transport.received_ip_bytes),
+        ("sent", satellite.sent_packets, satellite.sent_ip_bytes),
+        ("received", satellite.received_packets, satellite.received_ip_bytes),
     ] {
         packets.get_or_create(&Direction { direction }).inc_by(count);
         bytes.get_or_create(&Direction { direction }).inc_by(volume);
     }
-    registry.register("satellite_packets", "Datagrams on the satellite side", packets);
-    registry.register_with_unit("satellite_ip", "IP bytes on the satellite side", Unit::Bytes, bytes);
+    registry.register("satellite_packets", "Datagrams on the satellite link", packets);
+    registry.register_with_unit("satellite_ip", "IP bytes on the satellite link", Unit::Bytes, bytes);
     let drops = Family::<Reason, Counter>::default();
-    for (reason, count) in transport.dropped.iter().chain([(&"send_error", &transport.send_errors)]) {
+    for (reason, count) in satellite.dropped.iter().chain([(&"send_error", &satellite.send_errors)]) {
         drops.get_or_create(&Reason { reason }).inc_by(*count);
     }
     let opened = Family::<How, Counter>::default();
-    for (how, count) in &transport.opened {
+    for (how, count) in &satellite.opened {
         opened.get_or_create(&How { how }).inc_by(*count);
     }
     registry.register(
         "hops_opened",
-        "Connections of the leg tcp across the satellite, by how they were opened",
+        "Connections of the tcp transport across the satellite, by how they were opened",
         opened,
     );
     let refused = Family::<Reason, Counter>::default();
-    for (reason, count) in &transport.refused {
+    for (reason, count) in &satellite.refused {
         refused.get_or_create(&Reason { reason }).inc_by(*count);
     }
-    registry.register("hops_refused", "Connections of others to the leg tcp, by why they were refused", refused);
+    registry.register("hops_refused", "Connections of others to the tcp transport, by why they were refused", refused);
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
-    if let Some(cross) = &transport.cross_layer {
+    if let Some(cross) = &satellite.cross_layer {
         let sessions = Gauge::<i64>::default();
         sessions.set(cross.sessions.into());
         registry.register("cross_layer_sessions", "Connections with data under way, at least one", sessions);
     }
-    if let Some(memory) = &transport.memory {
+    if let Some(memory) = &satellite.memory {
         let bytes = Family::<Direction, Gauge>::default();
         for (direction, held) in [("received", memory.granted_bytes), ("sent", memory.send_buffered_bytes)] {
             bytes.get_or_create(&Direction { direction }).set(held as i64);
@@ -196,7 +196,7 @@ fn transport(registry: &mut Registry, snapshot: &Snapshot) {
         registry.register_with_unit("memory_limit", "The most of either; -1: none", Unit::Bytes, limit);
     }
     let violations = Counter::<u64>::default();
-    violations.inc_by(transport.violations);
+    violations.inc_by(satellite.violations);
     registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);
     let outside = Gauge::<i64>::default();
     outside.set(snapshot.outside_bps as i64);

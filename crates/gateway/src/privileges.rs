@@ -15,7 +15,7 @@ const USUAL_USER: &str = "bentpipe";
 /// What relaying takes: rules, routes and transparent sockets; `iptables` for held SYNs; and ports below 1024, which some
 /// clients call from, and on which DLEP is spoken.
 const KEPT: [Capability; 3] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_NET_BIND_SERVICE];
-/// The leg `tcp` has two pipes for each connection, beyond what one user may have (pipe(7)).
+/// The `tcp` transport has two pipes for each connection, beyond what one user may have (pipe(7)).
 const KEPT_FOR_PIPES: Capability = CAP_SYS_RESOURCE;
 /// Where programs, libraries and what the kernel tells are found. What does not exist is left out.
 const READABLE: [&str; 13] =

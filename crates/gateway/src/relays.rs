@@ -1,13 +1,13 @@
-//! The relayed connections of the daemon: the relay engine between its sockets and its leg, and what it logs of them.
+//! The relayed connections of the daemon: the relay engine between its sockets and its transport, and what it logs of them.
 
 mod notices;
 
 use crate::config::{Peer, Settings};
 use crate::hold::HeldSyns;
 use crate::host_sockets::{self, HostSockets};
-use crate::leg::Leg;
-use crate::takeover::offer::LegOffer;
+use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
+use crate::transport::SatelliteTransport;
 use crate::watch::Watch;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
@@ -24,19 +24,19 @@ use units::Instant;
 /// What the class of connections is called that belong to none of the operator's.
 const DEFAULT_CLASS: &str = "default";
 
-/// All relayed connections, and the leg that carries them.
-pub(crate) struct Relays<L: Leg> {
-    pub(crate) engine: Engine<L, HostSockets>,
+/// All relayed connections, and the transport that carries them.
+pub(crate) struct Relays<T: SatelliteTransport> {
+    pub(crate) engine: Engine<T, HostSockets>,
     /// The peers' settings, by place.
     peers: Slab<Peer>,
 }
 
-impl<L: Leg> Relays<L> {
+impl<T: SatelliteTransport> Relays<T> {
     /// No connections yet. `own` are the gateway's own addresses; `descriptors` the process may have.
-    pub(crate) fn new(leg: L, settings: &Settings, own: &[IpAddr], watch: Watch, descriptors: u64) -> Self {
+    pub(crate) fn new(transport: T, settings: &Settings, own: &[IpAddr], watch: Watch, descriptors: u64) -> Self {
         let hosts = HostSockets::new(settings, watch, descriptors);
         let peers = settings.peers.iter().map(of_engine);
-        let mut engine = Engine::new(leg, hosts, engine_settings(settings, settings.routes.clone()), peers, own);
+        let mut engine = Engine::new(transport, hosts, engine_settings(settings, settings.routes.clone()), peers, own);
         if tracing::enabled!(tracing::Level::TRACE) {
             engine.report_transitions();
         }
@@ -44,12 +44,12 @@ impl<L: Leg> Relays<L> {
     }
 
     /// How the bytes cross the satellite.
-    pub(crate) fn leg(&self) -> &L {
+    pub(crate) fn transport(&self) -> &T {
         &self.engine.transport
     }
 
     /// How the bytes cross the satellite.
-    pub(crate) fn leg_mut(&mut self) -> &mut L {
+    pub(crate) fn transport_mut(&mut self) -> &mut T {
         &mut self.engine.transport
     }
 
@@ -100,10 +100,10 @@ impl<L: Leg> Relays<L> {
     /// Goes on with what another process has left.
     ///
     /// # Errors
-    /// If the leg does not understand it.
+    /// If the transport does not understand it.
     pub(crate) fn inherit(&mut self, now: Instant, estate: &[u8]) -> io::Result<()> {
         self.engine.expect_unheld(now);
-        self.leg_mut().inherit(estate)
+        self.transport_mut().inherit(estate)
     }
 
     /// The socket of connection `key` is ready for something.
@@ -137,11 +137,11 @@ impl<L: Leg> Relays<L> {
         }
     }
 
-    /// What another process may take over of the leg.
+    /// What another process may take over of the transport.
     ///
     /// # Errors
-    /// Why the leg cannot be handed over.
-    pub(crate) fn offer(&mut self) -> Result<LegOffer, String> {
+    /// Why the transport cannot be handed over.
+    pub(crate) fn offer(&mut self) -> Result<TransportOffer, String> {
         let peers: Vec<_> = self.peers.iter().collect();
         self.engine.transport.offer(&peers)
     }
@@ -155,13 +155,13 @@ impl<L: Leg> Relays<L> {
     /// Takes `settings` over, which [`crate::reload::compare`] has found to be such as can change. Connections go on, but for
     /// those of peers that are none any more; what is settled when a connection opens stays as it was for those that there are.
     pub(crate) fn reconfigure(&mut self, now: Instant, settings: &Settings) {
-        self.leg_mut().reconfigure(now, settings);
+        self.transport_mut().reconfigure(now, settings);
         self.engine.hosts.reconfigure(settings);
         let is_gone = |known: &Peer| !settings.peers.iter().any(|peer| peer.is_same_gateway(known));
         let gone: Vec<usize> = self.peers.iter().filter(|(_, peer)| is_gone(peer)).map(|(at, _)| at).collect();
         for at in gone {
             self.engine.remove_peer(now, at);
-            self.leg_mut().remove_peer(now, at);
+            self.transport_mut().remove_peer(now, at);
             self.peers.remove(at);
         }
         // By place in the settings, the place here.
@@ -176,7 +176,7 @@ impl<L: Leg> Relays<L> {
             Some(at) if self.peers[at] == *peer => at,
             Some(at) => {
                 self.engine.change_peer(at, of_engine(peer));
-                self.leg_mut().change_peer(now, at, peer);
+                self.transport_mut().change_peer(now, at, peer);
                 self.peers[at] = peer.clone();
                 at
             }
@@ -184,7 +184,7 @@ impl<L: Leg> Relays<L> {
                 let at = self.engine.add_peer(of_engine(peer));
                 let place = self.peers.insert(peer.clone());
                 debug_assert_eq!(at, place, "both tables fill the same gaps");
-                self.leg_mut().add_peer(now, at, peer);
+                self.transport_mut().add_peer(now, at, peer);
                 at
             }
         }

@@ -95,7 +95,7 @@ impl Comparison {
         self.free("[gateway] tcp_timeout", old.tcp_timeout == *tcp_timeout);
         self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
         self.free("[[bypass]]", old.bypass == *bypass);
-        self.leg(old, new);
+        self.transport(old, new);
         self.link(&old.link, link);
         self.rules(&old.rules, rules);
         self.peers(&old.peers, peers);
@@ -114,8 +114,8 @@ impl Comparison {
         }
     }
 
-    fn leg(&mut self, old: &Settings, new: &Settings) {
-        self.fixed("[gateway] leg", old.hop.is_some() == new.hop.is_some());
+    fn transport(&mut self, old: &Settings, new: &Settings) {
+        self.fixed("[gateway] transport", old.hop.is_some() == new.hop.is_some());
         if let (Some(old_hop), Some(hop)) = (&old.hop, &new.hop) {
             // Buffers follow from the link's rates unless they are set; those of a running gateway stay as they are.
             let buffers_follow = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
@@ -311,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn the_leg_tcp_changes_what_its_sockets_do_not_depend_on() {
-        let tcp = |text: String| text.replace("[link]", "leg = \"tcp\"\n[link]");
+    fn the_tcp_transport_changes_what_its_sockets_do_not_depend_on() {
+        let tcp = |text: String| text.replace("[link]", "transport = \"tcp\"\n[link]");
         let old = parse(&tcp(text()), "old").unwrap();
         let rates = tcp(text()).replace("6Mbit/s", "9Mbit/s").replace("10.1.0.0/16", "10.2.0.0/16");
         let changes = compare(&old, &parse(&rates, "new").unwrap()).unwrap();

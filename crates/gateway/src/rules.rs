@@ -10,7 +10,7 @@
 //! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
 //! | `bypass` | connections | not to be intercepted when they were seen first ([`decision`]): end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
-//! | `crossing` | packets | of the leg `tcp` under the cross-layer congestion control; no rule is about it |
+//! | `crossing` | packets | of the `tcp` transport under the cross-layer congestion control; no rule is about it |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |
 //!
 //! When the listener is gone (a killed gateway), `tproxy` does not match: a new connection then goes end to end, and a
@@ -35,7 +35,7 @@ pub struct Rules {
     pub table: String,
     /// Interfaces on which connections to intercept arrive.
     pub interfaces: Vec<String>,
-    /// The satellite side, on which the MSS of bypassed connections is clamped to the path's MTU.
+    /// The satellite link, on which the MSS of bypassed connections is clamped to the path's MTU.
     pub satellite: Option<String>,
     /// Interfaces that lead to the satellite: what the routing table sends elsewhere is not intercepted. All lead there if empty.
     pub towards: Vec<String>,
@@ -95,7 +95,7 @@ impl Rules {
         self.mark + 6
     }
 
-    /// Mark of the connections of the leg `tcp` across the satellite, by which the cross-layer congestion control knows them.
+    /// Mark of the connections of the `tcp` transport across the satellite, by which the cross-layer congestion control knows them.
     pub fn crossing(&self) -> u32 {
         self.mark + 7
     }

@@ -24,7 +24,7 @@ pub struct Snapshot {
     /// Its public key.
     pub public_key: String,
     /// `satpep` or `tcp`.
-    pub leg: &'static str,
+    pub transport: &'static str,
     /// Transmit capacity of the link: configured, estimated or reported.
     pub rate_bps: u64,
     /// What is told of the link, or configured.
@@ -41,8 +41,8 @@ pub struct Snapshot {
     pub connections: Counters,
     /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
     pub bypassed: BTreeMap<String, u64>,
-    /// The satellite side.
-    pub transport: Transport,
+    /// The satellite link.
+    pub satellite: Satellite,
     /// The gateways on the other side.
     pub peers: Vec<Peer>,
     /// Relayed connections, one row for each.
@@ -58,9 +58,9 @@ pub struct Draining {
     pub ends_within_s: Option<f64>,
 }
 
-/// Counters of the satellite side.
+/// Counters of the satellite link.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Transport {
+pub struct Satellite {
     /// Datagrams sent.
     pub sent_packets: u64,
     /// Their IP bytes.
@@ -77,17 +77,17 @@ pub struct Transport {
     pub send_errors: u64,
     /// Datagrams that led to nothing, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// With the leg `tcp`: connections across the satellite that were opened here, by how.
+    /// With the `tcp` transport: connections across the satellite that were opened here, by how.
     pub opened: BTreeMap<&'static str, u64>,
-    /// With the leg `tcp`: connections that others have made and that were refused, by reason.
+    /// With the `tcp` transport: connections that others have made and that were refused, by reason.
     pub refused: BTreeMap<&'static str, u64>,
-    /// With the leg `tcp` and the cross-layer congestion control: what that has been told.
+    /// With the `tcp` transport and the cross-layer congestion control: what that has been told.
     pub cross_layer: Option<CrossLayer>,
-    /// With the leg `satpep`: its memory.
+    /// With the `satpep` transport: its memory.
     pub memory: Option<Memory>,
 }
 
-/// Memory for the data of all sessions of the leg `satpep`.
+/// Memory for the data of all sessions of the `satpep` transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// The most that `granted_bytes`, and the most that `send_buffered_bytes`, may be.
@@ -157,9 +157,9 @@ pub struct Peer {
     pub mtu: u16,
     /// The version of the protocol that the session uses.
     pub version: Option<u8>,
-    /// With the leg `satpep`: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
+    /// With the `satpep` transport: whether several datagrams go to it with one system call (GSO), which some drivers and paths break.
     pub batches: Option<bool>,
-    /// With the leg `satpep`: what the path to it was found to carry, if that was asked for.
+    /// With the `satpep` transport: what the path to it was found to carry, if that was asked for.
     pub survey: Option<Survey>,
     /// Why it is not up.
     pub trouble: Option<Trouble>,

@@ -1,7 +1,7 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
-use crate::leg::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+use crate::transport::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use kernel::{routes, sysctl};
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:

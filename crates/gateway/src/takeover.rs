@@ -2,7 +2,7 @@
 //!
 //! Over the control socket the new process asks (`take-over`) and is made an [`Offer`], with the listeners for clients as open
 //! descriptors. It binds the UDP port beside the old one, or has its listener for peers, says `ready`, and hears `done` once the
-//! old one has let go of what there can be only once, with what the leg leaves to it. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
+//! old one has let go of what there can be only once, with what the transport leaves to it. Until then nothing has changed: if either fails, the old one goes on. The connection stays open as
 //! long as the old process runs.
 
 pub(crate) mod offer;
@@ -118,12 +118,12 @@ impl Heir {
         std::mem::take(&mut self.listeners)
     }
 
-    /// The listener for peers, where a leg has one.
+    /// The listener for peers, where a transport has one.
     pub(crate) fn take_satellite_listener(&mut self) -> Option<Socket> {
         self.satellite_listener.take()
     }
 
-    /// Has the old process let go. Returns what its leg has left, too.
+    /// Has the old process let go. Returns what its transport has left, too.
     pub(crate) fn commit(mut self) -> Result<(Predecessor, Vec<u8>), StartError> {
         let doing = || while_doing("taking over");
         self.stream.write_all(b"ready\n").map_err(doing())?;

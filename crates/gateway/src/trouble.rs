@@ -41,7 +41,7 @@ impl Trouble {
             ConnectionRefused => Self::new(
                 "port_closed",
                 "its host answers that nothing listens at that port: check that the gateway runs there, its listen and \
-                 leg, and the port in address",
+                 transport, and the port in address",
             ),
             HostUnreachable => Self::new(
                 "host_unreachable",

@@ -1,4 +1,4 @@
-//! The UDP socket of the satellite side: batches in and out, don't-fragment set, never blocking.
+//! The UDP socket of the satellite link: batches in and out, don't-fragment set, never blocking.
 
 pub(crate) mod batches;
 pub(crate) mod knock;

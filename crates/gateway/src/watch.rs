@@ -5,7 +5,7 @@ use mio::{Interest, Registry, Token};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Where descriptors are watched: those of the relays and those of the leg have numbers of their own, from 0.
+/// Where descriptors are watched: those of the relays and those of the transport have numbers of their own, from 0.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) registry: Registry,
@@ -16,7 +16,7 @@ pub(crate) struct Watch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Relays(usize),
-    Leg(usize),
+    Transport(usize),
 }
 
 impl Watch {
@@ -33,14 +33,14 @@ impl Watch {
     /// Whose token it is, which is not below the first.
     pub(crate) fn owner(token: Token, first_token: usize) -> Owner {
         let number = token.0 - first_token;
-        if number.is_multiple_of(2) { Owner::Relays(number / 2) } else { Owner::Leg(number / 2) }
+        if number.is_multiple_of(2) { Owner::Relays(number / 2) } else { Owner::Transport(number / 2) }
     }
 
     /// Watches `descriptor` for both directions, edge-triggered. Closing it ends that.
     pub(crate) fn add(&self, descriptor: &impl AsRawFd, owner: Owner) -> io::Result<()> {
         let number = match owner {
             Owner::Relays(number) => 2 * number,
-            Owner::Leg(number) => 2 * number + 1,
+            Owner::Transport(number) => 2 * number + 1,
         };
         let token = Token(self.first_token + number);
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relays_and_leg_have_numbers_of_their_own() {
+    fn relays_and_transport_have_numbers_of_their_own() {
         let owners: Vec<_> = (7..11).map(|token| Watch::owner(Token(token), 7)).collect();
-        assert_eq!(owners, [Owner::Relays(0), Owner::Leg(0), Owner::Relays(1), Owner::Leg(1)]);
+        assert_eq!(owners, [Owner::Relays(0), Owner::Transport(0), Owner::Relays(1), Owner::Transport(1)]);
     }
 }

@@ -20,12 +20,12 @@ use std::thread;
 use std::time::Instant;
 use units::{Duration, Rate};
 
-/// UDP port of the satellite side.
+/// UDP port of the satellite link.
 const PORT: u16 = 4500;
 
 /// What crosses the satellite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SatelliteLeg {
+pub enum Transport {
     /// The transport over UDP.
     #[default]
     Satpep,
@@ -41,14 +41,14 @@ pub struct GatewayOptions {
     /// Which Internet Protocol the satellite session uses.
     pub family: Family,
     /// What crosses the satellite.
-    pub leg: SatelliteLeg,
-    /// Whether the payload is only authenticated, not encrypted; with the leg `tcp`, neither.
+    pub transport: Transport,
+    /// Whether the payload is only authenticated, not encrypted; with the `tcp` transport, neither.
     pub clear: bool,
     /// Show the gateways' logs on stderr instead of keeping them in the directory.
     pub show_logs: bool,
     /// Where they know the link's rates from.
     pub capacity_source: CapacitySource,
-    /// With the leg `tcp`, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
+    /// With the `tcp` transport, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
     pub queue: Option<Duration>,
@@ -102,7 +102,7 @@ impl Gateways {
             near.push(options.directory.join(format!("{name}.feed")));
             gateways.start_one(program, &name, settings, site, options)?;
         }
-        gateways.wait_for_sessions(rtt, options.leg)?;
+        gateways.wait_for_sessions(rtt, options.transport)?;
         if let (CapacitySource::Reported, Some(monitor)) = (options.capacity_source, topology.satellite_monitor()) {
             gateways.modems = Some(Teller::start(monitor, &options.directory.join("hub.feed"), &near)?);
         }
@@ -143,17 +143,17 @@ impl Gateways {
 
     /// Waits until every session is up, and a while longer for it to learn the size of packets that the link takes: a
     /// measurement is of a session that has settled.
-    fn wait_for_sessions(&mut self, rtt: Duration, leg: SatelliteLeg) -> Result<(), Error> {
+    fn wait_for_sessions(&mut self, rtt: Duration, transport: Transport) -> Result<(), Error> {
         let patience = Duration::from_secs(10) + rtt * 20;
         if let Some(late) = self.wait_for(patience, Gateway::is_up)? {
             return Err(Error::failed(format!("gateway {late}: no session after {patience}{}", self.tails())));
         }
-        match leg {
-            SatelliteLeg::Satpep => {
+        match transport {
+            Transport::Satpep => {
                 self.wait_for(rtt * 10, Gateway::knows_mtu)?;
             }
             // The connections that are kept open ahead of need take their handshake.
-            SatelliteLeg::Tcp => thread::sleep((rtt * 2).into()),
+            Transport::Tcp => thread::sleep((rtt * 2).into()),
         }
         Ok(())
     }
@@ -278,12 +278,12 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let is_tcp = options.leg == SatelliteLeg::Tcp;
+    let is_tcp = options.transport == Transport::Tcp;
     let gateway = format::Gateway {
         private_key: Some(Private(key)),
         listen: Some(Listen(SocketAddr::new(any, PORT))),
         mode: Some(if options.clear { Mode::Clear } else { Mode::Encrypted }),
-        leg: is_tcp.then_some(format::Leg::Tcp),
+        transport: is_tcp.then_some(format::Transport::Tcp),
         protected_hop: (is_tcp && options.clear).then_some(true),
         ..format::Gateway::default()
     };
@@ -323,7 +323,7 @@ fn peer_settings(
         allow_destinations: Some(allowed.into()),
         address: call.map(Address),
         routes: site.map(|site| site.networks().map(|network| prefix(network.to_string())).into()),
-        from: site.filter(|_| options.leg == SatelliteLeg::Tcp).map(from),
+        from: site.filter(|_| options.transport == Transport::Tcp).map(from),
         ..format::Peer::new(ShortName(name.to_owned()))
     }
 }

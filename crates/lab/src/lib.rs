@@ -19,7 +19,7 @@ pub mod transfer;
 pub use error::Error;
 pub use experiment::{Experiment, LinkParameters, Outcome, Path, Stage};
 pub use flows::{Direction, Ends, Flow, Workload};
-pub use gateways::{GatewayOptions, Gateways, SatelliteLeg};
+pub use gateways::{GatewayOptions, Gateways, Transport};
 pub use pepsal::Pepsal;
 pub use satpep::CapacitySource;
 pub use topology::{Family, RouteSettings, Satellite, Site, Topology};

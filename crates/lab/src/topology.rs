@@ -189,7 +189,7 @@ impl Site {
         address(family, self.number + 1, host)
     }
 
-    /// Gives the gateway its addresses on the satellite side.
+    /// Gives the gateway its addresses on the satellite link.
     fn join_satellite(&self) -> Result<(), Error> {
         IpBatch::new(&self.gateway)
             .add(format!("link set {SATELLITE_INTERFACE} up"))

@@ -1,4 +1,4 @@
-//! The first bytes of a TCP connection between two gateways, for the satellite leg that is the kernel's own TCP.
+//! The first bytes of a TCP connection between two gateways, for the satellite transport that is the kernel's own TCP.
 //!
 //! | bytes | session | opening | trial |
 //! | --- | --- | --- | --- |

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use kernel::namespace::{PRIVATE_DIRECTORY, enter_private};
 use lab::transfer::{Checksum, has_congestion_control};
 use lab::{
-    CapacitySource, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, SatelliteLeg, Workload,
+    CapacitySource, Experiment, Family, Flow, GatewayOptions, LinkParameters, Outcome, Path, Transport, Workload,
 };
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -286,7 +286,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         clear: false,
         show_logs,
         capacity_source: CapacitySource::Configured,
-        leg: SatelliteLeg::Satpep,
+        transport: Transport::Satpep,
         congestion_control: None,
         queue: None,
         max_streams: None,

@@ -233,7 +233,7 @@ fn render(status: &Value) -> String {
         rate("outside_bps"),
         draining(&status["draining"]),
         reduced(privileges),
-        told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["transport"]["cross_layer"]),
+        told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["satellite"]["cross_layer"]),
     )
 }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// No test waits longer for anything; most wait a few milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The leg `tcp`, in clear and encrypted.
-pub const CLEAR: &str = "leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
-pub const TLS: &str = "leg = \"tcp\"";
+/// The `tcp` transport, in clear and encrypted.
+pub const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
+pub const TLS: &str = "transport = \"tcp\"";
 
 pub struct Pair {
     pub topology: Topology,
@@ -92,8 +92,8 @@ impl Pair {
         })
     }
 
-    /// Without gateways yet, whose leg will be `tcp` with these `settings`.
-    pub fn with_leg_tcp(settings: &'static str) -> Option<Self> {
+    /// Without gateways yet, whose transport will be `tcp` with these `settings`.
+    pub fn with_tcp_transport(settings: &'static str) -> Option<Self> {
         let mut pair = Self::new()?;
         // Each has to be up for the other.
         (pair.settings, pair.hub_calls) = (settings, true);
@@ -363,12 +363,12 @@ impl Pair {
 
     /// How many connections the terminal has opened so.
     pub fn opened(&self, how: &str) -> u64 {
-        self.status(End::Terminal)["transport"]["opened"][how].as_u64().unwrap_or(0)
+        self.status(End::Terminal)["satellite"]["opened"][how].as_u64().unwrap_or(0)
     }
 
     /// How many connections the hub has refused for that reason.
     pub fn refused(&self, reason: &str) -> u64 {
-        self.status(End::Hub)["transport"]["refused"][reason].as_u64().unwrap_or(0)
+        self.status(End::Hub)["satellite"]["refused"][reason].as_u64().unwrap_or(0)
     }
 
     pub fn wait_for(&self, what: impl Fn(&Self) -> bool) {

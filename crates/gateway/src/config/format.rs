@@ -58,7 +58,7 @@ pub struct File {
     pub gateway: Gateway,
     /// The satellite link.
     pub link: Link,
-    /// The leg `tcp`.
+    /// The `tcp` transport.
     pub tcp: Option<Tcp>,
     /// What is accelerated.
     #[serde(default)]
@@ -124,18 +124,18 @@ pub struct Gateway {
     /// Whether system calls and files that a gateway has no use for are denied it, where the kernel can (seccomp, Landlock).
     #[schemars(extend("default" = true))]
     pub sandbox: Option<bool>,
-    /// UDP (leg tcp: TCP) address of the satellite side. By default `[::]:4500`; without IPv6 `0.0.0.0:4500`.
+    /// UDP (tcp transport: TCP) address at which peers reach this gateway. By default `[::]:4500`; without IPv6 `0.0.0.0:4500`.
     pub listen: Option<Listen>,
     /// Whether the payload is encrypted or only authenticated; both ends alike.
     #[schemars(extend("default" = "encrypted"))]
     pub mode: Option<Mode>,
     /// What crosses the satellite: bentpipe's transport, or the kernel's own TCP.
     #[schemars(extend("default" = "satpep"))]
-    pub leg: Option<Leg>,
-    /// With the leg tcp in clear: the hop is protected otherwise (a VPN, an encrypting modem).
+    pub transport: Option<Transport>,
+    /// With the tcp transport in clear: the hop is protected otherwise (a VPN, an encrypting modem).
     #[schemars(extend("default" = false))]
     pub protected_hop: Option<bool>,
-    /// The cipher. With the leg satpep a session has that of the gateway that began it; with the leg tcp both ends alike.
+    /// The cipher. With the satpep transport a session has that of the gateway that began it; with the tcp transport both ends alike.
     #[schemars(extend("default" = "aes-128-gcm"))]
     pub cipher: Option<Cipher>,
     /// When a client's handshake is completed.
@@ -163,7 +163,7 @@ pub struct Gateway {
 /// What crosses the satellite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Leg {
+pub enum Transport {
     /// bentpipe's transport.
     #[default]
     Satpep,
@@ -184,7 +184,7 @@ pub enum Accept {
 /// The satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Link {
-    /// The satellite side; its other traffic is measured there and given room.
+    /// The satellite link; its other traffic is measured there and given room.
     pub interface: Option<Interface>,
     /// What this gateway may send, counted as IP packets.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
@@ -201,7 +201,7 @@ pub struct Link {
     /// Expected round-trip time.
     #[schemars(extend("x-least" = "10us", "x-most" = "1min", "x-example" = "550ms"))]
     pub rtt: Interval,
-    /// Largest IP packet of the satellite leg; smaller paths are found.
+    /// Largest IP packet of the satellite transport; smaller paths are found.
     #[schemars(range(min = 576, max = 65_534), extend("default" = 1500))]
     pub mtu: Option<u16>,
     /// How packets between the gateways are marked: as those of the clients whose connections they carry, or all with one code
@@ -249,7 +249,7 @@ impl Link {
     }
 }
 
-/// The leg tcp.
+/// The tcp transport.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Tcp {
@@ -299,14 +299,14 @@ pub struct Intercept {
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: ShortName,
-    /// With the leg tcp: whether there is a gateway on the far side. Without one the leg runs to the servers themselves.
+    /// With the tcp transport: whether there is a gateway on the far side. Without one the TCP tunnels end at the servers.
     #[schemars(extend("default" = true))]
     pub far_gateway: Option<bool>,
     /// Its key, which is its identity; required where there is a far gateway.
     pub public_key: Option<Public>,
     /// Where to call it; leave it out to wait for its call.
     pub address: Option<Address>,
-    /// With the leg tcp: where it calls from. By default with mode clear its address, else anywhere.
+    /// With the tcp transport: where it calls from. By default with mode clear its address, else anywhere.
     pub from: Option<Vec<Prefix>>,
     /// What lies behind it. By default everything.
     pub routes: Option<Vec<Prefix>>,
@@ -492,6 +492,6 @@ pub struct Control {
 #[serde(default)]
 pub struct Debugging {
     /// Write the data keys of all sessions to this file (mode 0600), for Wireshark: whoever reads it can read recorded traffic. By
-    /// default nowhere. Only with the leg `satpep`.
+    /// default nowhere. Only with the `satpep` transport.
     pub key_log: Option<Path>,
 }

@@ -1,11 +1,11 @@
-//! `leg = "tcp"`: the satellite leg that is the kernel's own TCP.
+//! `transport = "tcp"`: the satellite transport that is the kernel's own TCP.
 
 use super::{Choice, Link, format};
 use document::Document;
 use satpep::Mode;
 use units::{Bytes, Duration, Rate};
 
-/// What the leg is told beside `[link]` and the peers.
+/// What the transport is told beside `[link]` and the peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// The congestion control of what is sent to the satellite; the host's default if not set.
@@ -31,26 +31,26 @@ const LEAST: Bytes = Bytes::new(256 << 10);
 /// The largest one.
 const MOST: Bytes = Bytes::new(256 << 20);
 
-/// `protected_hop` must stand where, and only where, the leg is `tcp` in clear.
+/// `protected_hop` must stand where, and only where, the transport is `tcp` in clear.
 pub(super) fn check_protection(document: &mut Document<'_>, choice: Choice) {
     let is_protected = document.typed(&["gateway", "protected_hop"]).unwrap_or(false);
     let is_open = choice.is_tcp && choice.mode == Mode::Clear;
     if is_open && !is_protected {
-        let problem = " = \"clear\" with leg = \"tcp\" leaves what is relayed open to everybody on the way: add protected_hop = \
+        let problem = " = \"clear\" with transport = \"tcp\" leaves what is relayed open to everybody on the way: add protected_hop = \
                        true if the hop between the gateways is protected otherwise";
         document.fault(&["gateway", "mode"], problem);
     } else if is_protected && !is_open {
-        let problem = " has no effect without leg = \"tcp\" and mode = \"clear\"";
+        let problem = " has no effect without transport = \"tcp\" and mode = \"clear\"";
         document.fault(&["gateway", "protected_hop"], problem);
     }
 }
 
-/// Reads `[tcp]`; `None` if that is not the leg.
+/// Reads `[tcp]`; `None` if that is not the transport.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Link>) -> Option<Hop> {
     let written: format::Tcp = document.section("tcp")?;
     let congestion_control = written.congestion_control.map(|name| name.0);
     if !choice.is_tcp && document.node(&["tcp"]).is_some() {
-        document.fault(&["tcp"], " has no effect without gateway.leg = \"tcp\"");
+        document.fault(&["tcp"], " has no effect without gateway.transport = \"tcp\"");
     } else if choice.is_tcp && written.queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
         let problem = format!(" has no effect without congestion_control = \"{CROSS_LAYER}\"");
         document.fault(&["tcp", "queue"], &problem);
@@ -87,69 +87,81 @@ mod tests {
 
     #[test]
     fn buffers_hold_three_bandwidth_delay_products_unless_told() {
-        let hop = settings("leg = \"tcp\"", "").hop.expect("the leg is tcp");
+        let hop = settings("transport = \"tcp\"", "").hop.expect("the transport is tcp");
         assert_eq!(hop.send_buffer.as_u64(), 6_000_000 * 3 / 8 * 550 / 1000);
         assert_eq!((hop.fast_open, hop.warm, hop.congestion_control), (true, 8, None));
         let told = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm = 0\nfast_open = false\n";
-        let hop = settings("leg = \"tcp\"", told).hop.expect("the leg is tcp");
+        let hop = settings("transport = \"tcp\"", told).hop.expect("the transport is tcp");
         assert_eq!((hop.receive_buffer.as_u64(), hop.warm, hop.fast_open), (1_000_000, 0, false));
         assert_eq!(hop.congestion_control.as_deref(), Some("hybla"));
-        assert_eq!(settings("leg = \"satpep\"", "").hop, None);
+        assert_eq!(settings("transport = \"satpep\"", "").hop, None);
     }
 
     #[test]
     fn without_a_far_gateway_a_peer_has_no_key() {
         let direct = "[[peer]]\nname = \"servers\"\nfar_gateway = false\nroutes = [\"192.0.2.0/24\"]\noverlap = true\n";
-        let settings = settings("leg = \"tcp\"", direct);
+        let settings = settings("transport = \"tcp\"", direct);
         assert!(settings.peers[0].public_key.is_some() && settings.peers[1].public_key.is_none());
     }
 
     #[test]
     fn wrong_settings_are_refused_with_line_key_and_what_is_allowed() {
-        let clear = "leg = \"tcp\"\nmode = \"clear\"";
+        let clear = "transport = \"tcp\"\nmode = \"clear\"";
         for (gateway, rest, expected) in [
-            ("leg = \"udp\"", "", "2:7: gateway.leg = \"udp\": expected \"satpep\", \"tcp\""),
-            (clear, "address = \"192.0.2.1:1\"\n", "3:8: gateway.mode = \"clear\" with leg"),
+            ("transport = \"udp\"", "", "2:7: gateway.transport = \"udp\": expected \"satpep\", \"tcp\""),
+            (clear, "address = \"192.0.2.1:1\"\n", "3:8: gateway.mode = \"clear\" with transport"),
             ("protected_hop = true", "", "2:17: gateway.protected_hop has no effect"),
-            ("leg = \"tcp\"\nprotected_hop = true", "", "3:17: gateway.protected_hop has no effect"),
-            ("leg = \"tcp\"\nmode = \"clear\"\nprotected_hop = true", "", "9:1: peer.hub.from is missing: expected"),
-            ("leg = \"tcp\"", "weight = 2\n", "10:10: peer.hub.weight has no effect"),
-            ("leg = \"tcp\"", "from = [\"host\"]\n", "10:9: peer.hub.from.0 = \"host\": expected a prefix"),
-            ("leg = \"tcp\"", "far_gateway = false\n", "9:14: peer.hub.public_key is given, and far_gateway = false"),
-            ("", "[tcp]\nwarm = 1\n", "10:1: tcp has no effect without"),
-            ("leg = \"tcp\"", "[tcp]\nwarm = 1025\n", "11:8: tcp.warm = 1025: expected an integer from 0 to 1024"),
+            ("transport = \"tcp\"\nprotected_hop = true", "", "3:17: gateway.protected_hop has no effect"),
             (
-                "leg = \"tcp\"",
+                "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
+                "",
+                "9:1: peer.hub.from is missing: expected",
+            ),
+            ("transport = \"tcp\"", "weight = 2\n", "10:10: peer.hub.weight has no effect"),
+            ("transport = \"tcp\"", "from = [\"host\"]\n", "10:9: peer.hub.from.0 = \"host\": expected a prefix"),
+            (
+                "transport = \"tcp\"",
+                "far_gateway = false\n",
+                "9:14: peer.hub.public_key is given, and far_gateway = false",
+            ),
+            ("", "[tcp]\nwarm = 1\n", "10:1: tcp has no effect without"),
+            (
+                "transport = \"tcp\"",
+                "[tcp]\nwarm = 1025\n",
+                "11:8: tcp.warm = 1025: expected an integer from 0 to 1024",
+            ),
+            (
+                "transport = \"tcp\"",
                 "[tcp]\nqueue = \"10ms\"\n",
                 "11:9: tcp.queue has no effect without congestion_control = \"bp_cross\"",
             ),
             (
-                "leg = \"tcp\"",
+                "transport = \"tcp\"",
                 "[tcp]\ncongestion_control = \"bp_cross\"\nqueue = \"2s\"\n",
                 "12:9: tcp.queue = \"2s\": expected a time of at most 1s",
             ),
             (
-                "leg = \"tcp\"",
+                "transport = \"tcp\"",
                 "[tcp]\nsend_buffer = \"1kB\"\n",
                 "11:15: tcp.send_buffer = \"1kB\": expected a size from 64KiB",
             ),
             (
-                "leg = \"tcp\"",
+                "transport = \"tcp\"",
                 "[tcp]\ncongestion_control = \"a b\"\n",
                 "11:22: tcp.congestion_control = \"a b\": expected a name",
             ),
-            ("leg = \"tcp\"", "[tcp]\nfast_open = 1\n", "11:13: tcp.fast_open = 1: expected true or false"),
+            ("transport = \"tcp\"", "[tcp]\nfast_open = 1\n", "11:13: tcp.fast_open = 1: expected true or false"),
         ] {
             let faults = faults(&with(gateway, rest));
             assert!(faults[0].starts_with(&format!("gateway.toml:{expected}")), "{expected}\n{faults:#?}");
             assert_eq!(faults.len(), 1, "{faults:#?}");
         }
-        let estimated = with("leg = \"tcp\"", "").replace("rtt =", "capacity_source = \"estimated\"\nrtt =");
-        assert!(faults(&estimated)[0].contains("link.capacity_source = \"estimated\" has no effect with leg"));
-        let satpep = with("leg = \"tcp\"", "").replace("rtt =", "cross_traffic = \"fair\"\nrepair = true\nrtt =");
+        let estimated = with("transport = \"tcp\"", "").replace("rtt =", "capacity_source = \"estimated\"\nrtt =");
+        assert!(faults(&estimated)[0].contains("link.capacity_source = \"estimated\" has no effect with transport"));
+        let satpep = with("transport = \"tcp\"", "").replace("rtt =", "cross_traffic = \"fair\"\nrepair = true\nrtt =");
         let faults = faults(&satpep);
         assert!(
-            faults.len() == 2 && faults.iter().all(|fault| fault.contains("has no effect with leg")),
+            faults.len() == 2 && faults.iter().all(|fault| fault.contains("has no effect with transport")),
             "{faults:#?}"
         );
     }

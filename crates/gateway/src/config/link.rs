@@ -18,7 +18,8 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
     choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "pool", "repair", "repair_share"]);
     let written = written?;
     if choice.is_tcp && written.capacity_source == Some(CapacitySource::Estimated) {
-        let problem = " = \"estimated\" has no effect with leg = \"tcp\": its congestion control finds the capacity";
+        let problem =
+            " = \"estimated\" has no effect with transport = \"tcp\": its congestion control finds the capacity";
         document.fault(&["link", "capacity_source"], problem);
     }
     Some(Link {

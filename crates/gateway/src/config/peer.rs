@@ -25,14 +25,14 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Peer> {
     peers
 }
 
-/// Reports what fits neither the leg nor the rest of the section.
+/// Reports what fits neither the transport nor the rest of the section.
 fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, choice: Choice) {
     let [peer_key, name] = *path;
     let has_gateway = !choice.is_tcp || peer.far_gateway.unwrap_or(true);
     if !choice.is_tcp {
         for key in ["far_gateway", "from"] {
             if document.node(&[peer_key, name, key]).is_some() {
-                document.fault(&[peer_key, name, key], " has no effect without leg = \"tcp\"");
+                document.fault(&[peer_key, name, key], " has no effect without transport = \"tcp\"");
             }
         }
     }

@@ -3,12 +3,12 @@
 use super::Daemon;
 use crate::config::Settings;
 use crate::drain::Drain;
-use crate::leg::Leg;
 use crate::reload::{self, ReloadError};
+use crate::transport::SatelliteTransport;
 use kernel::transparent;
 use units::{Duration, Instant};
 
-impl<L: Leg> Daemon<L> {
+impl<T: SatelliteTransport> Daemon<T> {
     /// Takes other settings over, or leaves everything as it is.
     pub(super) fn reload(&mut self, now: Instant, settings: Settings) -> Result<Vec<String>, ReloadError> {
         let changes = reload::compare(&self.settings, &settings)?;
@@ -40,7 +40,7 @@ impl<L: Leg> Daemon<L> {
             Some(drain) => drain.limit(now, within),
             None => {
                 self.drain = Some(Drain::new(now, self.settings.link.rtt, within));
-                self.relays.leg_mut().drain(now);
+                self.relays.transport_mut().drain(now);
             }
         }
         tracing::info!(connections = self.relays.count(), limit, "draining: no new connections are taken");

@@ -2,11 +2,11 @@
 
 use crate::drain::Drain;
 use crate::host_sockets::HostSockets;
-use crate::leg::Leg;
 use crate::privileges::Privileges;
 use crate::relays::Relays;
 use crate::snapshot::{Snapshot, Stream};
 use crate::told::{Counts, ModemReport, Report, Told};
+use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
 use std::collections::BTreeMap;
 use units::Instant;
@@ -27,8 +27,8 @@ pub(super) struct Facts<'a> {
 }
 
 /// The state of the gateway at `now`.
-pub(super) fn snapshot<L: Leg>(now: Instant, facts: &Facts<'_>, relays: &Relays<L>) -> Snapshot {
-    let (leg, engine) = (relays.leg(), &relays.engine);
+pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, relays: &Relays<T>) -> Snapshot {
+    let (transport, engine) = (relays.transport(), &relays.engine);
     Snapshot {
         name: facts.name.to_owned(),
         pid: std::process::id(),
@@ -36,24 +36,28 @@ pub(super) fn snapshot<L: Leg>(now: Instant, facts: &Facts<'_>, relays: &Relays<
         draining: facts.drain.map(|drain| drain.report(now, relays.count())),
         uptime_s: now.since(facts.started).as_secs_f64(),
         public_key: facts.public_key.clone(),
-        leg: L::NAME,
-        rate_bps: leg.capacity().as_bps(),
+        transport: T::NAME,
+        rate_bps: transport.capacity().as_bps(),
         told: Report::new(&facts.told, now),
         words: facts.words,
         modem: facts.modem.clone(),
-        outside_bps: leg.outside_bps(),
+        outside_bps: transport.outside_bps(),
         privileges: facts.privileges.clone(),
         connections: engine.counters.clone(),
         bypassed: facts.bypassed.clone(),
-        transport: leg.transport(),
-        peers: relays.peers().iter().map(|(at, peer)| leg.peer(now, at, peer)).collect(),
+        satellite: transport.satellite(),
+        peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
         streams: engine.connections().map(|(_, connection)| stream(now, connection, relays)).collect(),
     }
 }
 /// One relayed connection.
-fn stream<L: Leg>(now: Instant, connection: &Relayed<L::Stream, HostSockets>, relays: &Relays<L>) -> Stream {
+fn stream<T: SatelliteTransport>(
+    now: Instant,
+    connection: &Relayed<T::Stream, HostSockets>,
+    relays: &Relays<T>,
+) -> Stream {
     Stream {
-        stream: relays.leg().number(connection.stream()),
+        stream: relays.transport().number(connection.stream()),
         peer: relays.peers()[connection.peer()].name.clone(),
         side: if connection.is_near() { "near" } else { "far" },
         client: connection.open().map(|open| open.source),

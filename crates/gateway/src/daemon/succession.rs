@@ -3,9 +3,9 @@
 use super::Daemon;
 use crate::config::Peer;
 use crate::drain::Drain;
-use crate::leg::Leg;
 use crate::relays::Relays;
 use crate::takeover::offer::Offer;
+use crate::transport::SatelliteTransport;
 use mio::unix::SourceFd;
 use relay::engine::Intercepted;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    pub(super) fn new<L: Leg>(now: Instant, rtt: Duration, offer: &Offer, relays: &Relays<L>) -> Self {
+    pub(super) fn new<T: SatelliteTransport>(now: Instant, rtt: Duration, offer: &Offer, relays: &Relays<T>) -> Self {
         let offered: BTreeSet<&str> = offer.peers.iter().map(|(key, _)| &**key).collect();
         let is_offered = |peer: &Peer| peer.public_key.is_some_and(|key| offered.contains(key.to_string().as_str()));
         let peers = relays.peers().iter().filter(|(_, peer)| is_offered(peer)).map(|(at, _)| at).collect();
@@ -35,7 +35,7 @@ impl Joining {
     }
 
     /// What is intercepted meanwhile: what the other process had.
-    pub(super) fn accelerated<L: Leg>(&self, relays: &mut Relays<L>) -> Vec<Intercepted> {
+    pub(super) fn accelerated<T: SatelliteTransport>(&self, relays: &mut Relays<T>) -> Vec<Intercepted> {
         relays.engine.intercepted_by(|_, at| self.peers.contains(&at))
     }
 }
@@ -53,7 +53,7 @@ pub(super) struct HandedOver {
     _stream: UnixStream,
 }
 
-impl<L: Leg> Daemon<L> {
+impl<T: SatelliteTransport> Daemon<T> {
     /// What another process may take over.
     pub(super) fn offer(&mut self) -> Result<(Offer, Vec<OwnedFd>), String> {
         if self.drain.is_some() || self.handed_over.is_some() {
@@ -73,13 +73,13 @@ impl<L: Leg> Daemon<L> {
         let clone = |listener: &socket2::Socket| listener.try_clone().map(OwnedFd::from);
         let listeners = self.listeners.iter().map(clone).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| format!("the listeners cannot be handed over: {error}"))?;
-        let leg = self.relays.offer()?;
-        let offer = Offer::new(&self.settings, &leg);
-        Ok((offer, listeners.into_iter().chain(leg.listener).collect()))
+        let transport = self.relays.offer()?;
+        let offer = Offer::new(&self.settings, &transport);
+        Ok((offer, listeners.into_iter().chain(transport.listener).collect()))
     }
 
     /// Leaves to another process what there can be only once, and finishes the connections that there are. Returns what
-    /// the leg leaves to it.
+    /// the transport leaves to it.
     pub(super) fn hand_over(&mut self, now: Instant, stream: UnixStream) -> Vec<u8> {
         // Those whose SYN was let go are theirs who hold the stream.
         self.accept(now);
@@ -104,13 +104,13 @@ impl<L: Leg> Daemon<L> {
             connections = self.relays.count(),
             "another process has taken over; this one ends with its last connection"
         );
-        self.relays.leg_mut().hand_over(now)
+        self.relays.transport_mut().hand_over(now)
     }
 
     /// Begins to take connections once the peers are up, or have had time for it.
     pub(super) fn join(&mut self, now: Instant) {
         let Some(joining) = &self.joining else { return };
-        if now < joining.until && !joining.peers.iter().all(|at| self.relays.leg().invites(*at)) {
+        if now < joining.until && !joining.peers.iter().all(|at| self.relays.transport().invites(*at)) {
             return;
         }
         self.joining = None;
@@ -124,12 +124,12 @@ impl<L: Leg> Daemon<L> {
         if self.predecessor.as_mut().is_some_and(|predecessor| predecessor.has_ended()) {
             tracing::info!("the process before this one has ended");
             self.predecessor = None;
-            self.relays.leg_mut().end_offer();
+            self.relays.transport_mut().end_offer();
         }
         if let Some(handed_over) = &mut self.handed_over
             && handed_over.tell_at.take_if(|at| *at <= now).is_some()
         {
-            self.relays.leg_mut().drain(now);
+            self.relays.transport_mut().drain(now);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Check;
 use crate::config::{Named, Settings};
-use crate::leg::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use crate::sysctls::EARLY_DEMUX;
+use crate::transport::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
@@ -151,7 +151,7 @@ fn reverse_path(settings: &Settings) -> Vec<Check> {
     names.map(check).collect()
 }
 
-/// With leg `tcp`: whether connections that are open survive a path whose packets become smaller without a word.
+/// With `tcp` transport: whether connections that are open survive a path whose packets become smaller without a word.
 fn mtu_probing() -> Check {
     match sysctl::read(PROBING) {
         Ok(value) if value == "0" && sysctl::check_writable(PROBING).is_err() => {

@@ -4,9 +4,9 @@ use super::{Check, rate};
 use crate::config::Settings;
 use crate::control;
 use crate::error::StartError;
-use crate::leg::Leg;
-use crate::leg::satpep::Satpep;
-use crate::leg::tcp::TcpLeg;
+use crate::transport::SatelliteTransport;
+use crate::transport::satpep::Satpep;
+use crate::transport::tcp::TcpTransport;
 use crate::watch::{Owner, Watch};
 use kernel::clock;
 use mio::{Events, Poll};
@@ -102,28 +102,28 @@ fn call(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartErr
     match &settings.hop {
         None => called(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
         Some(hop) => {
-            called(settings, measures_rate, |settings, now, watch| TcpLeg::start(settings, hop, now, watch, None))
+            called(settings, measures_rate, |settings, now, watch| TcpTransport::start(settings, hop, now, watch, None))
         }
     }
 }
 
-fn called<L: Leg>(
+fn called<T: SatelliteTransport>(
     settings: &Settings,
     measures_rate: bool,
-    start: impl FnOnce(&Settings, Instant, &Watch) -> Result<L, StartError>,
+    start: impl FnOnce(&Settings, Instant, &Watch) -> Result<T, StartError>,
 ) -> Result<Vec<Value>, StartError> {
     let io = |source| StartError::Io { doing: "calling the peers".into(), source };
     let mut poll = Poll::new().map_err(io)?;
     let watch = Watch::new(poll.registry(), 0).map_err(io)?;
     let begun = clock::now();
-    let mut leg = start(settings, begun, &watch)?;
+    let mut transport = start(settings, begun, &watch)?;
     let all = 0..settings.peers.len();
     let round_trips = settings.link.rtt * ROUND_TRIPS;
     let mut end = begun + PATIENCE + round_trips;
     let mut are_up = false;
     while clock::now() < end {
-        turn(&mut leg, &mut poll, end).map_err(io)?;
-        if !are_up && all.clone().all(|peer| leg.trouble(clock::now(), peer).is_none()) {
+        turn(&mut transport, &mut poll, end).map_err(io)?;
+        if !are_up && all.clone().all(|peer| transport.trouble(clock::now(), peer).is_none()) {
             are_up = true;
             end = clock::now() + OBSERVED + round_trips;
         }
@@ -131,42 +131,42 @@ fn called<L: Leg>(
     let mut told = Vec::new();
     for at in all {
         let peer = &settings.peers[at];
-        let refusal = if measures_rate { leg.survey(clock::now(), at, peer).err() } else { None };
+        let refusal = if measures_rate { transport.survey(clock::now(), at, peer).err() } else { None };
         let end = clock::now() + rate::patience(settings);
         while measures_rate && refusal.is_none() && clock::now() < end {
-            turn(&mut leg, &mut poll, end).map_err(io)?;
-            if leg.peer(clock::now(), at, peer).survey.is_none_or(|survey| survey.done) {
+            turn(&mut transport, &mut poll, end).map_err(io)?;
+            if transport.peer(clock::now(), at, peer).survey.is_none_or(|survey| survey.done) {
                 break;
             }
         }
-        let mut value = serde_json::to_value(leg.peer(clock::now(), at, peer)).unwrap_or_default();
+        let mut value = serde_json::to_value(transport.peer(clock::now(), at, peer)).unwrap_or_default();
         rate::note_refusal(&mut value, refusal);
         told.push(value);
     }
     let now = clock::now();
-    leg.leave(now + Duration::from_millis(100));
+    transport.leave(now + Duration::from_millis(100));
     Ok(told)
 }
 
 /// One turn of the gateway's loop, without relays.
-fn turn<L: Leg>(leg: &mut L, poll: &mut Poll, end: Instant) -> io::Result<()> {
+fn turn<T: SatelliteTransport>(transport: &mut T, poll: &mut Poll, end: Instant) -> io::Result<()> {
     let mut events = Events::with_capacity(64);
     let now = clock::now();
-    let until = leg.next_timeout(now).unwrap_or(end).min(end).min(now + Duration::from_millis(100));
+    let until = transport.next_timeout(now).unwrap_or(end).min(end).min(now + Duration::from_millis(100));
     match poll.poll(&mut events, Some(until.since(now).into())) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
         _ => {}
     }
     let now = clock::now();
     for event in &events {
-        if let Owner::Leg(at) = Watch::owner(event.token(), 0) {
-            leg.on_descriptor(now, at, event);
+        if let Owner::Transport(at) = Watch::owner(event.token(), 0) {
+            transport.on_descriptor(now, at, event);
         }
     }
-    leg.take_in(now, 64);
-    leg.tick(now);
+    transport.take_in(now, 64);
+    transport.tick(now);
     // Nothing is relayed: whatever the peers want to open is theirs to give up.
-    while leg.poll_event(now).is_some() {}
-    leg.send_out(now);
+    while transport.poll_event(now).is_some() {}
+    transport.send_out(now);
     Ok(())
 }

@@ -79,7 +79,7 @@ pub(super) fn judged(peer: &Value) -> Vec<Check> {
         Check::bad(
             format!("policer {name}"),
             "what is beyond that is dropped at once, not queued: somebody on the way polices these datagrams",
-            "have the provider lift the limit (it may be for UDP alone: leg = \"tcp\" then), or keep [link] rate, or the peer's \
+            "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] rate, or the peer's \
              cap, below it",
         )
     } else {

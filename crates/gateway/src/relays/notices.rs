@@ -1,10 +1,10 @@
 //! What the log says of relayed connections.
 
 use super::Relays;
-use crate::leg::Leg;
+use crate::transport::SatelliteTransport;
 use relay::engine::Notice;
 
-impl<L: Leg> Relays<L> {
+impl<T: SatelliteTransport> Relays<T> {
     /// Logs what has happened.
     pub(crate) fn log(&mut self) {
         while let Some(notice) = self.engine.poll_notice() {

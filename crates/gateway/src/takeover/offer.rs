@@ -48,7 +48,7 @@ impl Fixed {
         let Rules { table, interfaces, port, mark, routing_table, priority, ipv6, .. } = &settings.rules;
         Self {
             is_tcp: settings.hop.is_some(),
-            // The leg `tcp` has one listener for both processes.
+            // The `tcp` transport has one listener for both processes.
             is_clear: settings.hop.is_some() && settings.mode == Mode::Clear,
             is_confirmed: settings.accept == Accept::Confirmed,
             public_key: settings.private_key.public_key().to_string(),
@@ -66,7 +66,7 @@ impl Fixed {
     /// The setting that differs from `other`'s.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         [
-            ("[gateway] leg", self.is_tcp != other.is_tcp),
+            ("[gateway] transport", self.is_tcp != other.is_tcp),
             ("[gateway] mode", self.is_clear != other.is_clear),
             ("[gateway] accept", self.is_confirmed != other.is_confirmed),
             ("[gateway] private_key", self.public_key != other.public_key),
@@ -85,10 +85,10 @@ impl Fixed {
 }
 
 impl Offer {
-    /// For a gateway with `settings` whose leg offers `leg`.
-    pub(crate) fn new(settings: &Settings, leg: &LegOffer) -> Self {
+    /// For a gateway with `settings` whose transport offers `transport`.
+    pub(crate) fn new(settings: &Settings, transport: &TransportOffer) -> Self {
         let fixed = Fixed::new(settings);
-        let LegOffer { generation, up, listener } = leg;
+        let TransportOffer { generation, up, listener } = transport;
         Self {
             version: VERSION,
             pid: std::process::id(),
@@ -100,9 +100,9 @@ impl Offer {
     }
 }
 
-/// What another process may take over of a leg.
+/// What another process may take over of a transport.
 #[derive(Debug)]
-pub(crate) struct LegOffer {
+pub(crate) struct TransportOffer {
     /// This run's generation.
     pub(crate) generation: u32,
     /// The peers that are up, by public key, and where.

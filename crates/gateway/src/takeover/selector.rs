@@ -1,4 +1,4 @@
-//! Which of two processes a datagram of the satellite side is for, while both serve one port: classic BPF for the kernel.
+//! Which of two processes a datagram of the satellite link is for, while both serve one port: classic BPF for the kernel.
 
 use kernel::reuseport::Instruction;
 use satpep::routing;

@@ -3,7 +3,7 @@
 use super::Emulated;
 use super::flow::kernel_control;
 use crate::controls::Controls;
-use crate::{CapacitySource, Error, Family, GatewayOptions, Gateways, SatelliteLeg, Topology};
+use crate::{CapacitySource, Error, Family, GatewayOptions, Gateways, Topology, Transport};
 use ::scenario::Scenario;
 use sim::{FlowConfig, GatewayConfig, Network, Protocol};
 use std::path::Path;
@@ -78,7 +78,7 @@ impl Pair {
         let options = GatewayOptions {
             directory: Path::new(kernel::namespace::PRIVATE_DIRECTORY).join(format!("bentpipe-pair-{number}")),
             family: Family::V4,
-            leg: SatelliteLeg::Tcp,
+            transport: Transport::Tcp,
             // As the simulated gateways: nothing beside the data.
             clear: true,
             show_logs: false,

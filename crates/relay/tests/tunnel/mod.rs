@@ -1,4 +1,4 @@
-//! The handshake and the openings of the leg `tcp` as state machines, with someone between the gateways who knows public
+//! The handshake and the openings of the `tcp` transport as state machines, with someone between the gateways who knows public
 //! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes an opening only if the near one
 //! made it, and once; neither takes a session for the other's that is not.
 

@@ -1,11 +1,11 @@
 //! A pair of gateways that speaks SaTPEP as the paper has it ([`crate::satpep2003`]): each flow is three TCP connections.
 //!
 //! ```text
-//!  client ──► leg 0 │ leg 1 ──── satellite ──── leg 0 │ leg 1 ──► server
+//!  client ──► half 0 │ half 1 ──── satellite ──── half 0 │ half 1 ──► server
 //!            first gateway                     second gateway
 //! ```
 
-use super::leg::{Address, Leg, Route, pass_on};
+use super::half::{Address, Route, SplitHalf, pass_on};
 use super::{END_TIMERS, GatewayConfig, GatewayError, HopReport, Site, Split, StreamReport, port, split_of};
 use crate::packet::{Body, Parcel};
 use crate::satpep2003::{ConnectionId, Opening, Satpep2003};
@@ -29,7 +29,7 @@ pub(crate) struct Assigned {
 #[derive(Debug)]
 struct Gate {
     /// That towards the client, which listens; and that towards the server, once a SYN has come.
-    legs: [Option<Leg>; 2],
+    halves: [Option<SplitHalf>; 2],
     /// How the second connects.
     onward: (Arc<tcp::Config>, Route),
     opening: Opening,
@@ -37,7 +37,7 @@ struct Gate {
     held: Option<Segment>,
     was_answered: bool,
     hop: Hop,
-    /// Bytes read from each leg and written to the other.
+    /// Bytes read from each half and written to the other.
     passed: [u64; 2],
     connected: [Option<Instant>; 2],
     is_broken: bool,
@@ -46,8 +46,8 @@ struct Gate {
 /// A gateway's end of the satellite hop.
 #[derive(Debug)]
 struct Hop {
-    /// The leg that is on it.
-    leg: usize,
+    /// The half that is on it.
+    half: usize,
     /// What divides the link into this gateway.
     allocator: u32,
     /// The flow's place among those that share the link.
@@ -83,18 +83,18 @@ impl Assigned {
 
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
         let Body::Tcp(segment) = &parcel.body else { return };
-        let (split, side, leg) = split_of(parcel.port);
-        self.gate(split, side).handle_segment(wire, leg, segment);
+        let (split, side, half) = split_of(parcel.port);
+        self.gate(split, side).handle_segment(wire, half, segment);
     }
 
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
-        let Some(leg_timer) = timer.checked_sub(END_TIMERS) else { return };
-        let (split, side, leg) = split_of(leg_timer);
+        let Some(half_timer) = timer.checked_sub(END_TIMERS) else { return };
+        let (split, side, half) = split_of(half_timer);
         let gate = self.gate(split, side);
-        if gate.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) {
+        if gate.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) {
             gate.serve(wire);
         }
-        let deadline = gate.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
+        let deadline = gate.halves[half].as_ref().map_or(Instant::FAR_FUTURE, SplitHalf::deadline);
         wire.set_timer(self.timer + timer, deadline);
     }
 
@@ -128,8 +128,8 @@ impl Assigned {
     pub(crate) fn hop(&self) -> HopReport {
         let mut report = HopReport::default();
         for gate in self.middles.iter().flatten() {
-            let Some(leg) = &gate.legs[gate.hop.leg] else { continue };
-            let counters = leg.tcp.metrics().counters;
+            let Some(half) = &gate.halves[gate.hop.half] else { continue };
+            let counters = half.tcp.metrics().counters;
             report.data_packets += counters.data_segments;
             report.retransmissions += counters.retransmissions;
             report.rtos += counters.timeouts;
@@ -200,21 +200,21 @@ impl Gate {
         let side = if order == 0 { split.first } else { 1 - split.first };
         let node = config.nodes[side];
         let (host, to) = [(split.client, CLIENT), (split.server, SERVER)][order];
-        // The first gateway faces the client with leg 0 and the hop with leg 1; the second the other way round.
-        let (host_leg, hop_leg) = (order, 1 - order);
+        // The first gateway faces the client with half 0 and the hop with half 1; the second the other way round.
+        let (host_half, satellite_half) = (order, 1 - order);
         let first = site.timer;
-        let timer = |leg| first + END_TIMERS + port(at, side, leg);
+        let timer = |half| first + END_TIMERS + port(at, side, half);
         let towards_host = Route {
             node,
             path: host_path(config, site, node, host)?,
             to: Address { agent: split.flow, port: to },
-            timer: timer(host_leg),
+            timer: timer(host_half),
         };
         let over_hop = Route {
             node,
             path: ways.paths[side],
             to: Address { agent: site.agent, port: port(at, 1 - side, order) },
-            timer: timer(hop_leg),
+            timer: timer(satellite_half),
         };
         let ends = [(config.terrestrial.clone(), towards_host), (ways.config.clone(), over_hop)];
         let (listens, onward) = match ends {
@@ -222,12 +222,17 @@ impl Gate {
             [host, hop] => (hop, host),
         };
         Ok(Self {
-            legs: [Some(Leg::listen(&listens.0, listens.1)), None],
+            halves: [Some(SplitHalf::listen(&listens.0, listens.1)), None],
             onward,
             opening: protocol.opening,
             held: None,
             was_answered: false,
-            hop: Hop { leg: hop_leg, allocator: ways.allocators[side], grant: None, mss: u64::from(ways.config.mss) },
+            hop: Hop {
+                half: satellite_half,
+                allocator: ways.allocators[side],
+                grant: None,
+                mss: u64::from(ways.config.mss),
+            },
             passed: [0; 2],
             connected: [None; 2],
             is_broken: false,
@@ -240,9 +245,9 @@ impl Gate {
                 self.held = Some(*segment);
                 self.open(wire);
             }
-        } else if let Some(leg) = &mut self.legs[number] {
-            leg.tcp.handle_segment(wire.now, segment);
-            if number == self.hop.leg && segment.len > 0 {
+        } else if let Some(half) = &mut self.halves[number] {
+            half.tcp.handle_segment(wire.now, segment);
+            if number == self.hop.half && segment.len > 0 {
                 self.hop.on_data(wire);
             }
         }
@@ -252,8 +257,8 @@ impl Gate {
     /// A SYN waits: the connection further on opens.
     fn open(&mut self, wire: &mut Wire) {
         let (config, route) = &self.onward;
-        self.legs[1] = Some(Leg::connect(config, *route, wire.now));
-        if self.hop.leg == 1 {
+        self.halves[1] = Some(SplitHalf::connect(config, *route, wire.now));
+        if self.hop.half == 1 {
             self.hop.take_part(wire);
         }
         if self.opening == Opening::Spoof {
@@ -263,12 +268,12 @@ impl Gate {
 
     /// The SYN that waits is answered.
     fn answer(&mut self, wire: &mut Wire) {
-        let (Some(syn), Some(leg)) = (self.held.take(), &mut self.legs[0]) else { return };
-        if self.hop.leg == 0 {
+        let (Some(syn), Some(half)) = (self.held.take(), &mut self.halves[0]) else { return };
+        if self.hop.half == 0 {
             self.hop.take_part(wire);
         }
         self.was_answered = true;
-        leg.tcp.handle_segment(wire.now, &syn);
+        half.tcp.handle_segment(wire.now, &syn);
     }
 
     /// Takes what both connections have to say, moves bytes between them, and sends their segments.
@@ -277,18 +282,18 @@ impl Gate {
             self.on_event(wire, number, event);
         }
         for from in 0..2 {
-            self.passed[from] += pass_on(&mut self.legs, wire.now, from);
+            self.passed[from] += pass_on(&mut self.halves, wire.now, from);
         }
-        if let Some(leg) = &mut self.legs[self.hop.leg] {
-            self.hop.grant(wire, &mut leg.tcp);
+        if let Some(half) = &mut self.halves[self.hop.half] {
+            self.hop.grant(wire, &mut half.tcp);
         }
-        for leg in self.legs.iter_mut().flatten() {
-            leg.transmit(wire);
+        for half in self.halves.iter_mut().flatten() {
+            half.transmit(wire);
         }
     }
 
     fn poll_event(&mut self) -> Option<(usize, tcp::Event)> {
-        (0..2).find_map(|number| Some((number, self.legs[number].as_mut()?.tcp.poll_event()?)))
+        (0..2).find_map(|number| Some((number, self.halves[number].as_mut()?.tcp.poll_event()?)))
     }
 
     fn on_event(&mut self, wire: &mut Wire, number: usize, event: tcp::Event) {
@@ -300,30 +305,30 @@ impl Gate {
                 }
             }
             tcp::Event::PeerFinished => {
-                if let Some(leg) = &mut self.legs[number] {
-                    leg.has_peer_finished = true;
+                if let Some(half) = &mut self.halves[number] {
+                    half.has_peer_finished = true;
                 }
             }
             tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
                 // A client that still waits for its answer is refused.
                 self.answer(wire);
-                if let Some(other) = &mut self.legs[1 - number] {
+                if let Some(other) = &mut self.halves[1 - number] {
                     other.tcp.abort();
                 }
                 self.hop.leave(wire);
             }
-            tcp::Event::Closed if number == self.hop.leg => self.hop.leave(wire),
+            tcp::Event::Closed if number == self.hop.half => self.hop.leave(wire),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
         }
     }
 
     fn state_name(&self) -> &'static str {
-        let is_closed = |leg: &Option<Leg>| leg.as_ref().is_some_and(|leg| leg.tcp.is_closed());
+        let is_closed = |half: &Option<SplitHalf>| half.as_ref().is_some_and(|half| half.tcp.is_closed());
         match self.connected {
             _ if self.is_broken => "broken",
-            _ if self.legs.iter().all(is_closed) => "closed",
+            _ if self.halves.iter().all(is_closed) => "closed",
             [Some(_), Some(_)] => "established",
-            _ if self.legs[1].is_some() => "connecting",
+            _ if self.halves[1].is_some() => "connecting",
             _ => "idle",
         }
     }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `mod.rs` | what a pair is, which flows it splits, what it reports |
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
-//! | `leg.rs` | one TCP connection of a gateway |
+//! | `half.rs` | one TCP connection of a gateway |
 //! | `relays/` | a pair that speaks the satellite transport |
 //! | `modem.rs` | what the modem of a link tells |
 //! | `outside.rs` | what other traffic takes of its link |
@@ -13,7 +13,7 @@
 //! | `told.rs` | what the carrier of a terminal tells the gateway beside it |
 
 mod assigned;
-mod leg;
+mod half;
 mod modem;
 mod outside;
 mod relays;
@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use assigned::Assigned;
-pub(crate) use leg::Address;
+pub(crate) use half::Address;
 use relays::Relays;
 use splices::Splices;
 
@@ -114,8 +114,8 @@ impl SplitFlows {
     pub(crate) fn flow(&self, parcel: &Parcel) -> (u32, bool) {
         match (parcel.agent.checked_sub(self.first_pair), &parcel.body) {
             (Some(pair), Body::Tcp(_)) => {
-                let (split, _, leg) = split_of(parcel.port);
-                (self.pairs[pair as usize][split].flow, leg == 0)
+                let (split, _, half) = split_of(parcel.port);
+                (self.pairs[pair as usize][split].flow, half == 0)
             }
             _ => (parcel.agent, parcel.port == SERVER),
         }
@@ -132,7 +132,7 @@ pub(crate) struct Split {
     pub(crate) server: NodeId,
 }
 
-/// Timers of a pair: one for each of its two ends, and of each flow one for each leg at each end.
+/// Timers of a pair: one for each of its two ends, and of each flow one for each half at each end.
 const END_TIMERS: u32 = 2;
 const FLOW_TIMERS: u32 = 4;
 
@@ -147,12 +147,12 @@ pub(crate) struct Site<'a> {
     pub(crate) seed: u64,
 }
 
-/// The port of a leg of the flow number `split` of a pair at its end `side`; leg 0 faces the client, leg 1 the server.
-fn port(split: usize, side: usize, leg: usize) -> u32 {
-    (split * FLOW_TIMERS as usize + side * 2 + leg) as u32
+/// The port of a half of the flow number `split` of a pair at its end `side`; half 0 faces the client, half 1 the server.
+fn port(split: usize, side: usize, half: usize) -> u32 {
+    (split * FLOW_TIMERS as usize + side * 2 + half) as u32
 }
 
-/// The flow (by its number in the pair) and the leg behind a port or, without [`END_TIMERS`], a timer.
+/// The flow (by its number in the pair) and the half behind a port or, without [`END_TIMERS`], a timer.
 fn split_of(port: u32) -> (usize, usize, usize) {
     let port = port as usize;
     (port / FLOW_TIMERS as usize, port / 2 % 2, port % 2)

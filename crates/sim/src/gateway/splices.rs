@@ -1,6 +1,6 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
-use super::leg::{Address, Leg, Route, pass_on};
+use super::half::{Address, Route, SplitHalf, pass_on};
 use super::told::{Sharing, Told};
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
 use crate::NodeId;
@@ -26,10 +26,10 @@ pub(crate) struct Splices {
 #[derive(Debug)]
 struct Splice {
     /// That towards the client, which listens; and that towards the server, once the client is accepted.
-    legs: [Option<Leg>; 2],
+    halves: [Option<SplitHalf>; 2],
     /// How the second connects.
     onward: (Arc<tcp::Config>, Route),
-    /// Bytes read from each leg and written to the other.
+    /// Bytes read from each half and written to the other.
     passed: [u64; 2],
     connected: [Option<Instant>; 2],
     is_broken: bool,
@@ -43,13 +43,13 @@ impl Splices {
         site: Site<'_>,
     ) -> Result<Self, GatewayError> {
         let Site { wire, paths, network, agent, timer, seed } = site;
-        let mut route = |from: NodeId, to_node: NodeId, to: Address, leg: u32| {
+        let mut route = |from: NodeId, to_node: NodeId, to: Address, half: u32| {
             let path = paths.find(wire, network, from, to_node);
             let path = path.ok_or_else(|| {
                 let (from, to) = (network.node_name(from), network.node_name(to_node));
                 config.error(format!("node `{to}` cannot be reached from node `{from}`: no links lead there"))
             })?;
-            Ok(Route { node: from, path, to, timer: timer + END_TIMERS + leg })
+            Ok(Route { node: from, path, to, timer: timer + END_TIMERS + half })
         };
         let mut splices = Vec::with_capacity(splits.len());
         for (at, split) in splits.iter().enumerate() {
@@ -58,17 +58,17 @@ impl Splices {
             let [terrestrial, satellite] = [&config.terrestrial, satellite].map(of_split);
             let (first, second) = (split.first, 1 - split.first);
             let [a, b] = [first, second].map(|side| config.nodes[side]);
-            let [near_in, near_out] = [0, 1].map(|leg| port(at, first, leg));
-            let [far_in, far_out] = [0, 1].map(|leg| port(at, second, leg));
+            let [near_in, near_out] = [0, 1].map(|half| port(at, first, half));
+            let [far_in, far_out] = [0, 1].map(|half| port(at, second, half));
             let near = Splice::new(
-                Leg::listen(
+                SplitHalf::listen(
                     &terrestrial,
                     route(a, split.client, Address { agent: split.flow, port: CLIENT }, near_in)?,
                 ),
                 (satellite.clone(), route(a, b, Address { agent, port: far_in }, near_out)?),
             );
             let far = Splice::new(
-                Leg::listen(&satellite, route(b, a, Address { agent, port: near_out }, far_in)?),
+                SplitHalf::listen(&satellite, route(b, a, Address { agent, port: near_out }, far_in)?),
                 (terrestrial.clone(), route(b, split.server, Address { agent: split.flow, port: SERVER }, far_out)?),
             );
             splices.push(if first == 0 { [near, far] } else { [far, near] });
@@ -86,10 +86,10 @@ impl Splices {
 
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
         let Body::Tcp(segment) = &parcel.body else { return };
-        let (split, side, leg) = split_of(parcel.port);
+        let (split, side, half) = split_of(parcel.port);
         let splice = &mut self.splices[split][side];
-        if let Some(leg) = &mut splice.legs[leg] {
-            leg.tcp.handle_segment(wire.now, segment);
+        if let Some(half) = &mut splice.halves[half] {
+            half.tcp.handle_segment(wire.now, segment);
             let has_changed = splice.serve(wire);
             self.share(wire, split, side);
             if has_changed {
@@ -108,9 +108,9 @@ impl Splices {
             let Some(rate) = told.news(wire, open) else { continue };
             sharing.set_rate(rate);
             for (at, (split, splices)) in self.splits.iter().zip(&mut self.splices).enumerate() {
-                if let Some(leg) = &mut splices[side].legs[hop(split)] {
-                    sharing.follow(wire, at, &self.satellite, leg);
-                    leg.transmit(wire);
+                if let Some(half) = &mut splices[side].halves[hop(split)] {
+                    sharing.follow(wire, at, &self.satellite, half);
+                    half.transmit(wire);
                 }
             }
         }
@@ -120,26 +120,26 @@ impl Splices {
     fn share(&mut self, wire: &mut Wire, split: usize, side: usize) {
         let Some((_, sharing)) = &mut self.told[side] else { return };
         let hop = usize::from(self.splits[split].first == side);
-        if let Some(leg) = &mut self.splices[split][side].legs[hop] {
-            sharing.follow(wire, split, &self.satellite, leg);
-            leg.transmit(wire);
+        if let Some(half) = &mut self.splices[split][side].halves[hop] {
+            sharing.follow(wire, split, &self.satellite, half);
+            half.transmit(wire);
             // What has left now.
-            sharing.follow(wire, split, &self.satellite, leg);
+            sharing.follow(wire, split, &self.satellite, half);
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {
-        let Some(leg_timer) = timer.checked_sub(END_TIMERS) else { return };
-        let (split, side, leg) = split_of(leg_timer);
+        let Some(half_timer) = timer.checked_sub(END_TIMERS) else { return };
+        let (split, side, half) = split_of(half_timer);
         let splice = &mut self.splices[split][side];
         let has_changed =
-            splice.legs[leg].as_mut().is_some_and(|leg| leg.handle_timeout(wire.now)) && splice.serve(wire);
+            splice.halves[half].as_mut().is_some_and(|half| half.handle_timeout(wire.now)) && splice.serve(wire);
         self.share(wire, split, side);
         if has_changed {
             self.follow(wire);
         }
         let splice = &self.splices[split][side];
-        let deadline = splice.legs[leg].as_ref().map_or(Instant::FAR_FUTURE, Leg::deadline);
+        let deadline = splice.halves[half].as_ref().map_or(Instant::FAR_FUTURE, SplitHalf::deadline);
         wire.set_timer(self.timer + timer, deadline);
     }
 
@@ -168,8 +168,8 @@ impl Splices {
 }
 
 impl Splice {
-    fn new(listens: Leg, onward: (Arc<tcp::Config>, Route)) -> Self {
-        Self { legs: [Some(listens), None], onward, passed: [0; 2], connected: [None; 2], is_broken: false }
+    fn new(listens: SplitHalf, onward: (Arc<tcp::Config>, Route)) -> Self {
+        Self { halves: [Some(listens), None], onward, passed: [0; 2], connected: [None; 2], is_broken: false }
     }
 
     /// Takes what both connections have to say, moves bytes between them, and sends their segments. Returns whether one of
@@ -177,16 +177,16 @@ impl Splice {
     fn serve(&mut self, wire: &mut Wire) -> bool {
         let mut has_changed = false;
         for number in 0..2 {
-            while let Some(event) = self.legs[number].as_mut().and_then(|leg| leg.tcp.poll_event()) {
+            while let Some(event) = self.halves[number].as_mut().and_then(|half| half.tcp.poll_event()) {
                 has_changed |= !matches!(event, tcp::Event::Readable | tcp::Event::Writable);
                 self.on_event(wire.now, number, event);
             }
         }
         for from in 0..2 {
-            self.passed[from] += pass_on(&mut self.legs, wire.now, from);
+            self.passed[from] += pass_on(&mut self.halves, wire.now, from);
         }
-        for leg in self.legs.iter_mut().flatten() {
-            leg.transmit(wire);
+        for half in self.halves.iter_mut().flatten() {
+            half.transmit(wire);
         }
         has_changed
     }
@@ -194,7 +194,7 @@ impl Splice {
     /// Whether a connection is there, or coming, that has not ended.
     fn has_open(&self, number: usize) -> bool {
         let is_there = number == 1 || self.connected[number].is_some();
-        is_there && self.legs[number].as_ref().is_some_and(|leg| !leg.tcp.is_closed())
+        is_there && self.halves[number].as_ref().is_some_and(|half| !half.tcp.is_closed())
     }
 
     fn on_event(&mut self, now: Instant, number: usize, event: tcp::Event) {
@@ -203,17 +203,17 @@ impl Splice {
                 self.connected[number] = Some(now);
                 if number == 0 {
                     let (config, route) = &self.onward;
-                    self.legs[1] = Some(Leg::connect(config, *route, now));
+                    self.halves[1] = Some(SplitHalf::connect(config, *route, now));
                 }
             }
             tcp::Event::PeerFinished => {
-                if let Some(leg) = &mut self.legs[number] {
-                    leg.has_peer_finished = true;
+                if let Some(half) = &mut self.halves[number] {
+                    half.has_peer_finished = true;
                 }
             }
             // An unclean end of one never looks like a clean one to the other.
             tcp::Event::Failed(_) if !std::mem::replace(&mut self.is_broken, true) => {
-                if let Some(other) = &mut self.legs[1 - number] {
+                if let Some(other) = &mut self.halves[1 - number] {
                     other.tcp.abort();
                 }
             }
@@ -222,10 +222,10 @@ impl Splice {
     }
 
     fn state_name(&self) -> &'static str {
-        let is_closed = |leg: &Option<Leg>| leg.as_ref().is_some_and(|leg| leg.tcp.is_closed());
+        let is_closed = |half: &Option<SplitHalf>| half.as_ref().is_some_and(|half| half.tcp.is_closed());
         match self.connected {
             _ if self.is_broken => "broken",
-            _ if self.legs.iter().all(is_closed) => "closed",
+            _ if self.halves.iter().all(is_closed) => "closed",
             [None, _] => "idle",
             [Some(_), None] => "connecting",
             [Some(_), Some(_)] => "established",

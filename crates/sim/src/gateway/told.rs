@@ -1,6 +1,6 @@
 //! What a terminal's carrier tells the gateway beside it: how much it has now.
 
-use super::leg::Leg;
+use super::half::SplitHalf;
 use crate::wire::Wire;
 use crate::{DirectionId, Network, NodeId};
 use model::cross_layer::{self, Account, Claim, Use};
@@ -63,8 +63,8 @@ impl Sharing {
     }
 
     /// Tells connection `number` its part, where that is news.
-    pub(crate) fn follow(&mut self, wire: &Wire, number: usize, config: &tcp::Config, leg: &mut Leg) {
-        let metrics = leg.tcp.metrics();
+    pub(crate) fn follow(&mut self, wire: &Wire, number: usize, config: &tcp::Config, half: &mut SplitHalf) {
+        let metrics = half.tcp.metrics();
         let (rtt, queue) = config.capacity.map_or((Duration::ZERO, Duration::ZERO), |is| (is.rtt, is.queue));
         let rtt = if metrics.min_rtt.is_zero() { rtt } else { metrics.min_rtt };
         let each = f64::from(config.mss) / (rtt + queue).as_secs_f64().max(1e-9);
@@ -73,13 +73,13 @@ impl Sharing {
             self.account.remove(claim);
         }
         let flight = metrics.in_flight as f64 / f64::from(config.mss);
-        let unsent = leg.tcp.unsent();
+        let unsent = half.tcp.unsent();
         let kind = Use::of(unsent > 0, flight, window_before, before.map(|claim| claim.kind));
         let header_share = config.tuning.header_share;
         let all = cross_layer::share(self.rate, header_share, 1);
         let window = self.account.window(all, each, kind);
         let pace = Rate::from_bps((self.account.pace(all, kind) * 8.0) as u64);
-        let counts = !leg.tcp.is_closed() && (flight > 0.0 || unsent > 0);
+        let counts = !half.tcp.is_closed() && (flight > 0.0 || unsent > 0);
         let rate = each * if kind == Use::Full { window } else { flight };
         let claim = counts.then_some(Claim { kind, rate });
         if let Some(claim) = claim {
@@ -90,7 +90,7 @@ impl Sharing {
         let rate = Rate::from_bps(((window + 0.01) * each * (1.0 + header_share) * 8.0) as u64);
         let allocation = tcp::Allocation { pace, ..tcp::Allocation::new(rate, 1) };
         if self.told[number].replace(allocation) != Some(allocation) {
-            leg.tcp.set_capacity(wire.now, allocation);
+            half.tcp.set_capacity(wire.now, allocation);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! As many connections open at once as the machine lets a gateway have, and then new ones at a rate, by each leg.
+//! As many connections open at once as the machine lets a gateway have, and then new ones at a rate, by each transport.
 
 use super::{Args, Findings, json, table};
 use crate::output::Failure;
 use lab::load::{End, Order, Tally};
-use lab::{GatewayOptions, Gateways, SatelliteLeg, Topology};
+use lab::{GatewayOptions, Gateways, Topology, Transport};
 use serde::Serialize;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
 
-/// The legs, whether they go in clear, and how many descriptors a gateway needs for a connection.
-const LEGS: [(&str, SatelliteLeg, bool, u64); 3] = [
-    ("satpep", SatelliteLeg::Satpep, false, 1),
-    ("tcp, clear", SatelliteLeg::Tcp, true, 2),
-    ("tcp, TLS", SatelliteLeg::Tcp, false, 2),
+/// The transports, whether they go in clear, and how many descriptors a gateway needs for a connection.
+const TRANSPORTS: [(&str, Transport, bool, u64); 3] = [
+    ("satpep", Transport::Satpep, false, 1),
+    ("tcp, clear", Transport::Tcp, true, 2),
+    ("tcp, TLS", Transport::Tcp, false, 2),
 ];
 /// As many as are open at once where the machine allows it.
 pub const MOST_OPEN: u64 = 19_000;
-/// Descriptors that a gateway needs beside those of connections, with pipes that the leg `tcp` uses.
+/// Descriptors that a gateway needs beside those of connections, with pipes that the `tcp` transport uses.
 const BESIDE: u64 = 320;
 /// Where the servers listen: a client has so many ports for each.
 const PORTS: [u16; 2] = [7001, 7002];
@@ -29,10 +29,10 @@ const RTT: Duration = Duration::from_millis(4);
 /// How long connections may take to end once their client has gone.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// What one leg has come to. Of two figures the first is the hub's, the second the terminal's.
+/// What one transport has come to. Of two figures the first is the hub's, the second the terminal's.
 #[derive(Serialize)]
 struct Row {
-    leg: &'static str,
+    transport: &'static str,
     /// Connections that were opened and kept.
     open: Tally,
     /// Of those, how many went through the gateways rather than end to end.
@@ -59,23 +59,25 @@ impl Row {
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
     let mut rows = Vec::new();
-    if !LEGS.iter().any(|(leg, ..)| leg.contains(&args.only)) {
-        let names = LEGS.map(|(leg, ..)| leg).join("; ");
+    if !TRANSPORTS.iter().any(|(transport, ..)| transport.contains(&args.only)) {
+        let names = TRANSPORTS.map(|(transport, ..)| transport).join("; ");
         return Err(Failure::usage(format!("--only {:?} names no row; there are: {names}", args.only)));
     }
-    for (leg, kind, clear, descriptors) in LEGS.into_iter().filter(|(leg, ..)| leg.contains(&args.only)) {
+    for (transport, kind, clear, descriptors) in
+        TRANSPORTS.into_iter().filter(|(transport, ..)| transport.contains(&args.only))
+    {
         let most = connections(args, descriptors)?;
         let options = GatewayOptions {
-            leg: kind,
+            transport: kind,
             clear,
             // Beyond a part of those, connections go end to end.
             max_streams: Some((2 * most.max(args.per_second.into())).min(1_000_000) as u32),
             ..args.experiment()?.gateways
         };
-        rows.push(measure(args, leg, most, &options)?);
-        tracing::info!(leg, "measured");
+        rows.push(measure(args, transport, most, &options)?);
+        tracing::info!(transport, "measured");
     }
-    let header = ["leg", "open", "new, in a second", "answered", "refused, reset, none", "first answer", "p99"];
+    let header = ["transport", "open", "new, in a second", "answered", "refused, reset, none", "first answer", "p99"];
     let mut table = table(&[&header[..], &["processor, both", "hub, each", "terminal, each", "descriptors"]].concat());
     for row in &rows {
         table.add_row(cells(row));
@@ -105,7 +107,7 @@ fn cells(row: &Row) -> Vec<String> {
     let sum = |of: fn(&Tally) -> u64| all.into_iter().map(of).sum::<u64>();
     let pair = |one: &dyn Display, other: &dyn Display| format!("{one}, {other}");
     vec![
-        row.leg.to_owned(),
+        row.transport.to_owned(),
         row.relayed.to_string(),
         format!("{:.0}", row.new.begun_per_second),
         format!("{} of {}", sum(|tally| tally.answered), sum(|tally| tally.connections)),
@@ -122,7 +124,7 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-fn measure(args: &Args, leg: &'static str, most: u64, options: &GatewayOptions) -> Result<Row, Failure> {
+fn measure(args: &Args, transport: &'static str, most: u64, options: &GatewayOptions) -> Result<Row, Failure> {
     let base = args.experiment()?;
     let topology = Topology::new(1, None)?;
     let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, options)?;
@@ -150,7 +152,7 @@ fn measure(args: &Args, leg: &'static str, most: u64, options: &GatewayOptions) 
     let cpu = gateways.cpu_time()? - cpu;
     let each = |index: usize| after[index].saturating_sub(before[index]) as f64 / most as f64;
     Ok(Row {
-        leg,
+        transport,
         open,
         relayed,
         used,

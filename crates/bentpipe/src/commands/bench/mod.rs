@@ -26,7 +26,7 @@ Examples:
   bentpipe bench peers                      the rows in which other proxies were measured, best of them beside ours
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
-  bentpipe bench relay                      the same for each satellite leg: the kernel's TCP in clear and in TLS, and satpep
+  bentpipe bench relay                      the same for each satellite transport: the kernel's TCP in clear and in TLS, and satpep
   bentpipe bench relay --pepsal ./pepsal    and beside them PEPsal, wherever you have built it (IPv4)
   bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
   bentpipe bench connections                as many open connections as the machine allows, up to 19,000, then 5,000 new ones a second
@@ -69,7 +69,7 @@ pub struct Args {
     /// throughput: authenticate only, as if encryption were forbidden
     #[arg(long)]
     clear: bool,
-    /// relay: beside the legs, measure this PEPsal program in the gateways' place
+    /// relay: beside the transports, measure this PEPsal program in the gateways' place
     #[arg(long, value_name = "FILE", value_parser = relay::program, conflicts_with = "ipv6")]
     pepsal: Option<PathBuf>,
     /// connections: how many are open at once [default: 19000, or as many as the limit on open files lets a gateway have]
@@ -101,7 +101,7 @@ enum Name {
     Echo,
     /// A gateway pair without a satellite between
     Throughput,
-    /// Both satellite legs side by side, without a satellite between
+    /// Both satellite transports side by side, without a satellite between
     Relay,
     /// Thousands of open connections, then thousands of new ones a second
     Connections,

@@ -1,47 +1,44 @@
-//! Both satellite legs side by side, without a satellite between: what a gateway pair can carry, and at what price; and
+//! Both satellite transports side by side, without a satellite between: what a gateway pair can carry, and at what price; and
 //! beside them PEPsal, where there is one.
 
 use super::throughput::{self, Measured};
 use super::{Args, Findings, json, table};
 use crate::output::Failure;
 use lab::flows::Plan;
-use lab::{Direction, Ends, GatewayOptions, Pepsal, SatelliteLeg, Topology, Workload, bulk};
+use lab::{Direction, Ends, GatewayOptions, Pepsal, Topology, Transport, Workload, bulk};
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use units::Duration;
 
-/// The legs, and whether they go in clear.
-const LEGS: [(&str, SatelliteLeg, bool); 3] = [
-    ("tcp, clear", SatelliteLeg::Tcp, true),
-    ("tcp, TLS", SatelliteLeg::Tcp, false),
-    ("satpep", SatelliteLeg::Satpep, false),
-];
+/// The transports, and whether they go in clear.
+const TRANSPORTS: [(&str, Transport, bool); 3] =
+    [("tcp, clear", Transport::Tcp, true), ("tcp, TLS", Transport::Tcp, false), ("satpep", Transport::Satpep, false)];
 
 /// How long PEPsal relays: about as long as the others.
 const PEPSAL_TIME: Duration = Duration::from_secs(4);
 
 #[derive(Serialize)]
 struct Row {
-    leg: &'static str,
+    transport: &'static str,
     #[serde(flatten)]
     measured: Measured,
 }
 
 pub fn run(args: &Args) -> Result<Findings, Failure> {
     let base = args.experiment()?.gateways;
-    let measure = |(name, leg, clear)| {
-        let options = GatewayOptions { leg, clear, ..base.clone() };
-        Ok(Row { leg: name, measured: throughput::measure(args, &options, 1)? })
+    let measure = |(name, transport, clear)| {
+        let options = GatewayOptions { transport, clear, ..base.clone() };
+        Ok(Row { transport: name, measured: throughput::measure(args, &options, 1)? })
     };
-    let mut rows = LEGS.into_iter().map(measure).collect::<Result<Vec<_>, Failure>>()?;
+    let mut rows = TRANSPORTS.into_iter().map(measure).collect::<Result<Vec<_>, Failure>>()?;
     if let Some(program) = &args.pepsal {
-        rows.push(Row { leg: "PEPsal, clear, up", measured: measure_pepsal(args, program)? });
+        rows.push(Row { transport: "PEPsal, clear, up", measured: measure_pepsal(args, program)? });
     }
-    let mut table = table(&["leg", "throughput", "processor time, both gateways", "each gateway"]);
-    for Row { leg, measured } in &rows {
+    let mut table = table(&["transport", "throughput", "processor time, both gateways", "each gateway"]);
+    for Row { transport, measured } in &rows {
         table.add_row([
-            (*leg).to_owned(),
+            (*transport).to_owned(),
             format!("{:.2} Gbit/s", measured.throughput_bps as f64 / 1e9),
             format!("{:.2} s/GB", measured.cpu_s_per_gb),
             format!("{:.2} s/GB", measured.cpu_s_per_gb / 2.0),

@@ -1,6 +1,6 @@
 //! Simulated TCP of one gateway towards the hosts of its flows.
 
-use crate::gateway::leg::{Leg, Route};
+use crate::gateway::half::{Route, SplitHalf};
 use crate::wire::Wire;
 use relay::engine::{ConnectError, Hosts};
 use relay::preamble::Open;
@@ -29,7 +29,7 @@ const KEPT_BACK: u64 = 16;
 /// One flow at one gateway.
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) leg: Option<Leg>,
+    pub(super) half: Option<SplitHalf>,
     route: Route,
     /// A segment has come from the host.
     pub(super) has_begun: bool,
@@ -67,7 +67,7 @@ impl SimulatedHosts {
     /// `near` says of each flow's route whether the flow's client is on this side, which the gateway waits for then.
     pub(super) fn new(terrestrial: Arc<tcp::Config>, routes: Vec<(Route, bool)>, most: Option<u64>) -> Self {
         let end = |(route, is_near): (Route, bool)| End {
-            leg: is_near.then(|| Leg::listen(&terrestrial, route)),
+            half: is_near.then(|| SplitHalf::listen(&terrestrial, route)),
             route,
             has_begun: false,
             key: None,
@@ -78,8 +78,8 @@ impl SimulatedHosts {
         Self { ends, terrestrial, touched: Vec::new(), open: 0, most }
     }
 
-    pub(super) fn leg_mut(&mut self, tcp: FlowTcp) -> Option<&mut Leg> {
-        self.ends.get_mut(tcp.0 as usize)?.leg.as_mut()
+    pub(super) fn half_mut(&mut self, tcp: FlowTcp) -> Option<&mut SplitHalf> {
+        self.ends.get_mut(tcp.0 as usize)?.half.as_mut()
     }
 
     /// TCP of the flow may have something to send.
@@ -90,8 +90,8 @@ impl SimulatedHosts {
     /// Sends what TCP has to send.
     pub(super) fn transmit(&mut self, wire: &mut Wire) {
         for split in self.touched.drain(..) {
-            if let Some(leg) = &mut self.ends[split as usize].leg {
-                leg.transmit(wire);
+            if let Some(half) = &mut self.ends[split as usize].half {
+                half.transmit(wire);
             }
         }
     }
@@ -105,8 +105,8 @@ impl SimulatedHosts {
         self.open = self.open.saturating_sub(1);
         let of_flow = &mut self.ends[tcp.0 as usize];
         of_flow.key = None;
-        if let Some(leg) = &mut of_flow.leg {
-            end(&mut leg.tcp);
+        if let Some(half) = &mut of_flow.half {
+            end(&mut half.tcp);
         }
     }
 }
@@ -119,7 +119,7 @@ impl Hosts for SimulatedHosts {
     fn connect(&mut self, now: Instant, key: usize, open: &Open, _: bool) -> Result<FlowTcp, ConnectError> {
         let end = split_named(open).and_then(|split| Some((split, self.ends.get_mut(split as usize)?)));
         let (split, end) = end.ok_or(ConnectError::Failed(ResetReason::Unreachable))?;
-        end.leg = Some(Leg::connect(&self.terrestrial, end.route, now));
+        end.half = Some(SplitHalf::connect(&self.terrestrial, end.route, now));
         end.key = Some(key);
         self.open += 1;
         self.touch(FlowTcp(split));
@@ -134,8 +134,8 @@ impl Hosts for SimulatedHosts {
 
     fn finish(&mut self, _: Instant, tcp: &mut FlowTcp) {
         self.touch(*tcp);
-        if let Some(leg) = self.leg_mut(*tcp) {
-            leg.tcp.finish();
+        if let Some(half) = self.half_mut(*tcp) {
+            half.tcp.finish();
         }
     }
 

@@ -12,7 +12,7 @@ mod hosts;
 mod satellite;
 mod side;
 
-use super::leg::{Address, Route};
+use super::half::{Address, Route};
 use super::session::{Session, address};
 use super::{
     CapacitySource, END_TIMERS, GatewayConfig, GatewayError, SessionReport, Site, Split, StreamReport,
@@ -66,9 +66,9 @@ impl Relays {
             let mut routes = Vec::with_capacity(splits.len());
             for (at, split) in splits.iter().enumerate() {
                 let is_near = split.first == number;
-                let (leg, host, end) = if is_near { (0, split.client, CLIENT) } else { (1, split.server, SERVER) };
+                let (half, host, end) = if is_near { (0, split.client, CLIENT) } else { (1, split.server, SERVER) };
                 let to = Address { agent: split.flow, port: end };
-                let timer = timer + END_TIMERS + port(at, number, leg);
+                let timer = timer + END_TIMERS + port(at, number, half);
                 routes.push((Route { node, path: path(node, host)?, to, timer }, is_near));
             }
             let place = Place { number, nodes: [node, other], satellite, ahead: begun.since(Instant::ZERO) };
@@ -87,12 +87,12 @@ impl Relays {
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
         match &parcel.body {
             Body::Tcp(segment) => {
-                let (split, side, leg) = split_of(parcel.port);
-                if leg == 0 && segment.has(tcp::Flags::SYN) && !self.sides[side].has_client(split as u32) {
+                let (split, side, half) = split_of(parcel.port);
+                if half == 0 && segment.has(tcp::Flags::SYN) && !self.sides[side].has_client(split as u32) {
                     self.past[split].is_taken = !self.sides[side].intercepts(split as u32);
                 }
                 if self.past[split].is_taken {
-                    self.pass_on(wire, split, leg, parcel.body);
+                    self.pass_on(wire, split, half, parcel.body);
                 } else {
                     self.sides[side].handle_segment(wire, split as u32, segment);
                 }
@@ -105,13 +105,13 @@ impl Relays {
     }
 
     /// Sends a segment of a flow that goes end to end on, as a router does.
-    fn pass_on(&self, wire: &mut Wire, split: usize, leg: usize, body: Body) {
+    fn pass_on(&self, wire: &mut Wire, split: usize, half: usize, body: Body) {
         let Body::Tcp(segment) = &body else { return };
         let flow = &self.splits[split];
-        let node = self.sides[if leg == 0 { flow.first } else { 1 - flow.first }].node();
+        let node = self.sides[if half == 0 { flow.first } else { 1 - flow.first }].node();
         let size = segment.len + u32::from(segment.header);
-        let port = if leg == 0 { SERVER } else { CLIENT };
-        wire.send(node, self.past[split].paths[leg], size, Parcel { agent: flow.flow, port, body });
+        let port = if half == 0 { SERVER } else { CLIENT };
+        wire.send(node, self.past[split].paths[half], size, Parcel { agent: flow.flow, port, body });
     }
 
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, timer: u32) {

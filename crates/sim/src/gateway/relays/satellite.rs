@@ -94,14 +94,14 @@ impl Transport<SimulatedHosts> for Satellite {
         tcp: &mut FlowTcp,
     ) -> (u64, Progress) {
         hosts.touch(*tcp);
-        let Some(leg) = hosts.leg_mut(*tcp) else { return (0, Progress::Blocked) };
-        let (waiting, mut taken) = (leg.tcp.readable(), 0);
+        let Some(half) = hosts.half_mut(*tcp) else { return (0, Progress::Blocked) };
+        let (waiting, mut taken) = (half.tcp.readable(), 0);
         if waiting > 0 {
             let length = usize::try_from(waiting).unwrap_or(usize::MAX);
             taken = self.streams.endpoint.write_elided(now + self.ahead, stream, length) as u64;
-            leg.tcp.read(now, taken);
+            half.tcp.read(now, taken);
         }
-        (taken, if leg.is_at_end() { Progress::Ended } else { Progress::Blocked })
+        (taken, if half.is_at_end() { Progress::Ended } else { Progress::Blocked })
     }
 
     /// From the stream's receive buffer into TCP's send buffer.
@@ -113,11 +113,11 @@ impl Transport<SimulatedHosts> for Satellite {
         tcp: &mut FlowTcp,
     ) -> (u64, Progress) {
         hosts.touch(*tcp);
-        let Some(leg) = hosts.leg_mut(*tcp) else { return (0, Progress::Blocked) };
+        let Some(half) = hosts.half_mut(*tcp) else { return (0, Progress::Blocked) };
         let endpoint = &mut self.streams.endpoint;
         let (waiting, mut taken) = (endpoint.readable_len(stream), 0);
         if waiting > 0 {
-            taken = leg.tcp.write(waiting);
+            taken = half.tcp.write(waiting);
             endpoint.consume(now + self.ahead, stream, taken as usize);
         }
         (taken, if endpoint.is_read_finished(stream) { Progress::Ended } else { Progress::Blocked })

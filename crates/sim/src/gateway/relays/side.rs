@@ -141,9 +141,9 @@ impl Side {
 
     pub(super) fn handle_segment(&mut self, wire: &mut Wire, split: u32, segment: &tcp::Segment) {
         let end = &mut self.engine.hosts.ends[split as usize];
-        if let Some(leg) = &mut end.leg {
+        if let Some(half) = &mut end.half {
             end.has_begun = true;
-            leg.tcp.handle_segment(wire.now, segment);
+            half.tcp.handle_segment(wire.now, segment);
             self.on_tcp(wire, split);
         }
     }
@@ -169,17 +169,17 @@ impl Side {
 
     /// The timer of a flow's TCP was due. Returns when it is due next.
     pub(super) fn handle_tcp_timeout(&mut self, wire: &mut Wire, split: u32) -> Instant {
-        let is_due = self.engine.hosts.leg_mut(FlowTcp(split)).is_some_and(|leg| leg.handle_timeout(wire.now));
+        let is_due = self.engine.hosts.half_mut(FlowTcp(split)).is_some_and(|half| half.handle_timeout(wire.now));
         if is_due {
             self.on_tcp(wire, split);
         }
-        self.engine.hosts.leg_mut(FlowTcp(split)).map_or(Instant::FAR_FUTURE, |leg| leg.deadline())
+        self.engine.hosts.half_mut(FlowTcp(split)).map_or(Instant::FAR_FUTURE, |half| half.deadline())
     }
 
     /// TCP of a flow has something to say.
     fn on_tcp(&mut self, wire: &mut Wire, split: u32) {
         self.engine.hosts.touch(FlowTcp(split));
-        while let Some(event) = self.engine.hosts.leg_mut(FlowTcp(split)).and_then(|leg| leg.tcp.poll_event()) {
+        while let Some(event) = self.engine.hosts.half_mut(FlowTcp(split)).and_then(|half| half.tcp.poll_event()) {
             self.on_tcp_event(wire.now, split, event);
         }
         if let Some(key) = self.engine.hosts.ends[split as usize].key {
@@ -199,8 +199,8 @@ impl Side {
                 }
             }
             (tcp::Event::PeerFinished, _) => {
-                if let Some(leg) = &mut end.leg {
-                    leg.has_peer_finished = true;
+                if let Some(half) = &mut end.half {
+                    half.has_peer_finished = true;
                 }
             }
             (tcp::Event::Failed(failure), Some(key)) => match self.engine.connection(key).map(Relayed::state) {

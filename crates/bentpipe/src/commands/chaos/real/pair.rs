@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::Rate;
 
-/// UDP and TCP port of the satellite side.
+/// UDP and TCP port of the satellite link.
 pub const PORT: u16 = 4500;
 
 /// What crosses the satellite.
@@ -26,7 +26,7 @@ pub struct Carrier {
     pub is_tcp: bool,
 }
 
-/// The satellite legs in their modes.
+/// The satellite transports in their modes.
 pub const CARRIERS: [Carrier; 4] = [
     Carrier { mode: Mode::Encrypted, is_tcp: false },
     Carrier { mode: Mode::Clear, is_tcp: false },
@@ -309,7 +309,7 @@ fn settings(
         private_key: Some(Private(keys[side].clone())),
         listen: Some(Listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT))),
         mode: Some(carrier.mode),
-        leg: carrier.is_tcp.then_some(format::Leg::Tcp),
+        transport: carrier.is_tcp.then_some(format::Transport::Tcp),
         protected_hop: (carrier.is_tcp && carrier.mode == Mode::Clear).then_some(true),
         ..format::Gateway::default()
     };

@@ -1,6 +1,6 @@
-//! Why a peer of the leg `tcp` is not up, and who else calls.
+//! Why a peer of the `tcp` transport is not up, and who else calls.
 
-use super::TcpLeg;
+use super::TcpTransport;
 use super::session::Call;
 use crate::trouble::{Trouble, remedy};
 use ::satpep::Versions;
@@ -12,7 +12,7 @@ use units::Instant;
 /// The first byte of a connection that begins with TLS (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-impl TcpLeg {
+impl TcpTransport {
     /// Why `peer` is not up, by what was seen of it last; `None` if it is.
     pub(super) fn trouble_of(&self, peer: usize) -> Option<Trouble> {
         let known = &self.peers[peer];
@@ -23,7 +23,7 @@ impl TcpLeg {
             "it has not answered yet"
         } else {
             "it has no address here, so that it must call, and it has not: check that its gateway runs, and its address, \
-             port, public_key, leg and mode for this one"
+             port, public_key, transport and mode for this one"
         };
         let reason = if known.call.is_some() { "no_answer" } else { "never_called" };
         Some(known.trouble.clone().unwrap_or_else(|| Trouble::new(reason, says)))
@@ -95,7 +95,7 @@ impl TcpLeg {
         if self.rarely.is_due(now, &format!("{from}")) {
             tracing::warn!(
                 %from,
-                "someone calls who does not speak as a peer would ({error}): if it is a gateway of yours, check that leg, mode, \
+                "someone calls who does not speak as a peer would ({error}): if it is a gateway of yours, check that transport, mode, \
                  cipher and version are the same on both sides"
             );
         }
@@ -119,7 +119,7 @@ pub(super) fn in_words(error: &GreetingError) -> String {
 
 fn no_answer() -> Trouble {
     let says = "nothing answers at its address: check address and port, firewalls on the way, and that its gateway runs with \
-                leg = \"tcp\"";
+                transport = \"tcp\"";
     Trouble::new("no_answer", says)
 }
 

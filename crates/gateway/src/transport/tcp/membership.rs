@@ -1,17 +1,17 @@
 //! Peers that come, change and go while the gateway runs.
 
-use super::TcpLeg;
+use super::TcpTransport;
 use super::hop::Role;
-use super::peer::PeerLeg;
+use super::peer::TcpPeer;
 use crate::config::Peer;
-use crate::leg::StreamEvent;
+use crate::transport::StreamEvent;
 use std::net::IpAddr;
 use units::Instant;
 
-impl TcpLeg {
+impl TcpTransport {
     /// There is another peer, at place `at`, where there was none.
     pub(super) fn put_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
-        let known = PeerLeg::new(peer, now, self.rtt);
+        let known = TcpPeer::new(peer, now, self.rtt);
         match self.peers.get_mut(at) {
             Some(place) => *place = known,
             None => self.peers.push(known),
@@ -39,7 +39,7 @@ impl TcpLeg {
                 self.forget_address(address.ip());
             }
             self.lose_call(now, at, "its address has changed");
-            self.peers[at].call = PeerLeg::new(peer, now, self.rtt).call;
+            self.peers[at].call = TcpPeer::new(peer, now, self.rtt).call;
         }
         let caller = self.peers[at].called_by.filter(|caller| !self.peers[at].may_call_from(self.hops[*caller].from));
         if let Some(caller) = caller {
@@ -58,7 +58,7 @@ impl TcpLeg {
         let gone: Vec<usize> = self.hops.iter().filter(|(_, hop)| belongs(&hop.role)).map(|(at, _)| at).collect();
         gone.into_iter().for_each(|hop| drop(self.remove(hop)));
         self.events.retain(|event| !matches!(event, StreamEvent::Opened(_, peer) if *peer == at));
-        let none = PeerLeg::none(&self.peers[at].settings, now, self.rtt);
+        let none = TcpPeer::none(&self.peers[at].settings, now, self.rtt);
         let known = std::mem::replace(&mut self.peers[at], none);
         for session in known.sessions {
             self.sessions.remove(&session);

@@ -1,4 +1,4 @@
-//! The leg `tcp`: one TCP connection of the kernel's for each relayed connection, with a congestion control of the
+//! The `tcp` transport: one TCP connection of the kernel's for each relayed connection, with a congestion control of the
 //! operator's choice.
 //!
 //! Bytes pass through pipes and are not copied (`conduit`). Who may open connections is settled once for each peer, by
@@ -28,14 +28,14 @@ mod tls;
 mod trials;
 mod trouble;
 
-use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
+use super::{Answer, Membership, Opening, Progress, Reports, SatelliteTransport, StreamEvent, Succession};
 use crate::config::{self, Class, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::snapshot;
 use crate::takeover::Heir;
-use crate::takeover::offer::LegOffer;
+use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
 use crate::told::Told;
 use crate::trouble::{Rarely, Trouble};
@@ -44,7 +44,7 @@ use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use conduit::Pipes;
 use cross::CrossLayer;
 use hop::{Hop, Role, reason_of};
-use peer::PeerLeg;
+use peer::TcpPeer;
 use relay::engine::Transport;
 use relay::hop::waiting::Waiting;
 use relay::hop::words::Word;
@@ -93,7 +93,7 @@ struct Name {
 
 /// All connections across the satellite.
 #[derive(Debug)]
-pub(crate) struct TcpLeg {
+pub(crate) struct TcpTransport {
     watch: Watch,
     sockets: Sockets,
     private_key: PrivateKey,
@@ -103,7 +103,7 @@ pub(crate) struct TcpLeg {
     hops: Slab<Hop>,
     next_number: u64,
     deadlines: BTreeSet<(Instant, usize)>,
-    peers: Vec<PeerLeg>,
+    peers: Vec<TcpPeer>,
     by_key: HashMap<PublicKey, usize>,
     /// Sessions that peers have begun.
     sessions: HashMap<u64, Accepted>,
@@ -162,7 +162,7 @@ struct Counters {
     refused: BTreeMap<&'static str, u64>,
 }
 
-impl TcpLeg {
+impl TcpTransport {
     /// Listens for peers and begins to call them.
     pub(crate) fn start(
         settings: &Settings,
@@ -183,11 +183,11 @@ impl TcpLeg {
         let sockets = Sockets::new(settings, hop, cross.as_ref())?;
         let listener = Self::listener(settings, hop, &sockets, heir)?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
-        watch.add(&listener, Owner::Leg(0)).map_err(while_doing("watching the TCP socket"))?;
+        watch.add(&listener, Owner::Transport(0)).map_err(while_doing("watching the TCP socket"))?;
         let rtt = settings.link.rtt;
-        let peers: Vec<_> = settings.peers.iter().map(|peer| PeerLeg::new(peer, now, rtt)).collect();
+        let peers: Vec<_> = settings.peers.iter().map(|peer| TcpPeer::new(peer, now, rtt)).collect();
         let by_key = settings.peers.iter().enumerate().filter_map(|(at, peer)| Some((peer.public_key?, at))).collect();
-        let mut leg = Self {
+        let mut transport = Self {
             watch,
             sockets,
             private_key: settings.private_key.clone(),
@@ -227,14 +227,14 @@ impl TcpLeg {
             counters: Counters::default(),
             rarely: Rarely::default(),
         };
-        let addresses = leg.peers.iter().filter_map(|peer| Some(peer.settings.address?.ip()));
+        let addresses = transport.peers.iter().filter_map(|peer| Some(peer.settings.address?.ip()));
         for address in addresses.collect::<Vec<_>>() {
-            leg.count_address(address);
+            transport.count_address(address);
         }
-        if leg.peers.iter().any(PeerLeg::is_direct) {
-            leg.events.push_back(StreamEvent::PeersChanged);
+        if transport.peers.iter().any(TcpPeer::is_direct) {
+            transport.events.push_back(StreamEvent::PeersChanged);
         }
-        Ok(leg)
+        Ok(transport)
     }
 
     fn hop(&mut self, stream: HopId) -> Option<&mut Hop> {
@@ -245,7 +245,7 @@ impl TcpLeg {
     fn insert(&mut self, role: Role, socket: Socket, from: std::net::IpAddr) -> io::Result<usize> {
         let entry = self.hops.vacant_entry();
         let at = entry.key();
-        self.watch.add(&socket, Owner::Leg(at + 1))?;
+        self.watch.add(&socket, Owner::Transport(at + 1))?;
         self.next_number += 1;
         entry.insert(Hop::new(self.next_number, role, socket, from));
         Ok(at)
@@ -396,7 +396,7 @@ impl TcpLeg {
     }
 }
 
-impl Leg for TcpLeg {
+impl SatelliteTransport for TcpTransport {
     const NAME: &'static str = "tcp";
 
     fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
@@ -492,7 +492,7 @@ impl Leg for TcpLeg {
     }
 }
 
-impl Membership for TcpLeg {
+impl Membership for TcpTransport {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
@@ -512,15 +512,15 @@ impl Membership for TcpLeg {
     }
 }
 
-impl Succession for TcpLeg {
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
+impl Succession for TcpTransport {
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
         let up = |&(at, peer): &(usize, &Peer)| {
             let is_up = self.peers[at].call.as_ref().is_some_and(Call::is_up);
             is_up.then(|| Some((peer.public_key?.to_string(), peer.address?))).flatten()
         };
         let listener = self.listener.as_ref().map(Socket::try_clone).transpose();
         let listener = listener.map_err(|error| format!("the listener for peers cannot be handed over: {error}"))?;
-        Ok(LegOffer {
+        Ok(TransportOffer {
             generation: 0,
             up: settings.iter().filter_map(up).collect(),
             listener: listener.map(OwnedFd::from),
@@ -538,7 +538,7 @@ impl Succession for TcpLeg {
     }
 }
 
-impl Reports for TcpLeg {
+impl Reports for TcpTransport {
     fn capacity(&self) -> Rate {
         self.capacity
     }
@@ -547,15 +547,15 @@ impl Reports for TcpLeg {
         0
     }
 
-    fn transport(&self) -> snapshot::Transport {
-        snapshot::Transport {
+    fn satellite(&self) -> snapshot::Satellite {
+        snapshot::Satellite {
             handshakes: self.counters.sessions,
             violations: self.counters.violations,
             dropped: BTreeMap::new(),
             opened: self.counters.opened.clone(),
             refused: self.counters.refused.clone(),
             cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
-            ..snapshot::Transport::default()
+            ..snapshot::Satellite::default()
         }
     }
 
@@ -594,7 +594,7 @@ impl Reports for TcpLeg {
     }
 }
 
-impl Transport<HostSockets> for TcpLeg {
+impl Transport<HostSockets> for TcpTransport {
     type Stream = HopId;
 
     fn is_up(&self, peer: usize) -> bool {

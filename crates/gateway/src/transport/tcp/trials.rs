@@ -1,6 +1,6 @@
 //! How large the packets may be on the path to a peer: connections that are made to find out.
 
-use super::TcpLeg;
+use super::TcpTransport;
 use super::hop::Role;
 use super::session::{Call, Refusal};
 use relay::hop::Trial;
@@ -27,7 +27,7 @@ pub(super) fn segment(size: u16, address: SocketAddr) -> u16 {
     size - if address.is_ipv6() { 60 } else { 40 }
 }
 
-impl TcpLeg {
+impl TcpTransport {
     /// Makes the trials of the path to `peer` that are due.
     pub(super) fn try_path(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];

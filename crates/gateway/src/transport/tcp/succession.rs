@@ -6,13 +6,13 @@
 //! have heard yet. They are told, call the new process, and open with the session that they get there. The old session's own
 //! connection is kept on both sides for what was opened in it.
 
-use super::TcpLeg;
+use super::TcpTransport;
 use super::hop::{Hop, Role};
 use super::session::{Accepted, Call};
 use super::talk::{MOST_PENDING, Told, room};
 use crate::error::{StartError, while_doing};
-use crate::leg::StreamEvent;
 use crate::takeover::Heir;
+use crate::transport::StreamEvent;
 use mio::unix::SourceFd;
 use relay::hop::notices::Notices;
 use relay::hop::once::Window;
@@ -76,7 +76,7 @@ struct Session {
     unused: Vec<u64>,
 }
 
-impl TcpLeg {
+impl TcpTransport {
     /// The listener for peers of a process that hands over, as `heir` has it, or else a new one.
     pub(super) fn listener(
         settings: &crate::config::Settings,
@@ -304,12 +304,12 @@ impl Session {
     }
 
     /// The session's name, and the session; `None` if it is none of a peer's.
-    fn open(&self, leg: &TcpLeg) -> Option<(u64, Accepted)> {
+    fn open(&self, transport: &TcpTransport) -> Option<(u64, Accepted)> {
         let Ok(Some(Greeting::Session(hello))) = Parser::new().push(&self.hello) else { return None };
         let hello: Hello = hello;
         let challenge = Challenge::decode(self.challenge.first_chunk()?)?;
-        let &peer = leg.by_key.get(&hello.caller)?;
-        let key = SessionKey::resume(&leg.private_key, &hello, &challenge)?;
+        let &peer = transport.by_key.get(&hello.caller)?;
+        let key = SessionKey::resume(&transport.private_key, &hello, &challenge)?;
         let window = Window::restore(self.next, &self.unused);
         Some((challenge.session, Accepted { peer, key, window, hello, challenge }))
     }

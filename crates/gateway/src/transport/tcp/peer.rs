@@ -19,7 +19,7 @@ use units::{Duration, Instant};
 
 /// What there is with one peer.
 #[derive(Debug)]
-pub(super) struct PeerLeg {
+pub(super) struct TcpPeer {
     pub(super) settings: Peer,
     pub(super) call: Option<Call>,
     /// Sessions that it has begun, the newest last.
@@ -70,7 +70,7 @@ pub(super) struct PeerLeg {
     is_none: bool,
 }
 
-impl PeerLeg {
+impl TcpPeer {
     pub(super) fn new(settings: &Peer, now: Instant, rtt: Duration) -> Self {
         let is_called = settings.public_key.is_some() && settings.address.is_some();
         Self {

@@ -14,26 +14,26 @@ pub(crate) struct Address {
     pub(crate) port: u32,
 }
 
-/// Where a leg's packets start and where they go.
+/// Where a half's packets start and where they go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) node: NodeId,
     pub(crate) path: Path,
     pub(crate) to: Address,
-    /// The leg's own timer.
+    /// The half's own timer.
     pub(crate) timer: u32,
 }
 
 /// A connection and its route.
 #[derive(Debug)]
-pub(crate) struct Leg {
+pub(crate) struct SplitHalf {
     pub(crate) tcp: Connection,
     route: Route,
     /// The peer's FIN has arrived.
     pub(crate) has_peer_finished: bool,
 }
 
-impl Leg {
+impl SplitHalf {
     /// Waits for a SYN.
     pub(crate) fn listen(config: &Arc<tcp::Config>, route: Route) -> Self {
         Self { tcp: Connection::listen(config.clone()), route, has_peer_finished: false }
@@ -74,10 +74,10 @@ impl Leg {
     }
 }
 
-/// From one leg's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
+/// From one half's receive buffer into the send buffer of the other: what finds no space there stays, and closes the window.
 /// An end is passed on after the last byte. Returns how many bytes passed.
-pub(super) fn pass_on(legs: &mut [Option<Leg>; 2], now: Instant, from: usize) -> u64 {
-    let [Some(first), Some(second)] = legs else { return 0 };
+pub(super) fn pass_on(halves: &mut [Option<SplitHalf>; 2], now: Instant, from: usize) -> u64 {
+    let [Some(first), Some(second)] = halves else { return 0 };
     let (source, sink) = if from == 0 { (first, second) } else { (second, first) };
     let waiting = source.tcp.readable();
     let taken = if waiting > 0 { sink.tcp.write(waiting) } else { 0 };

@@ -1,4 +1,4 @@
-//! A gateway's key as a TLS identity: one key, the one that its peers have in their configuration, serves both legs.
+//! A gateway's key as a TLS identity: one key, the one that its peers have in their configuration, serves both transports.
 //!
 //! The keys are Curve25519's, which make shared secrets. For TLS they sign: the private scalar is also one of Ed25519, and
 //! the peer's public key there follows from the one it has configured (T. Perrin, "The XEdDSA and VXEdDSA Signature

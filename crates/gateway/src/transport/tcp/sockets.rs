@@ -1,4 +1,4 @@
-//! The sockets of the satellite side.
+//! The sockets of the satellite link.
 
 use super::cross::CrossLayer;
 use super::ports::Ports;
@@ -19,7 +19,7 @@ const BACKLOG: i32 = 65_535;
 const FAST_OPEN_CLIENT: u32 = 1;
 const FAST_OPEN_SERVER: u32 = 2;
 
-/// After what time the kernel gives a connection up: not before the leg does, which knows an outage from a reader that stalls, and
+/// After what time the kernel gives a connection up: not before the transport does, which knows an outage from a reader that stalls, and
 /// the kernel does not. Without, it would after a number of retransmissions.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 16;
 /// much sooner, so that this is only for the mappings of NATs on the path.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// How every socket of the satellite side is set up.
+/// How every socket of the satellite link is set up.
 #[derive(Debug, Clone)]
 pub(super) struct Sockets {
     congestion_control: Option<String>,

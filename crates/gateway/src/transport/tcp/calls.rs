@@ -3,10 +3,10 @@
 use super::hop::Role;
 use super::session::Call;
 use super::trials::segment;
-use super::{HOLD, HopId, Name, TcpLeg};
+use super::{HOLD, HopId, Name, TcpTransport};
 use crate::config::Class;
 use crate::entropy::seed;
-use crate::leg::StreamEvent;
+use crate::transport::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::hop::search::Size;
 use relay::hop::words::Reader;
@@ -59,7 +59,7 @@ impl FastOpen {
     }
 }
 
-impl TcpLeg {
+impl TcpTransport {
     /// Does what is due for the session with `peer`.
     pub(super) fn serve_call(&mut self, now: Instant, peer: usize) {
         match &self.peers[peer].call {

@@ -1,8 +1,8 @@
-//! The leg `satpep`: one session of the satellite transport for each peer, over UDP.
+//! The `satpep` transport: one session of the satellite transport for each peer, over UDP.
 
 mod key_log;
 
-use super::{Answer, Leg, Membership, Opening, Progress, Reports, StreamEvent, Succession};
+use super::{Answer, Membership, Opening, Progress, Reports, SatelliteTransport, StreamEvent, Succession};
 use crate::config::{CapacitySource, Class, Marking, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -10,7 +10,7 @@ use crate::host_sockets::HostSockets;
 use crate::outside::OutsideTraffic;
 use crate::snapshot;
 use crate::takeover::Heir;
-use crate::takeover::offer::{LegOffer, Offer};
+use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
 use crate::told::{Source, Told};
 use crate::trouble::Trouble;
@@ -107,7 +107,7 @@ impl Satpep {
         let run = heir.map_or(Run::Fresh, Heir::run);
         let udp = Udp::bind(settings.listen, heir.is_some())
             .map_err(while_doing(format!("UDP socket {}", settings.listen)))?;
-        watch.add(&udp, Owner::Leg(0)).map_err(while_doing("watching the UDP socket"))?;
+        watch.add(&udp, Owner::Transport(0)).map_err(while_doing("watching the UDP socket"))?;
         let (mut endpoint, peers) = endpoint(settings, run, now)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
@@ -179,7 +179,7 @@ impl Satpep {
         Trouble::new(
             "no_answer",
             "nothing answers: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
-             leg = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
+             transport = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
         )
     }
 
@@ -266,7 +266,7 @@ impl Satpep {
     }
 }
 
-impl Leg for Satpep {
+impl SatelliteTransport for Satpep {
     const NAME: &'static str = "satpep";
 
     fn on_descriptor(&mut self, _: Instant, _: usize, event: &mio::event::Event) {
@@ -470,7 +470,7 @@ impl Membership for Satpep {
 }
 
 impl Succession for Satpep {
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String> {
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
         self.udp.share().map_err(|error| format!("the UDP port cannot be shared: {error}"))?;
         let up = |&(at, peer): &(usize, &Peer)| {
             let id = self.streams.id(at);
@@ -478,7 +478,7 @@ impl Succession for Satpep {
             is_up.then(|| Some((peer.public_key?.to_string(), self.streams.endpoint.peer_address(id)?))).flatten()
         };
         let up = settings.iter().filter_map(up).collect();
-        Ok(LegOffer { generation: self.run.generation(), up, listener: None })
+        Ok(TransportOffer { generation: self.run.generation(), up, listener: None })
     }
 
     fn end_offer(&mut self) {
@@ -497,9 +497,9 @@ impl Reports for Satpep {
         self.streams.endpoint.capacity()
     }
 
-    fn transport(&self) -> snapshot::Transport {
+    fn satellite(&self) -> snapshot::Satellite {
         let stats = self.streams.endpoint.stats();
-        snapshot::Transport {
+        snapshot::Satellite {
             sent_packets: stats.sent_packets,
             sent_ip_bytes: stats.sent_ip_bytes,
             received_packets: stats.received_packets,
@@ -509,7 +509,7 @@ impl Reports for Satpep {
             send_errors: self.send_errors,
             memory: Some(memory(&self.streams.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().collect(),
-            ..snapshot::Transport::default()
+            ..snapshot::Satellite::default()
         }
     }
 
@@ -730,7 +730,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
         let Some(config) = peer_config(peer) else {
             let name = &peer.name;
             return Err(while_doing(format!("peer {name}"))(io::Error::other(
-                "this leg needs a gateway on the far side",
+                "this transport needs a gateway on the far side",
             )));
         };
         let id =

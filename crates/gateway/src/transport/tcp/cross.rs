@@ -51,7 +51,7 @@ impl CrossLayer {
     pub(super) fn new(marks: [u32; 2], configured: Rate, queue: Duration, number: u32) -> Result<Self, Error> {
         let source = Source::new(number).map_err(|error| match error {
             Error::Missing(what) => Error::Missing(format!(
-                "[tcp] congestion_control \"{NAME}\": {what}; another congestion control, and leg = \"satpep\", do without"
+                "[tcp] congestion_control \"{NAME}\": {what}; another congestion control, and transport = \"satpep\", do without"
             )),
             failed => failed,
         })?;

@@ -1,8 +1,8 @@
-//! Without a gateway on the far side: the leg runs to the server itself.
+//! Without a gateway on the far side: the transport runs to the server itself.
 
-use super::TcpLeg;
+use super::TcpTransport;
 use super::hop::{Hop, Role, server_reason_of};
-use crate::leg::Answer;
+use crate::transport::Answer;
 use ::satpep::ResetReason;
 use kernel::transparent;
 use relay::preamble::Open;
@@ -10,7 +10,7 @@ use socket2::Socket;
 use std::net::SocketAddr;
 use units::Instant;
 
-impl TcpLeg {
+impl TcpTransport {
     /// A connection to the server itself: there is no gateway on the far side, or none can be reached now.
     pub(super) fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
         let known = &self.peers[peer];

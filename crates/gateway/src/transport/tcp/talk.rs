@@ -3,8 +3,8 @@
 
 use super::hop::{Hop, Role};
 use super::session::Call;
-use super::{HopId, Name, TcpLeg};
-use crate::leg::StreamEvent;
+use super::{HopId, Name, TcpTransport};
+use crate::transport::StreamEvent;
 use relay::hop::words::{Ended, Word};
 use relay::reach::Reach;
 use units::Instant;
@@ -30,7 +30,7 @@ pub(super) fn room(hop: &Hop) -> usize {
     ROOM.saturating_sub(hop.pending())
 }
 
-impl TcpLeg {
+impl TcpTransport {
     /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
     pub(super) fn look_at_call(&mut self, now: Instant, peer: usize) {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);

@@ -5,9 +5,9 @@ use super::place::Place;
 use super::session::{Accepted, Call, Called, Refusal};
 use super::talk::Told;
 use super::trouble::in_words;
-use super::{HopId, Name, TcpLeg, random_number};
+use super::{HopId, Name, TcpTransport, random_number};
 use crate::entropy::seed;
-use crate::leg::StreamEvent;
+use crate::transport::StreamEvent;
 use relay::hop::{Greeting, Hello, Offer, Opening, Parser, SessionKey, Trial};
 use std::io;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ const ADDRESSES_EACH: usize = 4;
 /// Bytes of words read at once.
 const WORDS: usize = 1024;
 
-impl TcpLeg {
+impl TcpTransport {
     /// Accepts what waits at the listener, `most` connections at most.
     pub(super) fn accept(&mut self, now: Instant, most: usize) {
         // The next tick looks again where there is no room now.
@@ -335,7 +335,7 @@ impl TcpLeg {
     }
 }
 
-impl super::PeerLeg {
+impl super::TcpPeer {
     /// Whether the peer's gateway may be at `address`.
     pub(super) fn may_call_from(&self, address: IpAddr) -> bool {
         let from = &self.settings.from;

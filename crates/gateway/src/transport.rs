@@ -1,7 +1,7 @@
-//! The satellite leg: how the bytes of relayed connections cross the satellite.
+//! The satellite transport: how the bytes of relayed connections cross the satellite.
 //!
-//! [`crate::relays`] and [`crate::daemon`] are the same for every leg: what is intercepted, who may reach what, how
-//! connections open and end. A leg carries *streams*, one for each relayed connection: two directions that end each
+//! [`crate::relays`] and [`crate::daemon`] are the same for every transport: what is intercepted, who may reach what, how
+//! connections open and end. A transport carries *streams*, one for each relayed connection: two directions that end each
 //! alone, and a reset that ends both.
 
 pub(crate) mod satpep;
@@ -10,7 +10,7 @@ pub(crate) mod tcp;
 use crate::config::{Peer, Settings};
 use crate::host_sockets::HostSockets;
 use crate::snapshot;
-use crate::takeover::offer::LegOffer;
+use crate::takeover::offer::TransportOffer;
 use crate::told::Told;
 use crate::trouble::Trouble;
 use relay::engine::Transport;
@@ -19,12 +19,12 @@ use std::fmt::Debug;
 use std::io;
 use units::{Instant, Rate};
 
-/// How the satellite side works: what the event loop needs of it.
-pub(crate) trait Leg: Transport<HostSockets> + Membership + Succession + Reports + Debug {
+/// A satellite transport: what the event loop needs of it.
+pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {
     /// What the settings call it.
     const NAME: &'static str;
 
-    /// A descriptor of the leg's, registered under the leg's number `at`, is ready for something.
+    /// A descriptor of the transport's, registered under the transport's number `at`, is ready for something.
     fn on_descriptor(&mut self, now: Instant, at: usize, event: &mio::event::Event);
     /// Whether something was left undone for the sake of the budget.
     fn has_more(&self) -> bool;
@@ -36,7 +36,7 @@ pub(crate) trait Leg: Transport<HostSockets> + Membership + Succession + Reports
     fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<Self::Stream>>;
     /// Sends what waits to be sent.
     fn send_out(&mut self, now: Instant);
-    /// When to call [`Leg::take_in`] if nothing happens before.
+    /// When to call [`SatelliteTransport::take_in`] if nothing happens before.
     fn next_timeout(&self, now: Instant) -> Option<Instant>;
     /// Called a few times in a second.
     fn tick(&mut self, now: Instant);
@@ -52,7 +52,7 @@ pub(crate) trait Leg: Transport<HostSockets> + Membership + Succession + Reports
     /// Why not.
     fn survey(&mut self, _: Instant, _: usize, _: &Peer) -> Result<(), &'static str> {
         Err(
-            "with leg = \"tcp\" its congestion control finds what the path carries: `bentpipe send` through the gateways shows it",
+            "with transport = \"tcp\" its congestion control finds what the path carries: `bentpipe send` through the gateways shows it",
         )
     }
     /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
@@ -60,7 +60,7 @@ pub(crate) trait Leg: Transport<HostSockets> + Membership + Succession + Reports
     fn unfinished(&self, now: Instant) -> usize;
 }
 
-/// How a leg takes other settings over while it runs.
+/// How a transport takes other settings over while it runs.
 pub(crate) trait Membership {
     /// Takes over what of `settings` may change while running, the peers apart.
     fn reconfigure(&mut self, now: Instant, settings: &Settings);
@@ -72,13 +72,13 @@ pub(crate) trait Membership {
     fn remove_peer(&mut self, now: Instant, at: usize);
 }
 
-/// How one process leaves a leg to another.
+/// How one process leaves a transport to another.
 pub(crate) trait Succession {
     /// What another process may take over; it is let at the port then.
     ///
     /// # Errors
-    /// Why the leg cannot be handed over.
-    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<LegOffer, String>;
+    /// Why the transport cannot be handed over.
+    fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String>;
     /// No other process has the port any more.
     fn end_offer(&mut self);
     /// Leaves to another process what there can be only once. Returns what [`Succession::inherit`] of that one is to be given.
@@ -94,14 +94,14 @@ pub(crate) trait Succession {
     }
 }
 
-/// What a leg says of itself, for status, metrics and logs.
+/// What a transport says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
     /// Transmit capacity of the link: configured, estimated or reported.
     fn capacity(&self) -> Rate;
     /// Other traffic on the satellite interface, in bit/s.
     fn outside_bps(&self) -> u64;
-    /// The counters of the satellite side.
-    fn transport(&self) -> snapshot::Transport;
+    /// The counters of the satellite link.
+    fn satellite(&self) -> snapshot::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.
     fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble>;
     /// The state of peer `at`, whose settings are `settings`.

@@ -1,9 +1,9 @@
 //! From one socket to another through TLS.
 
 use super::Hop;
-use crate::leg::Progress;
-use crate::leg::tcp::buffers::Buffers;
 use crate::tcp_socket::Tcp;
+use crate::transport::Progress;
+use crate::transport::tcp::buffers::Buffers;
 use std::io::{self, Read, Write};
 
 impl Hop {
@@ -82,7 +82,7 @@ fn written(result: &io::Result<usize>) -> usize {
 mod tests {
     use super::super::Role;
     use super::*;
-    use crate::leg::tcp::tls::Configs;
+    use crate::transport::tcp::tls::Configs;
     use ::satpep::{PrivateKey, ResetReason};
     use socket2::{Domain, Socket, Type};
     use std::net::{IpAddr, Ipv4Addr};
@@ -201,7 +201,7 @@ mod tests {
     fn bytes_pass_in_order_through_sockets_that_take_little_and_the_end_is_told() {
         let mut ends = Ends::new();
         ends.server.socket.as_ref().expect("a socket").set_send_buffer_size(4096).expect("a buffer");
-        let data = data(3 * crate::leg::tcp::buffers::TURN + 5);
+        let data = data(3 * crate::transport::tcp::buffers::TURN + 5);
         ends.send(&data);
         assert!(ends.received == data);
         assert_eq!(ends.outcome(), Progress::Blocked);

@@ -4,8 +4,8 @@ mod protected;
 
 use super::conduit::{Conduit, Moved, Pipes};
 use super::tls::{Tls, is_later};
-use crate::leg::Progress;
 use crate::tcp_socket::Tcp;
+use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
 use relay::hop::{LONGEST, Opening, Parser};
