@@ -1,4 +1,4 @@
-//! Two gateways under any operations on any hop, beside reference byte streams: the model of
+//! Two gateways under any operations on any link, beside reference byte streams: the model of
 //! `crates/satpep/tests/model_based.rs`.
 #![no_main]
 

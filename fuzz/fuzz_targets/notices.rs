@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::hop::notices::Notices;
-use relay::hop::words::{Ended, Reader, Word};
+use relay::tunnel::notices::Notices;
+use relay::tunnel::words::{Ended, Reader, Word};
 use satpep::ResetReason;
 
 fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Word> {

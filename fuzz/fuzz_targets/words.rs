@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::hop::words::{Reader, Word};
+use relay::tunnel::words::{Reader, Word};
 
 fn read(bytes: &[u8], piece: usize) -> Vec<Word> {
     let (mut reader, mut words) = (Reader::new(), Vec::new());

@@ -180,7 +180,7 @@ fn thousands_may_be_in_their_handshakes_at_once() {
     let pair = pair.start_both("");
     let server = serve_many(&pair);
     assert_all_answered(&pair, clients(&pair, server, 5_000, 100_000));
-    assert_eq!(pair.refused("too_many"), 0, "{}", brief(&pair, End::Hub));
+    assert_eq!(pair.rejected("too_many"), 0, "{}", brief(&pair, End::Hub));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use lab::Family;
 use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
-use relay::hop::words::Word;
-use relay::hop::{AnswerError, CHALLENGE, Challenge, Hello, Offer, Opening, SessionKey, TAG};
 use relay::preamble::{CONNECTED, Open};
+use relay::tunnel::words::Word;
+use relay::tunnel::{AnswerError, CHALLENGE, Challenge, Hello, Offer, Opening, SessionKey, TAG};
 use satpep::{PrivateKey, Versions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -43,7 +43,7 @@ fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
     pair.terminal_key = [3; 32];
     pair.start(End::Hub, "");
     pair.start(End::Terminal, "");
-    pair.wait_for(|pair| pair.refused("stranger") > 0);
+    pair.wait_for(|pair| pair.rejected("stranger") > 0);
     let server = pair.serve(Family::V4, 7, echo_all);
     echoes(&mut pair.connect(server), b"end to end");
     assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "connecting");
@@ -142,7 +142,7 @@ fn a_stranger_and_a_peer_from_elsewhere_are_refused_and_connections_go_end_to_en
         (pair.hub_calls, pair.terminal_key) = (false, key);
         pair.start(End::Hub, hub_settings);
         pair.start(End::Terminal, "");
-        pair.wait_for(|pair| pair.refused(reason) > 0);
+        pair.wait_for(|pair| pair.rejected(reason) > 0);
         echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"end to end");
         assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "connecting");
         assert_eq!(pair.count(End::Hub, "connected"), 0);
@@ -215,7 +215,7 @@ fn a_session_goes_on_with_the_process_that_takes_over() {
     assert!(is_taken(&pair, hub, &key.open(6, &open).unwrap()));
     assert!(!is_taken(&pair, hub, &before), "it was taken by the old process");
     assert!(!is_taken(&pair, hub, &key.open(6, &open).unwrap()));
-    assert_eq!((pair.refused("replayed"), pair.count(End::Hub, "connected")), (2, 1));
+    assert_eq!((pair.rejected("replayed"), pair.count(End::Hub, "connected")), (2, 1));
     warm.write_all(&key.open(4, &open).unwrap()[Opening::PREFIX.len()..]).unwrap();
     let mut answer = [0xff];
     warm.read_exact(&mut answer).unwrap();
@@ -244,7 +244,7 @@ fn a_gateway_without_a_common_version_is_told_which_there_are() {
     assert_eq!(peer["trouble"]["reason"], "other_version");
     let says = peer["trouble"]["says"].as_str().unwrap();
     assert!(says.contains("version 8 to 9") && says.ends_with("this gateway is older, upgrade it"), "{says}");
-    assert_eq!(pair.refused("version"), 1);
+    assert_eq!(pair.rejected("version"), 1);
 }
 
 #[test]
@@ -255,14 +255,14 @@ fn an_opening_is_taken_once() {
     let opening = key.open(5, &open).unwrap();
     assert!(is_taken(&pair, hub, &opening));
     assert!(!is_taken(&pair, hub, &opening), "what was recorded is sent again");
-    assert_eq!(pair.refused("replayed"), 1);
+    assert_eq!(pair.rejected("replayed"), 1);
     assert!(is_taken(&pair, hub, &key.open(4, &open).unwrap()), "one that was overtaken is not a repeated one");
     let mut forged = key.open(6, &open).unwrap();
     *forged.last_mut().unwrap() ^= 1;
     assert!(!is_taken(&pair, hub, &forged));
-    assert_eq!((pair.refused("not_authentic"), pair.count(End::Hub, "connected")), (1, 2));
+    assert_eq!((pair.rejected("not_authentic"), pair.count(End::Hub, "connected")), (1, 2));
     assert!(!is_taken(&pair, hub, b"GET / HTTP/1.0\r\n\r\n"));
-    assert_eq!(pair.refused("malformed"), 1);
+    assert_eq!(pair.rejected("malformed"), 1);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn arrives_though_its_reader_stalls(settings: &'static str) {
     assert_eq!(seen.into_iter().map(|(length, _)| length).collect::<Vec<_>>(), lengths);
 }
 
-const SMALL_CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
+const SMALL_CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true\nhost_buffer = \"64KiB\"";
 const SMALL_TLS: &str = "transport = \"tcp\"\nhost_buffer = \"64KiB\"";
 
 #[test]
@@ -138,7 +138,7 @@ fn what_a_client_has_sent_and_ended_arrives_with_tls_though_its_reader_stalls() 
 #[test]
 fn many_clients_that_stop_reading_cost_the_others_nothing() {
     for settings in [
-        "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"256KiB\"",
+        "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true\nhost_buffer = \"256KiB\"",
         "transport = \"tcp\"\nmode = \"encrypted\"\nhost_buffer = \"256KiB\"",
     ] {
         cost_nothing_who_stop_reading(settings);
@@ -343,7 +343,7 @@ fn an_outage_beyond_the_limit_resets_what_was_in_mid_stream() {
     assert_reset(&mut again);
 }
 
-/// Rules that cut the hop at both ends.
+/// Rules that cut the satellite link at both ends.
 fn cut(pair: &Pair) {
     let rule = "iifname sat tcp dport 4500 drop; iifname sat tcp sport 4500 drop";
     for end in [End::Hub, End::Terminal] {

@@ -50,7 +50,7 @@ fn strangers_that_say_nothing_take_no_place_from_peers() {
         let server = pair.serve(Family::V4, 7, echo_all);
         echoes(&mut pair.connect(server), b"before");
         let held = strangers(&pair, STRANGERS);
-        pair.wait_for(|pair| pair.refused("too_many") > 0);
+        pair.wait_for(|pair| pair.rejected("too_many") > 0);
         for _ in 0..3 {
             let mut clients: Vec<_> = (0..40).map(|_| pair.connect(server)).collect();
             clients.iter_mut().for_each(|client| echoes(client, b"accelerated"));
@@ -67,11 +67,11 @@ fn who_does_not_say_in_time_who_it_is_has_to_go() {
     let pair = pair.start_both("");
     let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
     let stream = patient(pair.server().host.run(|| TcpStream::connect(hub)).unwrap().unwrap());
-    pair.wait_for(|pair| pair.refused("late") == 1);
+    pair.wait_for(|pair| pair.rejected("late") == 1);
     assert!(std::io::Read::read(&mut &stream, &mut [0]).is_err());
     // Those that a peer keeps ahead of need may wait.
     echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"on a warm one");
-    assert_eq!((pair.opened("warm"), pair.refused("late")), (1, 1));
+    assert_eq!((pair.opened("warm"), pair.rejected("late")), (1, 1));
 }
 
 #[test]

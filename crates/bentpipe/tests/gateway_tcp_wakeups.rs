@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// As little memory as can be set, so that every socket is full at every moment.
-const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true\nhost_buffer = \"64KiB\"";
+const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true\nhost_buffer = \"64KiB\"";
 const TLS: &str = "transport = \"tcp\"\nhost_buffer = \"64KiB\"";
 const BUFFERS: &str = "[tcp]\nwarm = 3\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
 /// Transfers under way at the same time.

@@ -1,4 +1,4 @@
-//! The satellite hop of a case: a link each way, and what befalls datagrams before they enter it.
+//! The satellite link of a case: a link each way, and what befalls datagrams before they enter it.
 
 use crate::dice::Dice;
 use crate::fault::Fault;
@@ -31,7 +31,7 @@ pub(crate) struct Air {
 }
 
 impl Air {
-    /// The hop of a case that begins at `start`.
+    /// The link of a case that begins at `start`.
     pub(crate) fn new(plan: &Plan, start: Instant) -> Self {
         Self { ways: [0, 1].map(|way| Way::new(plan, way, start)) }
     }
@@ -61,7 +61,7 @@ impl Air {
         }
     }
 
-    /// A datagram enters the hop.
+    /// A datagram enters the link.
     pub(crate) fn send(&mut self, now: Instant, way: usize, datagram: Datagram) {
         self.ways[way].send(now, datagram);
     }

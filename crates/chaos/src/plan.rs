@@ -1,4 +1,4 @@
-//! What a case is, drawn from its seed: the hop, the gateways' settings, the transfers and the faults.
+//! What a case is, drawn from its seed: the link, the gateways' settings, the transfers and the faults.
 
 use crate::dice::Dice;
 use crate::fault::{Fault, HUB};

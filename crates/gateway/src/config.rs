@@ -5,12 +5,12 @@ mod class;
 mod dlep;
 mod feed;
 pub mod format;
-mod hop;
 mod host;
 mod link;
 mod marking;
 mod memory;
 mod peer;
+mod tcp;
 mod text;
 
 use crate::rules::{Hold, Rules};
@@ -27,12 +27,12 @@ use units::{Bytes, Duration, Rate};
 pub use bypass::Bypass;
 pub use document::Faults;
 pub use format::Accept;
-pub(crate) use hop::CROSS_LAYER;
-pub use hop::Hop;
 pub use host::{Named, missing_interfaces};
 pub use marking::Marking;
 pub use relay::classes::Class;
 pub use satpep::CapacitySource;
+pub(crate) use tcp::CROSS_LAYER;
+pub use tcp::TcpSettings;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub struct Settings {
     /// Where that was read from, unless the settings hold it.
     pub private_key_file: Option<PathBuf>,
     /// The kernel's own TCP as satellite transport; `satpep` if not set.
-    pub hop: Option<Hop>,
+    pub tcp: Option<TcpSettings>,
     /// Address at which peers reach this gateway: of UDP, or of TCP where that is the transport.
     pub listen: SocketAddr,
     /// Whether the payload is encrypted.
@@ -261,10 +261,10 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let choice = Choice::read(document);
     let gateway: Option<format::Gateway> = document.section("gateway");
     let private_key = gateway.as_ref().and_then(|gateway| private_key(document, gateway, key));
-    hop::check_protection(document, choice);
+    tcp::check_protection(document, choice);
     choice.refuse_others(document, &["gateway"], &["memory"]);
     let link = link::read(document, choice);
-    let hop = hop::read(document, choice, link.as_ref());
+    let tcp = tcp::read(document, choice, link.as_ref());
     let feed: Option<FeedSettings> = feed::read(document, link.as_ref());
     let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
@@ -294,7 +294,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         private_key,
         private_key_file,
         listen: gateway.listen.map_or_else(|| (unspecified_address(), 4500).into(), |listen| listen.0),
-        hop,
+        tcp,
         mode: choice.mode,
         cipher: gateway.cipher.unwrap_or_default(),
         accept: gateway.accept.unwrap_or(Accept::Immediate),
@@ -467,7 +467,7 @@ mod tests {
             + "\n[link]\ninterface = \"sat0\"\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\n";
         let settings = parse(&example, "example").unwrap();
         assert_eq!(settings.peers.iter().map(|peer| &*peer.name).collect::<Vec<_>>(), ["hub", "servers"]);
-        assert_eq!(settings.hop.unwrap().congestion_control.as_deref(), Some("bp_cross"));
+        assert_eq!(settings.tcp.unwrap().congestion_control.as_deref(), Some("bp_cross"));
     }
 
     #[test]

@@ -138,11 +138,11 @@ impl Gateway {
     }
 
     fn begin(settings: Settings, heir: Option<Heir>) -> Result<Self, StartError> {
-        Ok(Self(match settings.hop.clone() {
+        Ok(Self(match settings.tcp.clone() {
             None => Kind::Satpep(Box::new(Daemon::start(settings, heir, Satpep::start)?)),
-            Some(hop) => {
+            Some(tcp) => {
                 let start = |settings: &Settings, now, watch: &Watch, heir: Option<&mut Heir>| {
-                    TcpTransport::start(settings, &hop, now, watch, heir)
+                    TcpTransport::start(settings, &tcp, now, watch, heir)
                 };
                 Kind::Tcp(Box::new(Daemon::start(settings, heir, start)?))
             }

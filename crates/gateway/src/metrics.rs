@@ -71,8 +71,8 @@ struct Reason {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct How {
-    how: &'static str,
+struct Method {
+    method: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -165,20 +165,20 @@ fn satellite(registry: &mut Registry, snapshot: &Snapshot) {
     for (reason, count) in satellite.dropped.iter().chain([(&"send_error", &satellite.send_errors)]) {
         drops.get_or_create(&Reason { reason }).inc_by(*count);
     }
-    let opened = Family::<How, Counter>::default();
-    for (how, count) in &satellite.opened {
-        opened.get_or_create(&How { how }).inc_by(*count);
+    let opened = Family::<Method, Counter>::default();
+    for (method, count) in &satellite.tunnels_opened {
+        opened.get_or_create(&Method { method }).inc_by(*count);
     }
-    registry.register(
-        "hops_opened",
-        "Connections of the tcp transport across the satellite, by how they were opened",
-        opened,
-    );
+    registry.register("tunnels_opened", "TCP tunnels opened by this gateway, by method", opened);
     let refused = Family::<Reason, Counter>::default();
-    for (reason, count) in &satellite.refused {
+    for (reason, count) in &satellite.tunnels_rejected {
         refused.get_or_create(&Reason { reason }).inc_by(*count);
     }
-    registry.register("hops_refused", "Connections of others to the tcp transport, by why they were refused", refused);
+    registry.register(
+        "tunnels_rejected",
+        "TCP connections to the tunnel listener that were rejected, by reason",
+        refused,
+    );
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
     if let Some(cross) = &satellite.cross_layer {
         let sessions = Gauge::<i64>::default();

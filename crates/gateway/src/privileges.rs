@@ -102,7 +102,7 @@ impl Plan {
     /// If the process may not become the user that the settings name, or the kernel refuses.
     pub(crate) fn reduce(&self, settings: &Settings) -> Result<Privileges, StartError> {
         let mut kept = KEPT.to_vec();
-        kept.extend(settings.hop.as_ref().map(|_| KEPT_FOR_PIPES));
+        kept.extend(settings.tcp.as_ref().map(|_| KEPT_FOR_PIPES));
         let reduced = match privileges::reduce(&kept, self.account.as_ref()) {
             // In a user namespace the host's users may be nobody's.
             Err(error) if !self.is_named && self.account.is_some() => {
@@ -131,7 +131,7 @@ impl Plan {
 fn confine(settings: &Settings) -> (bool, &'static str) {
     // The cross-layer congestion control's table is written by bpf(2).
     let uses_bpf =
-        settings.hop.as_ref().is_some_and(|hop| hop.congestion_control.as_deref() == Some(crate::config::CROSS_LAYER));
+        settings.tcp.as_ref().is_some_and(|tcp| tcp.congestion_control.as_deref() == Some(crate::config::CROSS_LAYER));
     let seccomp = match sandbox::deny_system_calls(uses_bpf) {
         Ok(()) => true,
         Err(error) => {

@@ -58,7 +58,7 @@ impl Comparison {
             private_key,
             private_key_file: _,
             interfaces: _,
-            hop: _,
+            tcp: _,
             listen,
             mode,
             cipher,
@@ -115,15 +115,15 @@ impl Comparison {
     }
 
     fn transport(&mut self, old: &Settings, new: &Settings) {
-        self.fixed("[gateway] transport", old.hop.is_some() == new.hop.is_some());
-        if let (Some(old_hop), Some(hop)) = (&old.hop, &new.hop) {
+        self.fixed("[gateway] transport", old.tcp.is_some() == new.tcp.is_some());
+        if let (Some(old_tcp), Some(tcp)) = (&old.tcp, &new.tcp) {
             // Buffers follow from the link's rates unless they are set; those of a running gateway stay as they are.
             let buffers_follow = old.link.rate != new.link.rate || old.link.receive_rate != new.link.receive_rate;
-            let mut hop = hop.clone();
+            let mut tcp = tcp.clone();
             if buffers_follow {
-                (hop.send_buffer, hop.receive_buffer) = (old_hop.send_buffer, old_hop.receive_buffer);
+                (tcp.send_buffer, tcp.receive_buffer) = (old_tcp.send_buffer, old_tcp.receive_buffer);
             }
-            self.fixed("[tcp]", *old_hop == hop);
+            self.fixed("[tcp]", *old_tcp == tcp);
         }
     }
 

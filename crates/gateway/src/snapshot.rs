@@ -77,10 +77,10 @@ pub struct Satellite {
     pub send_errors: u64,
     /// Datagrams that led to nothing, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// With the `tcp` transport: connections across the satellite that were opened here, by how.
-    pub opened: BTreeMap<&'static str, u64>,
-    /// With the `tcp` transport: connections that others have made and that were refused, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    /// With the `tcp` transport: TCP tunnels opened by this gateway, by method.
+    pub tunnels_opened: BTreeMap<&'static str, u64>,
+    /// With the `tcp` transport: TCP connections to the tunnel listener that were rejected, by reason.
+    pub tunnels_rejected: BTreeMap<&'static str, u64>,
     /// With the `tcp` transport and the cross-layer congestion control: what that has been told.
     pub cross_layer: Option<CrossLayer>,
     /// With the `satpep` transport: its memory.

@@ -17,7 +17,7 @@ const BACKLOG: (&str, u32) = ("net.core.somaxconn", 32_768);
 pub(crate) fn prepare(settings: &Settings) {
     turn_early_demux_off();
     raise(BACKLOG.0, BACKLOG.1);
-    if settings.hop.is_some() {
+    if settings.tcp.is_some() {
         turn_mtu_probing_on();
     }
     warn(settings);

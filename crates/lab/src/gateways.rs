@@ -284,7 +284,7 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
         listen: Some(Listen(SocketAddr::new(any, PORT))),
         mode: Some(if options.clear { Mode::Clear } else { Mode::Encrypted }),
         transport: is_tcp.then_some(format::Transport::Tcp),
-        protected_hop: (is_tcp && options.clear).then_some(true),
+        secured_externally: (is_tcp && options.clear).then_some(true),
         ..format::Gateway::default()
     };
     let link = format::Link {

@@ -44,12 +44,12 @@ pub mod classes;
 pub mod connection;
 pub mod cross_traffic;
 pub mod engine;
-pub mod hop;
 pub mod policy;
 pub mod preamble;
 pub mod reach;
 pub mod routes;
 pub mod streams;
 pub mod told;
+pub mod tunnel;
 
 pub use satpep::dscp;

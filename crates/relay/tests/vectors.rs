@@ -3,11 +3,11 @@
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` writes them anew.
 
-use relay::hop::once::REACH;
-use relay::hop::words::{Ended, Reader, Word};
-use relay::hop::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
 use relay::preamble::{self, CONNECTED, MAX_FIELDS, MAX_LENGTH, Open};
 use relay::reach::{self, MOST_ENTRIES, Ranges, Reach};
+use relay::tunnel::replay::REACH;
+use relay::tunnel::words::{Ended, Reader, Word};
+use relay::tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
 use satpep::{Capabilities, PrivateKey, ResetReason, Versions};
 use serde_json::{Value, json};
 
@@ -190,7 +190,7 @@ fn vectors_of_sessions_authenticate() {
 #[test]
 fn the_page_has_the_limits_of_the_code() {
     let rows = [
-        ("versions of tunnels", relay::hop::SPOKEN.to_string()),
+        ("versions of tunnels", relay::tunnel::SPOKEN.to_string()),
         ("bytes of the fields of a connect request", MAX_FIELDS.to_string()),
         ("bytes of a connect request", MAX_LENGTH.to_string()),
         ("entries of an announcement", MOST_ENTRIES.to_string()),

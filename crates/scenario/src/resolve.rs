@@ -629,7 +629,7 @@ impl format::Satpep2003 {
             },
             headroom: self.headroom.or(plain.headroom),
             packet_pair: self.packet_pair.unwrap_or(plain.packet_pair),
-            hop: tcp::Config { tuning: tcp::Tuning { nack, ..plain.hop.tuning }, ..plain.hop },
+            satellite: tcp::Config { tuning: tcp::Tuning { nack, ..plain.satellite.tuning }, ..plain.satellite },
             buffer: self.buffer.map(|buffer| buffer.0),
             via: plain.via,
         }

@@ -16,7 +16,7 @@ pub struct Satpep2003 {
     /// Throughput is measured by packet pairs, as the paper says, rather than over whole epochs.
     pub packet_pair: bool,
     /// The connections between the gateways. Buffers are set by `buffer`.
-    pub hop: tcp::Config,
+    pub satellite: tcp::Config,
     /// Bytes that each connection between the gateways may have waiting at either, each way; `None` for four
     /// bandwidth-delay products, at least 256 KiB. With less than two, windows can be smaller than granted while losses are
     /// repaired.
@@ -52,7 +52,7 @@ impl Default for Satpep2003 {
             profile: Profile::Paper,
             headroom: None,
             packet_pair: false,
-            hop: tcp::Config::satpep(),
+            satellite: tcp::Config::satpep(),
             buffer: None,
             via: [None; 2],
         }
@@ -60,9 +60,9 @@ impl Default for Satpep2003 {
 }
 
 impl Satpep2003 {
-    /// The connections between the gateways, with buffers for a hop of this bandwidth-delay product.
+    /// The connections between the gateways, with buffers for a satellite of this bandwidth-delay product.
     pub fn buffered(&self, product: Bytes) -> tcp::Config {
         let buffer = self.buffer.unwrap_or(Bytes::new((4 * product.as_u64()).max(256 << 10)));
-        tcp::Config { send_buffer: buffer, receive_buffer: tcp::ReceiveBuffer::plain(buffer), ..self.hop.clone() }
+        tcp::Config { send_buffer: buffer, receive_buffer: tcp::ReceiveBuffer::plain(buffer), ..self.satellite.clone() }
     }
 }

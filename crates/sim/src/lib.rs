@@ -16,7 +16,7 @@ mod simulation;
 mod tournament;
 mod wire;
 
-pub use gateway::{GatewayReport, HopReport, SessionReport, StreamReport, TransitionReport};
+pub use gateway::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};
 pub use heads::DatagramId;
 pub use packet::{Body, PacketRecord};
 pub use report::{

@@ -10,7 +10,7 @@ use units::{Bytes, Duration, Instant, Probability, Rate};
 
 /// client - near - far - server, with the satellite in the middle.
 #[derive(Clone, Copy)]
-struct Hop {
+struct SatelliteLink {
     bps: u64,
     loss: f64,
     seed: u64,
@@ -20,7 +20,7 @@ const RTT: Duration = Duration::from_millis(550);
 /// Each terrestrial link, one way: next to nothing, as in the transport's own tests.
 const TERRESTRIAL: Duration = Duration::from_micros(50);
 
-impl Hop {
+impl SatelliteLink {
     fn network(self) -> (Network, [NodeId; 4]) {
         let mut network = Network::new();
         let nodes = ["client", "near", "far", "server"].map(|name| network.add_node(name).expect("new"));
@@ -96,8 +96,8 @@ fn times(report: &Report) -> Vec<f64> {
 fn median_share(loss: f64, transfer: Transfer, bytes: u64) -> f64 {
     let rounds = if transfer == Transfer::Upload { 0.5 } else { 1.0 };
     let share = |seed| {
-        let hop = Hop { bps: 6_000_000, loss, seed };
-        hop.limit(rounds, bytes) / times(&hop.run(satpep(), transfer, 1, bytes))[0]
+        let link = SatelliteLink { bps: 6_000_000, loss, seed };
+        link.limit(rounds, bytes) / times(&link.run(satpep(), transfer, 1, bytes))[0]
     };
     let mut shares: Vec<f64> = (0..9).map(share).collect();
     shares.sort_by(f64::total_cmp);
@@ -126,8 +126,8 @@ fn run_with(
     links: impl Fn(&str, &mut LinkConfig),
     change: impl Fn(&mut FlowConfig, [NodeId; 4]),
 ) -> (Report, Vec<sim::PacketRecord>) {
-    let hop = Hop { bps: 6_000_000, loss: 1e-3, seed: 5 };
-    let (plain, nodes) = hop.network();
+    let link = SatelliteLink { bps: 6_000_000, loss: 1e-3, seed: 5 };
+    let (plain, nodes) = link.network();
     let mut network = Network::new();
     for name in plain.nodes() {
         network.add_node(name).expect("new");
@@ -212,8 +212,8 @@ fn every_byte_passes_and_both_ends_close_in_order_in_both_directions() {
 
 #[test]
 fn the_satellite_transport_is_faster_than_split_tcp_and_than_no_gateways() {
-    let hop = Hop { bps: 6_000_000, loss: 1e-3, seed: 3 };
-    let time = |protocol| times(&hop.run(protocol, Transfer::Upload, 1, 1_000_000))[0];
+    let link = SatelliteLink { bps: 6_000_000, loss: 1e-3, seed: 3 };
+    let time = |protocol| times(&link.run(protocol, Transfer::Upload, 1, 1_000_000))[0];
     let (satellite, split, plain) = (time(satpep()), time(Some(split_tcp())), time(None));
     assert!(satellite < split && satellite < plain, "{satellite} {split} {plain}");
 }
@@ -284,8 +284,8 @@ fn a_slow_way_to_the_server_holds_the_client_back_and_loses_nothing() {
 
 #[test]
 fn other_traffic_on_the_link_is_left_its_room() {
-    let hop = Hop { bps: 6_000_000, loss: 0.0, seed: 1 };
-    let (network, [client, near, far, server]) = hop.network();
+    let link = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 1 };
+    let (network, [client, near, far, server]) = link.network();
     let flow = |name: &str, traffic| FlowConfig {
         name: name.to_owned(),
         from: client,
@@ -357,13 +357,13 @@ fn a_flow_that_does_not_pass_both_gateways_is_left_alone() {
 
 #[test]
 fn faults_name_the_pair_and_say_what_would_be_right() {
-    let hop = Hop { bps: 6_000_000, loss: 0.0, seed: 1 };
+    let link = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 1 };
     let pair = |name: &str, nodes| GatewayConfig::new(name, nodes, Protocol::Satpep(Transport::default()));
     let error = |pairs: Vec<GatewayConfig>, network: Network| {
         let simulation = Simulation::with_gateways(network, Vec::new(), pairs, Settings::default());
         simulation.expect_err("a fault").to_string()
     };
-    let (network, [_, near, far, _]) = hop.network();
+    let (network, [_, near, far, _]) = link.network();
     let message = error(vec![pair("pep", [near, near])], network.clone());
     assert!(message.contains("`pep`") && message.contains("`near`"), "{message}");
     let message = error(vec![pair("pep", [near, far]), pair("pep", [near, far])], network.clone());
@@ -388,16 +388,16 @@ fn jain(shares: &[f64]) -> f64 {
 
 #[test]
 fn twenty_parallel_transfers_are_served_alike_and_fill_the_link() {
-    let hop = Hop { bps: 6_000_000, loss: 1e-3, seed: 31 };
-    let times = times(&hop.run(satpep(), Transfer::Upload, 20, 2_000_000));
+    let link = SatelliteLink { bps: 6_000_000, loss: 1e-3, seed: 31 };
+    let times = times(&link.run(satpep(), Transfer::Upload, 20, 2_000_000));
     assert!(jain(&times) >= 0.99, "{times:?}");
     let last = times.iter().copied().fold(0.0, f64::max);
-    assert!(last <= hop.limit(0.5, 40_000_000) / 0.96, "{last}");
+    assert!(last <= link.limit(0.5, 40_000_000) / 0.96, "{last}");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
-    let run = |seed| Hop { bps: 6_000_000, loss: 1e-2, seed }.run(satpep(), Transfer::Upload, 5, 300_000);
+    let run = |seed| SatelliteLink { bps: 6_000_000, loss: 1e-2, seed }.run(satpep(), Transfer::Upload, 5, 300_000);
     assert_eq!(run(1), run(1));
     assert_ne!(times(&run(1)), times(&run(2)));
 }
@@ -437,7 +437,7 @@ fn a_time_that_stands_still_is_told() {
 
 /// Several flows of 200 kB at once, 10 ms apart, over a pair with these settings.
 fn run_flows(transport: Transport, flows: usize) -> Report {
-    let (network, [client, near, far, server]) = Hop { bps: 6_000_000, loss: 0.0, seed: 5 }.network();
+    let (network, [client, near, far, server]) = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 5 }.network();
     let flow = |number: usize| FlowConfig {
         name: format!("flow {number}"),
         from: client,

@@ -107,7 +107,7 @@ fn a_transfer_with_given_losses_ends_as_in_ns2() {
 /// Shares in percent of the satellite's transfers, the terrestrial ones and UDP.
 type Shares = [f64; 3];
 
-/// The scenario of `shared_bottleneck.tcl`: that of `scenarios/papers/palermo`, with packets of 1,000 B and a satellite hop of
+/// The scenario of `shared_bottleneck.tcl`: that of `scenarios/papers/palermo`, with packets of 1,000 B and a satellite link of
 /// 260 ms. Shares in each of the three periods of 2,000 s.
 fn shared_bottleneck(variant: &str, seed: u64) -> [Shares; 3] {
     let settings =

@@ -171,8 +171,8 @@ fn a_lone_connection_uses_the_whole_link_from_the_first_round_trip_on() {
         let report = Scenario::new(Some(protocol), &[MEGABYTE]).run();
         let took = report.flows[0].end_s.expect("complete");
         assert!((took - opening - transfer).abs() < 0.02, "{mode}: {took}");
-        let hop = report.gateways[0].hop.expect("SaTPEP");
-        assert_eq!((hop.retransmissions, hop.rtos), (0, 0), "{mode}");
+        let transport = report.gateways[0].transport.expect("SaTPEP");
+        assert_eq!((transport.retransmissions, transport.rtos), (0, 0), "{mode}");
     }
 }
 
@@ -229,8 +229,11 @@ fn twenty_connections_are_equal() {
         assert!((0.26e6..0.30e6).contains(&mean), "{profile:?} {loss} {mean}");
         // 27,766 segments, of which so many are lost; a common count repeats some in vain, and the last of a file wait for
         // the timer.
-        let hop = report.gateways[0].hop.expect("SaTPEP");
-        assert!(hop.retransmissions < (1.6 * 27_766.0 * loss) as u64 && hop.rtos <= 5, "{profile:?} {loss} {hop:?}");
+        let transport = report.gateways[0].transport.expect("SaTPEP");
+        assert!(
+            transport.retransmissions < (1.6 * 27_766.0 * loss) as u64 && transport.rtos <= 5,
+            "{profile:?} {loss} {transport:?}"
+        );
     }
 }
 
@@ -282,7 +285,7 @@ fn what_else_the_link_carries_counts_as_used() {
     assert_eq!(satellite.counters.dropped_queue_full.packets, 0, "{satellite:?}");
     let goodput = report.flows[0].goodput_bps.expect("complete");
     assert!((2.5e6..3.0e6).contains(&goodput), "half of the link, less the headers and the opening: {goodput}");
-    assert_eq!(report.gateways[0].hop.expect("SaTPEP").retransmissions, 0);
+    assert_eq!(report.gateways[0].transport.expect("SaTPEP").retransmissions, 0);
 }
 
 #[test]
@@ -292,8 +295,8 @@ fn a_slow_receiver_closes_the_window_and_loses_nothing() {
     let report = slow.run();
     let goodput = report.flows[0].goodput_bps.expect("complete");
     assert!((0.9e6..1.0e6).contains(&goodput), "{goodput}");
-    let hop = report.gateways[0].hop.expect("SaTPEP");
-    assert_eq!((hop.retransmissions, hop.rtos), (0, 0));
+    let transport = report.gateways[0].transport.expect("SaTPEP");
+    assert_eq!((transport.retransmissions, transport.rtos), (0, 0));
 }
 
 #[test]
@@ -340,8 +343,8 @@ fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
     };
     let astray = Satpep2003 { via: [network.link("access sender 0"), None], ..Satpep2003::default() };
     let message = refusal(network.clone(), astray);
-    let plain = Satpep2003 { hop: tcp::Config::new(tcp::Profile::Rfc), ..Satpep2003::default() };
-    assert!(refusal(network, plain).contains("`hop`"));
+    let plain = Satpep2003 { satellite: tcp::Config::new(tcp::Profile::Rfc), ..Satpep2003::default() };
+    assert!(refusal(network, plain).contains("`satellite`"));
     assert!(
         ["`pair`", "`access sender 0`", "`downlink gateway`"].iter().all(|part| message.contains(part)),
         "{message}"
@@ -378,7 +381,7 @@ fn a_scenario_file_says_all_of_it() {
     // The way back is 125 ms longer: a SYN's answer and nothing else waits for it.
     assert!((took("ground-return") - took("paper") - 0.125).abs() < 0.01);
     let printed = run("figure-as-printed");
-    assert_eq!(printed.gateways[0].hop.expect("SaTPEP").retransmissions, 0);
+    assert_eq!(printed.gateways[0].transport.expect("SaTPEP").retransmissions, 0);
 }
 
 #[test]
@@ -415,11 +418,11 @@ proptest! {
         rule in prop::sample::select(vec![NackRule::Fig1, NackRule::PerSegment, NackRule::Fig1Literal]),
         buffer in prop::option::of(20_000..500_000u64),
     ) {
-        let hop = tcp::Config::satpep();
+        let satellite = tcp::Config::satpep();
         let protocol = Satpep2003 {
             opening: if spoof { Opening::Spoof } else { Opening::Transparent },
             profile: if deploy { Profile::Deploy } else { Profile::Paper },
-            hop: tcp::Config { tuning: Tuning { nack: rule, ..hop.tuning }, ..hop },
+            satellite: tcp::Config { tuning: Tuning { nack: rule, ..satellite.tuning }, ..satellite },
             buffer: buffer.map(Bytes::new),
             ..Satpep2003::default()
         };

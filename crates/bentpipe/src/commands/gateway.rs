@@ -1,4 +1,4 @@
-//! `bentpipe gateway`: one end of a pair of gateways around a satellite hop.
+//! `bentpipe gateway`: one end of a pair of gateways around a satellite link.
 
 mod doctor;
 mod requests;
@@ -29,7 +29,7 @@ Examples:
   bentpipe gateway reload                                          take over what has changed in its file
   bentpipe gateway drain --within 10min                            take no more connections, end with the last";
 
-/// Run one of the two gateways around a satellite hop, or ask a running one
+/// Run one of the two gateways around a satellite link, or ask a running one
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {

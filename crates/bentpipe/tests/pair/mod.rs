@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The `tcp` transport, in clear and encrypted.
-pub const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true";
+pub const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true";
 pub const TLS: &str = "transport = \"tcp\"";
 
 pub struct Pair {
@@ -363,12 +363,12 @@ impl Pair {
 
     /// How many connections the terminal has opened so.
     pub fn opened(&self, how: &str) -> u64 {
-        self.status(End::Terminal)["satellite"]["opened"][how].as_u64().unwrap_or(0)
+        self.status(End::Terminal)["satellite"]["tunnels_opened"][how].as_u64().unwrap_or(0)
     }
 
-    /// How many connections the hub has refused for that reason.
-    pub fn refused(&self, reason: &str) -> u64 {
-        self.status(End::Hub)["satellite"]["refused"][reason].as_u64().unwrap_or(0)
+    /// TCP connections that the hub has rejected for that reason.
+    pub fn rejected(&self, reason: &str) -> u64 {
+        self.status(End::Hub)["satellite"]["tunnels_rejected"][reason].as_u64().unwrap_or(0)
     }
 
     pub fn wait_for(&self, what: impl Fn(&Self) -> bool) {

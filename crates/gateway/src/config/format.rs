@@ -132,9 +132,9 @@ pub struct Gateway {
     /// What crosses the satellite: bentpipe's transport, or the kernel's own TCP.
     #[schemars(extend("default" = "satpep"))]
     pub transport: Option<Transport>,
-    /// With the tcp transport in clear: the hop is protected otherwise (a VPN, an encrypting modem).
+    /// With the tcp transport in clear: the satellite link is secured externally (a VPN, an encrypting modem).
     #[schemars(extend("default" = false))]
-    pub protected_hop: Option<bool>,
+    pub secured_externally: Option<bool>,
     /// The cipher. With the satpep transport a session has that of the gateway that began it; with the tcp transport both ends alike.
     #[schemars(extend("default" = "aes-128-gcm"))]
     pub cipher: Option<Cipher>,

@@ -55,7 +55,7 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
     }
     let rtt = peer["rtt_s"].as_f64().unwrap_or_default();
     let mut checks = vec![Check::good(check, format!("up, says {by}; round trip {:.0} ms", rtt * 1e3))];
-    if let (Some(mtu @ 1..), None) = (peer["mtu"].as_u64(), &settings.hop) {
+    if let (Some(mtu @ 1..), None) = (peer["mtu"].as_u64(), &settings.tcp) {
         let wanted = u64::from(settings.link.mtu);
         checks.push(if mtu < wanted {
             let remedy = format!(
@@ -99,10 +99,10 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
 
 /// Calls all peers as the gateway would, and returns what its status would tell of them.
 fn call(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
-    match &settings.hop {
+    match &settings.tcp {
         None => called(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
-        Some(hop) => {
-            called(settings, measures_rate, |settings, now, watch| TcpTransport::start(settings, hop, now, watch, None))
+        Some(tcp) => {
+            called(settings, measures_rate, |settings, now, watch| TcpTransport::start(settings, tcp, now, watch, None))
         }
     }
 }

@@ -47,9 +47,9 @@ impl Fixed {
     pub(super) fn new(settings: &Settings) -> Self {
         let Rules { table, interfaces, port, mark, routing_table, priority, ipv6, .. } = &settings.rules;
         Self {
-            is_tcp: settings.hop.is_some(),
+            is_tcp: settings.tcp.is_some(),
             // The `tcp` transport has one listener for both processes.
-            is_clear: settings.hop.is_some() && settings.mode == Mode::Clear,
+            is_clear: settings.tcp.is_some() && settings.mode == Mode::Clear,
             is_confirmed: settings.accept == Accept::Confirmed,
             public_key: settings.private_key.public_key().to_string(),
             listen: settings.listen,

@@ -1,9 +1,9 @@
 //! The `tcp` transport: one TCP connection of the kernel's for each relayed connection, with a congestion control of the
 //! operator's choice.
 //!
-//! Bytes pass through pipes and are not copied (`conduit`). Who may open connections is settled once for each peer, by
+//! Bytes pass through pipes and are not copied (`splice`). Who may open connections is settled once for each peer, by
 //! the session's own connection, which then also tells whether the peer answers (`session`, `calls`); the first bytes of
-//! every other connection say what it carries ([`relay::hop`], `arrivals`).
+//! every other connection say what it carries ([`relay::tunnel`], `arrivals`).
 //!
 //! A connection across the satellite need not wait for its handshake. Some are kept open ahead of need; beyond those, the
 //! opening and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
@@ -11,10 +11,8 @@
 mod arrivals;
 mod buffers;
 mod calls;
-mod conduit;
 mod cross;
 mod direct;
-mod hop;
 mod identity;
 mod membership;
 mod peer;
@@ -22,11 +20,13 @@ mod place;
 mod ports;
 mod session;
 mod sockets;
+mod splice;
 mod succession;
 mod talk;
 mod tls;
 mod trials;
 mod trouble;
+mod tunnel;
 
 use super::{Answer, Membership, Opening, Progress, Reports, SatelliteTransport, StreamEvent, Succession};
 use crate::config::{self, Class, Peer, Settings};
@@ -41,25 +41,25 @@ use crate::told::Told;
 use crate::trouble::{Rarely, Trouble};
 use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
-use conduit::Pipes;
 use cross::CrossLayer;
-use hop::{Hop, Role, reason_of};
 use peer::TcpPeer;
 use relay::engine::Transport;
-use relay::hop::waiting::Waiting;
-use relay::hop::words::Word;
 use relay::preamble::{CONNECTED, Open};
 use relay::reach::Reach;
+use relay::tunnel::waiting::Waiting;
+use relay::tunnel::words::Word;
 use session::{Accepted, Call, Pace};
 use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
+use splice::Pipes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use tls::Configs;
 pub(crate) use trials::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+use tunnel::{Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 
 /// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
@@ -76,7 +76,7 @@ const MAX_STREAMS: u64 = 16_384;
 
 /// Names a stream: its place in the table, and its number, since others have had that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct HopId {
+pub(crate) struct TunnelId {
     at: usize,
     number: u64,
 }
@@ -100,7 +100,7 @@ pub(crate) struct TcpTransport {
     /// Unless another process has it.
     listener: Option<Socket>,
     accepting: bool,
-    hops: Slab<Hop>,
+    tunnels: Slab<Tunnel>,
     next_number: u64,
     deadlines: BTreeSet<(Instant, usize)>,
     peers: Vec<TcpPeer>,
@@ -118,9 +118,9 @@ pub(crate) struct TcpTransport {
     addresses: HashMap<IpAddr, usize>,
     /// Names this run of the gateway to its peers.
     epoch: u64,
-    events: VecDeque<StreamEvent<HopId>>,
+    events: VecDeque<StreamEvent<TunnelId>>,
     pipes: Pipes,
-    /// Unless the hop is protected otherwise.
+    /// Unless the satellite link is secured externally.
     tls: Option<Configs>,
     /// With the cross-layer congestion control.
     cross: Option<CrossLayer>,
@@ -159,29 +159,29 @@ struct Counters {
     sessions: u64,
     violations: u64,
     opened: BTreeMap<&'static str, u64>,
-    refused: BTreeMap<&'static str, u64>,
+    rejected: BTreeMap<&'static str, u64>,
 }
 
 impl TcpTransport {
     /// Listens for peers and begins to call them.
     pub(crate) fn start(
         settings: &Settings,
-        hop: &config::Hop,
+        tcp: &config::TcpSettings,
         now: Instant,
         watch: &Watch,
         heir: Option<&mut Heir>,
     ) -> Result<Self, StartError> {
         // The kernel may have the control only from here on.
-        let cross = match hop.congestion_control.as_deref() {
+        let cross = match tcp.congestion_control.as_deref() {
             Some(config::CROSS_LAYER) => {
                 let marks = [settings.rules.crossing(), settings.rules.made()];
                 let number = random_number()? as u32;
-                Some(CrossLayer::new(marks, settings.link.rate, hop.queue, number)?)
+                Some(CrossLayer::new(marks, settings.link.rate, tcp.queue, number)?)
             }
             _ => None,
         };
-        let sockets = Sockets::new(settings, hop, cross.as_ref())?;
-        let listener = Self::listener(settings, hop, &sockets, heir)?;
+        let sockets = Sockets::new(settings, tcp, cross.as_ref())?;
+        let listener = Self::listener(settings, tcp, &sockets, heir)?;
         let watch = watch.try_clone().map_err(while_doing("creating a poll"))?;
         watch.add(&listener, Owner::Transport(0)).map_err(while_doing("watching the TCP socket"))?;
         let rtt = settings.link.rtt;
@@ -193,7 +193,7 @@ impl TcpTransport {
             private_key: settings.private_key.clone(),
             listener: Some(listener),
             accepting: true,
-            hops: Slab::new(),
+            tunnels: Slab::new(),
             next_number: 0,
             deadlines: BTreeSet::new(),
             peers,
@@ -213,7 +213,7 @@ impl TcpTransport {
             rtt,
             leaving: None,
             capacity: settings.link.rate,
-            warm: hop.warm,
+            warm: tcp.warm,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
@@ -237,41 +237,41 @@ impl TcpTransport {
         Ok(transport)
     }
 
-    fn hop(&mut self, stream: HopId) -> Option<&mut Hop> {
-        self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number)
+    fn tunnel(&mut self, stream: TunnelId) -> Option<&mut Tunnel> {
+        self.tunnels.get_mut(stream.at).filter(|tunnel| tunnel.number == stream.number)
     }
 
     /// Puts a connection into the table.
     fn insert(&mut self, role: Role, socket: Socket, from: std::net::IpAddr) -> io::Result<usize> {
-        let entry = self.hops.vacant_entry();
+        let entry = self.tunnels.vacant_entry();
         let at = entry.key();
         self.watch.add(&socket, Owner::Transport(at + 1))?;
         self.next_number += 1;
-        entry.insert(Hop::new(self.next_number, role, socket, from));
+        entry.insert(Tunnel::new(self.next_number, role, socket, from));
         Ok(at)
     }
 
     /// Takes a connection out of the table, and out of what is known of its peer.
-    fn remove(&mut self, at: usize) -> Hop {
+    fn remove(&mut self, at: usize) -> Tunnel {
         self.set_deadline(at, None);
         self.release(at);
-        self.hops.remove(at)
+        self.tunnels.remove(at)
     }
 
     /// Forgets all that is known of a connection beside its place in the table.
     fn release(&mut self, at: usize) {
         self.give_place_back(at);
-        let hop = &mut self.hops[at];
-        hop.close_conduits(&mut self.pipes);
-        match &hop.role {
+        let tunnel = &mut self.tunnels[at];
+        tunnel.close_splices(&mut self.pipes);
+        match &tunnel.role {
             Role::Stream(peer) => {
                 let peer = &mut self.peers[*peer];
-                if let Some(name) = hop.name {
+                if let Some(name) = tunnel.name {
                     self.names.remove(&name);
-                    peer.note_end(name, hop);
+                    peer.note_end(name, tunnel);
                 }
                 peer.streams -= 1;
-                let info = hop.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
+                let info = tunnel.tcp.socket.as_ref().and_then(|socket| kernel::tcp::tcp_info(socket).ok());
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
@@ -281,7 +281,7 @@ impl TcpTransport {
     }
 
     fn set_deadline(&mut self, at: usize, deadline: Option<Instant>) {
-        if let Some(old) = std::mem::replace(&mut self.hops[at].deadline, deadline) {
+        if let Some(old) = std::mem::replace(&mut self.tunnels[at].deadline, deadline) {
             self.deadlines.remove(&(old, at));
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, at)));
@@ -289,18 +289,18 @@ impl TcpTransport {
 
     /// What is due for connection `at`.
     fn on_deadline(&mut self, now: Instant, at: usize) {
-        let hop = &mut self.hops[at];
-        hop.deadline = None;
-        match &hop.role {
-            Role::Stream(_) if hop.held_until.is_some() => {
+        let tunnel = &mut self.tunnels[at];
+        tunnel.deadline = None;
+        match &tunnel.role {
+            Role::Stream(_) if tunnel.held_until.is_some() => {
                 // The client is not the one to speak first.
-                if let Err(error) = hop.flush() {
-                    hop.fail(&error);
+                if let Err(error) = tunnel.flush() {
+                    tunnel.fail(&error);
                 }
                 self.tell(at);
             }
-            Role::Stream(_) if hop.is_direct && hop.awaits_answer => {
-                hop.failed.get_or_insert(ResetReason::TimedOut);
+            Role::Stream(_) if tunnel.is_direct && tunnel.awaits_answer => {
+                tunnel.failed.get_or_insert(ResetReason::TimedOut);
                 self.tell(at);
             }
             // The client's first bytes came in time.
@@ -318,39 +318,39 @@ impl TcpTransport {
     /// has said. Without a descriptor the kernel would give it up seconds after the other end's window has closed, or the path gone.
     fn let_leave(&mut self, at: usize) {
         self.release(at);
-        self.hops[at].role = Role::Leaving;
-        self.hops[at].allow_orderly_close();
+        self.tunnels[at].role = Role::Leaving;
+        self.tunnels[at].allow_orderly_close();
         self.on_leaving(at);
     }
 
     /// Sends on what a connection has to say before it is closed.
     fn on_leaving(&mut self, at: usize) {
-        if self.hops[at].flush().is_err() || self.hops[at].has_nothing_to_wait_for() {
+        if self.tunnels[at].flush().is_err() || self.tunnels[at].has_nothing_to_wait_for() {
             drop(self.remove(at));
         }
     }
 
     /// Has the relays look at stream `at`.
     fn tell(&mut self, at: usize) {
-        let hop = &self.hops[at];
-        let id = HopId { at, number: hop.number };
-        self.events.push_back(match hop.failed {
-            Some(reason) if !hop.awaits_answer => StreamEvent::Reset(id, reason),
+        let tunnel = &self.tunnels[at];
+        let id = TunnelId { at, number: tunnel.number };
+        self.events.push_back(match tunnel.failed {
+            Some(reason) if !tunnel.awaits_answer => StreamEvent::Reset(id, reason),
             _ => StreamEvent::Ready(id),
         });
     }
 
     fn on_stream(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
-        let hop = &mut self.hops[at];
+        let tunnel = &mut self.tunnels[at];
         // What becomes of a connection to a server is looked at by whoever waits for it.
-        let is_awaited = hop.is_direct && hop.awaits_answer;
-        if event.is_error() && !is_awaited && hop.tcp.has_failed() {
-            hop.failed.get_or_insert(ResetReason::Aborted);
+        let is_awaited = tunnel.is_direct && tunnel.awaits_answer;
+        if event.is_error() && !is_awaited && tunnel.tcp.has_failed() {
+            tunnel.failed.get_or_insert(ResetReason::Aborted);
         } else if event.is_writable()
-            && hop.held_until.is_none()
-            && let Err(error) = hop.flush()
+            && tunnel.held_until.is_none()
+            && let Err(error) = tunnel.flush()
         {
-            hop.fail(&error);
+            tunnel.fail(&error);
         }
         self.look_at_fast_open(now, at);
         self.tell(at);
@@ -374,25 +374,30 @@ impl TcpTransport {
             }
         }
         let mut gone = Vec::new();
-        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| matches!(hop.role, Role::Stream(_) | Role::Leaving)) {
-            hop.free_from_slow_pacing();
-            if matches!(hop.role, Role::Leaving) {
-                gone.extend(hop.tcp.is_gone(now, period, self.outage_limit).then_some(at));
-            } else if !hop.awaits_answer && hop.failed.is_none() && hop.tcp.is_gone(now, period, self.outage_limit) {
-                hop.failed = Some(ResetReason::Outage);
-                self.events.push_back(StreamEvent::Reset(HopId { at, number: hop.number }, ResetReason::Outage));
+        for (at, tunnel) in
+            self.tunnels.iter_mut().filter(|(_, tunnel)| matches!(tunnel.role, Role::Stream(_) | Role::Leaving))
+        {
+            tunnel.free_from_slow_pacing();
+            if matches!(tunnel.role, Role::Leaving) {
+                gone.extend(tunnel.tcp.is_gone(now, period, self.outage_limit).then_some(at));
+            } else if !tunnel.awaits_answer
+                && tunnel.failed.is_none()
+                && tunnel.tcp.is_gone(now, period, self.outage_limit)
+            {
+                tunnel.failed = Some(ResetReason::Outage);
+                self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, ResetReason::Outage));
             }
         }
         gone.into_iter().for_each(|at| drop(self.remove(at)));
         self.search_where_stuck(now);
     }
 
-    fn count_opened(&mut self, how: &'static str) {
-        *self.counters.opened.entry(how).or_default() += 1;
+    fn count_opened(&mut self, method: &'static str) {
+        *self.counters.opened.entry(method).or_default() += 1;
     }
 
-    fn count_refused(&mut self, why: &'static str) {
-        *self.counters.refused.entry(why).or_default() += 1;
+    fn count_rejected(&mut self, why: &'static str) {
+        *self.counters.rejected.entry(why).or_default() += 1;
     }
 }
 
@@ -404,9 +409,9 @@ impl SatelliteTransport for TcpTransport {
             self.accepting = true;
             return;
         };
-        let Some(hop) = self.hops.get_mut(at) else { return };
-        hop.tcp.on_event(event);
-        match hop.role {
+        let Some(tunnel) = self.tunnels.get_mut(at) else { return };
+        tunnel.tcp.on_event(event);
+        match tunnel.role {
             Role::Unknown(_) => self.greet(now, at),
             Role::Calling(peer) => self.on_call(now, peer, at),
             Role::Called(_) => self.on_called(now, at),
@@ -442,7 +447,7 @@ impl SatelliteTransport for TcpTransport {
         }
     }
 
-    fn poll_event(&mut self, _: Instant) -> Option<StreamEvent<HopId>> {
+    fn poll_event(&mut self, _: Instant) -> Option<StreamEvent<TunnelId>> {
         self.events.pop_front()
     }
 
@@ -472,7 +477,7 @@ impl SatelliteTransport for TcpTransport {
             self.events.push_back(StreamEvent::PeersChanged);
         }
         if let Some(cross) = &mut self.cross {
-            let sessions = self.hops.iter().filter(|(_, hop)| hop.has_data_under_way()).count();
+            let sessions = self.tunnels.iter().filter(|(_, tunnel)| tunnel.has_data_under_way()).count();
             cross.count(u32::try_from(sessions).unwrap_or(u32::MAX));
             cross.say(now, self.capacity);
         }
@@ -480,7 +485,7 @@ impl SatelliteTransport for TcpTransport {
 
     fn leave(&mut self, _: Instant) {
         // Closing them resets them: every peer learns at once.
-        self.hops.clear();
+        self.tunnels.clear();
     }
 
     fn drain(&mut self, now: Instant) {
@@ -488,7 +493,7 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn unfinished(&self, _: Instant) -> usize {
-        self.hops.iter().filter(|(_, hop)| matches!(hop.role, Role::Leaving)).count()
+        self.tunnels.iter().filter(|(_, tunnel)| matches!(tunnel.role, Role::Leaving)).count()
     }
 }
 
@@ -552,8 +557,8 @@ impl Reports for TcpTransport {
             handshakes: self.counters.sessions,
             violations: self.counters.violations,
             dropped: BTreeMap::new(),
-            opened: self.counters.opened.clone(),
-            refused: self.counters.refused.clone(),
+            tunnels_opened: self.counters.opened.clone(),
+            tunnels_rejected: self.counters.rejected.clone(),
             cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
             ..snapshot::Satellite::default()
         }
@@ -565,8 +570,8 @@ impl Reports for TcpTransport {
 
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let peer = &self.peers[at];
-        let session = peer.call.as_ref().and_then(Call::hop).or(peer.called_by).and_then(|at| self.hops.get(at));
-        let socket = session.and_then(|hop| hop.tcp.socket.as_ref());
+        let session = peer.call.as_ref().and_then(Call::tunnel).or(peer.called_by).and_then(|at| self.tunnels.get(at));
+        let socket = session.and_then(|tunnel| tunnel.tcp.socket.as_ref());
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         // A peer that does not answer is there only as far as it has been heard of.
         let heard_at = if peer.call.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
@@ -595,7 +600,7 @@ impl Reports for TcpTransport {
 }
 
 impl Transport<HostSockets> for TcpTransport {
-    type Stream = HopId;
+    type Stream = TunnelId;
 
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
@@ -625,7 +630,7 @@ impl Transport<HostSockets> for TcpTransport {
         peer.is_direct() || (may_cross && invites())
     }
 
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<HopId> {
+    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<TunnelId> {
         if self.peers[peer].streams >= self.max_streams {
             return None;
         }
@@ -633,7 +638,7 @@ impl Transport<HostSockets> for TcpTransport {
             cross.say(now, self.capacity);
         }
         let is_direct = self.peers[peer].is_direct();
-        let crossing = if is_direct { None } else { self.open_hop(now, peer, open) };
+        let crossing = if is_direct { None } else { self.open_tunnel(now, peer, open) };
         let at = match crossing {
             Some(at) => at,
             // A client that has been accepted cannot be sent past the gateway any more; its server can be called without the far one.
@@ -641,92 +646,92 @@ impl Transport<HostSockets> for TcpTransport {
             None => return None,
         };
         self.peers[peer].streams += 1;
-        let hop = &mut self.hops[at];
-        hop.awaits_answer = true;
-        let id = HopId { at, number: hop.number };
+        let tunnel = &mut self.tunnels[at];
+        tunnel.awaits_answer = true;
+        let id = TunnelId { at, number: tunnel.number };
         self.mark_packets(id, open, class);
         Some(id)
     }
 
-    fn classify(&mut self, _: Instant, stream: HopId, class: &Class) {
-        let open = self.hop(stream).and_then(|hop| hop.open);
+    fn classify(&mut self, _: Instant, stream: TunnelId, class: &Class) {
+        let open = self.tunnel(stream).and_then(|tunnel| tunnel.open);
         if let Some(open) = open {
             self.mark_packets(stream, &open, Some(class));
         }
     }
 
-    fn read_opening(&mut self, _: Instant, stream: HopId) -> Opening {
+    fn read_opening(&mut self, _: Instant, stream: TunnelId) -> Opening {
         // The stream exists because its opening has been read.
-        self.hop(stream).and_then(|hop| hop.open).map_or(Opening::Ended, Opening::Open)
+        self.tunnel(stream).and_then(|tunnel| tunnel.open).map_or(Opening::Ended, Opening::Open)
     }
 
-    fn read_answer(&mut self, _: Instant, stream: HopId) -> Answer {
-        let Some(hop) = self.hop(stream) else { return Answer::Failed(ResetReason::Aborted) };
-        let answer = if hop.is_direct { hop.connection_to_server() } else { hop.answer() };
+    fn read_answer(&mut self, _: Instant, stream: TunnelId) -> Answer {
+        let Some(tunnel) = self.tunnel(stream) else { return Answer::Failed(ResetReason::Aborted) };
+        let answer = if tunnel.is_direct { tunnel.connection_to_server() } else { tunnel.answer() };
         if answer == Answer::Connected {
-            hop.awaits_answer = false;
-            if hop.is_direct {
+            tunnel.awaits_answer = false;
+            if tunnel.is_direct {
                 self.set_deadline(stream.at, None);
             }
         }
         answer
     }
 
-    fn answer(&mut self, _: Instant, stream: HopId) {
-        if let Some(hop) = self.hop(stream) {
-            hop.has_answered = true;
-            if let Err(error) = hop.say(&[CONNECTED]) {
-                hop.fail(&error);
+    fn answer(&mut self, _: Instant, stream: TunnelId) {
+        if let Some(tunnel) = self.tunnel(stream) {
+            tunnel.has_answered = true;
+            if let Err(error) = tunnel.say(&[CONNECTED]) {
+                tunnel.fail(&error);
             }
         }
     }
 
-    fn finish(&mut self, _: Instant, stream: HopId) {
-        if let Some(hop) = self.hop(stream) {
-            hop.finish();
+    fn finish(&mut self, _: Instant, stream: TunnelId) {
+        if let Some(tunnel) = self.tunnel(stream) {
+            tunnel.finish();
         }
     }
 
-    fn reset(&mut self, _: Instant, stream: HopId, reason: ResetReason) {
-        let Some(hop) = self.hop(stream) else { return };
+    fn reset(&mut self, _: Instant, stream: TunnelId, reason: ResetReason) {
+        let Some(tunnel) = self.tunnel(stream) else { return };
         // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
         let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
-        hop.has_said_why = hop.open.is_some() && !hop.has_answered && hop.say(&[code]).is_ok();
-        if hop.has_said_why {
-            hop.finish();
+        tunnel.has_said_why = tunnel.open.is_some() && !tunnel.has_answered && tunnel.say(&[code]).is_ok();
+        if tunnel.has_said_why {
+            tunnel.finish();
             self.let_leave(stream.at);
         } else {
             drop(self.remove(stream.at));
         }
     }
 
-    fn forget(&mut self, stream: HopId) {
-        let Some(hop) = self.hop(stream) else { return };
-        if !hop.is_over() {
+    fn forget(&mut self, stream: TunnelId) {
+        let Some(tunnel) = self.tunnel(stream) else { return };
+        if !tunnel.is_over() {
             drop(self.remove(stream.at));
         } else {
             self.let_leave(stream.at);
         }
     }
 
-    fn send(&mut self, _: Instant, stream: HopId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
-        let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
+    fn send(&mut self, _: Instant, stream: TunnelId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
+        let Some(tunnel) = self.tunnels.get_mut(stream.at).filter(|tunnel| tunnel.number == stream.number) else {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
-        let (count, progress) = hop.send(&mut self.pipes, tcp);
-        hop.has_sent |= count > 0;
-        if let Role::Stream(peer) = hop.role {
+        let (count, progress) = tunnel.send(&mut self.pipes, tcp);
+        tunnel.has_sent |= count > 0;
+        if let Role::Stream(peer) = tunnel.role {
             self.peers[peer].sent += count;
         }
         (count, progress)
     }
 
-    fn receive(&mut self, now: Instant, stream: HopId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
-        let Some(hop) = self.hops.get_mut(stream.at).filter(|hop| hop.number == stream.number) else {
+    fn receive(&mut self, now: Instant, stream: TunnelId, _: &mut HostSockets, tcp: &mut Tcp) -> (u64, Progress) {
+        let Some(tunnel) = self.tunnels.get_mut(stream.at).filter(|tunnel| tunnel.number == stream.number) else {
             return (0, Progress::StreamFailed(ResetReason::Aborted));
         };
-        let (count, progress) = hop.receive(&mut self.pipes, tcp);
-        if let Role::Stream(peer) = hop.role {
+        let (count, progress) = tunnel.receive(&mut self.pipes, tcp);
+        if let Role::Stream(peer) = tunnel.role {
             let peer = &mut self.peers[peer];
             peer.received += count;
             if count > 0 {
@@ -736,12 +741,12 @@ impl Transport<HostSockets> for TcpTransport {
         (count, progress)
     }
 
-    fn number(&self, stream: HopId) -> u64 {
+    fn number(&self, stream: TunnelId) -> u64 {
         stream.number
     }
 }
 
-impl Hop {
+impl Tunnel {
     /// The far gateway's answer.
     fn answer(&mut self) -> Answer {
         let mut byte = [0];

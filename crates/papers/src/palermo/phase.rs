@@ -15,7 +15,7 @@ use crate::{Context, Error, Found, Reproduction, Variants};
 use replicas::Replica;
 use results::chart::{Axis, Chart, Series, Style};
 
-/// Delays of the satellite hop one way, in ms: a whole turn of the phase.
+/// Delays of the satellite link one way, in ms: a whole turn of the phase.
 const DELAYS_MS: [f64; 8] = [260.0, 260.4, 260.8, 261.2, 261.45, 261.55, 261.8, 261.95];
 /// Variants that are shown: one that halves its window, one that estimates the rate.
 const VARIANTS: [&str; 2] = ["reno", "tibet"];
@@ -60,7 +60,7 @@ pub fn sweep(item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> 
     let limit = vec![(260.0 + LIMIT_MS, 0.0), (260.0 + LIMIT_MS, 100.0)];
     let chart = Chart {
         title: item.title.clone(),
-        x: Axis::linear("delay of the satellite hop one way, ms").within(260.0, 262.0),
+        x: Axis::linear("delay of the satellite link one way, ms").within(260.0, 262.0),
         y: share_axis("satellite's share"),
         series: series
             .into_iter()

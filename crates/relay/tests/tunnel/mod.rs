@@ -2,9 +2,9 @@
 //! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes an opening only if the near one
 //! made it, and once; neither takes a session for the other's that is not.
 
-use relay::hop::once::Window;
-use relay::hop::{CHALLENGE, Challenge, Greeting, Hello, Offer, Opening, Parser, SessionKey, TAG};
 use relay::preamble::Open;
+use relay::tunnel::replay::ReplayWindow;
+use relay::tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Opening, Parser, SessionKey, TAG};
 use satpep::PrivateKey;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ struct Called {
     key: SessionKey,
     /// The caller has proved who it is, and it is the near gateway.
     is_proved: bool,
-    window: Window,
+    window: ReplayWindow,
 }
 
 /// The gateways, and all that the attacker has seen.
@@ -76,7 +76,7 @@ impl Model {
         let called = SessionKey::challenge(&keys()[1], hello, Offer::SPOKEN, nonce, session, 1);
         let (key, challenge) = called.expect("the keys are real ones");
         self.challenges.push(challenge.encode());
-        self.far.push(Called { key, is_proved: false, window: Window::new() });
+        self.far.push(Called { key, is_proved: false, window: ReplayWindow::new() });
     }
 
     /// The near gateway reads a challenge as the answer to its hello.

@@ -6,7 +6,7 @@
 //! ```
 
 use super::half::{Address, Route, SplitHalf, pass_on};
-use super::{END_TIMERS, GatewayConfig, GatewayError, HopReport, Site, Split, StreamReport, port, split_of};
+use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, TransportReport, port, split_of};
 use crate::packet::{Body, Parcel};
 use crate::satpep2003::{ConnectionId, Opening, Satpep2003};
 use crate::wire::{CLIENT, Path, SERVER, Wire};
@@ -36,16 +36,16 @@ struct Gate {
     /// A SYN that is answered once the connection further on is open.
     held: Option<Segment>,
     was_answered: bool,
-    hop: Hop,
+    satellite: SatelliteHalf,
     /// Bytes read from each half and written to the other.
     passed: [u64; 2],
     connected: [Option<Instant>; 2],
     is_broken: bool,
 }
 
-/// A gateway's end of the satellite hop.
+/// A gateway's end of the satellite link.
 #[derive(Debug)]
-struct Hop {
+struct SatelliteHalf {
     /// The half that is on it.
     half: usize,
     /// What divides the link into this gateway.
@@ -125,10 +125,10 @@ impl Assigned {
     }
 
     /// What both gateways sent to one another.
-    pub(crate) fn hop(&self) -> HopReport {
-        let mut report = HopReport::default();
+    pub(crate) fn transport(&self) -> TransportReport {
+        let mut report = TransportReport::default();
         for gate in self.middles.iter().flatten() {
-            let Some(half) = &gate.halves[gate.hop.half] else { continue };
+            let Some(half) = &gate.halves[gate.satellite.half] else { continue };
             let counters = half.tcp.metrics().counters;
             report.data_packets += counters.data_segments;
             report.retransmissions += counters.retransmissions;
@@ -177,14 +177,14 @@ impl Ways {
         };
         let allocators = [divide(0)?, divide(1)?];
         let paths = ways.each_ref().map(|way| site.wire.add_path(way));
-        let hop = protocol.buffered(product);
-        if !hop.satpep {
-            return Err(config.error("`hop` is no hop of SaTPEP: set `satpep`, with recovery `nack`"));
+        let satellite = protocol.buffered(product);
+        if !satellite.satpep {
+            return Err(config.error("`satellite` is no TCP of SaTPEP: set `satpep`, with recovery `nack`"));
         }
-        for (key, tcp) in [("hop", &hop), ("terrestrial", &*config.terrestrial)] {
+        for (key, tcp) in [("satellite", &satellite), ("terrestrial", &*config.terrestrial)] {
             tcp.validate().map_err(|error| config.error(format!("`{key}`: {error}")))?;
         }
-        Ok(Self { paths, allocators, config: Arc::new(hop) })
+        Ok(Self { paths, allocators, config: Arc::new(satellite) })
     }
 }
 
@@ -200,7 +200,7 @@ impl Gate {
         let side = if order == 0 { split.first } else { 1 - split.first };
         let node = config.nodes[side];
         let (host, to) = [(split.client, CLIENT), (split.server, SERVER)][order];
-        // The first gateway faces the client with half 0 and the hop with half 1; the second the other way round.
+        // The first gateway faces the client with half 0 and the satellite link with half 1; the second the other way round.
         let (host_half, satellite_half) = (order, 1 - order);
         let first = site.timer;
         let timer = |half| first + END_TIMERS + port(at, side, half);
@@ -210,16 +210,16 @@ impl Gate {
             to: Address { agent: split.flow, port: to },
             timer: timer(host_half),
         };
-        let over_hop = Route {
+        let over_satellite = Route {
             node,
             path: ways.paths[side],
             to: Address { agent: site.agent, port: port(at, 1 - side, order) },
             timer: timer(satellite_half),
         };
-        let ends = [(config.terrestrial.clone(), towards_host), (ways.config.clone(), over_hop)];
+        let ends = [(config.terrestrial.clone(), towards_host), (ways.config.clone(), over_satellite)];
         let (listens, onward) = match ends {
-            [host, hop] if order == 0 => (host, hop),
-            [host, hop] => (hop, host),
+            [host, satellite] if order == 0 => (host, satellite),
+            [host, satellite] => (satellite, host),
         };
         Ok(Self {
             halves: [Some(SplitHalf::listen(&listens.0, listens.1)), None],
@@ -227,7 +227,7 @@ impl Gate {
             opening: protocol.opening,
             held: None,
             was_answered: false,
-            hop: Hop {
+            satellite: SatelliteHalf {
                 half: satellite_half,
                 allocator: ways.allocators[side],
                 grant: None,
@@ -247,8 +247,8 @@ impl Gate {
             }
         } else if let Some(half) = &mut self.halves[number] {
             half.tcp.handle_segment(wire.now, segment);
-            if number == self.hop.half && segment.len > 0 {
-                self.hop.on_data(wire);
+            if number == self.satellite.half && segment.len > 0 {
+                self.satellite.on_data(wire);
             }
         }
         self.serve(wire);
@@ -258,8 +258,8 @@ impl Gate {
     fn open(&mut self, wire: &mut Wire) {
         let (config, route) = &self.onward;
         self.halves[1] = Some(SplitHalf::connect(config, *route, wire.now));
-        if self.hop.half == 1 {
-            self.hop.take_part(wire);
+        if self.satellite.half == 1 {
+            self.satellite.take_part(wire);
         }
         if self.opening == Opening::Spoof {
             self.answer(wire);
@@ -269,8 +269,8 @@ impl Gate {
     /// The SYN that waits is answered.
     fn answer(&mut self, wire: &mut Wire) {
         let (Some(syn), Some(half)) = (self.held.take(), &mut self.halves[0]) else { return };
-        if self.hop.half == 0 {
-            self.hop.take_part(wire);
+        if self.satellite.half == 0 {
+            self.satellite.take_part(wire);
         }
         self.was_answered = true;
         half.tcp.handle_segment(wire.now, &syn);
@@ -284,8 +284,8 @@ impl Gate {
         for from in 0..2 {
             self.passed[from] += pass_on(&mut self.halves, wire.now, from);
         }
-        if let Some(half) = &mut self.halves[self.hop.half] {
-            self.hop.grant(wire, &mut half.tcp);
+        if let Some(half) = &mut self.halves[self.satellite.half] {
+            self.satellite.grant(wire, &mut half.tcp);
         }
         for half in self.halves.iter_mut().flatten() {
             half.transmit(wire);
@@ -315,9 +315,9 @@ impl Gate {
                 if let Some(other) = &mut self.halves[1 - number] {
                     other.tcp.abort();
                 }
-                self.hop.leave(wire);
+                self.satellite.leave(wire);
             }
-            tcp::Event::Closed if number == self.hop.half => self.hop.leave(wire),
+            tcp::Event::Closed if number == self.satellite.half => self.satellite.leave(wire),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
         }
     }
@@ -334,7 +334,7 @@ impl Gate {
     }
 }
 
-impl Hop {
+impl SatelliteHalf {
     /// The flow shares the link into this gateway from now on.
     fn take_part(&mut self, wire: &mut Wire) {
         let (now, packet) = (wire.now, Bytes::new(self.mss + u64::from(tcp::BARE_HEADER)));

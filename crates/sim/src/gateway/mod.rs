@@ -210,9 +210,9 @@ impl Gateway {
     }
 
     pub(crate) fn report(&self, config: &GatewayConfig, flows: &[FlowConfig]) -> GatewayReport {
-        let (streams, sessions, hop) = match self {
+        let (streams, sessions, transport) = match self {
             Gateway::Relays(relays) => (relays.streams(), relays.sessions(), None),
-            Gateway::Assigned(pair) => (pair.streams(), Vec::new(), Some(pair.hop())),
+            Gateway::Assigned(pair) => (pair.streams(), Vec::new(), Some(pair.transport())),
             Gateway::Splices(splices) => (splices.streams(), Vec::new(), None),
         };
         let named =
@@ -222,7 +222,7 @@ impl Gateway {
             Gateway::Assigned(_) | Gateway::Splices(_) => Vec::new(),
         };
         let streams = streams.into_iter().map(named).collect();
-        GatewayReport { name: config.name.clone(), streams, sessions, hop, transitions }
+        GatewayReport { name: config.name.clone(), streams, sessions, transport, transitions }
     }
 }
 
@@ -236,7 +236,7 @@ pub struct GatewayReport {
     /// What each end of the satellite transport's session counted; empty where TCP is spoken.
     pub sessions: Vec<SessionReport>,
     /// What both gateways sent to one another over SaTPEP's connections; null where something else is spoken.
-    pub hop: Option<HopReport>,
+    pub transport: Option<TransportReport>,
     /// What happened to relayed connections, in order, if [asked for](Transport::report_transitions).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<TransitionReport>,
@@ -261,7 +261,7 @@ pub struct TransitionReport {
 
 /// What both gateways of a pair sent to one another over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct HopReport {
+pub struct TransportReport {
     /// Data packets, retransmissions included.
     pub data_packets: u64,
     /// Data packets that were sent again.

@@ -102,13 +102,13 @@ impl Splices {
     pub(crate) fn follow(&mut self, wire: &mut Wire) {
         for (side, told) in self.told.iter_mut().enumerate() {
             let Some((told, sharing)) = told else { continue };
-            let hop = |split: &Split| usize::from(split.first == side);
+            let satellite = |split: &Split| usize::from(split.first == side);
             let all = self.splits.iter().zip(&self.splices);
-            let open = all.filter(|(split, splices)| splices[side].has_open(hop(split))).count() as u32;
+            let open = all.filter(|(split, splices)| splices[side].has_open(satellite(split))).count() as u32;
             let Some(rate) = told.news(wire, open) else { continue };
             sharing.set_rate(rate);
             for (at, (split, splices)) in self.splits.iter().zip(&mut self.splices).enumerate() {
-                if let Some(half) = &mut splices[side].halves[hop(split)] {
+                if let Some(half) = &mut splices[side].halves[satellite(split)] {
                     sharing.follow(wire, at, &self.satellite, half);
                     half.transmit(wire);
                 }
@@ -119,8 +119,8 @@ impl Splices {
     /// Something has happened at the connection of `split` between the gateways: it has its part of what is told.
     fn share(&mut self, wire: &mut Wire, split: usize, side: usize) {
         let Some((_, sharing)) = &mut self.told[side] else { return };
-        let hop = usize::from(self.splits[split].first == side);
-        if let Some(half) = &mut self.splices[split][side].halves[hop] {
+        let satellite = usize::from(self.splits[split].first == side);
+        if let Some(half) = &mut self.splices[split][side].halves[satellite] {
             sharing.follow(wire, split, &self.satellite, half);
             half.transmit(wire);
             // What has left now.

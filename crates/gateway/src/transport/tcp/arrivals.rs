@@ -1,14 +1,14 @@
 //! Connections that peers make: what for, and whether they may.
 
-use super::hop::{Hop, Role};
 use super::place::Place;
 use super::session::{Accepted, Call, Called, Refusal};
 use super::talk::Told;
 use super::trouble::in_words;
-use super::{HopId, Name, TcpTransport, random_number};
+use super::tunnel::{Role, Tunnel};
+use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
-use relay::hop::{Greeting, Hello, Offer, Opening, Parser, SessionKey, Trial};
+use relay::tunnel::{Greeting, Hello, Offer, Opening, Parser, SessionKey, Trial};
 use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -37,7 +37,7 @@ impl TcpTransport {
                 Ok(Some((socket, from))) => {
                     if !self.peers.iter().any(|peer| peer.may_call_from(from)) {
                         // Dropping the socket resets the caller.
-                        self.count_refused("address");
+                        self.count_rejected("address");
                         continue;
                     }
                     let Ok(at) = self.insert(Role::Unknown(Parser::new()), socket, from) else { continue };
@@ -47,8 +47,8 @@ impl TcpTransport {
                         drop(self.remove(at));
                         continue;
                     };
-                    self.hops[at].tls = tls.map(Box::new);
-                    self.hops[at].tcp.readable = true;
+                    self.tunnels[at].tls = tls.map(Box::new);
+                    self.tunnels[at].tcp.readable = true;
                     self.greet(now, at);
                 }
                 // The caller had gone before it was accepted; or descriptors are short: the next tick tries again.
@@ -65,49 +65,49 @@ impl TcpTransport {
     fn give_place(&mut self, now: Instant, at: usize, is_known: bool) {
         self.give_place_back(at);
         let waiting = if is_known { &mut self.known } else { &mut self.strangers };
-        let (ticket, driven_out) = waiting.enter(at, self.hops[at].from);
-        self.hops[at].place = Some(Place { is_known, ticket });
+        let (ticket, driven_out) = waiting.enter(at, self.tunnels[at].from);
+        self.tunnels[at].place = Some(Place { is_known, ticket });
         self.set_deadline(at, Some(now + if is_known { IDLE } else { self.pace.authentication }));
         if let Some(other) = driven_out {
-            self.count_refused("too_many");
-            self.hops[other].place = None;
+            self.count_rejected("too_many");
+            self.tunnels[other].place = None;
             drop(self.remove(other));
         }
     }
 
     pub(super) fn give_place_back(&mut self, at: usize) {
-        if let Some(Place { is_known, ticket }) = self.hops[at].place.take() {
+        if let Some(Place { is_known, ticket }) = self.tunnels[at].place.take() {
             if is_known { self.known.leave(ticket) } else { self.strangers.leave(ticket) }
         }
     }
 
     /// Connection `at` has not said in time what it is for.
     pub(super) fn on_late(&mut self, now: Instant, at: usize) {
-        let hop = &self.hops[at];
-        let is_stranger = hop.place.is_some_and(|place| !place.is_known);
-        if is_stranger && self.addresses.contains_key(&hop.from) {
+        let tunnel = &self.tunnels[at];
+        let is_stranger = tunnel.place.is_some_and(|place| !place.is_known);
+        if is_stranger && self.addresses.contains_key(&tunnel.from) {
             // A peer has proved meanwhile that it is there.
             return self.give_place(now, at, true);
         }
         if is_stranger {
-            self.count_refused("late");
+            self.count_rejected("late");
         }
         drop(self.remove(at));
     }
 
     /// Reads on in what connection `at` is for.
     pub(super) fn greet(&mut self, now: Instant, at: usize) {
-        if self.hops[at].early.is_some() {
+        if self.tunnels[at].early.is_some() {
             // What follows is for whoever it is opened to.
             return;
         }
-        let refusal = match self.hops[at].read_greeting() {
-            Ok(Some(Ok(greeting))) if self.is_early(&greeting) => return self.hops[at].early = Some(greeting),
+        let refusal = match self.tunnels[at].read_greeting() {
+            Ok(Some(Ok(greeting))) if self.is_early(&greeting) => return self.tunnels[at].early = Some(greeting),
             Ok(None) => {
                 // TLS knows the key of who has completed its handshake.
-                let hop = &self.hops[at];
-                let is_peer = hop.tls.is_some() && hop.is_ready();
-                if is_peer && hop.place.is_some_and(|place| !place.is_known) {
+                let tunnel = &self.tunnels[at];
+                let is_peer = tunnel.tls.is_some() && tunnel.is_ready();
+                if is_peer && tunnel.place.is_some_and(|place| !place.is_known) {
                     self.give_place(now, at, true);
                 }
                 return;
@@ -115,19 +115,19 @@ impl TcpTransport {
             Ok(Some(Ok(Greeting::Session(hello)))) => {
                 let refusal = self.challenge(now, at, &hello).err();
                 if refusal == Some("stranger") {
-                    self.say_stranger(now, self.hops[at].from, &hello.caller);
+                    self.say_stranger(now, self.tunnels[at].from, &hello.caller);
                 }
                 refusal
             }
             Ok(Some(Ok(Greeting::Opening(opening)))) => self.admit(at, &opening).err(),
             Ok(Some(Ok(Greeting::Trial(trial)))) => self.begin_echo(at, &trial).err(),
             Ok(Some(Err(error))) => {
-                self.say_malformed(now, self.hops[at].from, &in_words(&error));
+                self.say_malformed(now, self.tunnels[at].from, &in_words(&error));
                 self.counters.violations += 1;
                 Some("malformed")
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.say_malformed(now, self.hops[at].from, &error);
+                self.say_malformed(now, self.tunnels[at].from, &error);
                 Some("stranger")
             }
             // One that was made ahead of need and is not needed any more.
@@ -137,8 +137,8 @@ impl TcpTransport {
     }
 
     fn refuse(&mut self, at: usize, reason: &'static str) {
-        tracing::debug!(from = %self.hops[at].from, reason, "refused");
-        self.count_refused(reason);
+        tracing::debug!(from = %self.tunnels[at].from, reason, "tunnel rejected");
+        self.count_rejected(reason);
         drop(self.remove(at));
     }
 
@@ -154,14 +154,14 @@ impl TcpTransport {
 
     /// The proof has come on which these have waited, or will not come any more.
     fn take_early(&mut self, session: u64) {
-        let is_of = |hop: &Hop| match hop.early {
+        let is_of = |tunnel: &Tunnel| match tunnel.early {
             Some(Greeting::Opening(opening)) => opening.session == session,
             Some(Greeting::Trial(trial)) => trial.session == session,
             _ => false,
         };
-        let waiting: Vec<usize> = self.hops.iter().filter(|(_, hop)| is_of(hop)).map(|(at, _)| at).collect();
+        let waiting: Vec<usize> = self.tunnels.iter().filter(|(_, tunnel)| is_of(tunnel)).map(|(at, _)| at).collect();
         for at in waiting {
-            let outcome = match self.hops[at].early.take() {
+            let outcome = match self.tunnels[at].early.take() {
                 Some(Greeting::Opening(opening)) => self.admit(at, &opening),
                 Some(Greeting::Trial(trial)) => self.begin_echo(at, &trial),
                 _ => Ok(()),
@@ -173,10 +173,10 @@ impl TcpTransport {
     /// Answers the hello of a peer.
     fn challenge(&mut self, now: Instant, at: usize, hello: &Hello) -> Result<(), &'static str> {
         let &peer = self.by_key.get(&hello.caller).ok_or("stranger")?;
-        if !self.peers[peer].may_call_from(self.hops[at].from) {
+        if !self.peers[peer].may_call_from(self.tunnels[at].from) {
             return Err("address");
         }
-        if !self.hops[at].may_be(&hello.caller) {
+        if !self.tunnels[at].may_be(&hello.caller) {
             return Err("stranger");
         }
         if self.has_successor() {
@@ -189,24 +189,24 @@ impl TcpTransport {
         if key.version().is_none() {
             // It is told which versions there are, and can prove nothing.
             self.note_versions(peer, hello.offer.versions);
-            self.count_refused("version");
+            self.count_rejected("version");
         }
-        self.hops[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
+        self.tunnels[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
         self.challenged.insert(session);
-        self.hops[at].say(&challenge.encode()).map_err(|_| "gone")?;
+        self.tunnels[at].say(&challenge.encode()).map_err(|_| "gone")?;
         self.set_deadline(at, Some(now + self.pace.authentication));
         Ok(())
     }
 
     /// Takes the opening of a relayed connection.
     fn admit(&mut self, at: usize, opening: &Opening) -> Result<(), &'static str> {
-        let from = self.hops[at].from;
+        let from = self.tunnels[at].from;
         let session = self.sessions.get_mut(&opening.session).ok_or("no_session")?;
         let peer = session.peer;
         if !self.peers[peer].may_call_from(from) {
             return Err("address");
         }
-        if !self.peers[peer].settings.public_key.is_some_and(|key| self.hops[at].may_be(&key)) {
+        if !self.peers[peer].settings.public_key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
             return Err("stranger");
         }
         session.take(opening).map_err(Refusal::name)?;
@@ -218,10 +218,10 @@ impl TcpTransport {
         self.set_deadline(at, None);
         let name = Name { peer, is_own: false, session: opening.session, number: opening.number };
         self.names.insert(name, at);
-        let hop = &mut self.hops[at];
-        hop.role = Role::Stream(peer);
-        (hop.name, hop.open) = (Some(name), Some(opening.open));
-        let id = HopId { at, number: hop.number };
+        let tunnel = &mut self.tunnels[at];
+        tunnel.role = Role::Stream(peer);
+        (tunnel.name, tunnel.open) = (Some(name), Some(opening.open));
+        let id = TunnelId { at, number: tunnel.number };
         self.events.push_back(StreamEvent::Opened(id, peer));
         self.mark_packets(id, &opening.open, None);
         Ok(())
@@ -230,18 +230,18 @@ impl TcpTransport {
     /// Reads what a peer says on the session's own connection.
     pub(super) fn on_called(&mut self, now: Instant, at: usize) {
         loop {
-            let Role::Called(called) = &self.hops[at].role else { return };
+            let Role::Called(called) = &self.tunnels[at].role else { return };
             let (peer, session, is_proved, missing) =
                 (called.peer, called.session, called.is_proved(), called.missing());
             let mut buffer = [0; WORDS];
             let room = if is_proved { WORDS } else { missing };
-            let hop = &mut self.hops[at];
-            let said = match hop.read(&mut buffer[..room]) {
+            let tunnel = &mut self.tunnels[at];
+            let said = match tunnel.read(&mut buffer[..room]) {
                 Ok(count @ 1..) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(_) | Err(_) => return self.hang_up(at),
             };
-            let outcome = match &mut hop.role {
+            let outcome = match &mut tunnel.role {
                 Role::Called(called) if is_proved => {
                     called.reader.push(said);
                     Ok(None)
@@ -262,7 +262,7 @@ impl TcpTransport {
                     }
                 }
                 Err(_) => {
-                    self.count_refused("not_authentic");
+                    self.count_rejected("not_authentic");
                     return self.hang_up(at);
                 }
             }
@@ -273,7 +273,7 @@ impl TcpTransport {
     fn begin(&mut self, now: Instant, at: usize, peer: usize, session: u64, accepted: Accepted) {
         self.counters.sessions += 1;
         self.give_place_back(at);
-        self.know_address(peer, self.hops[at].from);
+        self.know_address(peer, self.tunnels[at].from);
         self.sessions.insert(session, accepted);
         self.challenged.remove(&session);
         self.take_early(session);
@@ -292,9 +292,9 @@ impl TcpTransport {
             known.must_ask = true;
         }
         let before = known.called_by.replace(at);
-        tracing::info!(peer = known.settings.name, from = %self.hops[at].from, "peer has called");
+        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "peer has called");
         self.events.push_back(StreamEvent::PeersChanged);
-        if let Some(before) = before.filter(|before| *before != at && self.hops.contains(*before)) {
+        if let Some(before) = before.filter(|before| *before != at && self.tunnels.contains(*before)) {
             self.keep_former_caller(peer, before);
         }
         self.peers[peer].its_ends.restart();
@@ -318,14 +318,14 @@ impl TcpTransport {
 
     /// Ends the session's own connection `at`, which a peer has made. Its openings are taken for some sessions more.
     pub(super) fn hang_up(&mut self, at: usize) {
-        let hop = self.remove(at);
-        if let Role::Called(called) = &hop.role {
+        let tunnel = self.remove(at);
+        if let Role::Called(called) = &tunnel.role {
             if !called.is_proved() {
                 // What waits for the proof waits in vain.
                 self.take_early(called.session);
             }
             let peer = &mut self.peers[called.peer];
-            peer.former_callers.retain(|former| former.hop != at);
+            peer.former_callers.retain(|former| former.tunnel != at);
             if peer.called_by == Some(at) {
                 peer.called_by = None;
                 tracing::warn!(peer = peer.settings.name, "the peer's session has ended");

@@ -1,17 +1,17 @@
 //! Connections to peers: the session that says whether they answer, those kept open ahead of need, and those of streams.
 
-use super::hop::Role;
 use super::session::Call;
 use super::trials::segment;
-use super::{HOLD, HopId, Name, TcpTransport};
+use super::tunnel::Role;
+use super::{HOLD, Name, TcpTransport, TunnelId};
 use crate::config::Class;
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
 use ::satpep::{Priority, ResetReason};
-use relay::hop::search::Size;
-use relay::hop::words::Reader;
-use relay::hop::{AnswerError, Hello, SessionKey};
 use relay::preamble::Open;
+use relay::tunnel::search::Size;
+use relay::tunnel::words::Reader;
+use relay::tunnel::{AnswerError, Hello, SessionKey};
 use std::io;
 use units::{Duration, Instant};
 
@@ -83,9 +83,9 @@ impl TcpTransport {
         // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
         let dialled = self
             .connect(now, peer, Role::Calling(peer))
-            .and_then(|at| self.hops[at].say(&hello.encode()).map(|()| at).inspect_err(|_| drop(self.remove(at))));
+            .and_then(|at| self.tunnels[at].say(&hello.encode()).map(|()| at).inspect_err(|_| drop(self.remove(at))));
         self.peers[peer].call = Some(match dialled {
-            Ok(hop) => Call::Dialled { hop, hello, challenge: Vec::new(), until: now + self.pace.silence },
+            Ok(tunnel) => Call::Dialled { tunnel, hello, challenge: Vec::new(), until: now + self.pace.silence },
             Err(error) => {
                 tracing::debug!(%address, %error, "the peer cannot be called");
                 self.note_failure(peer, &error);
@@ -107,10 +107,10 @@ impl TcpTransport {
         let is_fast_open = self.sockets.fast_open && known.fast_open.is_tried(now);
         let socket = self.sockets.connect(address, is_fast_open, size.map(|size| segment(size, address)))?;
         let at = self.insert(role, socket, address.ip())?;
-        let hop = &mut self.hops[at];
-        hop.is_fast_open = is_fast_open;
+        let tunnel = &mut self.tunnels[at];
+        tunnel.is_fast_open = is_fast_open;
         if let Some(tls) = &self.tls {
-            hop.tls = Some(Box::new(tls.connect(peer)?));
+            tunnel.tls = Some(Box::new(tls.connect(peer)?));
         }
         Ok(at)
     }
@@ -120,7 +120,7 @@ impl TcpTransport {
         if self.peers[peer].former_call(at).is_some() {
             return self.on_former_call(now, peer, at);
         }
-        if let Err(error) = self.hops[at].flush() {
+        if let Err(error) = self.tunnels[at].flush() {
             self.note_failure(peer, &error);
             return self.lose_call(now, peer, "its session has failed");
         }
@@ -129,7 +129,7 @@ impl TcpTransport {
             let Some(call) = &self.peers[peer].call else { return };
             let mut buffer = [0; 1024];
             let room = if call.is_up() { buffer.len() } else { call.missing().min(buffer.len()) };
-            match self.hops[at].read(&mut buffer[..room]) {
+            match self.tunnels[at].read(&mut buffer[..room]) {
                 Ok(count @ 1..) => {
                     if let Err(error) = self.on_said(now, peer, at, &buffer[..count]) {
                         self.note_answer(peer, error);
@@ -181,12 +181,12 @@ impl TcpTransport {
             Ok((challenge, key, proof))
         });
         let (challenge, key, proof) = answer.inspect_err(|error| {
-            self.count_refused(match error {
+            self.count_rejected(match error {
                 AnswerError::Versions(_) => "version",
                 AnswerError::NotAuthentic => "not_authentic",
             });
         })?;
-        self.hops[at].say(&proof).map_err(|_| AnswerError::NotAuthentic)?;
+        self.tunnels[at].say(&proof).map_err(|_| AnswerError::NotAuthentic)?;
         let known = &mut self.peers[peer];
         let epoch = challenge.epoch;
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
@@ -202,7 +202,7 @@ impl TcpTransport {
             known.search.begin();
         }
         known.call = Some(Call::Up {
-            hop: at,
+            tunnel: at,
             key,
             is_confirmed: false,
             next: 0,
@@ -233,16 +233,16 @@ impl TcpTransport {
     pub(super) fn reset_streams(&mut self, peer: usize, reason: ResetReason) {
         tracing::warn!(peer = self.peers[peer].settings.name, %reason, "the peer's connections are reset");
         let belongs = |role: &Role| matches!(role, Role::Stream(of) if *of == peer);
-        for (at, hop) in self.hops.iter_mut().filter(|(_, hop)| belongs(&hop.role)) {
-            hop.failed = Some(reason);
-            self.events.push_back(StreamEvent::Reset(HopId { at, number: hop.number }, reason));
+        for (at, tunnel) in self.tunnels.iter_mut().filter(|(_, tunnel)| belongs(&tunnel.role)) {
+            tunnel.failed = Some(reason);
+            self.events.push_back(StreamEvent::Reset(TunnelId { at, number: tunnel.number }, reason));
         }
     }
 
     /// The session with `peer` is over; it is called again soon.
     pub(super) fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
         let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
-        call.hop().into_iter().for_each(|at| drop(self.remove(at)));
+        call.tunnel().into_iter().for_each(|at| drop(self.remove(at)));
         // Nobody takes the place of the process that has left.
         let was_opening = self.peers[peer].opener().is_some();
         self.end_opening_in_former(peer);
@@ -273,7 +273,7 @@ impl TcpTransport {
             let opened = self.connect(now, peer, Role::Warm(peer)).and_then(|at| {
                 self.peers[peer].warm.push_back(at);
                 self.set_deadline(at, Some(now + WARM_LIFE));
-                self.hops[at].say_prefix().inspect_err(|_| drop(self.remove(at)))
+                self.tunnels[at].say_prefix().inspect_err(|_| drop(self.remove(at)))
             });
             if let Err(error) = opened {
                 tracing::debug!(%error, "no connection ahead of need");
@@ -287,22 +287,22 @@ impl TcpTransport {
     /// ends it, the connection is of no use.
     pub(super) fn on_warm(&mut self, now: Instant, at: usize) {
         self.look_at_fast_open(now, at);
-        let hop = &mut self.hops[at];
-        let is_sound = hop.flush().is_ok()
-            && matches!(hop.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let tunnel = &mut self.tunnels[at];
+        let is_sound = tunnel.flush().is_ok()
+            && matches!(tunnel.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         if !is_sound {
-            let hop = self.remove(at);
-            if let Role::Warm(peer) = hop.role {
+            let tunnel = self.remove(at);
+            if let Role::Warm(peer) = tunnel.role {
                 self.peers[peer].next_warm = now + WARM_RETRY;
             }
         }
     }
 
     /// A connection to `peer`'s gateway that says what it carries.
-    pub(super) fn open_hop(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+    pub(super) fn open_tunnel(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
         let (key, next) = match self.peers[peer].call.as_mut() {
-            Some(Call::Up { hop, key, is_confirmed, next, next_look, said_at, .. }) => {
-                *is_confirmed |= self.hops[*hop].is_acknowledged();
+            Some(Call::Up { tunnel, key, is_confirmed, next, next_look, said_at, .. }) => {
+                *is_confirmed |= self.tunnels[*tunnel].is_acknowledged();
                 if !*is_confirmed {
                     return None;
                 }
@@ -323,12 +323,12 @@ impl TcpTransport {
         if let Some(at) = self.take_warm(peer) {
             self.set_deadline(at, None);
             self.names.insert(name, at);
-            self.hops[at].name = Some(name);
-            let hop = &mut self.hops[at];
-            if let Err(error) = hop.open_with(&opening, None) {
-                hop.fail(&error);
+            self.tunnels[at].name = Some(name);
+            let tunnel = &mut self.tunnels[at];
+            if let Err(error) = tunnel.open_with(&opening, None) {
+                tunnel.fail(&error);
             }
-            hop.role = Role::Stream(peer);
+            tunnel.role = Role::Stream(peer);
             self.count_opened("warm");
             return Some(at);
         }
@@ -338,14 +338,14 @@ impl TcpTransport {
         let at =
             self.connect(now, peer, Role::Stream(peer)).inspect_err(|error| self.note_shortage(now, error)).ok()?;
         self.names.insert(name, at);
-        self.hops[at].name = Some(name);
-        let is_fast_open = self.hops[at].is_fast_open;
+        self.tunnels[at].name = Some(name);
+        let is_fast_open = self.tunnels[at].is_fast_open;
         self.count_opened(if is_fast_open { "fast_open" } else { "handshake" });
         // With TLS nothing of the client's goes with the SYN.
         let until = (is_fast_open && self.tls.is_none()).then(|| now + HOLD);
-        let hop = &mut self.hops[at];
-        if let Err(error) = hop.open_with(&opening, until) {
-            hop.fail(&error);
+        let tunnel = &mut self.tunnels[at];
+        if let Err(error) = tunnel.open_with(&opening, until) {
+            tunnel.fail(&error);
         }
         self.set_deadline(at, until);
         Some(at)
@@ -376,21 +376,22 @@ impl TcpTransport {
 
     /// One of the connections that were opened ahead of need and are ready.
     fn take_warm(&mut self, peer: usize) -> Option<usize> {
-        let is_ready = |at: &usize| self.hops[*at].is_ready();
+        let is_ready = |at: &usize| self.tunnels[*at].is_ready();
         let place = self.peers[peer].warm.iter().position(is_ready)?;
         self.peers[peer].warm.remove(place)
     }
 
     /// Looks how TCP Fast Open has gone for connection `at`, once that is known.
     pub(super) fn look_at_fast_open(&mut self, now: Instant, at: usize) {
-        let hop = &mut self.hops[at];
-        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = hop.role else {
+        let tunnel = &mut self.tunnels[at];
+        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = tunnel.role
+        else {
             return;
         };
-        if !hop.is_fast_open || !hop.is_connected() {
+        if !tunnel.is_fast_open || !tunnel.is_connected() {
             return;
         }
-        if let Some(has_worked) = hop.has_opened_fast() {
+        if let Some(has_worked) = tunnel.has_opened_fast() {
             let known = &mut self.peers[peer];
             if known.fast_open.note(now, has_worked) {
                 tracing::warn!(
@@ -403,9 +404,9 @@ impl TcpTransport {
     }
 
     /// Puts the client's marking and the class's priority on a stream's packets.
-    pub(super) fn mark_packets(&mut self, stream: HopId, open: &Open, class: Option<&Class>) {
+    pub(super) fn mark_packets(&mut self, stream: TunnelId, open: &Open, class: Option<&Class>) {
         let marking = self.sockets.dscp;
-        let Some(socket) = self.hop(stream).and_then(|hop| hop.tcp.socket.as_ref()) else { return };
+        let Some(socket) = self.tunnel(stream).and_then(|tunnel| tunnel.tcp.socket.as_ref()) else { return };
         kernel::transparent::set_dscp(socket, marking.of(open.dscp).value());
         let priority = match class.map(|class| class.settings.priority) {
             Some(Priority::Interactive) => INTERACTIVE,

@@ -1,7 +1,7 @@
 //! Without a gateway on the far side: the transport runs to the server itself.
 
 use super::TcpTransport;
-use super::hop::{Hop, Role, server_reason_of};
+use super::tunnel::{Role, Tunnel, server_reason_of};
 use crate::transport::Answer;
 use ::satpep::ResetReason;
 use kernel::transparent;
@@ -24,14 +24,14 @@ impl TcpTransport {
             )
             .ok()?;
         let at = self.insert(Role::Stream(peer), socket, open.destination.ip()).ok()?;
-        self.hops[at].is_direct = true;
+        self.tunnels[at].is_direct = true;
         self.set_deadline(at, Some(now + self.connect_timeout));
         self.count_opened("direct");
         Some(at)
     }
 }
 
-impl Hop {
+impl Tunnel {
     /// Whether the server itself has accepted.
     pub(super) fn connection_to_server(&self) -> Answer {
         let Some(socket) = &self.tcp.socket else { return Answer::Failed(ResetReason::Aborted) };

@@ -1,8 +1,8 @@
 //! Peers that come, change and go while the gateway runs.
 
 use super::TcpTransport;
-use super::hop::Role;
 use super::peer::TcpPeer;
+use super::tunnel::Role;
 use crate::config::Peer;
 use crate::transport::StreamEvent;
 use std::net::IpAddr;
@@ -41,7 +41,8 @@ impl TcpTransport {
             self.lose_call(now, at, "its address has changed");
             self.peers[at].call = TcpPeer::new(peer, now, self.rtt).call;
         }
-        let caller = self.peers[at].called_by.filter(|caller| !self.peers[at].may_call_from(self.hops[*caller].from));
+        let caller =
+            self.peers[at].called_by.filter(|caller| !self.peers[at].may_call_from(self.tunnels[*caller].from));
         if let Some(caller) = caller {
             self.hang_up(caller);
         }
@@ -55,8 +56,9 @@ impl TcpTransport {
             Role::Called(called) => called.peer == at,
             Role::Unknown(_) | Role::Echoing { .. } | Role::Leaving => false,
         };
-        let gone: Vec<usize> = self.hops.iter().filter(|(_, hop)| belongs(&hop.role)).map(|(at, _)| at).collect();
-        gone.into_iter().for_each(|hop| drop(self.remove(hop)));
+        let gone: Vec<usize> =
+            self.tunnels.iter().filter(|(_, tunnel)| belongs(&tunnel.role)).map(|(at, _)| at).collect();
+        gone.into_iter().for_each(|tunnel| drop(self.remove(tunnel)));
         self.events.retain(|event| !matches!(event, StreamEvent::Opened(_, peer) if *peer == at));
         let none = TcpPeer::none(&self.peers[at].settings, now, self.rtt);
         let known = std::mem::replace(&mut self.peers[at], none);

@@ -2,17 +2,17 @@
 
 use super::Name;
 use super::calls::FastOpen;
-use super::hop::Hop;
 use super::session::Call;
 use super::succession::{Former, FormerCall, Opener};
 use super::talk::Told;
+use super::tunnel::Tunnel;
 use crate::config::Peer;
 use crate::trouble::Trouble;
 use ::satpep::ResetReason;
-use relay::hop::notices::Notices;
-use relay::hop::search::Search;
-use relay::hop::words::Ended;
 use relay::reach::Reach;
+use relay::tunnel::notices::Notices;
+use relay::tunnel::search::Search;
+use relay::tunnel::words::Ended;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -116,17 +116,17 @@ impl TcpPeer {
     /// The ends of what was opened in the session whose own connection is at `at`: one that this side has begun, or the peer.
     pub(super) fn ends_at(&mut self, at: usize, is_own: bool) -> &mut Notices {
         if is_own {
-            let former = self.former_calls.iter_mut().find(|former| former.line.hop == at);
+            let former = self.former_calls.iter_mut().find(|former| former.line.tunnel == at);
             former.map_or(&mut self.own_ends, |former| &mut former.line.ends)
         } else {
-            let former = self.former_callers.iter_mut().find(|former| former.hop == at);
+            let former = self.former_callers.iter_mut().find(|former| former.tunnel == at);
             former.map_or(&mut self.its_ends, |former| &mut former.ends)
         }
     }
 
     /// The session whose own connection is at `at`, if another one is taking its place.
     pub(super) fn former_call(&mut self, at: usize) -> Option<&mut FormerCall> {
-        self.former_calls.iter_mut().find(|former| former.line.hop == at)
+        self.former_calls.iter_mut().find(|former| former.line.tunnel == at)
     }
 
     /// What connections are opened with while the process that takes over has not answered.
@@ -140,13 +140,13 @@ impl TcpPeer {
         if self.received_at > self.heard_at { self.received_at } else { self.heard_at + keepalive }
     }
 
-    /// The stream that both call `name` has ended as `hop` says. If that was not in order and the peer may not know, it is
+    /// The stream that both call `name` has ended as `tunnel` says. If that was not in order and the peer may not know, it is
     /// told.
-    pub(super) fn note_end(&mut self, name: Name, hop: &Hop) {
-        let reason = hop.failed.unwrap_or(ResetReason::Aborted);
+    pub(super) fn note_end(&mut self, name: Name, tunnel: &Tunnel) {
+        let reason = tunnel.failed.unwrap_or(ResetReason::Aborted);
         // It was the peer that has reset it, or that has nothing left of it.
-        let is_known = matches!(hop.failed, Some(ResetReason::Aborted | ResetReason::PeerRestarted));
-        if !hop.is_over() && !is_known && !hop.has_said_why {
+        let is_known = matches!(tunnel.failed, Some(ResetReason::Aborted | ResetReason::PeerRestarted));
+        if !tunnel.is_over() && !is_known && !tunnel.has_said_why {
             let Name { is_own, session, number, .. } = name;
             let ended = Ended { session, number, reason };
             let ends = if is_own { &mut self.own_ends } else { &mut self.its_ends };

@@ -1,8 +1,8 @@
 //! The session with a peer: who it is, whether it answers, and the key of its openings.
 
-use relay::hop::once::Window;
-use relay::hop::words::Reader;
-use relay::hop::{CHALLENGE, Challenge, Hello, Opening, SessionKey, TAG, Trial};
+use relay::tunnel::replay::ReplayWindow;
+use relay::tunnel::words::Reader;
+use relay::tunnel::{CHALLENGE, Challenge, Hello, Opening, SessionKey, TAG, Trial};
 use units::{Duration, Instant};
 
 /// The least time between two probes.
@@ -59,17 +59,17 @@ impl Pace {
 pub(super) enum Call {
     /// It is made again at this time.
     Waits(Instant),
-    /// Connection `hop` has said hello.
+    /// Connection `tunnel` has said hello.
     Dialled {
         /// Its place in the table.
-        hop: usize,
+        tunnel: usize,
         hello: Hello,
         challenge: Vec<u8>,
         until: Instant,
     },
     /// The peer has proved who it is.
     Up {
-        hop: usize,
+        tunnel: usize,
         key: SessionKey,
         /// Whether the proof of who calls has arrived: nothing is opened before, for the session may be lost with it.
         is_confirmed: bool,
@@ -105,10 +105,10 @@ impl Call {
     }
 
     /// The place of its connection.
-    pub(super) fn hop(&self) -> Option<usize> {
+    pub(super) fn tunnel(&self) -> Option<usize> {
         match self {
             Call::Waits(_) => None,
-            Call::Dialled { hop, .. } | Call::Up { hop, .. } => Some(*hop),
+            Call::Dialled { tunnel, .. } | Call::Up { tunnel, .. } => Some(*tunnel),
         }
     }
 
@@ -191,7 +191,7 @@ impl Called {
         }
         self.is_proved = true;
         let Self { peer, hello, challenge, .. } = *self;
-        Ok(Some(Accepted { peer, key: self.key.clone(), window: Window::new(), hello, challenge }))
+        Ok(Some(Accepted { peer, key: self.key.clone(), window: ReplayWindow::new(), hello, challenge }))
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) struct NotAuthentic;
 pub(super) struct Accepted {
     pub(super) peer: usize,
     pub(super) key: SessionKey,
-    pub(super) window: Window,
+    pub(super) window: ReplayWindow,
     /// What it began with.
     pub(super) hello: Hello,
     pub(super) challenge: Challenge,

@@ -52,15 +52,15 @@ impl Sockets {
     /// Checks that the kernel has what the settings ask for. With `cross` that is the congestion control.
     pub(super) fn new(
         settings: &Settings,
-        hop: &crate::config::Hop,
+        tcp: &crate::config::TcpSettings,
         cross: Option<&CrossLayer>,
     ) -> Result<Self, StartError> {
-        let congestion_control = cross.map(|cross| cross.name().to_owned()).or_else(|| hop.congestion_control.clone());
+        let congestion_control = cross.map(|cross| cross.name().to_owned()).or_else(|| tcp.congestion_control.clone());
         if let Some(name) = &congestion_control {
             check_congestion_control(name)?;
         }
         let host = sysctl::read("net.ipv4.tcp_fastopen").ok().and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
-        if hop.fast_open
+        if tcp.fast_open
             && let Some(who) = without_fast_open(host)
         {
             tracing::warn!(
@@ -72,14 +72,14 @@ impl Sockets {
             congestion_control,
             mark: cross.map(|_| settings.rules.crossing()),
             dscp: settings.link.dscp,
-            send_buffer: hop.send_buffer,
-            receive_buffer: hop.receive_buffer,
+            send_buffer: tcp.send_buffer,
+            receive_buffer: tcp.receive_buffer,
             longest_rto: settings.link.rtt * 4,
             ports: Ports::new(
                 &sysctl::read("net.ipv4.ip_local_port_range").unwrap_or_default(),
                 super::random_number()?,
             ),
-            fast_open: hop.fast_open && host & FAST_OPEN_CLIENT != 0,
+            fast_open: tcp.fast_open && host & FAST_OPEN_CLIENT != 0,
         })
     }
 

@@ -7,17 +7,17 @@
 //! connection is kept on both sides for what was opened in it.
 
 use super::TcpTransport;
-use super::hop::{Hop, Role};
 use super::session::{Accepted, Call};
 use super::talk::{MOST_PENDING, Told, room};
+use super::tunnel::{Role, Tunnel};
 use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
 use crate::transport::StreamEvent;
 use mio::unix::SourceFd;
-use relay::hop::notices::Notices;
-use relay::hop::once::Window;
-use relay::hop::words::{Reader, Word};
-use relay::hop::{Challenge, Greeting, Hello, Parser, SessionKey};
+use relay::tunnel::notices::Notices;
+use relay::tunnel::replay::ReplayWindow;
+use relay::tunnel::words::{Reader, Word};
+use relay::tunnel::{Challenge, Greeting, Hello, Parser, SessionKey};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use socket2::Socket;
@@ -32,7 +32,7 @@ const FORMER: usize = 1;
 #[derive(Debug)]
 pub(super) struct Former {
     /// Its place in the table.
-    pub(super) hop: usize,
+    pub(super) tunnel: usize,
     pub(super) session: u64,
     /// Ends of what was opened in it that the other end has to learn of.
     pub(super) ends: Notices,
@@ -80,13 +80,13 @@ impl TcpTransport {
     /// The listener for peers of a process that hands over, as `heir` has it, or else a new one.
     pub(super) fn listener(
         settings: &crate::config::Settings,
-        hop: &crate::config::Hop,
+        tcp: &crate::config::TcpSettings,
         sockets: &super::Sockets,
         heir: Option<&mut Heir>,
     ) -> Result<Socket, StartError> {
         let doing = || format!("TCP socket {}", settings.listen);
         match heir {
-            None => sockets.listen(settings.listen, hop.fast_open).map_err(while_doing(doing())),
+            None => sockets.listen(settings.listen, tcp.fast_open).map_err(while_doing(doing())),
             Some(heir) => {
                 let listener = heir.take_satellite_listener();
                 let listener = listener.ok_or_else(|| {
@@ -144,7 +144,7 @@ impl TcpTransport {
     /// The process that `peer`'s session is with takes no more connections.
     pub(super) fn on_peer_leaves(&mut self, now: Instant, peer: usize, at: usize, has_successor: bool) {
         let known = &mut self.peers[peer];
-        let Some(Call::Up { is_draining, .. }) = known.call.as_mut().filter(|call| call.hop() == Some(at)) else {
+        let Some(Call::Up { is_draining, .. }) = known.call.as_mut().filter(|call| call.tunnel() == Some(at)) else {
             return;
         };
         if has_successor && self.leaving.is_none() {
@@ -162,15 +162,15 @@ impl TcpTransport {
     fn call_successor(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
         let invites = known.call.as_ref().is_some_and(Call::invites);
-        let Some(Call::Up { hop, key, next, reader, .. }) = known.call.replace(Call::Waits(now)) else { return };
+        let Some(Call::Up { tunnel, key, next, reader, .. }) = known.call.replace(Call::Waits(now)) else { return };
         known.former_calls.push_back(FormerCall {
-            line: Former { hop, session: key.session(), ends: known.own_ends.clone() },
+            line: Former { tunnel, session: key.session(), ends: known.own_ends.clone() },
             reader,
             said_at: now,
             opener: Some(Opener { key, next, invites }),
         });
         if known.former_calls.len() > FORMER
-            && let Some(oldest) = known.former_calls.front().map(|former| former.line.hop)
+            && let Some(oldest) = known.former_calls.front().map(|former| former.line.tunnel)
         {
             self.end_former_call(peer, oldest);
         }
@@ -197,11 +197,11 @@ impl TcpTransport {
                 self.hear(now, peer, at, true, word);
             }
             let mut buffer = [0; 1024];
-            let hop = &mut self.hops[at];
-            if hop.pending() >= MOST_PENDING {
+            let tunnel = &mut self.tunnels[at];
+            if tunnel.pending() >= MOST_PENDING {
                 return self.end_former_call(peer, at);
             }
-            match hop.flush().and_then(|_| hop.read(&mut buffer)) {
+            match tunnel.flush().and_then(|_| tunnel.read(&mut buffer)) {
                 Ok(count @ 1..) => {
                     if let Some(former) = self.peers[peer].former_call(at) {
                         former.reader.push(&buffer[..count]);
@@ -216,7 +216,7 @@ impl TcpTransport {
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.
     fn end_former_call(&mut self, peer: usize, at: usize) {
         let known = &mut self.peers[peer];
-        let Some(place) = known.former_calls.iter().position(|former| former.line.hop == at) else { return };
+        let Some(place) = known.former_calls.iter().position(|former| former.line.tunnel == at) else { return };
         let former = known.former_calls.remove(place);
         drop(self.remove(at));
         if former.is_some_and(|former| former.opener.is_some()) {
@@ -226,31 +226,31 @@ impl TcpTransport {
 
     /// Keeps the connection `before` of a session that `peer` has begun, now that it has begun another one.
     pub(super) fn keep_former_caller(&mut self, peer: usize, before: usize) {
-        let Role::Called(called) = &self.hops[before].role else { return };
+        let Role::Called(called) = &self.tunnels[before].role else { return };
         let known = &mut self.peers[peer];
         let ends = known.its_ends.clone();
-        known.former_callers.push_back(Former { hop: before, session: called.session, ends });
+        known.former_callers.push_back(Former { tunnel: before, session: called.session, ends });
         if known.former_callers.len() > FORMER
             && let Some(oldest) = known.former_callers.pop_front()
         {
-            drop(self.remove(oldest.hop));
+            drop(self.remove(oldest.tunnel));
         }
     }
 
     /// The process of `peer` that has called by connection `at` leaves. Where one that stays has called before, that one counts.
     pub(super) fn on_caller_leaves(&mut self, peer: usize, at: usize) {
-        let Role::Called(called) = &mut self.hops[at].role else { return };
+        let Role::Called(called) = &mut self.tunnels[at].role else { return };
         called.is_leaving = true;
         let session = called.session;
         let known = &mut self.peers[peer];
-        let stays = known.former_callers.back().is_some_and(|former| !is_leaving(&self.hops, former.hop));
+        let stays = known.former_callers.back().is_some_and(|former| !is_leaving(&self.tunnels, former.tunnel));
         if known.called_by != Some(at) || !stays {
             return;
         }
         let Some(newer) = known.former_callers.pop_back() else { return };
-        known.called_by = Some(newer.hop);
+        known.called_by = Some(newer.tunnel);
         let ends = std::mem::replace(&mut known.its_ends, newer.ends);
-        known.former_callers.push_back(Former { hop: at, session, ends });
+        known.former_callers.push_back(Former { tunnel: at, session, ends });
         (known.is_told_full, known.told) = (false, Told::default());
         // Its openings are still taken, but it is the first that goes.
         known.sessions.retain(|other| *other != session);
@@ -260,9 +260,9 @@ impl TcpTransport {
     /// The process of `peer` that has called last stays: what is left of sessions that it had before is of no use.
     pub(super) fn on_caller_stays(&mut self, peer: usize) {
         let known = &mut self.peers[peer];
-        let stale = known.former_callers.iter().find(|former| !is_leaving(&self.hops, former.hop));
-        if let Some(stale) = stale.map(|former| former.hop) {
-            known.former_callers.retain(|former| former.hop != stale);
+        let stale = known.former_callers.iter().find(|former| !is_leaving(&self.tunnels, former.tunnel));
+        if let Some(stale) = stale.map(|former| former.tunnel) {
+            known.former_callers.retain(|former| former.tunnel != stale);
             drop(self.remove(stale));
         }
     }
@@ -277,23 +277,23 @@ impl TcpTransport {
                 // Else the other end takes the silence for that of a peer that is no more.
                 Word::Idle.encode(&mut bytes);
             }
-            let hop = &mut self.hops[former.line.hop];
-            former.line.ends.poll_transmit(&mut bytes, room(hop));
+            let tunnel = &mut self.tunnels[former.line.tunnel];
+            former.line.ends.poll_transmit(&mut bytes, room(tunnel));
             // One that has failed says so by its next event.
-            let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+            let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
         }
         for former in &mut known.former_callers {
             let mut bytes = Vec::new();
-            let hop = &mut self.hops[former.hop];
-            former.ends.poll_transmit(&mut bytes, room(hop));
-            let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+            let tunnel = &mut self.tunnels[former.tunnel];
+            former.ends.poll_transmit(&mut bytes, room(tunnel));
+            let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
         }
     }
 }
 
 /// Whether the process that has made connection `at` for its session has said that it leaves.
-fn is_leaving(hops: &Slab<Hop>, at: usize) -> bool {
-    matches!(&hops[at].role, Role::Called(called) if called.is_leaving)
+fn is_leaving(tunnels: &Slab<Tunnel>, at: usize) -> bool {
+    matches!(&tunnels[at].role, Role::Called(called) if called.is_leaving)
 }
 
 impl Session {
@@ -310,7 +310,7 @@ impl Session {
         let challenge = Challenge::decode(self.challenge.first_chunk()?)?;
         let &peer = transport.by_key.get(&hello.caller)?;
         let key = SessionKey::resume(&transport.private_key, &hello, &challenge)?;
-        let window = Window::restore(self.next, &self.unused);
+        let window = ReplayWindow::restore(self.next, &self.unused);
         Some((challenge.session, Accepted { peer, key, window, hello, challenge }))
     }
 }

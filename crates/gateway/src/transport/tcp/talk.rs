@@ -1,12 +1,12 @@
 //! What is said on the session's own connections once both sides know one another: whether the other end is there, what has
 //! ended, and whether there is room.
 
-use super::hop::{Hop, Role};
 use super::session::Call;
-use super::{HopId, Name, TcpTransport};
+use super::tunnel::{Role, Tunnel};
+use super::{Name, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
-use relay::hop::words::{Ended, Word};
 use relay::reach::Reach;
+use relay::tunnel::words::{Ended, Word};
 use units::Instant;
 
 /// The number of probes that ask whether the peer answers; notices have others.
@@ -25,9 +25,9 @@ pub(super) struct Told {
     pub(super) leaving: bool,
 }
 
-/// How many bytes of notices may go on `hop` now.
-pub(super) fn room(hop: &Hop) -> usize {
-    ROOM.saturating_sub(hop.pending())
+/// How many bytes of notices may go on `tunnel` now.
+pub(super) fn room(tunnel: &Tunnel) -> usize {
+    ROOM.saturating_sub(tunnel.pending())
 }
 
 impl TcpTransport {
@@ -36,15 +36,15 @@ impl TcpTransport {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         let known = &mut self.peers[peer];
         known.received_before = known.received;
-        let Some(Call::Up { hop, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };
+        let Some(Call::Up { tunnel, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };
         *next_look = now + self.pace.probe;
-        let hop = &mut self.hops[*hop];
+        let tunnel = &mut self.tunnels[*tunnel];
         let word = match is_busy {
             true => Word::Probe(ALIVE),
             false if now.since(*said_at) >= self.pace.keepalive => Word::Idle,
             false => {
                 // While all is quiet, TCP's acknowledgement is answer enough.
-                if silent_at.is_some() && hop.is_acknowledged() {
+                if silent_at.is_some() && tunnel.is_acknowledged() {
                     *silent_at = None;
                 }
                 return;
@@ -54,7 +54,7 @@ impl TcpTransport {
         silent_at.get_or_insert(now + self.pace.silence);
         let mut bytes = Vec::new();
         word.encode(&mut bytes);
-        if hop.say(&bytes).is_err() {
+        if tunnel.say(&bytes).is_err() {
             self.lose_call(now, peer, "its session has failed");
         }
     }
@@ -66,10 +66,10 @@ impl TcpTransport {
         if known.streams == 0 {
             return is_busy;
         }
-        let streams = self.hops.iter_mut().map(|(_, hop)| hop);
-        for hop in streams.filter(|hop| matches!(hop.role, Role::Stream(of) if of == peer)) {
-            hop.has_sent = hop.has_sent && hop.has_data_under_way();
-            is_busy |= hop.has_sent || hop.awaits_answer;
+        let streams = self.tunnels.iter_mut().map(|(_, tunnel)| tunnel);
+        for tunnel in streams.filter(|tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer)) {
+            tunnel.has_sent = tunnel.has_sent && tunnel.has_data_under_way();
+            is_busy |= tunnel.has_sent || tunnel.awaits_answer;
             if is_busy {
                 break;
             }
@@ -83,20 +83,20 @@ impl TcpTransport {
             let has_room = self.has_room(peer);
             self.talk_on_former(now, peer);
             let known = &mut self.peers[peer];
-            if let Some(Call::Up { hop, is_told_leaving, .. }) = &mut known.call {
-                let hop = &mut self.hops[*hop];
+            if let Some(Call::Up { tunnel, is_told_leaving, .. }) = &mut known.call {
+                let tunnel = &mut self.tunnels[*tunnel];
                 let mut bytes = Vec::new();
                 if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
                     leaving.encode(&mut bytes);
                 }
                 if known.own_ends.has_something_to_say() {
-                    known.own_ends.poll_transmit(&mut bytes, room(hop));
+                    known.own_ends.poll_transmit(&mut bytes, room(tunnel));
                 }
                 // A session that has failed says so by its next event.
-                let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+                let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
             }
             if let Some(at) = known.called_by {
-                let hop = &mut self.hops[at];
+                let tunnel = &mut self.tunnels[at];
                 let mut bytes = Vec::new();
                 if known.is_told_full == has_room {
                     known.is_told_full = !has_room;
@@ -111,9 +111,9 @@ impl TcpTransport {
                     leaving.encode(&mut bytes);
                 }
                 if known.its_ends.has_something_to_say() {
-                    known.its_ends.poll_transmit(&mut bytes, room(hop));
+                    known.its_ends.poll_transmit(&mut bytes, room(tunnel));
                 }
-                let _ = if bytes.is_empty() { Ok(()) } else { hop.say(&bytes) };
+                let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
             }
         }
     }
@@ -134,12 +134,12 @@ impl TcpTransport {
         {
             self.hear(now, peer, at, true, word);
         }
-        self.hops[at].pending() < MOST_PENDING
+        self.tunnels[at].pending() < MOST_PENDING
     }
 
     /// What a caller has said. Returns whether it may have.
     pub(super) fn hear_caller(&mut self, now: Instant, peer: usize, at: usize) -> bool {
-        while let Role::Called(called) = &mut self.hops[at].role
+        while let Role::Called(called) = &mut self.tunnels[at].role
             && called.is_proved()
             && let Some(word) = called.reader.poll()
         {
@@ -149,7 +149,7 @@ impl TcpTransport {
             }
             self.hear(now, peer, at, false, word);
         }
-        self.hops[at].pending() < MOST_PENDING
+        self.tunnels[at].pending() < MOST_PENDING
     }
 
     /// What `peer` has said on connection `at`, of the session that this side has begun or the peer.
@@ -166,7 +166,7 @@ impl TcpTransport {
             }
             Word::Ended(ended) => self.on_ended(peer, is_own, ended),
             Word::Room(is_there) => {
-                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|call| call.hop() == Some(at)) {
+                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|call| call.tunnel() == Some(at)) {
                     *has_room = is_there;
                     let name = &known.settings.name;
                     if is_there {
@@ -196,7 +196,7 @@ impl TcpTransport {
         }
         if !answer.is_empty() {
             // A session that has failed says so by its next event.
-            let _ = self.hops[at].say(&answer);
+            let _ = self.tunnels[at].say(&answer);
         }
     }
 
@@ -204,19 +204,19 @@ impl TcpTransport {
     fn on_ended(&mut self, peer: usize, is_own: bool, ended: Ended) {
         let Ended { session, number, reason } = ended;
         let Some(&at) = self.names.get(&Name { peer, is_own, session, number }) else { return };
-        let hop = &mut self.hops[at];
+        let tunnel = &mut self.tunnels[at];
         // The peer need not be told the same.
-        (hop.name, hop.failed) = (None, Some(hop.failed.unwrap_or(reason)));
+        (tunnel.name, tunnel.failed) = (None, Some(tunnel.failed.unwrap_or(reason)));
         self.names.remove(&Name { peer, is_own, session, number });
-        let id = HopId { at, number: self.hops[at].number };
+        let id = TunnelId { at, number: self.tunnels[at].number };
         self.events.push_back(StreamEvent::Reset(id, reason));
     }
 
     /// Lets connections go through `peer` once they need not wait for a handshake and a full packet has passed, or have waited for that long enough.
     pub(super) fn settle(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
-        let is_warm =
-            (self.warm == 0 || known.warm.iter().any(|at| self.hops[*at].is_ready())) && known.search.found().is_some();
+        let is_warm = (self.warm == 0 || known.warm.iter().any(|at| self.tunnels[*at].is_ready()))
+            && known.search.found().is_some();
         let Some(Call::Up { settles_at, .. }) = &mut self.peers[peer].call else { return };
         if settles_at.take_if(|until| is_warm || *until <= now).is_some() {
             self.events.push_back(StreamEvent::PeersChanged);

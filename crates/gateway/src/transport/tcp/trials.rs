@@ -1,10 +1,10 @@
 //! How large the packets may be on the path to a peer: connections that are made to find out.
 
 use super::TcpTransport;
-use super::hop::Role;
 use super::session::{Call, Refusal};
-use relay::hop::Trial;
-use relay::hop::search::Size;
+use super::tunnel::Role;
+use relay::tunnel::Trial;
+use relay::tunnel::search::Size;
 use std::io;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
@@ -49,8 +49,8 @@ impl TcpTransport {
     /// Where nothing is acknowledged of what a stream sends, and the peer answers all the same, the path may carry smaller
     /// packets than it did.
     pub(super) fn search_where_stuck(&mut self, now: Instant) {
-        for (_, hop) in &self.hops {
-            let (Role::Stream(peer), true) = (&hop.role, hop.tcp.is_unacknowledged() && !hop.is_direct) else {
+        for (_, tunnel) in &self.tunnels {
+            let (Role::Stream(peer), true) = (&tunnel.role, tunnel.tcp.is_unacknowledged() && !tunnel.is_direct) else {
                 continue;
             };
             let known = &mut self.peers[*peer];
@@ -64,8 +64,8 @@ impl TcpTransport {
     fn make_trial(&mut self, now: Instant, peer: usize, size: Size) -> io::Result<()> {
         let known = &mut self.peers[peer];
         let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let Some(Call::Up { key, next, hop, .. }) = known.call.as_mut() else { return Ok(()) };
-        let session = self.hops[*hop].tcp.socket.as_ref();
+        let Some(Call::Up { key, next, tunnel, .. }) = known.call.as_mut() else { return Ok(()) };
+        let session = self.tunnels[*tunnel].tcp.socket.as_ref();
         // Two segments, so that one is full in TLS, too.
         let full = match size {
             Some(size) => u32::from(segment(size, address)),
@@ -77,7 +77,7 @@ impl TcpTransport {
         words.resize(words.len() + usize::from(length), 0);
         let at = self.connect_with(now, peer, Role::Trying { peer, size, missing: length.into() }, size)?;
         self.set_deadline(at, Some(now + self.pace.authentication));
-        self.hops[at].say(&words).inspect_err(|_| drop(self.remove(at)))
+        self.tunnels[at].say(&words).inspect_err(|_| drop(self.remove(at)))
     }
 
     /// Something of a trial has come back.
@@ -85,9 +85,9 @@ impl TcpTransport {
         self.look_at_fast_open(now, at);
         let mut buffer = [0; READ];
         loop {
-            let hop = &mut self.hops[at];
-            let outcome = hop.flush().and_then(|_| hop.read(&mut buffer));
-            let Role::Trying { peer, size, missing } = &mut hop.role else { return };
+            let tunnel = &mut self.tunnels[at];
+            let outcome = tunnel.flush().and_then(|_| tunnel.read(&mut buffer));
+            let Role::Trying { peer, size, missing } = &mut tunnel.role else { return };
             match outcome {
                 Ok(count @ 1..) if count < *missing => *missing -= count,
                 Ok(1..) => {
@@ -139,19 +139,19 @@ impl TcpTransport {
 
     /// Sends back what a peer sends to try the path.
     pub(super) fn begin_echo(&mut self, at: usize, trial: &Trial) -> Result<(), &'static str> {
-        let from = self.hops[at].from;
+        let from = self.tunnels[at].from;
         let session = self.sessions.get_mut(&trial.session).ok_or("no_session")?;
         let peer = session.peer;
         let key = self.peers[peer].settings.public_key;
         if !self.peers[peer].may_call_from(from) {
             return Err("address");
         }
-        if !key.is_some_and(|key| self.hops[at].may_be(&key)) {
+        if !key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
             return Err("stranger");
         }
         session.take_trial(trial).map_err(Refusal::name)?;
         let length = usize::from(trial.length);
-        self.hops[at].role = Role::Echoing { length, missing: length };
+        self.tunnels[at].role = Role::Echoing { length, missing: length };
         self.on_echoing(at);
         Ok(())
     }
@@ -160,14 +160,14 @@ impl TcpTransport {
     pub(super) fn on_echoing(&mut self, at: usize) {
         let mut buffer = [0; READ];
         loop {
-            let hop = &mut self.hops[at];
-            let outcome = hop.flush().and_then(|_| hop.read(&mut buffer));
-            let Role::Echoing { length, missing } = &mut hop.role else { return };
+            let tunnel = &mut self.tunnels[at];
+            let outcome = tunnel.flush().and_then(|_| tunnel.read(&mut buffer));
+            let Role::Echoing { length, missing } = &mut tunnel.role else { return };
             match outcome {
                 Ok(count @ 1..) if *missing > 0 => {
                     *missing = missing.saturating_sub(count);
                     let length = *length;
-                    if *missing == 0 && hop.say(&vec![0; length]).is_err() {
+                    if *missing == 0 && tunnel.say(&vec![0; length]).is_err() {
                         return drop(self.remove(at));
                     }
                 }

@@ -4,7 +4,7 @@ use super::TcpTransport;
 use super::session::Call;
 use crate::trouble::{Trouble, remedy};
 use ::satpep::Versions;
-use relay::hop::{AnswerError, GreetingError, SPOKEN};
+use relay::tunnel::{AnswerError, GreetingError, SPOKEN};
 use std::io;
 use std::net::IpAddr;
 use units::Instant;

@@ -310,7 +310,7 @@ fn settings(
         listen: Some(Listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT))),
         mode: Some(carrier.mode),
         transport: carrier.is_tcp.then_some(format::Transport::Tcp),
-        protected_hop: (carrier.is_tcp && carrier.mode == Mode::Clear).then_some(true),
+        secured_externally: (carrier.is_tcp && carrier.mode == Mode::Clear).then_some(true),
         ..format::Gateway::default()
     };
     let link = format::Link {

@@ -81,11 +81,11 @@ pub(super) enum Moved {
 
 /// One direction of a connection: the pipe, while there is something in it.
 #[derive(Debug, Default)]
-pub(super) struct Conduit {
+pub(super) struct Splice {
     pipe: Option<Lent>,
 }
 
-impl Conduit {
+impl Splice {
     /// Nothing more will be moved.
     pub(super) fn close(&mut self, pipes: &mut Pipes) {
         self.pipe.take().into_iter().for_each(|lent| pipes.give_back(lent));
@@ -188,12 +188,12 @@ mod tests {
             // More than the other end takes unread.
             while from.write(&[7; 4096]).is_ok() {}
             destination.socket.as_ref().expect("a socket").set_send_buffer_size(4096).expect("a buffer");
-            let mut conduit = Conduit::default();
+            let mut splice = Splice::default();
             while destination.writable {
-                conduit.relay(&mut pipes, &mut source, &mut destination);
+                splice.relay(&mut pipes, &mut source, &mut destination);
             }
-            assert!(conduit.pipe.as_ref().is_some_and(|lent| lent.is_large && lent.pipe.filled() > 0));
-            conduit.close(&mut pipes);
+            assert!(splice.pipe.as_ref().is_some_and(|lent| lent.is_large && lent.pipe.filled() > 0));
+            splice.close(&mut pipes);
         }
         assert_eq!((pipes.large, pipes.idle.each_ref().map(Vec::len)), (0, [0, 0]));
     }

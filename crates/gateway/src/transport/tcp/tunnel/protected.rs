@@ -1,12 +1,12 @@
 //! From one socket to another through TLS.
 
-use super::Hop;
+use super::Tunnel;
 use crate::tcp_socket::Tcp;
 use crate::transport::Progress;
 use crate::transport::tcp::buffers::Buffers;
 use std::io::{self, Read, Write};
 
-impl Hop {
+impl Tunnel {
     /// One read from `client`, encrypted and sent.
     pub(super) fn encrypt(&mut self, buffers: &mut Buffers, client: &mut Tcp) -> (u64, Progress) {
         let (Some(tls), Some(mut socket)) = (&mut self.tls, client.socket.as_ref().filter(|_| client.readable)) else {
@@ -103,7 +103,7 @@ mod tests {
     fn configs(own: u8, peer: u8) -> Configs {
         let [own, peer] = [own, peer].map(|byte| PrivateKey::from_random([byte; 32]));
         let text = format!(
-            "[gateway]\nprivate_key = \"{}\"\nlisten = \"198.18.0.1:4500\"\nleg = \"tcp\"\n\
+            "[gateway]\nprivate_key = \"{}\"\nlisten = \"198.18.0.1:4500\"\ntransport = \"tcp\"\n\
              [link]\ninterface = \"sat\"\nrate = \"1Gbit/s\"\nrtt = \"4ms\"\n\
              [intercept]\ninterfaces = [\"lan\"]\n\
              [[peer]]\nname = \"peer\"\npublic_key = \"{}\"\naddress = \"198.18.0.2:4500\"\n",
@@ -119,8 +119,8 @@ mod tests {
 
     /// Two ends of a connection whose handshake is over, with data of this length that wait at the first one's client.
     struct Ends {
-        near: Hop,
-        far: Hop,
+        near: Tunnel,
+        far: Tunnel,
         client: Tcp,
         server: Tcp,
         at_client: Socket,
@@ -132,8 +132,8 @@ mod tests {
     impl Ends {
         fn new() -> Self {
             let [one, other] = pair();
-            let hop = |socket| Hop::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
-            let (mut near, mut far) = (hop(one), hop(other));
+            let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let (mut near, mut far) = (tunnel(one), tunnel(other));
             near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the calling side")));
             far.tls = Some(Box::new(configs(2, 1).accept().expect("the called side")));
             let ([client, at_client], [server, at_server]) = (pair(), pair());
@@ -161,7 +161,7 @@ mod tests {
         /// Moves what can be moved, once; returns what the far side has come to.
         fn turn(&mut self) -> Progress {
             self.wake();
-            if self.near.flush().expect("the hop takes bytes") {
+            if self.near.flush().expect("the tunnel takes bytes") {
                 self.near.encrypt(&mut self.buffers, &mut self.client);
             }
             let (_, progress) = self.far.decrypt(&mut self.buffers, &mut self.server);
@@ -212,8 +212,8 @@ mod tests {
     #[test]
     fn what_comes_with_the_end_of_the_handshake_waits_for_no_further_word_of_the_socket() {
         let [one, other] = pair();
-        let hop = |socket| Hop::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let (mut near, mut far) = (hop(one), hop(other));
+        let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let (mut near, mut far) = (tunnel(one), tunnel(other));
         near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the calling side")));
         far.tls = Some(Box::new(configs(2, 1).accept().expect("the called side")));
         near.say(b"opening").expect("the hello goes");
@@ -231,8 +231,8 @@ mod tests {
     fn an_end_that_the_other_side_has_not_told_is_a_failure() {
         let mut ends = Ends::new();
         ends.send(&data(100));
-        let hop = ends.near.tcp.socket.as_ref().expect("a socket");
-        hop.shutdown(std::net::Shutdown::Write).expect("an end");
+        let tunnel = ends.near.tcp.socket.as_ref().expect("a socket");
+        tunnel.shutdown(std::net::Shutdown::Write).expect("an end");
         assert_eq!(ends.outcome(), Progress::StreamFailed(ResetReason::Aborted));
     }
 
@@ -243,8 +243,8 @@ mod tests {
         ends.at_client.write_all(&data).expect("the client sends");
         ends.wake();
         ends.near.encrypt(&mut ends.buffers, &mut ends.client);
-        let mut hop = ends.near.tcp.socket.as_ref().expect("a socket");
-        hop.write_all(&[&[23, 3, 3, 0, 40][..], &[7; 40]].concat()).expect("a forged record");
+        let mut tunnel = ends.near.tcp.socket.as_ref().expect("a socket");
+        tunnel.write_all(&[&[23, 3, 3, 0, 40][..], &[7; 40]].concat()).expect("a forged record");
         ends.at_client.write_all(&data).expect("the client sends more");
         ends.wake();
         ends.near.encrypt(&mut ends.buffers, &mut ends.client);

@@ -2,14 +2,14 @@
 
 mod protected;
 
-use super::conduit::{Conduit, Moved, Pipes};
+use super::splice::{Moved, Pipes, Splice};
 use super::tls::{Tls, is_later};
 use crate::tcp_socket::Tcp;
 use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
-use relay::hop::{LONGEST, Opening, Parser};
 use relay::preamble::Open;
+use relay::tunnel::{LONGEST, Opening, Parser};
 use socket2::Socket;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub(super) enum Role {
     /// It carries a relayed connection, through a peer.
     Stream(usize),
     /// This side has made it to see whether packets of this size pass; so many bytes have not come back.
-    Trying { peer: usize, size: relay::hop::search::Size, missing: usize },
+    Trying { peer: usize, size: relay::tunnel::search::Size, missing: usize },
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
@@ -41,7 +41,7 @@ pub(super) enum Role {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Hop {
+pub(super) struct Tunnel {
     /// Unlike its place in the table, never used again.
     pub(super) number: u64,
     pub(super) role: Role,
@@ -71,15 +71,15 @@ pub(super) struct Hop {
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
     /// What it has said it is for, if that came before the proof of its session.
-    pub(super) early: Option<relay::hop::Greeting>,
+    pub(super) early: Option<relay::tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
     pub(super) has_sent: bool,
     /// Unless the bytes go in clear.
     pub(super) tls: Option<Box<Tls>>,
     /// What has been decrypted and the client has not taken yet.
     decrypted: Vec<u8>,
-    to_hop: Conduit,
-    to_tcp: Conduit,
+    to_tunnel: Splice,
+    to_tcp: Splice,
     is_finished: bool,
     /// Whether TCP has been told the end of what is sent.
     is_shut_down: bool,
@@ -88,7 +88,7 @@ pub(super) struct Hop {
     has_ended: bool,
 }
 
-impl Hop {
+impl Tunnel {
     pub(super) fn new(number: u64, role: Role, socket: Socket, from: IpAddr) -> Self {
         let tcp = Tcp::connecting(socket);
         Self {
@@ -112,8 +112,8 @@ impl Hop {
             has_sent: false,
             tls: None,
             decrypted: Vec::new(),
-            to_hop: Conduit::default(),
-            to_tcp: Conduit::default(),
+            to_tunnel: Splice::default(),
+            to_tcp: Splice::default(),
             is_finished: false,
             is_shut_down: false,
             has_told_end: false,
@@ -158,7 +158,7 @@ impl Hop {
     /// Reads on in what the peer has made the connection for.
     pub(super) fn read_greeting(
         &mut self,
-    ) -> io::Result<Option<Result<relay::hop::Greeting, relay::hop::GreetingError>>> {
+    ) -> io::Result<Option<Result<relay::tunnel::Greeting, relay::tunnel::GreetingError>>> {
         let mut buffer = [0; LONGEST];
         loop {
             let Role::Unknown(parser) = &self.role else { return Ok(None) };
@@ -276,7 +276,7 @@ impl Hop {
             let (count, progress) = self.encrypt(&mut pipes.buffers, client);
             return (gathered + count, progress);
         }
-        let (count, moved) = self.to_hop.relay(pipes, client, &mut self.tcp);
+        let (count, moved) = self.to_tunnel.relay(pipes, client, &mut self.tcp);
         let progress = match moved {
             Moved::More => Progress::More,
             Moved::Blocked => Progress::Blocked,
@@ -391,8 +391,8 @@ impl Hop {
     }
 
     /// Nothing more will be moved.
-    pub(super) fn close_conduits(&mut self, pipes: &mut Pipes) {
-        self.to_hop.close(pipes);
+    pub(super) fn close_splices(&mut self, pipes: &mut Pipes) {
+        self.to_tunnel.close(pipes);
         self.to_tcp.close(pipes);
     }
 
@@ -460,17 +460,17 @@ mod tests {
         own.set_nonblocking(true).expect("nonblocking");
         let (other, _) = listener.accept().expect("accept");
         while (&own).write(&[7; 65_536]).is_ok() {}
-        let mut hop = Hop::new(1, Role::Leaving, own, [127, 0, 0, 1].into());
-        hop.is_finished = true;
-        hop.flush().expect("its end goes behind the bytes");
-        assert!(!hop.has_nothing_to_wait_for(), "the other end has not read");
+        let mut tunnel = Tunnel::new(1, Role::Leaving, own, [127, 0, 0, 1].into());
+        tunnel.is_finished = true;
+        tunnel.flush().expect("its end goes behind the bytes");
+        assert!(!tunnel.has_nothing_to_wait_for(), "the other end has not read");
         other.set_linger(Some(Duration::ZERO)).expect("linger");
         drop(other);
         let deadline = Instant::now() + Duration::from_secs(10);
-        while hop.is_connected() {
+        while tunnel.is_connected() {
             assert!(Instant::now() < deadline, "the reset does not arrive");
             std::thread::yield_now();
         }
-        assert!(hop.has_nothing_to_wait_for());
+        assert!(tunnel.has_nothing_to_wait_for());
     }
 }

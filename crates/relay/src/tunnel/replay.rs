@@ -6,20 +6,20 @@ pub const REACH: u64 = 65_536;
 
 /// Knows which numbers have been used: one bit for each of the last [`REACH`].
 #[derive(Debug, Clone)]
-pub struct Window {
+pub struct ReplayWindow {
     /// The next number above all that were used.
     next: u64,
     /// Number `n` is bit `n % REACH`.
     used: Vec<u64>,
 }
 
-impl Default for Window {
+impl Default for ReplayWindow {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Window {
+impl ReplayWindow {
     /// A window in which no number has been used.
     pub fn new() -> Self {
         Self { next: 0, used: vec![0; REACH as usize / 64] }
@@ -40,7 +40,7 @@ impl Window {
         true
     }
 
-    /// The number above all that were used, and those below it that may still be: for [`Window::restore`]. If they are many,
+    /// The number above all that were used, and those below it that may still be: for [`ReplayWindow::restore`]. If they are many,
     /// none is named, and so none may be used.
     pub fn state(&self) -> (u64, Vec<u64>) {
         const MOST: usize = 1024;
@@ -51,7 +51,7 @@ impl Window {
         (self.next, if unused.len() > MOST { Vec::new() } else { unused })
     }
 
-    /// A window as [`Window::state`] has told of one.
+    /// A window as [`ReplayWindow::state`] has told of one.
     pub fn restore(next: u64, unused: &[u64]) -> Self {
         let mut used = vec![u64::MAX; REACH as usize / 64];
         let is_in_reach = |number: &&u64| **number < next && next - **number <= REACH;
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_last_numbers_can_be_used_once_at_most() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         assert!(window.take(u64::MAX - 1) && !window.take(u64::MAX - 1) && !window.take(u64::MAX));
         assert!(!window.take(0), "far behind");
         assert!(window.take(u64::MAX - REACH));
@@ -102,20 +102,22 @@ mod tests {
 
     #[test]
     fn a_window_is_told_of_and_restored() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         for number in [0, 1, 3, 7] {
             window.take(number);
         }
         let (next, unused) = window.state();
         assert_eq!((next, &unused[..]), (8, &[2, 4, 5, 6][..]));
-        let mut restored = Window::restore(next, &unused);
+        let mut restored = ReplayWindow::restore(next, &unused);
         let taken: Vec<u64> = (0..10).filter(|number| restored.take(*number)).collect();
         assert_eq!(taken, [2, 4, 5, 6, 8, 9]);
         window.take(50_000);
         let (next, unused) = window.state();
         assert!(unused.is_empty(), "too many to tell");
-        assert!(!Window::restore(next, &unused).take(49_999) && Window::restore(next, &unused).take(50_001));
-        Window::restore(5, &[9, u64::MAX, 4]).take(4);
+        assert!(
+            !ReplayWindow::restore(next, &unused).take(49_999) && ReplayWindow::restore(next, &unused).take(50_001)
+        );
+        ReplayWindow::restore(5, &[9, u64::MAX, 4]).take(4);
     }
 
     proptest! {
@@ -124,7 +126,7 @@ mod tests {
         fn no_number_is_used_twice_and_none_in_reach_is_lost(
             steps in prop::collection::vec((0u64..3, 0u64..200_000, 0u64..70), 1..200)
         ) {
-            let (mut window, mut used, mut highest) = (Window::new(), BTreeSet::new(), 0u64);
+            let (mut window, mut used, mut highest) = (ReplayWindow::new(), BTreeSet::new(), 0u64);
             for (kind, far, near) in steps {
                 let number = match kind {
                     0 => highest.saturating_add(near),
@@ -138,7 +140,7 @@ mod tests {
                 highest = highest.max(number);
                 let (next, unused) = window.state();
                 if far % 7 == 0 && !unused.is_empty() {
-                    window = Window::restore(next, &unused);
+                    window = ReplayWindow::restore(next, &unused);
                 }
             }
         }

@@ -20,11 +20,11 @@
 //! back.
 //!
 //! The opening may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
-//! each opening's number is taken once only ([`once::Window`]), whatever else it says; and a session's hello, which
+//! each opening's number is taken once only ([`replay::ReplayWindow`]), whatever else it says; and a session's hello, which
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
 
 pub mod notices;
-pub mod once;
+pub mod replay;
 pub mod search;
 pub mod waiting;
 pub mod words;

@@ -7,7 +7,7 @@ use units::{Bytes, Duration, Rate};
 
 /// What the transport is told beside `[link]` and the peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hop {
+pub struct TcpSettings {
     /// The congestion control of what is sent to the satellite; the host's default if not set.
     pub congestion_control: Option<String>,
     /// Whether connections may open with TCP Fast Open.
@@ -31,22 +31,22 @@ const LEAST: Bytes = Bytes::new(256 << 10);
 /// The largest one.
 const MOST: Bytes = Bytes::new(256 << 20);
 
-/// `protected_hop` must stand where, and only where, the transport is `tcp` in clear.
+/// `secured_externally` must stand where, and only where, the transport is `tcp` in clear.
 pub(super) fn check_protection(document: &mut Document<'_>, choice: Choice) {
-    let is_protected = document.typed(&["gateway", "protected_hop"]).unwrap_or(false);
+    let is_protected = document.typed(&["gateway", "secured_externally"]).unwrap_or(false);
     let is_open = choice.is_tcp && choice.mode == Mode::Clear;
     if is_open && !is_protected {
-        let problem = " = \"clear\" with transport = \"tcp\" leaves what is relayed open to everybody on the way: add protected_hop = \
-                       true if the hop between the gateways is protected otherwise";
+        let problem = " = \"clear\" with transport = \"tcp\" leaves what is relayed open to everybody on the way: add secured_externally = \
+                       true if the satellite link is secured externally";
         document.fault(&["gateway", "mode"], problem);
     } else if is_protected && !is_open {
         let problem = " has no effect without transport = \"tcp\" and mode = \"clear\"";
-        document.fault(&["gateway", "protected_hop"], problem);
+        document.fault(&["gateway", "secured_externally"], problem);
     }
 }
 
 /// Reads `[tcp]`; `None` if that is not the transport.
-pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Link>) -> Option<Hop> {
+pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Link>) -> Option<TcpSettings> {
     let written: format::Tcp = document.section("tcp")?;
     let congestion_control = written.congestion_control.map(|name| name.0);
     if !choice.is_tcp && document.node(&["tcp"]).is_some() {
@@ -56,7 +56,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
         document.fault(&["tcp", "queue"], &problem);
     }
     let link = link.filter(|_| choice.is_tcp)?;
-    Some(Hop {
+    Some(TcpSettings {
         congestion_control,
         fast_open: written.fast_open.unwrap_or(true),
         warm: written.warm.unwrap_or(8).into(),
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn buffers_hold_three_bandwidth_delay_products_unless_told() {
-        let hop = settings("transport = \"tcp\"", "").hop.expect("the transport is tcp");
-        assert_eq!(hop.send_buffer.as_u64(), 6_000_000 * 3 / 8 * 550 / 1000);
-        assert_eq!((hop.fast_open, hop.warm, hop.congestion_control), (true, 8, None));
+        let tcp = settings("transport = \"tcp\"", "").tcp.expect("the transport is tcp");
+        assert_eq!(tcp.send_buffer.as_u64(), 6_000_000 * 3 / 8 * 550 / 1000);
+        assert_eq!((tcp.fast_open, tcp.warm, tcp.congestion_control), (true, 8, None));
         let told = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm = 0\nfast_open = false\n";
-        let hop = settings("transport = \"tcp\"", told).hop.expect("the transport is tcp");
-        assert_eq!((hop.receive_buffer.as_u64(), hop.warm, hop.fast_open), (1_000_000, 0, false));
-        assert_eq!(hop.congestion_control.as_deref(), Some("hybla"));
-        assert_eq!(settings("transport = \"satpep\"", "").hop, None);
+        let tcp = settings("transport = \"tcp\"", told).tcp.expect("the transport is tcp");
+        assert_eq!((tcp.receive_buffer.as_u64(), tcp.warm, tcp.fast_open), (1_000_000, 0, false));
+        assert_eq!(tcp.congestion_control.as_deref(), Some("hybla"));
+        assert_eq!(settings("transport = \"satpep\"", "").tcp, None);
     }
 
     #[test]
@@ -110,10 +110,10 @@ mod tests {
         for (gateway, rest, expected) in [
             ("transport = \"udp\"", "", "2:7: gateway.transport = \"udp\": expected \"satpep\", \"tcp\""),
             (clear, "address = \"192.0.2.1:1\"\n", "3:8: gateway.mode = \"clear\" with transport"),
-            ("protected_hop = true", "", "2:17: gateway.protected_hop has no effect"),
-            ("transport = \"tcp\"\nprotected_hop = true", "", "3:17: gateway.protected_hop has no effect"),
+            ("secured_externally = true", "", "2:17: gateway.secured_externally has no effect"),
+            ("transport = \"tcp\"\nsecured_externally = true", "", "3:17: gateway.secured_externally has no effect"),
             (
-                "transport = \"tcp\"\nmode = \"clear\"\nprotected_hop = true",
+                "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true",
                 "",
                 "9:1: peer.hub.from is missing: expected",
             ),
