@@ -359,8 +359,8 @@ fn connections_survive_an_outage_and_go_on_at_once() {
 #[test]
 fn a_client_that_vanishes_frees_its_stream() {
     let Some(mut pair) = Pair::new() else { return };
-    pair.terminal_settings = "tcp_timeout = \"1s\"";
-    pair.start(End::Hub, "connect_from = \"own\"");
+    pair.terminal_settings = "user_timeout = \"1s\"";
+    pair.start(End::Hub, "connect_from = \"gateway\"");
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);
     pair.wait_until(End::Terminal, true);
@@ -376,7 +376,11 @@ fn a_client_that_vanishes_frees_its_stream() {
     });
     let client = pair.connect(server);
     let hub: std::net::IpAddr = "198.18.1.1".parse().unwrap();
-    assert_eq!(seen.recv_timeout(PATIENCE), Ok(Ok(hub)), "with connect_from = \"own\" the gateway's address is seen");
+    assert_eq!(
+        seen.recv_timeout(PATIENCE),
+        Ok(Ok(hub)),
+        "with connect_from = \"gateway\" the gateway's address is seen"
+    );
     let cut = pair.client().host.command("ip").args(["link", "set", "eth0", "down"]).status().unwrap();
     assert!(cut.success());
     let end = seen.recv_timeout(PATIENCE).unwrap();

@@ -38,9 +38,11 @@ fn rounds(settings: &'static str, sections: &'static str) -> Option<Vec<f64>> {
 
 #[test]
 fn the_first_clients_after_a_start_wait_one_round_trip_for_their_server() {
-    for (settings, sections) in
-        [("", ""), (TLS, "[tcp]\nwarm = 4"), (pair::CLEAR, "[tcp]\nwarm = 4\nfast_open = false")]
-    {
+    for (settings, sections) in [
+        ("", ""),
+        (TLS, "[tcp]\nwarm_connections = 4"),
+        (pair::CLEAR, "[tcp]\nwarm_connections = 4\nfast_open = false"),
+    ] {
         let Some(waited) = rounds(settings, sections) else { return };
         assert!(waited.iter().all(|rounds| (1.0..1.6).contains(rounds)), "{settings} {sections}: {waited:?}");
     }
@@ -48,6 +50,6 @@ fn the_first_clients_after_a_start_wait_one_round_trip_for_their_server() {
 
 #[test]
 fn without_warm_connections_and_fast_open_each_waits_for_its_handshake() {
-    let Some(waited) = rounds(pair::CLEAR, "[tcp]\nwarm = 0\nfast_open = false") else { return };
+    let Some(waited) = rounds(pair::CLEAR, "[tcp]\nwarm_connections = 0\nfast_open = false") else { return };
     assert!(waited.iter().all(|rounds| *rounds >= 2.0), "{waited:?}");
 }

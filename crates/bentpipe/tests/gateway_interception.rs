@@ -240,7 +240,7 @@ fn beyond_the_most_streams_connections_go_end_to_end() {
     // A client that came before the firewall knows would wait for a stream.
     pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
     all.extend(served(8));
-    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Terminal, "turned_away")), (4, 0));
+    assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Terminal, "unavailable")), (4, 0));
     all.drain(..2);
     pair.wait_for(|pair| pair.sets(End::Terminal).contains("elements"));
     echoes(&mut pair.connect(server), b"accelerated again");

@@ -56,7 +56,7 @@ fn where_the_ports_are_used_up_every_client_is_served_all_the_same() {
     for settings in [CLEAR, TLS] {
         let Some(mut pair) = Pair::with_tcp_transport(settings) else { return };
         set_sysctls(&pair.client().gateway, &[("ipv4/ip_local_port_range", "40000 40099")]).unwrap();
-        pair.sections = "[tcp]\nwarm = 4";
+        pair.sections = "[tcp]\nwarm_connections = 4";
         let pair = pair.start_both("");
         let server = serve_many(&pair);
         // Ports are taken once for each server: a connection that ended leaves its own to another at once.
@@ -74,7 +74,7 @@ fn where_the_ports_are_used_up_every_client_is_served_all_the_same() {
         let accepted = pair.count(End::Terminal, "accepted");
         echoes(&mut pair.connect(server), b"end to end");
         assert_eq!(pair.count(End::Terminal, "accepted"), accepted);
-        assert_eq!((pair.count(End::Terminal, "turned_away"), pair.count(End::Terminal, "reset")), (0, 0));
+        assert_eq!((pair.count(End::Terminal, "unavailable"), pair.count(End::Terminal, "reset")), (0, 0));
     }
 }
 
@@ -154,7 +154,7 @@ fn serves_beyond_descriptors(pair: &Pair, most: usize) {
     assert!(accepted < most as u64, "{accepted} of {most}");
     held.iter_mut().for_each(|stream| echoes(stream, b"still there"));
     for end in [End::Hub, End::Terminal] {
-        assert_eq!((pair.count(end, "turned_away"), pair.count(end, "reset")), (0, 0), "{}", brief(pair, end));
+        assert_eq!((pair.count(end, "unavailable"), pair.count(end, "reset")), (0, 0), "{}", brief(pair, end));
     }
     drop(held);
     pair.wait_for(|pair| pair.sets(End::Terminal).contains("elements"));

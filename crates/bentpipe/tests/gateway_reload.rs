@@ -153,7 +153,7 @@ fn peers_of_the_tcp_transport_come_change_and_go_beside_others() {
 #[test]
 fn a_peer_of_the_tcp_transport_is_called_at_its_new_address_and_its_connections_go_on() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
-    let anywhere = "from = [\"0.0.0.0/0\", \"::/0\"]";
+    let anywhere = "accept_from = [\"0.0.0.0/0\", \"::/0\"]";
     pair.start(End::Hub, anywhere);
     pair.start(End::Terminal, &format!("{EVERYTHING}\n{anywhere}"));
     pair.wait_until(End::Hub, true);

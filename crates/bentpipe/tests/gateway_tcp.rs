@@ -85,7 +85,7 @@ fn resets_and_refusals_pass(pair: &Pair) {
 
 #[test]
 fn connections_open_on_warm_ones_and_without_those_with_data_in_the_syn() {
-    for (sections, how) in [("[tcp]\nwarm = 2", "warm"), ("[tcp]\nwarm = 0", "fast_open")] {
+    for (sections, how) in [("[tcp]\nwarm_connections = 2", "warm"), ("[tcp]\nwarm_connections = 0", "fast_open")] {
         let Some(mut pair) = clear() else { return };
         pair.sections = sections;
         let pair = pair.start_both("");
@@ -105,7 +105,7 @@ fn connections_open_on_warm_ones_and_without_those_with_data_in_the_syn() {
 #[test]
 fn a_server_that_speaks_first_need_not_wait_for_its_client() {
     let Some(mut pair) = clear() else { return };
-    pair.sections = "[tcp]\nwarm = 0";
+    pair.sections = "[tcp]\nwarm_connections = 0";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V6, 7, |mut stream| stream.write_all(b"welcome").unwrap());
     let mut word = [0; 7];
@@ -136,7 +136,7 @@ fn a_destination_that_the_far_side_denies_goes_end_to_end() {
 
 #[test]
 fn a_stranger_and_a_peer_from_elsewhere_are_refused_and_connections_go_end_to_end() {
-    let (anywhere, elsewhere) = ("from = [\"198.18.0.0/15\"]", "from = [\"192.0.2.0/24\"]");
+    let (anywhere, elsewhere) = ("accept_from = [\"198.18.0.0/15\"]", "accept_from = [\"192.0.2.0/24\"]");
     for (key, hub_settings, reason) in [([3; 32], anywhere, "stranger"), ([2; 32], elsewhere, "address")] {
         let Some(mut pair) = clear() else { return };
         (pair.hub_calls, pair.terminal_key) = (false, key);
@@ -190,7 +190,7 @@ fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
 fn hub_alone() -> Option<(Pair, SocketAddr)> {
     let mut pair = clear()?;
     pair.hub_calls = false;
-    pair.start(End::Hub, "from = [\"198.18.0.0/15\"]");
+    pair.start(End::Hub, "accept_from = [\"198.18.0.0/15\"]");
     pair.wait_for(|pair| !pair.status(End::Hub).is_null());
     let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
     Some((pair, hub))

@@ -45,7 +45,7 @@ fn dropped(pair: &Pair) -> u64 {
 #[test]
 fn where_syns_with_data_or_fast_open_are_dropped_connections_work_and_do_without() {
     for what in [WITH_DATA, WITH_OPTION] {
-        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm = 0") else { return };
+        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm_connections = 0") else { return };
         let server = pair.serve(Family::V4, 7, echo_all);
         // Each waits for its SYN to be sent again, without what was dropped; its bytes arrive once.
         let mut clients: Vec<_> = (0..6).map(|_| pair.connect(server)).collect();
@@ -67,7 +67,7 @@ fn where_syns_with_data_or_fast_open_are_dropped_connections_work_and_do_without
 #[test]
 fn where_fast_open_fails_warm_connections_take_over() {
     for what in [WITH_DATA, WITH_OPTION] {
-        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm = 4") else { return };
+        let Some(pair) = behind_a_path_that_drops(what, "[tcp]\nwarm_connections = 4") else { return };
         let server = pair.serve(Family::V4, 7, echo_all);
         echoes(&mut pair.connect(server), b"first");
         pair.wait_for(|pair| pair.opened("syn_data_refused") >= 4);
@@ -443,7 +443,7 @@ fn renew_session(pair: &Pair, ports: &[String]) {
 #[test]
 fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
-    pair.sections = "[tcp]\nwarm = 0\nfast_open = false";
+    pair.sections = "[tcp]\nwarm_connections = 0\nfast_open = false";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
     let hook = "type filter hook input priority 0";
@@ -462,7 +462,7 @@ fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile(
 #[test]
 fn clients_that_connect_while_a_session_ends_wait_for_the_next() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
-    pair.sections = "[tcp]\nwarm = 0";
+    pair.sections = "[tcp]\nwarm_connections = 0";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
     for _ in 0..3 {
@@ -483,5 +483,5 @@ fn clients_that_connect_while_a_session_ends_wait_for_the_next() {
             is_over.store(true, Ordering::Relaxed);
         });
     }
-    assert_eq!(pair.count(End::Terminal, "turned_away"), 0);
+    assert_eq!(pair.count(End::Terminal, "unavailable"), 0);
 }

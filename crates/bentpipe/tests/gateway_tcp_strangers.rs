@@ -41,7 +41,7 @@ fn strangers_that_say_nothing_take_no_place_from_peers() {
             return;
         }
         // In clear, who may call is a matter of addresses; here strangers share the peers'.
-        let from = if settings == CLEAR { "from = [\"198.18.0.0/15\"]" } else { "" };
+        let from = if settings == CLEAR { "accept_from = [\"198.18.0.0/15\"]" } else { "" };
         let mut pair = pair;
         pair.start(End::Hub, from);
         pair.start(End::Terminal, "");
@@ -56,7 +56,7 @@ fn strangers_that_say_nothing_take_no_place_from_peers() {
             clients.iter_mut().for_each(|client| echoes(client, b"accelerated"));
         }
         assert_eq!(pair.count(End::Terminal, "accepted"), 121);
-        assert_eq!((pair.count(End::Terminal, "reset"), pair.count(End::Terminal, "turned_away")), (0, 0));
+        assert_eq!((pair.count(End::Terminal, "reset"), pair.count(End::Terminal, "unavailable")), (0, 0));
         drop(held);
     }
 }

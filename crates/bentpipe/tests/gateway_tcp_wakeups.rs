@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// As little memory as can be set, so that every socket is full at every moment.
 const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true\nhost_buffer = \"64KiB\"";
 const TLS: &str = "transport = \"tcp\"\nhost_buffer = \"64KiB\"";
-const BUFFERS: &str = "[tcp]\nwarm = 3\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
+const BUFFERS: &str = "[tcp]\nwarm_connections = 3\nsend_buffer = \"64KiB\"\nreceive_buffer = \"64KiB\"";
 /// Transfers under way at the same time.
 const AT_ONCE: usize = 16;
 /// What moves nothing for so long stands still.

@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) repair: bool,
     pub(crate) estimate_capacity: bool,
     /// Receive memory of a session in bytes.
-    pub(crate) pool: Option<u64>,
+    pub(crate) receive_memory: Option<u64>,
     pub(crate) outage_limit: Duration,
     /// The near gateway answers a client only when the server has.
     pub(crate) is_confirmed: bool,
@@ -77,7 +77,7 @@ impl Plan {
             is_clear: dice.chance(0.3),
             repair: dice.chance(0.75),
             estimate_capacity: dice.chance(0.25),
-            pool: dice.chance(0.2).then(|| dice.between(70_000, 2_000_000)),
+            receive_memory: dice.chance(0.2).then(|| dice.between(70_000, 2_000_000)),
             outage_limit: Duration::from_secs(if outlasts { 15 } else { dice.between(120, 600) }),
             is_confirmed: dice.chance(0.25),
         };

@@ -424,7 +424,7 @@ impl World {
         config.mode = if plan.settings.is_clear { Mode::Clear } else { Mode::Encrypted };
         config.repair = plan.settings.repair;
         config.estimate_capacity = plan.settings.estimate_capacity;
-        config.pool = plan.settings.pool.map(Bytes::new);
+        config.receive_memory = plan.settings.receive_memory.map(Bytes::new);
         config.outage_limit = plan.settings.outage_limit;
         let node = &mut self.nodes[side];
         node.starts += 1;

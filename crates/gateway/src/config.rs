@@ -66,7 +66,7 @@ pub struct Settings {
     /// Memory for the data of all sessions with peers, half of it for each direction.
     pub memory: Bytes,
     /// How long TCP may leave data unacknowledged before its host counts as gone.
-    pub tcp_timeout: Duration,
+    pub user_timeout: Duration,
     /// After what idle time a host is probed.
     pub host_keepalive: Duration,
     /// The interfaces that the settings name.
@@ -117,7 +117,7 @@ pub struct Link {
     /// How packets to peers are marked.
     pub dscp: Marking,
     /// Receive memory for each peer; the transport's default if not set.
-    pub pool: Option<Bytes>,
+    pub receive_memory: Option<Bytes>,
     /// The longest time without traffic after which a peer that this gateway calls is asked for a sign of life.
     pub keepalive: Duration,
     /// How long connections survive an outage.
@@ -141,7 +141,7 @@ pub struct Peer {
     /// Where to call it.
     pub address: Option<SocketAddr>,
     /// Where it calls from; with `tcp` transport, any address if there is none.
-    pub from: Vec<IpNet>,
+    pub accept_from: Vec<IpNet>,
     /// What lies behind it.
     pub routes: Vec<IpNet>,
     /// Whether its routes may overlap those of others.
@@ -302,7 +302,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         interfaces,
         memory,
         connect_timeout: time(gateway.connect_timeout, Duration::from_secs(20)),
-        tcp_timeout: time(gateway.tcp_timeout, Duration::from_secs(HOUR / 4)),
+        user_timeout: time(gateway.user_timeout, Duration::from_secs(HOUR / 4)),
         host_keepalive: time(gateway.host_keepalive, Duration::from_secs(2 * HOUR)),
         link,
         rules,
@@ -518,7 +518,7 @@ mod tests {
             "gateway.toml:7:1: link.rtts: unknown key; did you mean rtt?",
             "gateway.toml:12:1: peer.hub.weigth: unknown key; did you mean weight?",
             "gateway.toml:13:11: peer.hub.routes.0 = \"10.0.0.0/33\": expected a prefix such as",
-            "gateway.toml:14:16: peer.hub.connect_from = \"me\": expected \"client\", \"own\"",
+            "gateway.toml:14:16: peer.hub.connect_from = \"me\": expected \"client\", \"gateway\"",
             "gateway.toml:15:2: metricks: unknown key; did you mean metrics?",
         ] {
             assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{expected}\n{faults:#?}");
@@ -562,7 +562,7 @@ mod tests {
         for (section, line) in [
             ("[gateway]", "connect_timeout = \"999ms\""),
             ("[gateway]", "connect_timeout = \"2h\""),
-            ("[gateway]", "tcp_timeout = \"0s\""),
+            ("[gateway]", "user_timeout = \"0s\""),
             ("[gateway]", "host_keepalive = \"5s\""),
             ("[gateway]", "host_buffer = \"4kB\""),
             ("[gateway]", "host_buffer = \"2GiB\""),
@@ -570,8 +570,8 @@ mod tests {
             ("[gateway]", "memory = \"1kB\""),
             ("[link]", "keepalive = \"500ms\""),
             ("[link]", "keepalive = \"2h\""),
-            ("[link]", "pool = \"65GiB\""),
-            ("[link]", "pool = \"1kB\""),
+            ("[link]", "receive_memory = \"65GiB\""),
+            ("[link]", "receive_memory = \"1kB\""),
             ("[link]", "mtu = 65535"),
             ("[link]", "dscp = 64"),
             ("[link]", "dscp = \"class\""),

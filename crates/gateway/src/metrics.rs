@@ -129,7 +129,7 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot) {
         ("connected", counters.connected),
         ("finished", counters.finished),
         ("reset", counters.reset),
-        ("turned_away", counters.turned_away),
+        ("unavailable", counters.unavailable),
         ("denied", counters.denied),
         ("refused", counters.refused),
         ("unreachable", counters.unreachable),
@@ -280,6 +280,11 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
     registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
-    registry.register_with_unit("peer_repeated", "Stream bytes sent again because they were lost", Unit::Bytes, resent);
+    registry.register_with_unit(
+        "peer_retransmitted",
+        "Stream bytes sent again because they were lost",
+        Unit::Bytes,
+        resent,
+    );
     registry.register_with_unit("peer_repair", "Bytes of repair sent ahead of losses", Unit::Bytes, repair);
 }

@@ -198,7 +198,7 @@ fn engine_settings(settings: &Settings, routes: Routes<usize>) -> engine::Settin
         classes: settings.classes.clone(),
         bypass: settings.bypass.iter().map(|rule| rule.conditions.clone()).collect(),
         connect_timeout: settings.connect_timeout,
-        tcp_timeout: settings.tcp_timeout,
+        user_timeout: settings.user_timeout,
     }
 }
 

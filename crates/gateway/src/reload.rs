@@ -66,7 +66,7 @@ impl Comparison {
             connect_timeout,
             host_buffer,
             memory,
-            tcp_timeout,
+            user_timeout,
             host_keepalive,
             bypass,
             link,
@@ -92,7 +92,7 @@ impl Comparison {
         self.free("[gateway] connect_timeout", old.connect_timeout == *connect_timeout);
         self.free("[gateway] host_buffer", old.host_buffer == *host_buffer);
         self.fixed("[gateway] memory", old.memory == *memory);
-        self.free("[gateway] tcp_timeout", old.tcp_timeout == *tcp_timeout);
+        self.free("[gateway] user_timeout", old.user_timeout == *user_timeout);
         self.free("[gateway] host_keepalive", old.host_keepalive == *host_keepalive);
         self.free("[[bypass]]", old.bypass == *bypass);
         self.transport(old, new);
@@ -137,7 +137,7 @@ impl Comparison {
             rtt,
             mtu,
             dscp,
-            pool,
+            receive_memory,
             outage_limit,
             keepalive,
             max_streams,
@@ -152,7 +152,7 @@ impl Comparison {
         self.fixed("[link] rtt", old.rtt == *rtt);
         self.fixed("[link] mtu", old.mtu == *mtu);
         self.fixed("[link] dscp", old.dscp == *dscp);
-        self.fixed("[link] pool", old.pool == *pool);
+        self.fixed("[link] receive_memory", old.receive_memory == *receive_memory);
         self.free("[link] outage_limit", old.outage_limit == *outage_limit);
         self.free("[link] keepalive", old.keepalive == *keepalive);
         self.fixed("[link] max_streams", old.max_streams == *max_streams);
@@ -199,7 +199,7 @@ impl Comparison {
             name,
             public_key: _,
             address,
-            from,
+            accept_from,
             routes,
             overlap,
             allow_sources,
@@ -211,7 +211,7 @@ impl Comparison {
         let keys = [
             ("name", old.name == *name),
             ("address", old.address == *address),
-            ("from", old.from == *from),
+            ("accept_from", old.accept_from == *accept_from),
             ("routes", old.routes == *routes),
             ("overlap", old.overlap == *overlap),
             ("allow_sources", old.allow_sources == *allow_sources),
@@ -324,7 +324,7 @@ mod tests {
             );
         let changes = compare(&old, &parse(&added, "new").unwrap()).unwrap();
         assert_eq!(changes, ["[[peer]] one: address changed", "[[peer]] two added"]);
-        let other = tcp(text()) + "[tcp]\nwarm = 3\n";
+        let other = tcp(text()) + "[tcp]\nwarm_connections = 3\n";
         let error = compare(&old, &parse(&other, "new").unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("[tcp] cannot change"), "{error}");
     }

@@ -323,7 +323,7 @@ fn peer_settings(
         allow_destinations: Some(allowed.into()),
         address: call.map(Address),
         routes: site.map(|site| site.networks().map(|network| prefix(network.to_string())).into()),
-        from: site.filter(|_| options.transport == Transport::Tcp).map(from),
+        accept_from: site.filter(|_| options.transport == Transport::Tcp).map(from),
         ..format::Peer::new(ShortName(name.to_owned()))
     }
 }

@@ -40,7 +40,7 @@ fn engine() -> Engine<FakeTransport, FakeHosts> {
         classes: Vec::new(),
         bypass: Vec::new(),
         connect_timeout: Duration::from_secs(20),
-        tcp_timeout: Duration::from_secs(900),
+        user_timeout: Duration::from_secs(900),
     };
     let mut engine = Engine::new(FakeTransport::up(1), FakeHosts::default(), settings, [peer], &[]);
     engine.report_transitions();
@@ -166,7 +166,7 @@ fn clients_wait_for_streams_in_order_and_are_sent_away_in_the_end() {
     engine.serve_waiting(at(22.0));
     engine.serve_waiting(at(23.0));
     assert_eq!(engine.hosts.heard[1..], [Heard::Aborted(2), Heard::Aborted(3)]);
-    assert_eq!(engine.counters.turned_away, 2);
+    assert_eq!(engine.counters.unavailable, 2);
 }
 
 #[test]
@@ -356,7 +356,7 @@ proptest! {
             classes: Vec::new(),
             bypass: Vec::new(),
             connect_timeout: Duration::from_secs(20),
-            tcp_timeout: Duration::from_secs(900),
+            user_timeout: Duration::from_secs(900),
         };
         let mut transport = FakeTransport::up(2);
         for (at, reach) in reaches.into_iter().enumerate() {
@@ -383,7 +383,7 @@ fn a_bypass_rule_keeps_a_connection_end_to_end() {
         classes: Vec::new(),
         bypass: vec![Conditions { ports: vec!["5060-5069".parse().unwrap()], ..Conditions::default() }],
         connect_timeout: Duration::from_secs(20),
-        tcp_timeout: Duration::from_secs(900),
+        user_timeout: Duration::from_secs(900),
     };
     engine.reconfigure(START, settings);
     assert!(engine.intercepts(&one()));

@@ -29,7 +29,7 @@ pub struct EndpointConfig {
     /// Share of the free capacity that is used. Default 0.99: a queue that should not be there drains.
     pub pacing_gain: f64,
     /// Receive memory of one session. Default: 4 BDP, at least 32 MiB.
-    pub pool: Option<Bytes>,
+    pub receive_memory: Option<Bytes>,
     /// Memory for the data of all sessions together: a half for what is received, a half for what is sent. Default: as
     /// much as the sessions may have one by one.
     pub memory: Option<Bytes>,
@@ -108,7 +108,7 @@ impl EndpointConfig {
             receive_capacity,
             rtt,
             pacing_gain: 0.99,
-            pool: None,
+            receive_memory: None,
             memory: None,
             max_streams: 16_384,
             mtu: 1500,
@@ -138,7 +138,7 @@ impl EndpointConfig {
 
     /// The receive pool of a session.
     pub(crate) fn receive_pool(&self) -> u64 {
-        self.pool.map_or((4 * self.receive_bdp()).max(32 << 20), Bytes::as_u64)
+        self.receive_memory.map_or((4 * self.receive_bdp()).max(32 << 20), Bytes::as_u64)
     }
 
     /// Memory for data written and not yet acknowledged, per session.

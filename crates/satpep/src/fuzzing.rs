@@ -27,7 +27,7 @@ pub(crate) fn hello() -> Hello {
 pub fn session(mut input: &[u8]) {
     let rate = Rate::from_bps(6_000_000);
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
-    config.pool = Some(Bytes::new(1 << 20));
+    config.receive_memory = Some(Bytes::new(1 << 20));
     config.max_streams = 20;
     let hello = hello();
     let mut now = Instant::from_nanos(1_000_000_000);

@@ -18,7 +18,7 @@ fn config(index: usize) -> EndpointConfig {
     match index {
         0 => config.memory = Some(EndpointConfig::least_memory(TERMINALS)),
         // Each lets the hub send a gigabyte.
-        _ => config.pool = Some(Bytes::new(1 << 30)),
+        _ => config.receive_memory = Some(Bytes::new(1 << 30)),
     }
     config
 }

@@ -233,7 +233,7 @@ fn a_byte_is_echoed_on_a_new_stream_in_one_round_trip() {
 
 /// Time until 100 streams of 20 kB are delivered while the readers of some others stall.
 fn time_of_100_streams(stalled: u64, pool: Option<Bytes>) -> Duration {
-    let mut world = World::with(Hop::geo(1e-3, 21), 1, move |config| config.pool = pool);
+    let mut world = World::with(Hop::geo(1e-3, 21), 1, move |config| config.receive_memory = pool);
     world.connect();
     let blocked: Vec<StreamId> = (0..stalled)
         .map(|_| {

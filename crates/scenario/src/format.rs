@@ -634,7 +634,7 @@ pub(crate) struct Transport {
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1), extend("default" = 0.99))]
     pub(crate) pacing_gain: Option<f64>,
     /// Receive memory. By default four bandwidth-delay products, at least 32 MiB.
-    pub(crate) pool: Option<Size>,
+    pub(crate) receive_memory: Option<Size>,
     /// How long connections survive an outage before they end with a reset.
     #[schemars(extend("default" = "10min"))]
     pub(crate) outage_limit: Option<Interval>,
@@ -697,9 +697,9 @@ pub(crate) struct Class {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Satpep2003 {
-    /// When a gateway answers a client: once the server has (transparent), or at once (spoof).
-    #[schemars(extend("default" = "transparent"))]
-    pub(crate) opening: Option<Opening>,
+    /// When a gateway answers a client: once the server has (confirmed), or at once (immediate).
+    #[schemars(extend("default" = "confirmed"))]
+    pub(crate) accept: Option<Accept>,
     /// How the receiving gateway divides the link: as the paper has it, or with a short standing queue and newcomers let in
     /// soon (deploy).
     #[schemars(extend("default" = "paper"))]
@@ -728,9 +728,9 @@ pub(crate) struct Satpep2003 {
 /// When a gateway answers a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Opening {
-    Transparent,
-    Spoof,
+pub(crate) enum Accept {
+    Confirmed,
+    Immediate,
 }
 
 /// How a link is divided.

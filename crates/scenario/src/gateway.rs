@@ -43,7 +43,7 @@ pub struct Transport {
     /// The share of the capacity that is used.
     pub pacing_gain: f64,
     /// Receive memory; `None` is four bandwidth-delay products, at least 32 MiB.
-    pub pool: Option<Bytes>,
+    pub receive_memory: Option<Bytes>,
     /// How long connections survive an outage; `None` is the transport's default.
     pub outage_limit: Option<Duration>,
     /// Whether repair is sent ahead of loss, above all in capacity that would idle.
@@ -84,7 +84,7 @@ impl Default for Transport {
             capacity: [None; 2],
             rtt: None,
             pacing_gain: 0.99,
-            pool: None,
+            receive_memory: None,
             outage_limit: None,
             repair: true,
             repair_share: 0.02,

@@ -30,7 +30,7 @@ pub use gateway::{FlowClass, GatewayConfig, GatewayError, Protocol, Transport};
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use resolve::Scenario;
 pub use satpep::{CapacitySource, CrossTrafficPolicy};
-pub use satpep2003::{Opening, Profile, Satpep2003};
+pub use satpep2003::{Accept, Profile, Satpep2003};
 pub use schema::{json_schema, reference};
 pub use text::QueueSize;
 

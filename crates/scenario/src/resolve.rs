@@ -5,7 +5,7 @@ use crate::Reader;
 use crate::endpoint::Preset;
 use crate::format::{self, Start};
 use crate::{
-    DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Opening, Profile, Protocol, Record,
+    Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Protocol, Record,
     Satpep2003, Settings, Stop, Traffic, Transport,
 };
 use ::link::LinkConfig;
@@ -619,9 +619,9 @@ impl format::Satpep2003 {
             Some(format::NackRule::PerSegment) => tcp::NackRule::PerSegment,
         };
         Satpep2003 {
-            opening: match self.opening {
-                None | Some(format::Opening::Transparent) => Opening::Transparent,
-                Some(format::Opening::Spoof) => Opening::Spoof,
+            accept: match self.accept {
+                None | Some(format::Accept::Confirmed) => Accept::Confirmed,
+                Some(format::Accept::Immediate) => Accept::Immediate,
             },
             profile: match self.profile {
                 None | Some(format::DivisionProfile::Paper) => Profile::Paper,
@@ -647,7 +647,7 @@ impl format::Transport {
             capacity,
             rtt: self.rtt.map(|rtt| rtt.0),
             pacing_gain: self.pacing_gain.unwrap_or(plain.pacing_gain),
-            pool: self.pool.map(|pool| pool.0),
+            receive_memory: self.receive_memory.map(|size| size.0),
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
             repair_share: self.repair_share.unwrap_or(plain.repair_share),

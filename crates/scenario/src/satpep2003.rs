@@ -7,7 +7,7 @@ use units::Bytes;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Satpep2003 {
     /// When a gateway answers a SYN.
-    pub opening: Opening,
+    pub accept: Accept,
     /// How the receiving gateway divides the link.
     pub profile: Profile,
     /// By how much all windows together may exceed the bandwidth-delay product, c of the paper's equation (2), from 0 to 1;
@@ -28,11 +28,11 @@ pub struct Satpep2003 {
 
 /// When a gateway answers a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum Accept {
     /// Once the server has: what it refuses is refused, and opening takes a round trip over the satellite.
-    Transparent,
+    Confirmed,
     /// At once: data wait at the gateway for the connection further on.
-    Spoof,
+    Immediate,
 }
 
 /// Constants of the division of a link.
@@ -45,10 +45,10 @@ pub enum Profile {
 }
 
 impl Default for Satpep2003 {
-    /// The paper's constants, transparent.
+    /// The paper's constants, confirmed.
     fn default() -> Self {
         Self {
-            opening: Opening::Transparent,
+            accept: Accept::Confirmed,
             profile: Profile::Paper,
             headroom: None,
             packet_pair: false,

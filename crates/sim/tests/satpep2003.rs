@@ -4,7 +4,7 @@
 use link::{LinkConfig, LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sim::satpep2003::{Opening, Profile, Satpep2003};
+use sim::satpep2003::{Accept, Profile, Satpep2003};
 use sim::{
     Application, FlowConfig, GatewayConfig, Network, Protocol, Record, Report, Settings, Simulation, Start, Stop,
     Stopped, Traffic, Transfer,
@@ -165,7 +165,7 @@ fn a_lone_connection_uses_the_whole_link_from_the_first_round_trip_on() {
     let (opening, transfer) = (0.55, 685.0 * 0.002 + 0.275);
     for (mode, protocol) in [
         ("transparent", Satpep2003::default()),
-        ("spoof", Satpep2003 { opening: Opening::Spoof, ..Satpep2003::default() }),
+        ("immediate", Satpep2003 { accept: Accept::Immediate, ..Satpep2003::default() }),
         ("deploy", Satpep2003 { profile: Profile::Deploy, ..Satpep2003::default() }),
     ] {
         let report = Scenario::new(Some(protocol), &[MEGABYTE]).run();
@@ -177,9 +177,9 @@ fn a_lone_connection_uses_the_whole_link_from_the_first_round_trip_on() {
 }
 
 #[test]
-fn an_opening_that_is_spoofed_is_answered_before_the_satellite_is_crossed() {
-    let opens = |opening| {
-        let protocol = Satpep2003 { opening, ..Satpep2003::default() };
+fn a_connection_accepted_at_once_is_answered_before_the_satellite_is_crossed() {
+    let opens = |accept| {
+        let protocol = Satpep2003 { accept, ..Satpep2003::default() };
         let scenario = Scenario::new(Some(protocol), &[MEGABYTE]);
         let mut simulation =
             scenario.simulation(Record { flow_interval: Some(Duration::from_millis(10)), ..Record::default() });
@@ -188,8 +188,8 @@ fn an_opening_that_is_spoofed_is_answered_before_the_satellite_is_crossed() {
         let connected = samples.iter().find(|sample| sample.srtt.is_some()).expect("connected");
         connected.at.as_secs_f64()
     };
-    assert!(opens(Opening::Spoof) < 0.02);
-    assert!((0.55..0.58).contains(&opens(Opening::Transparent)));
+    assert!(opens(Accept::Immediate) < 0.02);
+    assert!((0.55..0.58).contains(&opens(Accept::Confirmed)));
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn a_scenario_file_says_all_of_it() {
     };
     let took = |variant| run(variant).flows[0].end_s.expect("complete");
     assert!((took("paper") - 2.2055).abs() < 0.01 && (took("deploy") - 2.2055).abs() < 0.01, "{}", took("paper"));
-    assert!(took("tcp") > 4.0 && took("spoof") < took("paper"));
+    assert!(took("tcp") > 4.0 && took("immediate") < took("paper"));
     // The way back is 125 ms longer: a SYN's answer and nothing else waits for it.
     assert!((took("ground-return") - took("paper") - 0.125).abs() < 0.01);
     let printed = run("figure-as-printed");
@@ -387,7 +387,7 @@ fn a_scenario_file_says_all_of_it() {
 #[test]
 fn faults_of_a_scenario_file_name_their_key() {
     for (change, parts) in [
-        ("gateway.pair.satpep-2003.opening=\"spoofed\"", ["satpep-2003.opening", "spoof"]),
+        ("gateway.pair.satpep-2003.accept=\"at_once\"", ["satpep-2003.accept", "immediate"]),
         ("gateway.pair.satpep-2003.there=\"satelite\"", ["satpep-2003.there", "did you mean satellite?"]),
         ("gateway.pair.satpep-2003.back=\"sender\"", ["satpep-2003.back", "from downlink to uplink"]),
         ("gateway.pair.satpep-2003.kappa=1", ["satpep-2003.kappa", "unknown key"]),
@@ -413,14 +413,14 @@ proptest! {
         sizes in prop::collection::vec(1..300_000u64, 1..5),
         loss in 0.0..0.4f64,
         seed in 0..1000u64,
-        spoof in any::<bool>(),
+        is_immediate in any::<bool>(),
         deploy in any::<bool>(),
         rule in prop::sample::select(vec![NackRule::Fig1, NackRule::PerSegment, NackRule::Fig1Literal]),
         buffer in prop::option::of(20_000..500_000u64),
     ) {
         let satellite = tcp::Config::satpep();
         let protocol = Satpep2003 {
-            opening: if spoof { Opening::Spoof } else { Opening::Transparent },
+            accept: if is_immediate { Accept::Immediate } else { Accept::Confirmed },
             profile: if deploy { Profile::Deploy } else { Profile::Paper },
             satellite: tcp::Config { tuning: Tuning { nack: rule, ..satellite.tuning }, ..satellite },
             buffer: buffer.map(Bytes::new),

@@ -154,7 +154,7 @@ pub struct Gateway {
     pub memory: Option<Size>,
     /// A host that acknowledges nothing for so long is gone.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
-    pub tcp_timeout: Option<Interval>,
+    pub user_timeout: Option<Interval>,
     /// An idle host is probed after so long.
     #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
@@ -210,7 +210,7 @@ pub struct Link {
     pub dscp: Option<MarkingEntry>,
     /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "x-example" = "4MB"))]
-    pub pool: Option<Size>,
+    pub receive_memory: Option<Size>,
     /// Longest time without traffic after which a peer that has an address is asked for an answer.
     #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "100s"))]
     pub keepalive: Option<Interval>,
@@ -239,7 +239,7 @@ impl Link {
             rtt,
             mtu: None,
             dscp: None,
-            pool: None,
+            receive_memory: None,
             keepalive: None,
             outage_limit: None,
             max_streams: None,
@@ -258,9 +258,9 @@ pub struct Tcp {
     /// Whether connections open with data in the SYN (TCP Fast Open).
     #[schemars(extend("default" = true))]
     pub fast_open: Option<bool>,
-    /// Connections to each peer kept open ahead of need.
+    /// Warm connections: those to each peer that are opened before they are needed.
     #[schemars(range(min = 0, max = 1024), extend("default" = 8))]
-    pub warm: Option<u16>,
+    pub warm_connections: Option<u16>,
     /// With `bp_cross` only: what may wait at the link.
     #[schemars(extend("x-most" = "1s", "default" = "20ms"))]
     pub queue: Option<Time>,
@@ -307,7 +307,7 @@ pub struct Peer {
     /// Where to call it; leave it out to wait for its call.
     pub address: Option<Address>,
     /// With the tcp transport: where it calls from. By default with mode clear its address, else anywhere.
-    pub from: Option<Vec<Prefix>>,
+    pub accept_from: Option<Vec<Prefix>>,
     /// What lies behind it. By default everything.
     pub routes: Option<Vec<Prefix>>,
     /// Whether its routes may lie within another peer's, or around them: the longest prefix wins.
@@ -336,7 +336,7 @@ impl Peer {
             far_gateway: None,
             public_key: None,
             address: None,
-            from: None,
+            accept_from: None,
             routes: None,
             overlap: None,
             allow_sources: None,
@@ -355,7 +355,7 @@ pub enum ConnectFrom {
     /// The client's.
     Client,
     /// This gateway's.
-    Own,
+    Gateway,
 }
 
 /// A class of connections. Of the conditions each that is given must fit.

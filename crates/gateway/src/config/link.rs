@@ -15,7 +15,7 @@ const KEEPALIVE: Duration = Duration::from_secs(100);
 /// The link, if nothing in its section is wrong.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> {
     let written: Option<format::Link> = document.typed(&["link"]);
-    choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "pool", "repair", "repair_share"]);
+    choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "receive_memory", "repair", "repair_share"]);
     let written = written?;
     if choice.is_tcp && written.capacity_source == Some(CapacitySource::Estimated) {
         let problem =
@@ -31,7 +31,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
         rtt: written.rtt.0,
         mtu: written.mtu.unwrap_or(1500),
         dscp: written.dscp.map(Marking::from).unwrap_or_default(),
-        pool: written.pool.map(|pool| pool.0),
+        receive_memory: written.receive_memory.map(|size| size.0),
         keepalive: written.keepalive.map_or(KEEPALIVE, |time| time.0),
         outage_limit: written.outage_limit.map(|limit| limit.0),
         max_streams: written.max_streams,

@@ -30,7 +30,7 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
     let [peer_key, name] = *path;
     let has_gateway = !choice.is_tcp || peer.far_gateway.unwrap_or(true);
     if !choice.is_tcp {
-        for key in ["far_gateway", "from"] {
+        for key in ["far_gateway", "accept_from"] {
             if document.node(&[peer_key, name, key]).is_some() {
                 document.fault(&[peer_key, name, key], " has no effect without transport = \"tcp\"");
             }
@@ -44,9 +44,14 @@ fn check(document: &mut Document<'_>, path: &[&str; 2], peer: &format::Peer, cho
         let problem = " is given, and far_gateway = false: it is the key of a far gateway";
         document.fault(&[peer_key, name, "public_key"], problem);
     }
-    if choice.is_tcp && has_gateway && choice.mode == Mode::Clear && peer.from.is_none() && peer.address.is_none() {
+    if choice.is_tcp
+        && has_gateway
+        && choice.mode == Mode::Clear
+        && peer.accept_from.is_none()
+        && peer.address.is_none()
+    {
         let problem = " is missing: expected, with mode = \"clear\" and no address, a list of prefixes such as [\"192.0.2.2/32\"]";
-        document.fault(&[peer_key, name, "from"], problem);
+        document.fault(&[peer_key, name, "accept_from"], problem);
     }
 }
 
@@ -61,7 +66,9 @@ fn peer(written: format::Peer, choice: Choice) -> Peer {
         name: written.name.0,
         public_key: written.public_key.map(|key| key.0),
         address,
-        from: written.from.map_or_else(|| caller.iter().map(|address| address.ip().into()).collect(), plain),
+        accept_from: written
+            .accept_from
+            .map_or_else(|| caller.iter().map(|address| address.ip().into()).collect(), plain),
         overlap: written.overlap.unwrap_or(false),
         allow_sources: written.allow_sources.map_or_else(|| routes.clone(), plain),
         allow_destinations: written.allow_destinations.map_or_else(everything, plain),

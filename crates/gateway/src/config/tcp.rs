@@ -13,7 +13,7 @@ pub struct TcpSettings {
     /// Whether connections may open with TCP Fast Open.
     pub fast_open: bool,
     /// Connections to each peer that are kept open ahead of need.
-    pub warm: usize,
+    pub warm_connections: usize,
     /// What may wait at the link under the cross-layer control.
     pub queue: Duration,
     /// A connection's send buffer.
@@ -59,7 +59,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
     Some(TcpSettings {
         congestion_control,
         fast_open: written.fast_open.unwrap_or(true),
-        warm: written.warm.unwrap_or(8).into(),
+        warm_connections: written.warm_connections.unwrap_or(8).into(),
         queue: written.queue.map_or(QUEUE, |queue| queue.0),
         send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.rate, link.rtt), |size| size.0),
         receive_buffer: written.receive_buffer.map_or_else(|| three_bdp(link.receive_rate, link.rtt), |size| size.0),
@@ -89,10 +89,10 @@ mod tests {
     fn buffers_hold_three_bandwidth_delay_products_unless_told() {
         let tcp = settings("transport = \"tcp\"", "").tcp.expect("the transport is tcp");
         assert_eq!(tcp.send_buffer.as_u64(), 6_000_000 * 3 / 8 * 550 / 1000);
-        assert_eq!((tcp.fast_open, tcp.warm, tcp.congestion_control), (true, 8, None));
-        let told = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm = 0\nfast_open = false\n";
+        assert_eq!((tcp.fast_open, tcp.warm_connections, tcp.congestion_control), (true, 8, None));
+        let told = "[tcp]\ncongestion_control = \"hybla\"\nreceive_buffer = \"1MB\"\nwarm_connections = 0\nfast_open = false\n";
         let tcp = settings("transport = \"tcp\"", told).tcp.expect("the transport is tcp");
-        assert_eq!((tcp.receive_buffer.as_u64(), tcp.warm, tcp.fast_open), (1_000_000, 0, false));
+        assert_eq!((tcp.receive_buffer.as_u64(), tcp.warm_connections, tcp.fast_open), (1_000_000, 0, false));
         assert_eq!(tcp.congestion_control.as_deref(), Some("hybla"));
         assert_eq!(settings("transport = \"satpep\"", "").tcp, None);
     }
@@ -108,27 +108,31 @@ mod tests {
     fn wrong_settings_are_refused_with_line_key_and_what_is_allowed() {
         let clear = "transport = \"tcp\"\nmode = \"clear\"";
         for (gateway, rest, expected) in [
-            ("transport = \"udp\"", "", "2:7: gateway.transport = \"udp\": expected \"satpep\", \"tcp\""),
+            ("transport = \"udp\"", "", "2:13: gateway.transport = \"udp\": expected \"satpep\", \"tcp\""),
             (clear, "address = \"192.0.2.1:1\"\n", "3:8: gateway.mode = \"clear\" with transport"),
-            ("secured_externally = true", "", "2:17: gateway.secured_externally has no effect"),
-            ("transport = \"tcp\"\nsecured_externally = true", "", "3:17: gateway.secured_externally has no effect"),
+            ("secured_externally = true", "", "2:22: gateway.secured_externally has no effect"),
+            ("transport = \"tcp\"\nsecured_externally = true", "", "3:22: gateway.secured_externally has no effect"),
             (
                 "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true",
                 "",
-                "9:1: peer.hub.from is missing: expected",
+                "9:1: peer.hub.accept_from is missing: expected",
             ),
             ("transport = \"tcp\"", "weight = 2\n", "10:10: peer.hub.weight has no effect"),
-            ("transport = \"tcp\"", "from = [\"host\"]\n", "10:9: peer.hub.from.0 = \"host\": expected a prefix"),
+            (
+                "transport = \"tcp\"",
+                "accept_from = [\"host\"]\n",
+                "10:16: peer.hub.accept_from.0 = \"host\": expected a prefix",
+            ),
             (
                 "transport = \"tcp\"",
                 "far_gateway = false\n",
                 "9:14: peer.hub.public_key is given, and far_gateway = false",
             ),
-            ("", "[tcp]\nwarm = 1\n", "10:1: tcp has no effect without"),
+            ("", "[tcp]\nwarm_connections = 1\n", "10:1: tcp has no effect without"),
             (
                 "transport = \"tcp\"",
-                "[tcp]\nwarm = 1025\n",
-                "11:8: tcp.warm = 1025: expected an integer from 0 to 1024",
+                "[tcp]\nwarm_connections = 1025\n",
+                "11:20: tcp.warm_connections = 1025: expected an integer from 0 to 1024",
             ),
             (
                 "transport = \"tcp\"",

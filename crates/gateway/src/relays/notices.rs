@@ -22,8 +22,8 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::Accepted { open, peer } => {
                 tracing::debug!(client = %open.source, destination = %open.destination, peer = name(peer), "accepted");
             }
-            Notice::TurnedAway(open) => {
-                tracing::debug!(client = %open.source, destination = %open.destination, "turned away: no peer is there for it");
+            Notice::Unavailable(open) => {
+                tracing::debug!(client = %open.source, destination = %open.destination, "unavailable: no peer is up for it");
             }
             Notice::Closed { open, from_tcp, to_tcp, orderly } => {
                 tracing::debug!(client = %open.source, destination = %open.destination, from_tcp, to_tcp, orderly, "closed");

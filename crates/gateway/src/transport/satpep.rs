@@ -717,7 +717,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.mtu = link.mtu;
     (config.estimate_capacity, config.cross_traffic) =
         (link.capacity_source == CapacitySource::Estimated, link.cross_traffic);
-    config.pool = link.pool;
+    config.receive_memory = link.receive_memory;
     config.keepalive = link.keepalive;
     config.memory = Some(settings.memory);
     config.outage_limit = link.outage_limit.unwrap_or(OUTAGE_LIMIT);

@@ -5,7 +5,7 @@
 //! the session's own connection, which then also tells whether the peer answers (`session`, `calls`); the first bytes of
 //! every other connection say what it carries ([`relay::tunnel`], `arrivals`).
 //!
-//! A connection across the satellite need not wait for its handshake. Some are kept open ahead of need; beyond those, the
+//! A connection across the satellite need not wait for its handshake. Some are opened before they are needed; beyond those, the
 //! opening and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
 
 mod arrivals;
@@ -131,7 +131,7 @@ pub(crate) struct TcpTransport {
     leaving: Option<Word>,
     /// What the link carries away from here: configured, or told.
     capacity: Rate,
-    warm: usize,
+    warm_connections: usize,
     max_streams: u64,
     connect_timeout: Duration,
     /// Connections survive an outage of this length.
@@ -213,7 +213,7 @@ impl TcpTransport {
             rtt,
             leaving: None,
             capacity: settings.link.rate,
-            warm: tcp.warm,
+            warm_connections: tcp.warm_connections,
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),

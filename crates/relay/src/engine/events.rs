@@ -20,8 +20,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         match self.settings.routes.peer_of(open.destination.ip()) {
             Some(at) => self.relay_or_wait(now, at, tcp, open),
             None => {
-                self.counters.turned_away += 1;
-                self.notices.push_back(Notice::TurnedAway(open));
+                self.counters.unavailable += 1;
+                self.notices.push_back(Notice::Unavailable(open));
                 self.hosts.abort(now, tcp);
             }
         }
@@ -39,7 +39,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let Some((stream, peer)) = self.open_stream(now, &open) else {
             // The client sends another SYN, which finds a stream or goes end to end.
             let has_peer = self.settings.routes.peer_of(open.destination.ip()).is_some();
-            self.counters.turned_away += u64::from(!has_peer);
+            self.counters.unavailable += u64::from(!has_peer);
             return if has_peer { self.hosts.forget_syn(syn) } else { self.hosts.refuse_syn(syn) };
         };
         let mut connection = Relayed::new(State::Confirming, stream, peer, true, now);
@@ -62,7 +62,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             }
             // Its server's answer has come to nothing meanwhile.
             _ => {
-                self.counters.turned_away += 1;
+                self.counters.unavailable += 1;
                 self.hosts.abort(now, tcp);
             }
         }
@@ -167,7 +167,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         if now < self.next_sweep {
             return;
         }
-        let limit = self.settings.tcp_timeout;
+        let limit = self.settings.user_timeout;
         let period = (limit / 4).min(Duration::from_secs(10));
         self.next_sweep = now + period;
         let mut vanished = Vec::new();

@@ -69,7 +69,7 @@ pub struct Settings {
     /// How long a connection to a server may take to be established.
     pub connect_timeout: Duration,
     /// How long data to a host may stay unacknowledged (RFC 5482).
-    pub tcp_timeout: Duration,
+    pub user_timeout: Duration,
 }
 
 /// All relayed connections of a gateway, between the transport `T` and the hosts `H`.

@@ -18,7 +18,7 @@ pub struct Counters {
     /// Connections that ended with a reset, for whatever reason.
     pub reset: u64,
     /// Connections without a peer, or without a stream in time.
-    pub turned_away: u64,
+    pub unavailable: u64,
     /// Connections that a peer asked for and its policy denies.
     pub denied: u64,
     /// Connections that a server refused.
@@ -56,8 +56,8 @@ pub enum Notice {
         /// The peer behind which the server lies.
         peer: usize,
     },
-    /// A client was turned away, for no peer is there for its server.
-    TurnedAway(Open),
+    /// No peer is up for the server that a client connects to.
+    Unavailable(Open),
     /// A connection is over.
     Closed {
         /// Client and server.

@@ -68,7 +68,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             while self.peers[at].waiting.front().is_some_and(|client| client.since + patience <= now) {
                 let Some(client) = self.take_waiting(at) else { break };
                 self.hosts.abort(now, client.tcp);
-                self.counters.turned_away += 1;
+                self.counters.unavailable += 1;
             }
         }
     }

@@ -546,7 +546,7 @@ impl<P: Payload> Endpoint<P> {
             }
         }
         if within_cap && peer.live_session().is_some_and(|session| session.has_paced(now)) {
-            self.scheduler.activate(id, peer.flow(now));
+            self.scheduler.activate(id, peer.scheduler_entry(now));
         }
         self.queue_work(id);
         let peer = &mut self.peers[id.index()];

@@ -23,7 +23,7 @@ struct PeerFlows<'a, P: Payload> {
 
 impl<P: Payload> Flows<PeerId> for PeerFlows<'_, P> {
     fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
-        self.peers.get_mut(id.index()).map(|peer| peer.flow(self.now))
+        self.peers.get_mut(id.index()).map(|peer| peer.scheduler_entry(self.now))
     }
 }
 
@@ -41,7 +41,7 @@ impl<P: Payload> Peer<P> {
 
 impl<P: Payload> Peer<P> {
     /// The peer as the scheduler sees it.
-    pub(super) fn flow(&mut self, now: Instant) -> Flow<'_> {
+    pub(super) fn scheduler_entry(&mut self, now: Instant) -> Flow<'_> {
         let session = self.live_session();
         let has_paced = session.is_some_and(|session| session.has_paced(now));
         let busy = has_paced && self.can_seal() && self.is_within_cap(now);
@@ -158,7 +158,7 @@ impl<P: Payload> Endpoint<P> {
                 return Some(transmit);
             }
             // Only what credits do not allow yet is left: it comes back with the next credit.
-            self.scheduler.charge(self.peers[id.index()].flow(now), self.config.quantum());
+            self.scheduler.charge(self.peers[id.index()].scheduler_entry(now), self.config.quantum());
         }
         let transmit = self.transmit_idle(now, buffer);
         if transmit.is_none() {
@@ -254,7 +254,7 @@ impl<P: Payload> Endpoint<P> {
         self.pacer.on_sent(now, ip_bytes);
         if let Some(id) = id {
             let peer = &mut self.peers[id.index()];
-            self.scheduler.charge(peer.flow(now), ip_bytes);
+            self.scheduler.charge(peer.scheduler_entry(now), ip_bytes);
             if let Some(cap) = &mut peer.cap {
                 cap.on_sent(now, ip_bytes);
             }

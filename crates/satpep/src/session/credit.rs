@@ -311,7 +311,7 @@ mod tests {
     fn credit() -> Credit {
         let rate = Rate::from_bps(6_000_000);
         let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
-        config.pool = Some(Bytes::new(1_600_000));
+        config.receive_memory = Some(Bytes::new(1_600_000));
         let hello = Hello {
             epoch: 1,
             timestamp: 1,

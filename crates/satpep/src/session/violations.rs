@@ -22,7 +22,7 @@ fn now() -> Instant {
 fn session() -> Session<Stored> {
     let rate = Rate::from_bps(6_000_000);
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
-    config.pool = Some(Bytes::new(POOL));
+    config.receive_memory = Some(Bytes::new(POOL));
     config.max_streams = MAX_STREAMS;
     assert_eq!((config.receive_pool(), config.stream_credit()), (POOL, STREAM_CREDIT));
     let hello = Hello {

@@ -109,7 +109,7 @@ impl Model {
             let flag = |bit: u8| setting.flags >> bit & 1 == 1;
             config.mode = if flag(0) { Mode::Clear } else { Mode::Encrypted };
             config.repair = !flag(1);
-            config.pool = Some(Bytes::new(if flag(2) { 70_000 } else { 4 << 20 }));
+            config.receive_memory = Some(Bytes::new(if flag(2) { 70_000 } else { 4 << 20 }));
             config.reordering = if flag(3) { setting.rtt() } else { Duration::ZERO };
             config.max_streams = if flag(4) { 3 } else { 50 };
             config.outage_limit = Duration::from_secs(100_000);

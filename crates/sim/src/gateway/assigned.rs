@@ -8,7 +8,7 @@
 use super::half::{Address, Route, SplitHalf, pass_on};
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, TransportReport, port, split_of};
 use crate::packet::{Body, Parcel};
-use crate::satpep2003::{ConnectionId, Opening, Satpep2003};
+use crate::satpep2003::{Accept, ConnectionId, Satpep2003};
 use crate::wire::{CLIENT, Path, SERVER, Wire};
 use crate::{DirectionId, NodeId};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Gate {
     halves: [Option<SplitHalf>; 2],
     /// How the second connects.
     onward: (Arc<tcp::Config>, Route),
-    opening: Opening,
+    accept: Accept,
     /// A SYN that is answered once the connection further on is open.
     held: Option<Segment>,
     was_answered: bool,
@@ -224,7 +224,7 @@ impl Gate {
         Ok(Self {
             halves: [Some(SplitHalf::listen(&listens.0, listens.1)), None],
             onward,
-            opening: protocol.opening,
+            accept: protocol.accept,
             held: None,
             was_answered: false,
             satellite: SatelliteHalf {
@@ -261,7 +261,7 @@ impl Gate {
         if self.satellite.half == 1 {
             self.satellite.take_part(wire);
         }
-        if self.opening == Opening::Spoof {
+        if self.accept == Accept::Immediate {
             self.answer(wire);
         }
     }

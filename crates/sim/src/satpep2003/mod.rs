@@ -12,7 +12,7 @@ mod meter;
 pub use allocator::{Allocator, ConnectionId, Division};
 pub use meter::Measurement;
 
-pub use scenario::{Opening, Profile, Satpep2003};
+pub use scenario::{Accept, Profile, Satpep2003};
 use units::{Duration, Rate};
 
 /// The division of a link of this capacity and round trip of propagation.

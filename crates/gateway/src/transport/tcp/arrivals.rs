@@ -338,7 +338,8 @@ impl TcpTransport {
 impl super::TcpPeer {
     /// Whether the peer's gateway may be at `address`.
     pub(super) fn may_call_from(&self, address: IpAddr) -> bool {
-        let from = &self.settings.from;
-        self.settings.public_key.is_some() && (from.is_empty() || from.iter().any(|prefix| prefix.contains(&address)))
+        let accepted = &self.settings.accept_from;
+        self.settings.public_key.is_some()
+            && (accepted.is_empty() || accepted.iter().any(|prefix| prefix.contains(&address)))
     }
 }

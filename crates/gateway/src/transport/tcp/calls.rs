@@ -1,4 +1,4 @@
-//! Connections to peers: the session that says whether they answer, those kept open ahead of need, and those of streams.
+//! Connections to peers: the session that says whether they answer, those opened before they are needed, and those of streams.
 
 use super::session::Call;
 use super::trials::segment;
@@ -266,10 +266,10 @@ impl TcpTransport {
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
         let is_wanted = known.call.as_ref().is_some_and(|call| call.is_up() && !call.is_draining());
-        if known.warm.len() >= self.warm || now < known.next_warm || !is_wanted || self.leaving.is_some() {
+        if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.leaving.is_some() {
             return;
         }
-        for _ in self.peers[peer].warm.len()..self.warm {
+        for _ in self.peers[peer].warm.len()..self.warm_connections {
             let opened = self.connect(now, peer, Role::Warm(peer)).and_then(|at| {
                 self.peers[peer].warm.push_back(at);
                 self.set_deadline(at, Some(now + WARM_LIFE));
@@ -283,7 +283,7 @@ impl TcpTransport {
         }
     }
 
-    /// A connection that was opened ahead of need is ready for something. The peer has nothing to say on it: if it does, or
+    /// A connection that was opened before it was needed is ready for something. The peer has nothing to say on it: if it does, or
     /// ends it, the connection is of no use.
     pub(super) fn on_warm(&mut self, now: Instant, at: usize) {
         self.look_at_fast_open(now, at);
@@ -374,7 +374,7 @@ impl TcpTransport {
         tracing::warn!(%error, "this host makes no connections across the satellite: {remedy}");
     }
 
-    /// One of the connections that were opened ahead of need and are ready.
+    /// One of the connections that were opened before they are needed and are ready.
     fn take_warm(&mut self, peer: usize) -> Option<usize> {
         let is_ready = |at: &usize| self.tunnels[*at].is_ready();
         let place = self.peers[peer].warm.iter().position(is_ready)?;

@@ -215,7 +215,7 @@ impl TcpTransport {
     /// Lets connections go through `peer` once they need not wait for a handshake and a full packet has passed, or have waited for that long enough.
     pub(super) fn settle(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
-        let is_warm = (self.warm == 0 || known.warm.iter().any(|at| self.tunnels[*at].is_ready()))
+        let is_warm = (self.warm_connections == 0 || known.warm.iter().any(|at| self.tunnels[*at].is_ready()))
             && known.search.found().is_some();
         let Some(Call::Up { settles_at, .. }) = &mut self.peers[peer].call else { return };
         if settles_at.take_if(|until| is_warm || *until <= now).is_some() {

@@ -194,7 +194,7 @@ fn connect(
     }
     Session::connect([capacity[0], capacity[1]], delays, seed, |endpoint| {
         endpoint.pacing_gain = transport.pacing_gain;
-        endpoint.pool = transport.pool;
+        endpoint.receive_memory = transport.receive_memory;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
         (endpoint.repair, endpoint.repair_share) = (transport.repair, transport.repair_share);
         endpoint.estimate_capacity = transport.capacity_source == CapacitySource::Estimated;

@@ -388,7 +388,7 @@ fn settings(transport: &Transport, splits: &[Split]) -> engine::Settings {
         classes: transport.classes.iter().enumerate().map(class).filter(|class| !class.conditions.are_none()).collect(),
         bypass: if bypass.are_none() { Vec::new() } else { vec![bypass] },
         connect_timeout: transport.connect_timeout,
-        tcp_timeout: Duration::from_secs(15 * 60),
+        user_timeout: Duration::from_secs(15 * 60),
     }
 }
 
