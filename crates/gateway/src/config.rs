@@ -124,10 +124,10 @@ pub struct Link {
     pub outage_limit: Option<Duration>,
     /// Connections with each peer; the transport's default if not set.
     pub max_streams: Option<u32>,
-    /// Whether repair is sent ahead of loss; the transport's default if not set.
+    /// Whether FEC repair symbols are sent; the transport's default if not set.
     pub repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost; the transport's default if not set.
-    pub repair_share: Option<f64>,
+    pub repair_overhead: Option<f64>,
 }
 
 /// `[[peer]]`.
@@ -575,8 +575,8 @@ mod tests {
             ("[link]", "mtu = 65535"),
             ("[link]", "dscp = 64"),
             ("[link]", "dscp = \"class\""),
-            ("[link]", "repair_share = 0.51"),
-            ("[link]", "repair_share = \"2%\""),
+            ("[link]", "repair_overhead = 0.51"),
+            ("[link]", "repair_overhead = \"2%\""),
         ] {
             let faults = faults(&minimal().replace(section, &format!("{section}\n{line}")));
             assert!(faults[0].contains(line) && faults[0].contains(" from "), "{faults:?}");

@@ -286,5 +286,5 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
         Unit::Bytes,
         resent,
     );
-    registry.register_with_unit("peer_repair", "Bytes of repair sent ahead of losses", Unit::Bytes, repair);
+    registry.register_with_unit("peer_repair", "Bytes of FEC repair symbols sent", Unit::Bytes, repair);
 }

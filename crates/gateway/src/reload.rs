@@ -142,7 +142,7 @@ impl Comparison {
             keepalive,
             max_streams,
             repair,
-            repair_share,
+            repair_overhead,
         } = new;
         self.fixed("[link] interface", old.interface == *interface);
         self.free("[link] rate", old.rate == *rate);
@@ -157,7 +157,7 @@ impl Comparison {
         self.free("[link] keepalive", old.keepalive == *keepalive);
         self.fixed("[link] max_streams", old.max_streams == *max_streams);
         self.fixed("[link] repair", old.repair == *repair);
-        self.fixed("[link] repair_share", old.repair_share == *repair_share);
+        self.fixed("[link] repair_overhead", old.repair_overhead == *repair_overhead);
     }
 
     fn rules(&mut self, old: &Rules, new: &Rules) {

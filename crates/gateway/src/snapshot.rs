@@ -173,7 +173,7 @@ pub struct Peer {
     pub sent_bytes: u64,
     /// Stream bytes sent again.
     pub retransmitted_bytes: u64,
-    /// Bytes of repair sent ahead of losses.
+    /// Bytes of FEC repair symbols sent.
     pub repair_bytes: u64,
     /// Stream bytes received.
     pub received_bytes: u64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Rate};
 
-/// Datagrams that carry nothing but acknowledgements take at most this share of the link: more would not help what they
+/// Packets that carry nothing but acknowledgements take at most this share of the link: more would not help what they
 /// acknowledge, and on a thin return link they would be in each other's way.
 pub(crate) const ACK_SHARE: f64 = 0.125;
 
@@ -44,14 +44,14 @@ pub struct EndpointConfig {
     /// Time without news after which the streams of a peer are given up. Default 10 min: a pass out of sight, a
     /// rain fade.
     pub outage_limit: Duration,
-    /// How late a datagram may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
+    /// How late a packet may be without counting as lost. Default 0: one ordered hop. It grows where reordering is
     /// seen.
     pub reordering: Duration,
-    /// Whether repair is sent ahead of loss, above all in capacity that would idle, so that a loss at the end costs no
+    /// Whether FEC repair symbols are sent, above all in capacity that would idle, so that a loss at the end costs no
     /// round trip. Default true.
     pub repair: bool,
     /// The share of a full link that repair may take beyond the share of what is lost, where that pays. Default 0.02.
-    pub repair_share: f64,
+    pub repair_overhead: f64,
     /// Whether the capacity is estimated from arrivals, beginning with `capacity`. Default false.
     pub estimate_capacity: bool,
     /// What this run of the gateway has found of the one before. Default: nothing.
@@ -116,7 +116,7 @@ impl EndpointConfig {
             outage_limit: Duration::from_secs(600),
             reordering: Duration::ZERO,
             repair: true,
-            repair_share: 0.02,
+            repair_overhead: 0.02,
             estimate_capacity: false,
             run: Run::default(),
             versions: Versions::SPOKEN,
@@ -131,7 +131,7 @@ impl EndpointConfig {
         self.capacity.time_to_send(Bytes::from(usize::from(self.mtu))) > Duration::from_millis(100)
     }
 
-    /// Bytes under way on the receiving side at full rate.
+    /// Bytes in flight on the receiving side at full rate.
     pub(crate) fn receive_bdp(&self) -> u64 {
         self.receive_capacity.bytes_in(self.rtt).as_u64().max(64 * 1024)
     }
@@ -158,14 +158,14 @@ impl EndpointConfig {
         self.keepalive.min(self.outage_limit / 4)
     }
 
-    /// IP bytes that a peer is sent although its answer is overdue: an eighth of what is under way at full rate, but a few
+    /// IP bytes that a peer is sent although its answer is overdue: an eighth of what is in flight at full rate, but a few
     /// packets at least and at most.
     pub(crate) fn stall_allowance(&self) -> u64 {
         let mtu = u64::from(self.mtu);
         (self.capacity.bytes_in(self.rtt).as_u64() / 8).clamp(2 * mtu, 16 * mtu)
     }
 
-    /// Bytes that a flow sends in its turn: a packet on slow links; on fast ones what leaves in a quarter of a
+    /// The quantum of a flow in bytes: a packet on slow links; on fast ones what leaves in a quarter of a
     /// millisecond, so that batches of one stream go through system calls and copies together.
     pub(crate) fn quantum(&self) -> usize {
         self.capacity.bytes_in(Duration::from_micros(250)).as_usize().clamp(usize::from(self.mtu), 64 * 1024)

@@ -7,7 +7,7 @@ use crate::received::Received;
 use crate::reordering::Reordering;
 use crate::repair::documented as repair;
 use crate::session::documented as session;
-use crate::wire::frame::{MAX_ACK_RANGES, MAX_RESTORED_RANGES, SKIPPABLE};
+use crate::wire::frame::{MAX_ACK_RANGES, MAX_RECOVERED_RANGES, SKIPPABLE};
 use crate::wire::packet::{COOKIE_REPLY, DATA_HEADER, LEAST_INIT, NOTICE_LENGTH, TAG};
 use crate::{EndpointConfig, PrivateKey, Versions};
 use units::{Duration, Rate};
@@ -69,7 +69,7 @@ fn limits() -> Vec<Limit> {
     limits.extend([
         limit("frame types that may be skipped", format!("{:#x}..{:#x}", SKIPPABLE.start(), SKIPPABLE.end()).as_str()),
         limit("ranges of an ACK", MAX_ACK_RANGES),
-        limit("ranges of a RECOVERED", MAX_RESTORED_RANGES),
+        limit("ranges of a RECOVERED", MAX_RECOVERED_RANGES),
         limit("packet numbers below the largest that are accepted", Received::REPLAY_WINDOW),
         limit("ranges that a receiver keeps", Received::MAX_RANGES),
         limit("largest reordering window", Reordering::MOST),

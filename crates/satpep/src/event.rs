@@ -136,7 +136,7 @@ pub enum Violation {
     TooManyStreams,
     /// Pieces, or numbers of streams, further scattered than losses scatter them.
     Scattered,
-    /// A recovery symbol of no possible block, or one that decodes to something else than stream data.
+    /// A repair symbol of no possible block, or one that decodes to something else than stream data.
     BadRepair,
 }
 
@@ -152,7 +152,7 @@ impl std::fmt::Display for Violation {
             Violation::UnopenedStream => "a stream that it may not open",
             Violation::TooManyStreams => "more streams than it was allowed",
             Violation::Scattered => "pieces scattered further than losses scatter them",
-            Violation::BadRepair => "a recovery symbol that repairs nothing",
+            Violation::BadRepair => "a repair symbol that repairs nothing",
         })
     }
 }

@@ -4,8 +4,8 @@
 //! does not name it (at once on a single ordered hop, after a reordering window where reordering was seen), or when
 //! acknowledgements have passed it by and it is long overdue. Datagrams that are marked otherwise may overtake it in the
 //! network (RFC 7657, section 5.1): where only such have arrived since, it is given more time. What a lost datagram carried is sent again in a new one,
-//! so a segment is sent again only when the feedback for its latest copy has come and is negative. What recovery symbols
-//! cover waits for theirs too: the receiver may have restored it.
+//! so a segment is sent again only when the feedback for its latest copy has come and is negative. What repair symbols
+//! cover waits for theirs too: the receiver may have recovered it.
 
 use crate::dscp::Dscp;
 use crate::event::Violation;
@@ -53,14 +53,14 @@ pub(crate) struct Settled {
     pub(crate) frames: SentFrames,
     pub(crate) ip_size: u16,
     pub(crate) delivered: bool,
-    /// It was lost, but its stream frames were restored by recovery symbols.
-    pub(crate) restored: bool,
+    /// It was lost, but its stream frames were recovered by repair symbols.
+    pub(crate) recovered: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Delivered,
-    Restored,
+    Recovered,
     Lost,
 }
 
@@ -78,11 +78,11 @@ struct Entry {
     frames: SentFrames,
 }
 
-/// Datagrams that recovery symbols cover.
+/// Datagrams that repair symbols cover.
 struct Cover {
     datagrams: Range<u64>,
-    /// How many losses among them can be restored at most.
-    recovery: usize,
+    /// How many losses among them can be recovered at most.
+    repair_symbols: usize,
     /// The number of the datagram with the last symbol.
     last: u64,
 }
@@ -317,7 +317,7 @@ impl Ledger {
         }
     }
 
-    /// Whether recovery symbols may yet make up for the loss of a datagram.
+    /// Whether repair symbols may yet make up for the loss of a datagram.
     fn is_held(&self, number: u64) -> bool {
         let frames = &self.entries[(number - self.first) as usize].frames;
         frames.iter().all(|frame| matches!(frame, SentFrame::Stream { .. }))
@@ -329,18 +329,18 @@ impl Ledger {
         self.cut_off_to = self.next_number();
     }
 
-    /// The peer restored what datagrams that were lost carried in streams.
-    pub(crate) fn on_restored(&mut self, numbers: Range<u64>, settled: &mut Vec<Settled>) -> Result<(), NeverSent> {
+    /// The peer recovered what datagrams that were lost carried in streams.
+    pub(crate) fn on_recovered(&mut self, numbers: Range<u64>, settled: &mut Vec<Settled>) -> Result<(), NeverSent> {
         if numbers.end > self.next_number() {
             return Err(NeverSent);
         }
-        (numbers.start.max(self.first)..numbers.end).for_each(|number| self.settle(number, Fate::Restored, settled));
+        (numbers.start.max(self.first)..numbers.end).for_each(|number| self.settle(number, Fate::Recovered, settled));
         Ok(())
     }
 
-    /// Recovery symbols for `datagrams` are all sent, the last of them in the datagram `last`.
-    pub(crate) fn cover(&mut self, datagrams: Range<u64>, recovery: usize, last: u64) {
-        self.covers.push_back(Cover { datagrams, recovery, last });
+    /// Repair symbols for `datagrams` are all sent, the last of them in the datagram `last`.
+    pub(crate) fn cover(&mut self, datagrams: Range<u64>, repair_symbols: usize, last: u64) {
+        self.covers.push_back(Cover { datagrams, repair_symbols, last });
     }
 
     /// Forgets the covers whose last symbol was lost or has done what it could, and those that too much was lost of.
@@ -352,19 +352,19 @@ impl Ledger {
             let known = start.max(self.first)..end.min(acked_to);
             let at = |number: u64| (number - self.first) as usize;
             let missing = || self.entries.range(at(known.start)..at(known.end)).filter(|entry| entry.in_flight).count();
-            acked_to <= cover.last && (known.is_empty() || missing() <= cover.recovery)
+            acked_to <= cover.last && (known.is_empty() || missing() <= cover.repair_symbols)
         });
         self.covers = covers;
     }
 
     fn settle(&mut self, number: u64, fate: Fate, settled: &mut Vec<Settled>) {
         let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
-        let (delivered, restored) = (fate == Fate::Delivered, fate == Fate::Restored);
+        let (delivered, recovered) = (fate == Fate::Delivered, fate == Fate::Recovered);
         entry.in_flight = false;
         entry.delivered = delivered;
         let (frames, ip_size) = (std::mem::take(&mut entry.frames), entry.ip_size);
         self.eliciting -= usize::from(self.entries[(number - self.first) as usize].eliciting);
-        settled.push(Settled { number, frames, ip_size, delivered, restored });
+        settled.push(Settled { number, frames, ip_size, delivered, recovered });
     }
 
     /// Datagrams that were missing, or taken for lost, and arrived after all were only late.

@@ -72,10 +72,11 @@ impl LossProcess {
         Duration::from_secs_f64(self.lost_seconds / self.ended.max(0.5))
     }
 
-    /// The least number of recovery symbols, at least one and not above `most`, with which a block of `count` datagrams
+    /// The least number of repair symbols, at least one and not above `most`, with which a block of `count` datagrams
     /// fails with a probability below `may_fail`; `most` if none is enough.
-    pub(crate) fn recovery_for(&self, count: usize, may_fail: f64, most: usize) -> usize {
-        let sufficient = (1..most).find(|recovery| self.more_lost_than(*recovery, count + recovery) < may_fail);
+    pub(crate) fn repair_symbols_for(&self, count: usize, may_fail: f64, most: usize) -> usize {
+        let sufficient =
+            (1..most).find(|repair_symbols| self.more_lost_than(*repair_symbols, count + repair_symbols) < may_fail);
         sufficient.unwrap_or(most.max(1))
     }
 
@@ -125,13 +126,13 @@ mod tests {
     fn on_a_cold_start_a_hundredth_is_expected_to_be_lost_almost_one_by_one() {
         let process = LossProcess::new();
         assert!((process.probability() - 0.01).abs() < 0.0002 && (process.mean_burst() - 1.25).abs() < 1e-9);
-        let symbols = [7, 70, 275].map(|count| process.recovery_for(count, 0.005, 100));
+        let symbols = [7, 70, 275].map(|count| process.repair_symbols_for(count, 0.005, 100));
         assert_eq!(symbols, [2, 6, 15]);
     }
 
     #[test]
     fn a_clean_way_needs_one_symbol_and_a_lossy_one_what_poisson_says() {
-        let symbols = |begins, count| measured(begins, 1.0 - begins, 1).recovery_for(count, 0.005, 100);
+        let symbols = |begins, count| measured(begins, 1.0 - begins, 1).repair_symbols_for(count, 0.005, 100);
         assert_eq!(symbols(0.0, 275), 1);
         // Poisson of mean 5.8 (P = 0.02): 13 suffice.
         assert!((11..=16).contains(&symbols(0.02, 275)), "{}", symbols(0.02, 275));
@@ -150,14 +151,17 @@ mod tests {
     fn blocks_fail_as_seldom_on_a_gilbert_channel_as_they_may() {
         for (begins, ends, count) in [(0.01, 0.99, 100), (0.01, 0.3, 200), (0.003, 0.1, 500), (0.001, 0.5, 60)] {
             let process = measured(begins, ends, 5);
-            let recovery = process.recovery_for(count, 0.02, 1000);
+            let repair_symbols = process.repair_symbols_for(count, 0.02, 1000);
             let blocks = 4000;
-            let mut fates = gilbert(begins, ends, blocks * (count + recovery) as u64, 6).map(|(_, arrived)| arrived);
+            let mut fates =
+                gilbert(begins, ends, blocks * (count + repair_symbols) as u64, 6).map(|(_, arrived)| arrived);
             let failed = (0..blocks)
-                .filter(|_| fates.by_ref().take(count + recovery).filter(|arrived| !arrived).count() > recovery)
+                .filter(|_| {
+                    fates.by_ref().take(count + repair_symbols).filter(|arrived| !arrived).count() > repair_symbols
+                })
                 .count();
             let share = failed as f64 / blocks as f64;
-            assert!(share < 0.05, "{begins} {ends}: {share} of blocks fail with {recovery} symbols");
+            assert!(share < 0.05, "{begins} {ends}: {share} of blocks fail with {repair_symbols} symbols");
         }
     }
 
@@ -169,7 +173,7 @@ mod tests {
             let process = |begins: f64, ends: f64| LossProcess {
                 after_arrival: 1000.0, begun: begins * 1000.0, lost: 1.0, ended: ends, ..LossProcess::new()
             };
-            let needed = |process: &LossProcess, count| process.recovery_for(count, 0.005, 400);
+            let needed = |process: &LossProcess, count| process.repair_symbols_for(count, 0.005, 400);
             let base = needed(&process(begins, ends), count);
             prop_assert!((1..=400).contains(&base));
             prop_assert!(needed(&process(begins * 1.5, ends), count) >= base);

@@ -7,8 +7,8 @@ use units::{Duration, Instant};
 /// The receiver's record of datagram numbers.
 pub(crate) struct Received {
     numbers: RangeSet,
-    /// Numbers of datagrams that did not arrive and whose stream frames recovery symbols restored.
-    restored: RangeSet,
+    /// Numbers of datagrams that did not arrive and whose stream frames repair symbols recovered.
+    recovered: RangeSet,
     /// Numbers below are not accepted any more.
     floor: u64,
     largest: Option<u64>,
@@ -26,7 +26,7 @@ impl Received {
     pub(crate) fn new() -> Self {
         Self {
             numbers: RangeSet::new(),
-            restored: RangeSet::new(),
+            recovered: RangeSet::new(),
             floor: 0,
             largest: None,
             largest_at: Instant::ZERO,
@@ -64,16 +64,16 @@ impl Received {
         }
     }
 
-    /// Notes that the stream frames of a datagram that did not arrive were restored.
-    pub(crate) fn restore(&mut self, number: u64) {
+    /// Notes that the stream frames of a datagram that did not arrive were recovered.
+    pub(crate) fn recover(&mut self, number: u64) {
         if number >= self.floor && !self.numbers.contains(number) {
-            self.restored.insert(number..number + 1);
+            self.recovered.insert(number..number + 1);
         }
     }
 
-    /// The restored ranges, newest first.
-    pub(crate) fn restored(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.restored.iter().rev().cloned()
+    /// The recovered ranges, newest first.
+    pub(crate) fn recovered(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.recovered.iter().rev().cloned()
     }
 
     /// Forgets numbers below `floor`; they will not be accepted again.
@@ -81,7 +81,7 @@ impl Received {
         let floor = floor.min(self.expected());
         if floor > self.floor {
             self.numbers.remove(self.floor..floor);
-            self.restored.remove(self.floor..floor);
+            self.recovered.remove(self.floor..floor);
             self.floor = floor;
         }
     }

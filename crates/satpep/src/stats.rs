@@ -79,10 +79,10 @@ pub struct PeerStats {
     pub sent_bytes: u64,
     /// Stream bytes sent again because they were lost.
     pub retransmitted_bytes: u64,
-    /// Bytes of recovery symbols sent ahead of any feedback.
+    /// Bytes of FEC repair symbols sent.
     pub repair_bytes: u64,
-    /// Stream bytes restored from the peer's recovery symbols.
-    pub restored_bytes: u64,
+    /// Stream bytes recovered from the peer's repair symbols.
+    pub recovered_bytes: u64,
     /// Stream bytes received, each counted once.
     pub received_bytes: u64,
     /// Stream bytes held for readers.

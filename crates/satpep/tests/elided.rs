@@ -86,7 +86,7 @@ struct Case {
 struct Result {
     finished: BTreeMap<u64, Instant>,
     links: [Counters; 2],
-    restored: u64,
+    recovered: u64,
     heads: Vec<[u8; 4]>,
 }
 
@@ -201,9 +201,9 @@ impl<P: Kind> World<P> {
             self.left.insert(id, case.bytes);
         }
         self.run_until(end, |world| world.finished.len() as u64 == case.streams);
-        let restored = self.ends[1].peer_stats(self.now, self.peers[1]).restored_bytes;
+        let recovered = self.ends[1].peer_stats(self.now, self.peers[1]).recovered_bytes;
         let links = self.links.each_ref().map(|link| *link.counters());
-        Result { finished: self.finished, links, restored, heads: self.heads }
+        Result { finished: self.finished, links, recovered, heads: self.heads }
     }
 }
 
@@ -219,17 +219,17 @@ fn same(case: Case) -> Result {
 
 #[test]
 fn elided_bytes_make_no_difference_on_the_link_or_in_time() {
-    let mut restored = 0;
+    let mut recovered = 0;
     for (bps, streams, bytes) in
         [(6_000_000, 1, 1_000_000), (6_000_000, 20, 100_000), (2_000_000, 5, 30), (100_000_000, 3, 3_000_000)]
     {
         for (loss, seed) in [(0.0, 1), (1e-3, 2), (1e-2, 3), (1e-2, 4), (1e-1, 5)] {
             let result = same(Case { rate: Rate::from_bps(bps), loss, seed, streams, bytes });
             assert_eq!(result.heads.len() as u64, streams);
-            restored += result.restored;
+            recovered += result.recovered;
         }
     }
-    assert!(restored > 0, "no run tested the repair of losses");
+    assert!(recovered > 0, "no run tested the repair of losses");
 }
 
 #[test]

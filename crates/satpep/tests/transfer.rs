@@ -52,7 +52,7 @@ fn requests_in_time(repair: bool, share: f64) -> (f64, f64) {
     hop.rate = units::Rate::from_bps(20_000_000);
     let mut world = World::with(hop, 1, move |config| {
         config.repair = repair;
-        config.repair_share = share;
+        config.repair_overhead = share;
     });
     world.connect();
     world.send(0, 0, 100_000_000);
@@ -71,12 +71,12 @@ fn requests_in_time(repair: bool, share: f64) -> (f64, f64) {
     let in_time = sent.iter().filter(|(at, id)| {
         world.received(1, *id).is_some_and(|received| received.finished && received.last_at.since(*at) < late)
     });
-    let repair_share = (after.0 - before.0) as f64 / (after.1 - before.1) as f64;
-    (in_time.count() as f64 / sent.len() as f64, repair_share)
+    let repair_overhead = (after.0 - before.0) as f64 / (after.1 - before.1) as f64;
+    (in_time.count() as f64 / sent.len() as f64, repair_overhead)
 }
 
 #[test]
-fn what_is_lost_of_requests_beside_bulk_is_restored_at_once() {
+fn what_is_lost_of_requests_beside_bulk_is_recovered_at_once() {
     let (without, nothing) = requests_in_time(false, 0.02);
     assert!(without < 0.99 && nothing == 0.0, "{without} without repair");
     let (with, spent) = requests_in_time(true, 0.02);

@@ -34,16 +34,16 @@ fn turns_of_work(world: &mut World, bytes: u64) -> [u32; 2] {
 }
 
 #[test]
-fn a_flight_is_coded_in_many_turns_of_the_loop_and_restored_in_several() {
+fn a_flight_is_coded_in_many_turns_of_the_loop_and_recovered_in_several() {
     let mut world = fast(2e-3);
     // One flight: all of it is under way when the last byte has left.
     let start = world.now;
-    let [coding, restoring] = turns_of_work(&mut world, 12_000_000);
+    let [coding, recovering] = turns_of_work(&mut world, 12_000_000);
     // Each byte is summed up and coded; a turn takes up a quarter of a megabyte, or little more.
     assert!((20..400).contains(&coding), "{coding} turns to code 12 MB");
-    assert!((4..400).contains(&restoring), "{restoring} turns to restore what of 12 MB was lost");
+    assert!((4..400).contains(&recovering), "{recovering} turns to recover what of 12 MB was lost");
     let stats = world.gateways[1].stats(world.now, 0);
-    assert!(stats.restored_bytes > 0, "nothing was restored");
+    assert!(stats.recovered_bytes > 0, "nothing was recovered");
     // What was lost in the middle came back with the repair, without another round trip.
     let share = world.hop.limit_up(12_000_000) / world.now.since(start).as_secs_f64();
     assert!(share > 0.9, "{share} of the limit");

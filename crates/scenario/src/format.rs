@@ -638,12 +638,12 @@ pub(crate) struct Transport {
     /// How long connections survive an outage before they end with a reset.
     #[schemars(extend("default" = "10min"))]
     pub(crate) outage_limit: Option<Interval>,
-    /// Whether repair is sent ahead of loss, above all in capacity that would idle.
+    /// Whether FEC repair symbols are sent, above all in capacity that would idle.
     #[schemars(extend("default" = true))]
     pub(crate) repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     #[schemars(range(min = 0, max = 0.5), extend("default" = 0.02))]
-    pub(crate) repair_share: Option<f64>,
+    pub(crate) repair_overhead: Option<f64>,
     /// Where the gateways have the capacity of the link from: the configuration, the modem's report of each change, or an
     /// estimate from arrivals.
     #[schemars(extend("default" = "configured"))]

@@ -46,10 +46,10 @@ pub struct Transport {
     pub receive_memory: Option<Bytes>,
     /// How long connections survive an outage; `None` is the transport's default.
     pub outage_limit: Option<Duration>,
-    /// Whether repair is sent ahead of loss, above all in capacity that would idle.
+    /// Whether FEC repair symbols are sent, above all in capacity that would idle.
     pub repair: bool,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
-    pub repair_share: f64,
+    pub repair_overhead: f64,
     /// Where the gateways have the capacity from.
     pub capacity_source: CapacitySource,
     /// What room cross traffic, which does not pass the pair, is given.
@@ -87,7 +87,7 @@ impl Default for Transport {
             receive_memory: None,
             outage_limit: None,
             repair: true,
-            repair_share: 0.02,
+            repair_overhead: 0.02,
             capacity_source: CapacitySource::default(),
             cross_traffic: CrossTrafficPolicy::default(),
             classes: Vec::new(),

@@ -650,7 +650,7 @@ impl format::Transport {
             receive_memory: self.receive_memory.map(|size| size.0),
             outage_limit: self.outage_limit.map(|limit| limit.0),
             repair: self.repair.unwrap_or(plain.repair),
-            repair_share: self.repair_share.unwrap_or(plain.repair_share),
+            repair_overhead: self.repair_overhead.unwrap_or(plain.repair_overhead),
             capacity_source: self.capacity_source.unwrap_or_default(),
             cross_traffic: self.cross_traffic.unwrap_or_default(),
             connect_timeout: self.connect_timeout.map_or(plain.connect_timeout, |limit| limit.0),

@@ -447,12 +447,12 @@ fn repository() -> PathBuf {
 fn repair_takes_half_of_a_full_link_at_most() {
     let pair = |share: &str| {
         format!(
-            "{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\nsatpep = {{ repair_share = {share} }}\n"
+            "{SMALL}\n[[gateway]]\nname = \"pair\"\nnodes = [\"a\", \"b\"]\nsatpep = {{ repair_overhead = {share} }}\n"
         )
     };
     for wrong in ["0.6", "-0.1", "true"] {
         let faults = faults(&pair(wrong), &[]);
-        assert!(faults.iter().any(|fault| fault.contains("repair_share")), "{faults:#?}");
+        assert!(faults.iter().any(|fault| fault.contains("repair_overhead")), "{faults:#?}");
     }
     read(&pair("0.5"), &[]).unwrap_or_else(|faults| panic!("{faults:#?}"));
 }

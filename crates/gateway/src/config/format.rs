@@ -220,11 +220,11 @@ pub struct Link {
     /// Connections with each peer.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_streams: Option<u32>,
-    /// Whether erasure-coded repair is sent ahead of loss, above all where the link would idle.
+    /// Whether FEC repair symbols are sent, above all where the link would idle.
     pub repair: Option<bool>,
     /// What repair may take of a full link beyond the share of what is lost, where that pays.
     #[schemars(range(min = 0.0, max = 0.5))]
-    pub repair_share: Option<f64>,
+    pub repair_overhead: Option<f64>,
 }
 
 impl Link {
@@ -244,7 +244,7 @@ impl Link {
             outage_limit: None,
             max_streams: None,
             repair: None,
-            repair_share: None,
+            repair_overhead: None,
         }
     }
 }

@@ -15,7 +15,7 @@ const KEEPALIVE: Duration = Duration::from_secs(100);
 /// The link, if nothing in its section is wrong.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> {
     let written: Option<format::Link> = document.typed(&["link"]);
-    choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "receive_memory", "repair", "repair_share"]);
+    choice.refuse_others(document, &["link"], &["cross_traffic", "mtu", "receive_memory", "repair", "repair_overhead"]);
     let written = written?;
     if choice.is_tcp && written.capacity_source == Some(CapacitySource::Estimated) {
         let problem =
@@ -36,7 +36,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
         outage_limit: written.outage_limit.map(|limit| limit.0),
         max_streams: written.max_streams,
         repair: written.repair,
-        repair_share: written.repair_share,
+        repair_overhead: written.repair_overhead,
     })
 }
 

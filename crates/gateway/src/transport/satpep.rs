@@ -723,7 +723,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.outage_limit = link.outage_limit.unwrap_or(OUTAGE_LIMIT);
     config.max_streams = link.max_streams.unwrap_or(config.max_streams);
     config.repair = link.repair.unwrap_or(config.repair);
-    config.repair_share = link.repair_share.unwrap_or(config.repair_share);
+    config.repair_overhead = link.repair_overhead.unwrap_or(config.repair_overhead);
     let mut endpoint = Endpoint::new(config, now, clock::unix_time(), seed()?);
     let mut peers = Vec::new();
     for peer in &settings.peers {

@@ -1,39 +1,39 @@
-//! Decoding: from most of a block's shards and some of its recovery shards to those that are missing.
+//! Decoding: from most of a block's symbols and some of its repair symbols to those that are missing.
 //!
 //! The library's decoder takes about as long however few are missing, some ten times as long as encoding. Where few are,
-//! this is quicker: encode the block with zeros for what is missing. What is received of the recovery shards differs
-//! from that by what the missing ones contributed, a linear system with as many equations as shards are missing.
+//! this is quicker: encode the block with zeros for what is missing. What is received of the repair symbols differs
+//! from that by what the missing ones contributed, a linear system with as many equations as symbols are missing.
 
-use super::BlockShape;
+use super::SourceBlock;
 use reed_solomon_simd::engine::tables::{ExpLog, get_exp_log, mul};
 use reed_solomon_simd::engine::{DefaultEngine, Engine, GF_MODULUS, GfElement};
 use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
 
-/// The most missing shards for which the linear system is solved: its cost grows with their number's square and cube.
+/// The most missing symbols for which the linear system is solved: its cost grows with their number's square and cube.
 const FEW: usize = 64;
 
-/// How the missing ones of a block's shards follow from its recovery shards.
+/// How the missing ones of a block's symbols follow from its repair symbols.
 pub(super) struct Decoding {
-    block: BlockShape,
-    /// Places of the missing shards, in order.
+    block: SourceBlock,
+    /// Places of the missing symbols, in order.
     missing: Vec<usize>,
     method: Method,
 }
 
 enum Method {
-    /// With as many recovery shards, by the inverse of their system.
+    /// With as many repair symbols, by the inverse of their system.
     Few { encoder: Option<ReedSolomonEncoder>, solution: Vec<Vec<GfElement>> },
     /// By the library's decoder.
     Many,
 }
 
 impl Decoding {
-    /// Decoding with the recovery shards of these indices, of which there are at least as many as are missing.
+    /// Decoding with the repair symbols of these indices, of which there are at least as many as are missing.
     ///
     /// # Errors
     ///
-    /// What the code says of shards that make no block.
-    pub(super) fn new(block: BlockShape, missing: Vec<usize>, indices: &[usize]) -> Result<Self, Error> {
+    /// What the code says of symbols that make no block.
+    pub(super) fn new(block: SourceBlock, missing: Vec<usize>, indices: &[usize]) -> Result<Self, Error> {
         if missing.len() > FEW.min(indices.len()) {
             return Ok(Self { block, missing, method: Method::Many });
         }
@@ -42,12 +42,12 @@ impl Decoding {
         Ok(Self { block, missing, method: Method::Few { encoder: None, solution } })
     }
 
-    /// What beginning takes, with so many shards missing, in bytes that encoding takes up.
-    pub(super) fn cost_to_begin(block: BlockShape, missing: usize) -> usize {
-        if missing > FEW { 0 } else { (block.count + block.recovery) * Lanes::BYTES + 12 * missing.pow(3) }
+    /// What beginning takes, with so many symbols missing, in bytes that encoding takes up.
+    pub(super) fn cost_to_begin(block: SourceBlock, missing: usize) -> usize {
+        if missing > FEW { 0 } else { (block.count + block.repair_symbols) * Lanes::BYTES + 12 * missing.pow(3) }
     }
 
-    /// What restoring a slice of `length` bytes takes, in bytes that encoding takes up.
+    /// What recovering a slice of `length` bytes takes, in bytes that encoding takes up.
     pub(super) fn cost(&self, length: usize) -> usize {
         let count = self.missing.len();
         match self.method {
@@ -56,48 +56,48 @@ impl Decoding {
         }
     }
 
-    /// Restores a slice of `length` bytes of the missing shards, in their order. `fill` writes that of a shard which is
-    /// there, `recovery` has those of the recovery shards with their indices, in the order known from the start.
+    /// Recovers a slice of `length` bytes of the missing symbols, in their order. `fill` writes that of a symbol which is
+    /// there, `repair_symbols` has those of the repair symbols with their indices, in the order known from the start.
     ///
     /// # Errors
     ///
-    /// What the code says of shards that make no block.
-    pub(super) fn restore(
+    /// What the code says of symbols that make no block.
+    pub(super) fn recover(
         &mut self,
         length: usize,
         fill: impl FnMut(usize, &mut [u8]),
-        recovery: &[(usize, &[u8])],
+        repair_symbols: &[(usize, &[u8])],
     ) -> Result<Vec<Vec<u8>>, Error> {
         let Self { block, missing, method } = self;
         match method {
             Method::Few { encoder, solution } => {
                 let code = match encoder.take() {
-                    Some(mut code) => code.reset(block.count, block.recovery, length).map(|()| code)?,
-                    None => ReedSolomonEncoder::new(block.count, block.recovery, length)?,
+                    Some(mut code) => code.reset(block.count, block.repair_symbols, length).map(|()| code)?,
+                    None => ReedSolomonEncoder::new(block.count, block.repair_symbols, length)?,
                 };
                 let code = encoder.insert(code);
-                few(code, block.count, length, fill, missing, &recovery[..missing.len()], solution)
+                few(code, block.count, length, fill, missing, &repair_symbols[..missing.len()], solution)
             }
-            Method::Many => many(*block, length, fill, missing, recovery),
+            Method::Many => many(*block, length, fill, missing, repair_symbols),
         }
     }
 }
 
-/// The missing shards by the library's decoder.
+/// The missing symbols by the library's decoder.
 fn many(
-    block: BlockShape,
+    block: SourceBlock,
     length: usize,
     mut fill: impl FnMut(usize, &mut [u8]),
     missing: &[usize],
-    recovery: &[(usize, &[u8])],
+    repair_symbols: &[(usize, &[u8])],
 ) -> Result<Vec<Vec<u8>>, Error> {
-    let mut decoder = ReedSolomonDecoder::new(block.count, block.recovery, length)?;
-    let mut shard = vec![0; length];
+    let mut decoder = ReedSolomonDecoder::new(block.count, block.repair_symbols, length)?;
+    let mut symbol = vec![0; length];
     for at in (0..block.count).filter(|at| missing.binary_search(at).is_err()) {
-        fill(at, &mut shard);
-        decoder.add_original_shard(at, &shard)?;
+        fill(at, &mut symbol);
+        decoder.add_original_shard(at, &symbol)?;
     }
-    recovery.iter().try_for_each(|(index, shard)| decoder.add_recovery_shard(*index, shard))?;
+    repair_symbols.iter().try_for_each(|(index, symbol)| decoder.add_recovery_shard(*index, symbol))?;
     let decoded = decoder.decode()?;
     Ok(missing.iter().map(|at| decoded.restored_original(*at).unwrap_or_default().to_vec()).collect())
 }
@@ -105,35 +105,35 @@ fn many(
 /// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
 pub(crate) fn prepare() {
     for count in [1, FEW + 1] {
-        let block = BlockShape { first: 0, count, stride: 1, recovery: count };
+        let block = SourceBlock { first: 0, count, stride: 1, repair_symbols: count };
         let indices: Vec<_> = (0..count).collect();
-        let recovery: Vec<_> = indices.iter().map(|index| (*index, &[0; 2][..])).collect();
+        let repair_symbols: Vec<_> = indices.iter().map(|index| (*index, &[0; 2][..])).collect();
         let decoding = Decoding::new(block, indices.clone(), &indices);
-        let restored = decoding.and_then(|mut decoding| decoding.restore(2, |_, _| {}, &recovery));
-        debug_assert!(restored.is_ok_and(|restored| restored.len() == count));
+        let recovered = decoding.and_then(|mut decoding| decoding.recover(2, |_, _| {}, &repair_symbols));
+        debug_assert!(recovered.is_ok_and(|recovered| recovered.len() == count));
     }
 }
 
-/// The missing shards, from as many recovery shards.
+/// The missing symbols, from as many repair symbols.
 fn few(
     encoder: &mut ReedSolomonEncoder,
     count: usize,
     length: usize,
     mut fill: impl FnMut(usize, &mut [u8]),
     missing: &[usize],
-    recovery: &[(usize, &[u8])],
+    repair_symbols: &[(usize, &[u8])],
     solution: &[Vec<GfElement>],
 ) -> Result<Vec<Vec<u8>>, Error> {
-    let mut shard = vec![0; length];
+    let mut symbol = vec![0; length];
     for at in 0..count {
         match missing.binary_search(&at) {
-            Ok(_) => shard.fill(0),
-            Err(_) => fill(at, &mut shard),
+            Ok(_) => symbol.fill(0),
+            Err(_) => fill(at, &mut symbol),
         }
-        encoder.add_original_shard(&shard)?;
+        encoder.add_original_shard(&symbol)?;
     }
     let encoded = encoder.encode()?;
-    let syndromes: Vec<_> = recovery
+    let syndromes: Vec<_> = repair_symbols
         .iter()
         .map(|(index, received)| {
             let known = encoded.recovery(*index).unwrap_or_default();
@@ -145,25 +145,25 @@ fn few(
     Ok(combined.map(|lanes| lanes.into_bytes(length)).collect())
 }
 
-/// By how much each of the missing shards (columns) counts in each of the recovery shards (rows): what the code makes of
-/// a block in which the k-th word of the k-th missing shard alone is one.
+/// By how much each of the missing symbols (columns) counts in each of the repair symbols (rows): what the code makes of
+/// a block in which the k-th word of the k-th missing symbol alone is one.
 fn contributions(
-    block: BlockShape,
+    block: SourceBlock,
     missing: &[usize],
-    recovery: &[usize],
+    repair_symbols: &[usize],
     one: GfElement,
 ) -> Result<Vec<Vec<GfElement>>, Error> {
     let length = missing.len().div_ceil(Lanes::WORDS) * Lanes::BYTES;
-    let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length)?;
-    let mut shard = Lanes::new(vec![0; length]);
+    let mut encoder = ReedSolomonEncoder::new(block.count, block.repair_symbols, length)?;
+    let mut symbol = Lanes::new(vec![0; length]);
     for at in 0..block.count {
         match missing.binary_search(&at) {
             Ok(column) => {
-                shard.set_word(column, one);
-                encoder.add_original_shard(shard.0.as_flattened())?;
-                shard.set_word(column, 0);
+                symbol.set_word(column, one);
+                encoder.add_original_shard(symbol.0.as_flattened())?;
+                symbol.set_word(column, 0);
             }
-            Err(_) => encoder.add_original_shard(shard.0.as_flattened())?,
+            Err(_) => encoder.add_original_shard(symbol.0.as_flattened())?,
         }
     }
     let encoded = encoder.encode()?;
@@ -171,10 +171,10 @@ fn contributions(
         let lanes = Lanes::new(encoded.recovery(*index).unwrap_or_default().to_vec());
         (0..missing.len()).map(|column| lanes.word(column)).collect()
     };
-    Ok(recovery.iter().map(row).collect())
+    Ok(repair_symbols.iter().map(row).collect())
 }
 
-/// A shard as the code's engine has it: in every 64 bytes, 32 low bytes of words and then their 32 high ones.
+/// A symbol as the code's engine has it: in every 64 bytes, 32 low bytes of words and then their 32 high ones.
 struct Lanes(Vec<[u8; Lanes::BYTES]>);
 
 impl Lanes {
@@ -185,7 +185,7 @@ impl Lanes {
         let (whole, rest) = bytes.as_chunks();
         let mut lanes = whole.to_vec();
         if !rest.is_empty() {
-            // The last words of a shard stand in two halves of their own.
+            // The last words of a symbol stand in two halves of their own.
             let (low, high) = rest.split_at(rest.len() / 2);
             let mut last = [0; Self::BYTES];
             last[..low.len()].copy_from_slice(low);
@@ -205,12 +205,12 @@ impl Lanes {
         bytes
     }
 
-    /// The sum of `shards`, each times its factor.
-    fn combined(engine: &impl Engine, field: &Field, factors: &[GfElement], shards: &[Self]) -> Self {
-        let length = shards.first().map_or(0, |shard| shard.0.len());
+    /// The sum of `symbols`, each times its factor.
+    fn combined(engine: &impl Engine, field: &Field, factors: &[GfElement], padded: &[Self]) -> Self {
+        let length = padded.first().map_or(0, |symbol| symbol.0.len());
         let (mut sum, mut product) = (vec![[0; Self::BYTES]; length], vec![[0; Self::BYTES]; length]);
-        for (factor, shard) in factors.iter().zip(shards).filter(|(factor, _)| **factor != 0) {
-            product.copy_from_slice(&shard.0);
+        for (factor, symbol) in factors.iter().zip(padded).filter(|(factor, _)| **factor != 0) {
+            product.copy_from_slice(&symbol.0);
             engine.mul(&mut product, field.log(*factor));
             let bytes = sum.as_flattened_mut().iter_mut();
             bytes.zip(product.as_flattened()).for_each(|(sum, product)| *sum ^= product);
@@ -253,7 +253,7 @@ impl Field {
     }
 
     /// The inverse of a square matrix by Gauss and Jordan. Any rows and columns of the code's matrix have one; where there
-    /// is none, what comes out fails the shards' checksums.
+    /// is none, what comes out fails the symbols' checksums.
     fn inverse(&self, mut matrix: Vec<Vec<GfElement>>) -> Vec<Vec<GfElement>> {
         let size = matrix.len();
         let unit = |row: usize| (0..size).map(|column| if row == column { self.one() } else { 0 }).collect();
@@ -289,29 +289,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A block's shards and its recovery shards.
-    fn coded(block: BlockShape, length: usize, seed: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    /// A block's symbols and its repair symbols.
+    fn coded(block: SourceBlock, length: usize, seed: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let random = units::CounterRandom::new(seed, 1);
         let byte = |at: usize| random.at(at as u64) as u8;
-        let shards: Vec<Vec<u8>> =
+        let padded: Vec<Vec<u8>> =
             (0..block.count).map(|at| (at * length..(at + 1) * length).map(byte).collect()).collect();
-        let mut encoder = ReedSolomonEncoder::new(block.count, block.recovery, length).expect("a block");
-        shards.iter().for_each(|shard| encoder.add_original_shard(shard).expect("room"));
-        let recovery = encoder.encode().expect("all").recovery_iter().map(<[u8]>::to_vec).collect();
-        (shards, recovery)
+        let mut encoder = ReedSolomonEncoder::new(block.count, block.repair_symbols, length).expect("a block");
+        padded.iter().for_each(|symbol| encoder.add_original_shard(symbol).expect("room"));
+        let repair_symbols = encoder.encode().expect("all").recovery_iter().map(<[u8]>::to_vec).collect();
+        (padded, repair_symbols)
     }
 
     proptest! {
         #[test]
-        fn a_few_and_many_missing_shards_are_restored(
-            count in 1usize..200, recovery in 1usize..100, half in 1usize..100, seed in any::<u64>()
+        fn a_few_and_many_missing_shards_are_recovered(
+            count in 1usize..200, repair_symbols in 1usize..100, half in 1usize..100, seed in any::<u64>()
         ) {
-            let block = BlockShape { first: 0, count, stride: 1, recovery };
-            let (shards, coded) = coded(block, half * 2, seed);
+            let block = SourceBlock { first: 0, count, stride: 1, repair_symbols };
+            let (padded, coded) = coded(block, half * 2, seed);
             let random = units::CounterRandom::new(seed, 2);
             let mut order: Vec<_> = (0..count).collect();
             order.sort_by_key(|at| random.at(*at as u64));
-            let missing = 1 + seed as usize % count.min(recovery);
+            let missing = 1 + seed as usize % count.min(repair_symbols);
             let lost = &order[..missing];
             // The last ones arrive, out of order.
             let arrived: Vec<_> = coded.iter().enumerate().rev().take(missing).collect();
@@ -319,18 +319,18 @@ mod tests {
             let mut places = lost.to_vec();
             places.sort_unstable();
             let mut decoding = Decoding::new(block, places.clone(), &indices).expect("a block");
-            let mut restored: Vec<_> = places.iter().map(|at| (*at, Vec::new())).collect();
+            let mut recovered: Vec<_> = places.iter().map(|at| (*at, Vec::new())).collect();
             // In slices, as good as at once.
             for slice in (0..half * 2).step_by(64).map(|start| start..(start + 64).min(half * 2)) {
-                let recovery: Vec<_> = arrived.iter().map(|(index, shard)| (*index, &shard[slice.clone()])).collect();
-                let fill = |at: usize, out: &mut [u8]| out.copy_from_slice(&shards[at][slice.clone()]);
-                let pieces = decoding.restore(slice.len(), fill, &recovery).expect("a block");
-                restored.iter_mut().zip(pieces).for_each(|((_, shard), piece)| shard.extend(piece));
+                let repair_symbols: Vec<_> = arrived.iter().map(|(index, symbol)| (*index, &symbol[slice.clone()])).collect();
+                let fill = |at: usize, out: &mut [u8]| out.copy_from_slice(&padded[at][slice.clone()]);
+                let pieces = decoding.recover(slice.len(), fill, &repair_symbols).expect("a block");
+                recovered.iter_mut().zip(pieces).for_each(|((_, symbol), piece)| symbol.extend(piece));
             }
-            restored.sort();
-            let mut expected: Vec<_> = lost.iter().map(|at| (*at, shards[*at].clone())).collect();
+            recovered.sort();
+            let mut expected: Vec<_> = lost.iter().map(|at| (*at, padded[*at].clone())).collect();
             expected.sort();
-            prop_assert_eq!(restored, expected);
+            prop_assert_eq!(recovered, expected);
         }
     }
 }

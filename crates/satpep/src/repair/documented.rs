@@ -1,29 +1,29 @@
 //! What docs/protocol.md says of repair, by the code.
 
 use super::code::CHECKSUM;
-use super::{BlockShape, Encoding, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, Restorer, Symbol};
+use super::{Decoder, Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, SourceBlock, SourceSymbol};
 use crate::documented::{Limit, limit};
 use crate::payload::Stored;
 use crate::wire::vectors::hex;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
-        limit("packets of a source block", MAX_BLOCK),
+        limit("packets of a source block", MAX_SOURCE_SYMBOLS),
         limit("stride of a source block", MAX_STRIDE),
-        limit("repair symbols of a block", MAX_RECOVERY),
+        limit("repair symbols of a block", MAX_REPAIR_SYMBOLS),
         limit("bytes of a symbol's checksum", CHECKSUM),
-        limit("blocks that a receiver remembers", Restorer::<Stored>::MAX_BLOCKS),
-        limit("packets that a receiver remembers for repair", Restorer::<Stored>::MAX_SYMBOLS),
+        limit("blocks that a receiver remembers", Decoder::<Stored>::MAX_BLOCKS),
+        limit("packets that a receiver remembers for repair", Decoder::<Stored>::MAX_SYMBOLS),
     ]
 }
 
 /// A block of three symbols of different lengths, one of them empty, and its two repair symbols.
 pub(crate) fn vector() -> serde_json::Value {
     let symbols = [&b"\x0a\x00\x00\x05hello"[..], b"", b"\x0b\x02\x03\x07goodbye"];
-    let block = BlockShape { first: 100, count: 3, stride: 1, recovery: 2 };
-    let sources = symbols.iter().map(|bytes| Symbol { bytes: bytes.to_vec(), elided: 0 }).collect();
+    let block = SourceBlock { first: 100, count: 3, stride: 1, repair_symbols: 2 };
+    let sources = symbols.iter().map(|bytes| SourceSymbol { bytes: bytes.to_vec(), elided: 0 }).collect();
     let mut encoding = Encoding::new(block, sources).expect("something to code");
     while encoding.step().is_some() {}
-    let repair: Vec<_> = encoding.finish().iter().map(|repair| hex(&repair.symbol.bytes)).collect();
+    let repair: Vec<_> = encoding.finish().iter().map(|repair| hex(&repair.bytes)).collect();
     serde_json::json!({"source_symbols": symbols.map(hex), "repair_symbols": repair})
 }

@@ -1,4 +1,4 @@
-//! Making recovery symbols, and restoring with those of the peer: work that takes longer than a turn of the driver's loop
+//! Making repair symbols, and recovering with those of the peer: work that takes longer than a turn of the driver's loop
 //! may, so it is done in steps.
 
 use super::Session;
@@ -6,7 +6,8 @@ use crate::event::Violation;
 use crate::ledger::{SentFrame, SentFrames};
 use crate::payload::Payload;
 use crate::repair::{
-    BlockShape, Encoding, MAX_BLOCK, MAX_RECOVERY, MAX_STRIDE, PER_SYMBOL, RepairSymbol, Symbol, TURN, symbol,
+    Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, PER_SYMBOL, RepairSymbol, SourceBlock, SourceSymbol,
+    WORK_STEP, source_symbol,
 };
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use units::Instant;
 /// Datagrams that are being covered.
 pub(super) struct Cover {
     datagrams: Range<u64>,
-    /// About how many recovery symbols they may have at most.
+    /// About how many repair symbols they may have at most.
     most: f64,
     /// How many of these cost nothing, where the others are taken off the allowance.
     free: Option<f64>,
@@ -24,7 +25,7 @@ pub(super) struct Cover {
     next: u64,
     /// Datagrams in a row whose bytes are kept.
     runs: VecDeque<Range<u64>>,
-    /// About how many recovery symbols each run may have, once all are known.
+    /// About how many repair symbols each run may have, once all are known.
     share: f64,
     run: Option<Run>,
     made: usize,
@@ -55,10 +56,10 @@ impl Cover {
 struct Run {
     datagrams: Range<u64>,
     stride: usize,
-    recovery: usize,
+    repair_symbols: usize,
     /// The next datagram of the block to collect the symbol of, and those collected.
     next: u64,
-    symbols: Vec<Symbol>,
+    symbols: Vec<SourceSymbol>,
     encoding: Option<Encoding>,
     blocks: Vec<Vec<RepairSymbol>>,
 }
@@ -67,15 +68,15 @@ impl Run {
     /// Begins to code the block whose symbols have been collected.
     fn begin_block(&mut self) {
         let symbols = std::mem::take(&mut self.symbols);
-        let (count, stride, recovery) = (symbols.len(), self.stride, self.recovery);
-        let block = BlockShape { first: self.next - (count * stride) as u64, count, stride, recovery };
+        let (count, stride, repair_symbols) = (symbols.len(), self.stride, self.repair_symbols);
+        let block = SourceBlock { first: self.next - (count * stride) as u64, count, stride, repair_symbols };
         self.encoding = Encoding::new(block, symbols);
         if self.encoding.is_none() {
             self.end_block(Vec::new());
         }
     }
 
-    /// The block has these recovery symbols, and the next is begun.
+    /// The block has these repair symbols, and the next is begun.
     fn end_block(&mut self, symbols: Vec<RepairSymbol>) {
         self.blocks.push(symbols);
         self.next = self.datagrams.start + self.blocks.len() as u64;
@@ -89,7 +90,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether there is something to code or decode.
     pub(crate) fn has_work(&self) -> bool {
-        self.repairs.is_working() || self.restorer.is_working()
+        self.repairs.is_working() || self.decoder.is_working()
     }
 
     /// Codes and decodes for one turn of the loop.
@@ -97,8 +98,8 @@ impl<P: Payload> Session<P> {
     /// # Errors
     /// If the peer coded something that it may not.
     pub(crate) fn work(&mut self, now: Instant) -> Result<(), Violation> {
-        let taken = self.make_blocks(now, TURN);
-        self.restore(TURN.saturating_sub(taken))
+        let taken = self.make_blocks(now, WORK_STEP);
+        self.recover(WORK_STEP.saturating_sub(taken))
     }
 
     /// Makes blocks for about as long as coding `budget` bytes takes; returns how much of that it was.
@@ -151,18 +152,18 @@ impl<P: Payload> Session<P> {
         Self::LOOKED_OVER as usize * PER_SYMBOL / 4
     }
 
-    /// Blocks of datagrams in a row with at most about `most` recovery symbols.
+    /// Blocks of datagrams in a row with at most about `most` repair symbols.
     fn run(&self, mut datagrams: Range<u64>, most: f64) -> Run {
-        datagrams.start = datagrams.start.max(datagrams.end.saturating_sub((MAX_BLOCK * MAX_STRIDE) as u64));
+        datagrams.start = datagrams.start.max(datagrams.end.saturating_sub((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
         let total = (datagrams.end - datagrams.start) as usize;
-        let stride = total.div_ceil(MAX_BLOCK);
+        let stride = total.div_ceil(MAX_SOURCE_SYMBOLS);
         let process = self.ledger.loss_process();
         let may_fail = Self::MAY_FAIL / stride as f64;
         let most = most.min(total as f64).max(1.0) as usize;
-        let most = most.div_ceil(stride).min(MAX_RECOVERY);
-        let recovery = process.recovery_for(total.div_ceil(stride), may_fail, most);
+        let most = most.div_ceil(stride).min(MAX_REPAIR_SYMBOLS);
+        let repair_symbols = process.repair_symbols_for(total.div_ceil(stride), may_fail, most);
         let (next, blocks) = (datagrams.start, Vec::with_capacity(stride));
-        Run { datagrams, stride, recovery, next, symbols: Vec::new(), encoding: None, blocks }
+        Run { datagrams, stride, repair_symbols, next, symbols: Vec::new(), encoding: None, blocks }
     }
 
     /// Takes the making of blocks one step further; returns how much work that was, or nothing when all are made.
@@ -194,7 +195,7 @@ impl<P: Payload> Session<P> {
         run.next += run.stride as u64;
         let frames = self.ledger.frames_from(number).next().filter(|(at, _)| *at == number);
         let frames = frames.filter(|_| number >= self.under_way().start);
-        match frames.and_then(|(_, frames)| self.symbol(frames, scratch)) {
+        match frames.and_then(|(_, frames)| self.source_symbol(frames, scratch)) {
             Some(symbol) => run.symbols.push(symbol),
             None => run.symbols.clear(),
         }
@@ -212,9 +213,9 @@ impl<P: Payload> Session<P> {
     }
 
     /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
-    pub(super) fn symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<Symbol> {
+    pub(super) fn source_symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<SourceSymbol> {
         let mut complete = true;
-        let symbol = symbol(usize::from(self.mtu.current()), scratch, |writer| {
+        let symbol = source_symbol(usize::from(self.mtu.current()), scratch, |writer| {
             for frame in frames {
                 let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
                 let stream =
@@ -229,23 +230,23 @@ impl<P: Payload> Session<P> {
         complete.then_some(symbol)
     }
 
-    /// Restores for about as long as coding `budget` bytes takes.
-    fn restore(&mut self, budget: usize) -> Result<(), Violation> {
-        for (number, restored) in self.restorer.work(budget) {
-            let mut reader = Reader::<P>::with_elided(&restored.bytes, restored.elided);
+    /// Recovers for about as long as coding `budget` bytes takes.
+    fn recover(&mut self, budget: usize) -> Result<(), Violation> {
+        for (number, recovered) in self.decoder.work(budget) {
+            let mut reader = Reader::<P>::with_elided(&recovered.bytes, recovered.elided);
             while let Some(frame) = reader.next()? {
                 let Frame::Stream { stream, offset, data, elided, fin } = frame else {
                     return Err(Violation::BadRepair);
                 };
-                self.stats.restored_bytes += (data.len() + elided) as u64;
+                self.stats.recovered_bytes += (data.len() + elided) as u64;
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, elided, fin)?;
                 }
             }
-            self.received.restore(number);
+            self.received.recover(number);
         }
-        if !self.restorer.is_working() {
-            self.restoring_since = None;
+        if !self.decoder.is_working() {
+            self.decoding_since = None;
         }
         Ok(())
     }

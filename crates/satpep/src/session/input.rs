@@ -5,9 +5,9 @@ use crate::capacity::Report;
 use crate::event::{Event, Violation};
 use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
-use crate::repair::{BlockShape, RepairSymbol, Symbol};
+use crate::repair::{RepairSymbol, SourceBlock};
 use crate::stream::{Sent, Stream};
-use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RestoredFrame};
+use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame};
 use units::{Duration, Instant};
 
 impl<P: Payload> Session<P> {
@@ -20,13 +20,13 @@ impl<P: Payload> Session<P> {
         elided: usize,
     ) -> Result<(), Violation> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let (mut eliciting, mut acks, mut restored) = (false, 0, 0);
+        let (mut eliciting, mut acks, mut recovered) = (false, 0, 0);
         let credit_before = self.credit.available();
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
-            restored += u32::from(matches!(frame, Frame::Restored(_)));
+            recovered += u32::from(matches!(frame, Frame::Recovered(_)));
             // What one costs to look at is bounded; so must be their number.
-            if acks > 1 || restored > 1 {
+            if acks > 1 || recovered > 1 {
                 return Err(Violation::RepeatedAck);
             }
             eliciting |= frame.is_eliciting();
@@ -35,7 +35,7 @@ impl<P: Payload> Session<P> {
         self.stats.skipped_frames += reader.skipped();
         self.use_session_credit(credit_before);
         if self.does_repair() {
-            self.restorer.remember(number, frames, elided);
+            self.decoder.remember(number, frames, elided);
         }
         self.received.record(now, number, eliciting, self.ack_delay());
         if self.round_ends <= now {
@@ -52,7 +52,7 @@ impl<P: Payload> Session<P> {
             Frame::Marked(count) => self.congestion.on_report(count, self.ledger.next_number()),
             Frame::Arrived { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
-            Frame::Restored(restored) => self.on_restored(now, &restored)?,
+            Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
             Frame::Floor(number) => self.received.raise_floor(number),
             Frame::SessionCredit(limit) => self.credit.on_peer_limit(limit),
             Frame::StreamCredit { stream, limit } => self.on_stream_credit(stream, limit),
@@ -71,8 +71,8 @@ impl<P: Payload> Session<P> {
                 self.path_news = Some(frame);
             }
             Frame::Repair { back, shape, index, symbol, elided } => {
-                let symbol = Symbol { bytes: symbol.to_vec(), elided };
-                self.on_repair(now, number.checked_sub(back).ok_or(Violation::Malformed)?, shape, index, symbol)?;
+                let first = number.checked_sub(back).ok_or(Violation::Malformed)?;
+                self.on_repair(now, first, shape, index, (symbol.to_vec(), elided))?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
                 self.last_traffic = now;
@@ -107,24 +107,24 @@ impl<P: Payload> Session<P> {
         self.news.extend([News::Arrival(number, feedback.arrived), News::Feedback(feedback)]);
     }
 
-    /// Takes in a recovery symbol.
+    /// Takes in a repair symbol.
     fn on_repair(
         &mut self,
         now: Instant,
         first: u64,
         shape: [u64; 3],
         index: u64,
-        symbol: Symbol,
+        (bytes, elided): (Vec<u8>, usize),
     ) -> Result<(), Violation> {
-        let [count, stride, recovery] = shape.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
-        let block = BlockShape { first, count, stride, recovery };
-        let symbol = RepairSymbol { block, index: usize::try_from(index).unwrap_or(usize::MAX), symbol };
+        let [count, stride, repair_symbols] = shape.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
+        let block = SourceBlock { first, count, stride, repair_symbols };
+        let symbol = RepairSymbol { block, index: usize::try_from(index).unwrap_or(usize::MAX), bytes, elided };
         if !symbol.is_sound() {
             return Err(Violation::BadRepair);
         }
-        self.restorer.on_repair(symbol);
-        if self.restorer.is_working() {
-            self.restoring_since.get_or_insert(now);
+        self.decoder.on_repair(symbol);
+        if self.decoder.is_working() {
+            self.decoding_since.get_or_insert(now);
         }
         Ok(())
     }
@@ -259,11 +259,11 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    /// The peer restored datagrams that were lost.
-    fn on_restored(&mut self, now: Instant, restored: &RestoredFrame<'_>) -> Result<(), Violation> {
+    /// The peer recovered datagrams that were lost.
+    fn on_recovered(&mut self, now: Instant, recovered: &RecoveredFrame<'_>) -> Result<(), Violation> {
         let mut settled = std::mem::take(&mut self.settled);
-        for numbers in restored.ranges() {
-            self.ledger.on_restored(numbers, &mut settled)?;
+        for numbers in recovered.ranges() {
+            self.ledger.on_recovered(numbers, &mut settled)?;
         }
         self.settle(now, &mut settled);
         self.settled = settled;
@@ -295,7 +295,7 @@ impl<P: Payload> Session<P> {
                             survey.on_delivered(datagram.number);
                         }
                     }
-                    SentFrame::Stream { .. } if datagram.restored => self.on_frame_delivered(frame, datagram.number),
+                    SentFrame::Stream { .. } if datagram.recovered => self.on_frame_delivered(frame, datagram.number),
                     _ if datagram.delivered => self.on_frame_delivered(frame, datagram.number),
                     _ => self.on_frame_lost(frame),
                 }

@@ -9,8 +9,8 @@
 //! | `mod.rs` | state, timers, what the endpoint asks |
 //! | `input.rs` | frames that arrived |
 //! | `output.rs` | filling a datagram |
-//! | `repairs.rs` | when recovery symbols are made and sent |
-//! | `coding.rs` | making them, and restoring with the peer's, in steps |
+//! | `repairs.rs` | when repair symbols are made and sent |
+//! | `coding.rs` | making them, and recovering with the peer's, in steps |
 //! | `classes.rs` | which stream of which class sends next |
 //! | `streams.rs` | what the driver does with streams |
 //! | `liveness.rs` | whether the peer is there |
@@ -44,7 +44,7 @@ use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::{self, MtuSearch};
 use crate::payload::Payload;
 use crate::received::Received;
-use crate::repair::Restorer;
+use crate::repair::Decoder;
 use crate::rtt::RttEstimator;
 use crate::stats::PeerStats;
 use crate::stream::Stream;
@@ -84,7 +84,7 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) peer_epoch: u64,
     keepalive: liveness::Keepalive,
     repair: bool,
-    repair_share: f64,
+    repair_overhead: f64,
 
     pub(crate) ledger: Ledger,
     pub(crate) received: Received,
@@ -152,9 +152,9 @@ pub(crate) struct Session<P: Payload> {
     /// When the current round trip ends, by which active streams are counted.
     round_ends: Instant,
     repairs: repairs::Repairs,
-    restorer: Restorer<P>,
-    /// Since when the restorer has had work.
-    restoring_since: Option<Instant>,
+    decoder: Decoder<P>,
+    /// Since when the decoder has had work.
+    decoding_since: Option<Instant>,
 
     /// The next datagram is to be marked.
     mark_due: bool,
@@ -190,7 +190,7 @@ impl<P: Payload> Session<P> {
             peer_epoch: hello.epoch,
             keepalive: liveness::Keepalive::new(config.longest_keepalive(), calls),
             repair: config.repair,
-            repair_share: config.repair_share,
+            repair_overhead: config.repair_overhead,
             ledger: Ledger::new(config.reordering),
             received: Received::new(),
             rtt: RttEstimator::new(config.rtt),
@@ -236,8 +236,8 @@ impl<P: Payload> Session<P> {
             path_news: None,
             round_ends: now,
             repairs: repairs::Repairs::default(),
-            restorer: Restorer::new((2 * config.receive_bdp()).min(64 << 20)),
-            restoring_since: None,
+            decoder: Decoder::new((2 * config.receive_bdp()).min(64 << 20)),
+            decoding_since: None,
             mark_due: false,
             congestion: congestion::Congestion::default(),
             marks: Marks::default(),

@@ -16,7 +16,7 @@ pub(crate) enum Urgency {
     Now,
     /// Stream data, at the link's pace.
     Paced,
-    /// Repair ahead of loss, where the link would idle.
+    /// FEC repair symbols, where the link would idle.
     Idle,
 }
 
@@ -51,10 +51,10 @@ impl<P: Payload> Session<P> {
         self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When an acknowledgement is due. It waits a little for what is being restored, lest that be sent again.
+    /// When an acknowledgement is due. It waits a little for what is being recovered, lest that be sent again.
     pub(super) fn ack_deadline(&self) -> Option<Instant> {
-        let restored = self.restoring_since.map_or(Instant::ZERO, |since| since + self.ack_delay());
-        self.received.ack_deadline().map(|deadline| deadline.max(restored))
+        let recovered = self.decoding_since.map_or(Instant::ZERO, |since| since + self.ack_delay());
+        self.received.ack_deadline().map(|deadline| deadline.max(recovered))
     }
 
     /// Whether something waits for the link's pace.
@@ -184,7 +184,7 @@ impl<P: Payload> Session<P> {
         // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once. With CLOSE goes what
         // the peer would otherwise never learn to have arrived.
         if due || self.farewell.is_due() || (self.ping_due && self.is_stalled()) {
-            writer.restored(self.received.restored());
+            writer.recovered(self.received.recovered());
             if let Some(newest) = self.received.newest() {
                 for (number, micros) in self.marks.take(now, newest) {
                     writer.arrived(number, micros);

@@ -1,4 +1,4 @@
-//! When recovery symbols are made of what is under way, and when they are sent.
+//! When repair symbols are made of what is under way, and when they are sent.
 //!
 //! Repair begins when the last stream that had something to send has ended, or paused for a moment. It covers all that is
 //! under way and not yet covered, with symbols that [`LossProcess`](crate::loss::LossProcess) counts. Half of them
@@ -13,7 +13,7 @@ use super::Session;
 use super::coding::Cover;
 use crate::ledger::{SentFrame, SentFrames};
 use crate::payload::Payload;
-use crate::repair::{MAX_BLOCK, MAX_RECOVERY, RepairSymbol, Symbol, TURN};
+use crate::repair::{MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, RepairSymbol, WORK_STEP};
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(super) struct Repairs {
     at: Option<Instant>,
     /// Symbols to send, each not before a time.
     queue: VecDeque<(Instant, RepairSymbol)>,
-    /// Datagrams that the queue's symbols cover, each with how many of them can be restored, in the order of the queue:
+    /// Datagrams that the queue's symbols cover, each with how many of them can be recovered, in the order of the queue:
     /// the symbols of a piece follow those of the one before.
     covers: VecDeque<Covered>,
     /// Datagrams below this number have been covered, or are being.
@@ -45,7 +45,7 @@ pub(super) struct Repairs {
 #[derive(Debug)]
 struct Covered {
     datagrams: Range<u64>,
-    recovery: usize,
+    repair_symbols: usize,
     /// Symbols not yet sent.
     unsent: usize,
 }
@@ -81,7 +81,7 @@ impl<P: Payload> Session<P> {
     const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
     /// How often repair may fail.
     pub(super) const MAY_FAIL: f64 = 0.005;
-    /// The most recovery symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
+    /// The most repair symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
     /// not; half the losses come on top.
     const FREE: f64 = 5.0;
     const IDLE_SHARE: f64 = 0.01;
@@ -93,7 +93,7 @@ impl<P: Payload> Session<P> {
     const MAX_PAUSES: usize = 64;
     const MAX_PAUSE: u64 = 128;
 
-    /// Whether repair ahead of loss is worth its capacity and memory here.
+    /// Whether FEC is worth its capacity and memory here.
     pub(super) fn does_repair(&self) -> bool {
         self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT
     }
@@ -111,7 +111,7 @@ impl<P: Payload> Session<P> {
         }
         let loss = self.ledger.loss_process().probability();
         self.repairs.allowance += Self::IDLE_SHARE + 0.5 * loss;
-        self.repairs.budget = (self.repairs.budget + loss + self.repair_share).min(Self::BUSY_RUN);
+        self.repairs.budget = (self.repairs.budget + loss + self.repair_overhead).min(Self::BUSY_RUN);
         let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
         // What is sent again does not put off the repair of what was sent before.
         self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
@@ -122,7 +122,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// The next recovery symbol, in capacity that would idle. Whether the datagram is as large as one can be, `whole`
+    /// The next repair symbol, in capacity that would idle. Whether the datagram is as large as one can be, `whole`
     /// tells. Returns whether there was one.
     pub(super) fn put_repair(
         &mut self,
@@ -136,14 +136,14 @@ impl<P: Payload> Session<P> {
             self.repairs.pauses.clear();
             self.plan_blocks();
             // What takes no longer than a turn of the loop may leave at once.
-            self.make_blocks(now, TURN);
+            self.make_blocks(now, WORK_STEP);
         }
         let before = self.stats.repair_bytes;
         self.put_symbol(now, writer, frames, whole);
         self.stats.repair_bytes > before
     }
 
-    /// The next recovery symbol, if one may go before the data that waits; `false` if none did.
+    /// The next repair symbol, if one may go before the data that waits; `false` if none did.
     pub(super) fn put_busy_repair(
         &mut self,
         now: Instant,
@@ -169,13 +169,13 @@ impl<P: Payload> Session<P> {
         while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
             let block = symbol.block;
             let back = self.ledger.next_number() - block.first;
-            let [count, stride, recovery, index] =
-                [block.count, block.stride, block.recovery, symbol.index].map(|field| field as u64);
-            let Symbol { bytes, elided } = &symbol.symbol;
+            let [count, stride, repair_symbols, index] =
+                [block.count, block.stride, block.repair_symbols, symbol.index].map(|field| field as u64);
+            let RepairSymbol { bytes, elided, .. } = symbol;
             let still_under_way = block.last() >= self.ledger.floor();
             let length = bytes.len() + elided;
             let mut put = false;
-            if still_under_way && writer.repair([back, count, stride, recovery, index], bytes, *elided) {
+            if still_under_way && writer.repair([back, count, stride, repair_symbols, index], bytes, *elided) {
                 self.stats.repair_bytes += length as u64;
                 frames.push(SentFrame::Ping);
                 put = true;
@@ -205,7 +205,7 @@ impl<P: Payload> Session<P> {
             let from = paused.start.max(under_way.start).max(self.repairs.covered_to);
             let count = paused.end.saturating_sub(from).min(Self::MAX_PAUSE + 1);
             let process = self.ledger.loss_process();
-            let symbols = process.recovery_for(count as usize, Self::MAY_FAIL, MAX_RECOVERY) as f64;
+            let symbols = process.repair_symbols_for(count as usize, Self::MAY_FAIL, MAX_REPAIR_SYMBOLS) as f64;
             let saved = count as f64 * process.probability() * (under_way.end - under_way.start) as f64;
             let worthwhile = symbols <= self.repairs.budget && symbols <= saved;
             if (1..=Self::MAX_PAUSE).contains(&count) && worthwhile && self.repairs.making.len() < Self::MAX_PAUSES {
@@ -221,7 +221,7 @@ impl<P: Payload> Session<P> {
         if covered.unsent == 0
             && let Some(covered) = self.repairs.covers.pop_front()
         {
-            self.ledger.cover(covered.datagrams, covered.recovery, self.ledger.next_number());
+            self.ledger.cover(covered.datagrams, covered.repair_symbols, self.ledger.next_number());
         }
     }
 
@@ -230,7 +230,7 @@ impl<P: Payload> Session<P> {
         let under_way = self.under_way();
         let from = self.repairs.covered_to.max(under_way.start);
         self.repairs.covered_to = under_way.end;
-        // What is restored is not sent again: that many symbols cost nothing.
+        // What is recovered is not sent again: that many symbols cost nothing.
         let free = Self::FREE + self.ledger.loss_process().probability() * under_way.end.saturating_sub(from) as f64;
         let cover = Cover::new(from..under_way.end, free + self.repairs.allowance);
         self.repairs.making.push_back(cover.free(free));
@@ -241,32 +241,32 @@ impl<P: Payload> Session<P> {
     fn cover_bulk(&mut self) {
         let under_way = self.under_way();
         let from = self.repairs.covered_to.max(under_way.start + Self::BULK_MARGIN);
-        let datagrams = from..from + MAX_BLOCK as u64;
+        let datagrams = from..from + MAX_SOURCE_SYMBOLS as u64;
         let process = self.ledger.loss_process();
         let lost_again = (under_way.end - under_way.start) as f64 * process.probability().powi(2);
         let due = datagrams.end <= under_way.end && process.is_measured() && lost_again >= 1.0;
         if due && !self.repairs.is_working() {
-            let most = (process.probability() + self.repair_share) * MAX_BLOCK as f64;
+            let most = (process.probability() + self.repair_overhead) * MAX_SOURCE_SYMBOLS as f64;
             self.repairs.covered_to = datagrams.end;
             self.repairs.making.push_back(Cover::new(datagrams, most));
         }
     }
 
-    /// Queues the recovery symbols of blocks, which take turns; returns how many there are.
+    /// Queues the repair symbols of blocks, which take turns; returns how many there are.
     pub(super) fn send_blocks(&mut self, now: Instant, datagrams: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
         // Of a burst that hits the end, the symbols that wait escape the rest.
         let patience = (self.ledger.loss_process().mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
-        let recovery = blocks.iter().map(Vec::len).max().unwrap_or(0);
+        let repair_symbols = blocks.iter().map(Vec::len).max().unwrap_or(0);
         let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
         let before = self.repairs.queue.len();
-        for turn in 0..recovery {
-            let later = (2.0 * (turn + 1) as f64 / recovery as f64 - 1.0).max(0.0);
-            let due = now + if recovery > 1 { patience.mul_f64(later) } else { Duration::ZERO };
+        for turn in 0..repair_symbols {
+            let later = (2.0 * (turn + 1) as f64 / repair_symbols as f64 - 1.0).max(0.0);
+            let due = now + if repair_symbols > 1 { patience.mul_f64(later) } else { Duration::ZERO };
             self.repairs.queue.extend(blocks.iter_mut().filter_map(Iterator::next).map(|symbol| (due, symbol)));
         }
         let unsent = self.repairs.queue.len() - before;
         if unsent > 0 {
-            self.repairs.covers.push_back(Covered { datagrams, recovery: unsent, unsent });
+            self.repairs.covers.push_back(Covered { datagrams, repair_symbols: unsent, unsent });
         }
         unsent
     }

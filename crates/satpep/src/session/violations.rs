@@ -101,8 +101,8 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
     let ack = |to| move |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..to), 0, 0));
     assert_eq!(receive(&mut session, 0, ack(1)), Ok(()));
     assert_eq!(receive(&mut session, 1, ack(2)), Err(Violation::AckOfUnsent));
-    let restored = |writer: &mut Writer<'_>| assert!(writer.restored(std::iter::once(0..2)));
-    assert_eq!(receive(&mut session, 2, restored), Err(Violation::AckOfUnsent));
+    let recovered = |writer: &mut Writer<'_>| assert!(writer.recovered(std::iter::once(0..2)));
+    assert_eq!(receive(&mut session, 2, recovered), Err(Violation::AckOfUnsent));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn one_datagram_acknowledges_once() {
     session.fill(now(), 0, &mut buffer, 60, Urgency::Now).expect("a ping");
     let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.ack(std::iter::once(0..1), 0, 0)));
     assert_eq!(receive(&mut session, 0, twice), Err(Violation::RepeatedAck));
-    let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.restored(std::iter::once(0..1))));
+    let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.recovered(std::iter::once(0..1))));
     assert_eq!(receive(&mut session, 1, twice), Err(Violation::RepeatedAck));
 }
 

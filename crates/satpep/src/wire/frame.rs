@@ -30,7 +30,7 @@ const CLOSE: u8 = 0x07;
 const STREAM: u8 = 0x08;
 const STREAM_FIN: u8 = 0x01;
 const STREAM_LENGTH: u8 = 0x02;
-/// A recovery symbol, which fills the rest of the datagram.
+/// A repair symbol, which fills the rest of the datagram.
 const REPAIR: u8 = 0x0c;
 /// Of a path: a token that whoever gets it repeats, and the same repeated. They ask for no acknowledgement.
 /// Their numbers are QUIC's.
@@ -40,7 +40,7 @@ const ARRIVAL_REQUEST: u8 = 0x0d;
 const ARRIVAL_TIME: u8 = 0x0e;
 /// How many datagrams came with a congestion mark.
 const CE_COUNT: u8 = 0x0f;
-/// Datagrams that did not arrive and whose stream frames were restored.
+/// Datagrams that did not arrive and whose stream frames were recovered.
 const RECOVERED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
 const DRAIN: u8 = 0x14;
@@ -53,8 +53,8 @@ pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
 
-/// The most ranges of restored datagrams that one frame names.
-pub(crate) const MAX_RESTORED_RANGES: usize = 256;
+/// The most ranges of recovered datagrams that one frame names.
+pub(crate) const MAX_RECOVERED_RANGES: usize = 256;
 
 /// One frame as read from a datagram. Stream data borrows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +85,10 @@ pub(crate) enum Frame<'a> {
     Marked(u64),
     /// About the path that it came on.
     Path(PathFrame),
-    /// Which datagrams were lost, but for their stream frames, which recovery symbols restored; newest first.
-    Restored(RestoredFrame<'a>),
-    /// A recovery symbol, the one of number `index`, for datagrams of which the first has a number `back` below this one's.
-    /// The shape is how many datagrams there are, how far apart their numbers are, and how many recovery symbols. Of the
+    /// Which datagrams were lost, but for their stream frames, which repair symbols recovered; newest first.
+    Recovered(RecoveredFrame<'a>),
+    /// A repair symbol, the one of number `index`, for datagrams of which the first has a number `back` below this one's.
+    /// The shape is how many datagrams there are, how far apart their numbers are, and how many repair symbols. Of the
     /// symbol `elided` bytes at its end were left out.
     Repair { back: u64, shape: [u64; 3], index: u64, symbol: &'a [u8], elided: usize },
     /// Bytes of a stream, and the count of those after them that were left out.
@@ -98,8 +98,8 @@ pub(crate) enum Frame<'a> {
 impl Frame<'_> {
     /// Whether the datagram that carries it wants to be acknowledged.
     pub(crate) fn is_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrived, Close, Floor, Marked, Path, Restored};
-        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Marked(_) | Path(_) | Restored(_))
+        use Frame::{Ack, Arrived, Close, Floor, Marked, Path, Recovered};
+        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Marked(_) | Path(_) | Recovered(_))
     }
 }
 
@@ -162,12 +162,12 @@ impl AckFrame<'_> {
     }
 }
 
-/// Lost datagrams whose stream frames were restored.
+/// Lost datagrams whose stream frames were recovered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RestoredFrame<'a>(EncodedRanges<'a>);
+pub(crate) struct RecoveredFrame<'a>(EncodedRanges<'a>);
 
-impl RestoredFrame<'_> {
-    /// The restored ranges, newest first. [`Reader`] has checked that they are well formed.
+impl RecoveredFrame<'_> {
+    /// The recovered ranges, newest first. [`Reader`] has checked that they are well formed.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter()
     }
@@ -251,7 +251,7 @@ impl<'a, P: Payload> Reader<'a, P> {
         Ok(match kind {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
-            RECOVERED => Frame::Restored(self.restored()?),
+            RECOVERED => Frame::Recovered(self.recovered()?),
             STOP_WAITING => Frame::Floor(self.integer()?),
             MAX_DATA => Frame::SessionCredit(self.integer()?),
             MAX_STREAM_DATA => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
@@ -303,9 +303,9 @@ impl<'a, P: Payload> Reader<'a, P> {
         Ok(AckFrame { largest, delay_us, covered_from, received })
     }
 
-    fn restored(&mut self) -> Result<RestoredFrame<'a>, Malformed> {
+    fn recovered(&mut self) -> Result<RecoveredFrame<'a>, Malformed> {
         let (largest, range_count) = (self.integer()?, self.integer()?);
-        Ok(RestoredFrame(self.ranges(largest, range_count, MAX_RESTORED_RANGES)?.0))
+        Ok(RecoveredFrame(self.ranges(largest, range_count, MAX_RECOVERED_RANGES)?.0))
     }
 
     /// Ranges up to `largest`, and where the last of them begins.
@@ -460,7 +460,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Writes a recovery symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
+    /// Writes a repair symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
     pub(crate) fn repair(&mut self, block: [u64; 5], symbol: &[u8], elided: usize) -> bool {
         if !self.put_within(symbol.len() + elided, REPAIR, &block) {
             return false;
@@ -516,11 +516,11 @@ impl<'a> Writer<'a> {
         self.put(ACK, &fields)
     }
 
-    /// Writes which datagrams were restored: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
+    /// Writes which datagrams were recovered: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
     /// left, so that the acknowledgement they go with always follows.
-    pub(crate) fn restored(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+    pub(crate) fn recovered(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
         let mut fields = Fields::from_slice(&[0, 0]);
-        let Some(written) = self.fit_ranges(ranges, MAX_RESTORED_RANGES, self.room() / 2, &mut fields) else {
+        let Some(written) = self.fit_ranges(ranges, MAX_RECOVERED_RANGES, self.room() / 2, &mut fields) else {
             return false;
         };
         (fields[0], fields[1]) = (written.largest, written.count);
@@ -611,7 +611,7 @@ mod tests {
             assert!(writer.stream_credit(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
-            assert!(writer.restored([60..62, 7..8].into_iter()));
+            assert!(writer.recovered([60..62, 7..8].into_iter()));
             assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
             writer.stream::<Stored>(9, 1000, 4, true).copy_from_slice(b"data");
             assert!(writer.close());
@@ -627,8 +627,8 @@ mod tests {
         assert_eq!(reader.next(), Ok(Some(reset)));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
-        let Ok(Some(Frame::Restored(restored))) = reader.next() else { panic!("nothing restored") };
-        assert_eq!(restored.ranges().collect::<Vec<_>>(), [60..62, 7..8]);
+        let Ok(Some(Frame::Recovered(recovered))) = reader.next() else { panic!("nothing recovered") };
+        assert_eq!(recovered.ranges().collect::<Vec<_>>(), [60..62, 7..8]);
         let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
         assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);
@@ -665,22 +665,22 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_restored_datagrams_leave_space_for_the_acknowledgement() {
+    fn ranges_of_recovered_datagrams_leave_space_for_the_acknowledgement() {
         let ranges = || (0..400u64).rev().map(|k| 1_000_000 + 1_000 * k..1_000_001 + 1_000 * k);
         for space in [120, 480, 1_400] {
             let mut told = 0;
             let bytes = written(space, |writer| {
-                assert!(writer.restored(ranges()));
+                assert!(writer.recovered(ranges()));
                 assert!(writer.ack(ranges(), 5_000, 0), "no acknowledgement fits into {space} bytes");
             });
             let mut reader = Reader::new(&bytes);
             while let Ok(Some(frame)) = reader.next() {
-                if let Frame::Restored(restored) = frame {
+                if let Frame::Recovered(recovered) = frame {
                     assert!(
-                        restored.ranges().eq(ranges().take(restored.ranges().count())),
+                        recovered.ranges().eq(ranges().take(recovered.ranges().count())),
                         "the newest are told first"
                     );
-                    told = restored.ranges().count();
+                    told = recovered.ranges().count();
                 }
             }
             assert!(told > space / 20, "{told} ranges in {space} bytes");

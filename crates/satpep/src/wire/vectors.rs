@@ -65,9 +65,9 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::Marked(count) => json!({"frame": "CE_COUNT", "count": count}),
         Frame::Path(PathFrame::Challenge(token)) => json!({"frame": "PATH_CHALLENGE", "token": token}),
         Frame::Path(PathFrame::Response(token)) => json!({"frame": "PATH_RESPONSE", "token": token}),
-        Frame::Restored(restored) => json!({"frame": "RECOVERED", "ranges": ranges(&mut restored.ranges())}),
-        Frame::Repair { back, shape: [count, stride, recovery], index, symbol, .. } => json!({
-            "frame": "REPAIR", "back": back, "count": count, "stride": stride, "repair_symbols": recovery, "index": index,
+        Frame::Recovered(recovered) => json!({"frame": "RECOVERED", "ranges": ranges(&mut recovered.ranges())}),
+        Frame::Repair { back, shape: [count, stride, repair_symbols], index, symbol, .. } => json!({
+            "frame": "REPAIR", "back": back, "count": count, "stride": stride, "repair_symbols": repair_symbols, "index": index,
             "symbol": hex(symbol),
         }),
         Frame::Stream { stream, offset, data, fin, .. } => {
@@ -98,7 +98,7 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.marked(9))),
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
-        written(|writer| assert!(writer.restored([60..62, 7..8].into_iter()))),
+        written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter()))),
         written(|writer| assert!(writer.repair([40, 20, 2, 3, 1], &[1, 2, 3, 4, 5, 6], 0))),
         written(|writer| stream(writer, false)),
         written(|writer| stream(writer, true)),

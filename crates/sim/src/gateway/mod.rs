@@ -306,10 +306,10 @@ pub struct SessionReport {
     pub stream_bytes: u64,
     /// See `stream_bytes`.
     pub retransmitted_bytes: u64,
-    /// Bytes of repair sent ahead of losses.
+    /// Bytes of FEC repair symbols sent.
     pub repair_bytes: u64,
-    /// Stream bytes that the other end's repair restored.
-    pub restored_bytes: u64,
+    /// Stream bytes that the other end's FEC recovered.
+    pub recovered_bytes: u64,
     /// Smoothed round-trip time.
     pub rtt_s: Option<f64>,
 }

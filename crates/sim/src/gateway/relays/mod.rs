@@ -196,7 +196,7 @@ fn connect(
         endpoint.pacing_gain = transport.pacing_gain;
         endpoint.receive_memory = transport.receive_memory;
         endpoint.outage_limit = transport.outage_limit.unwrap_or(endpoint.outage_limit);
-        (endpoint.repair, endpoint.repair_share) = (transport.repair, transport.repair_share);
+        (endpoint.repair, endpoint.repair_overhead) = (transport.repair, transport.repair_overhead);
         endpoint.estimate_capacity = transport.capacity_source == CapacitySource::Estimated;
         endpoint.cross_traffic = transport.cross_traffic;
         endpoint.max_streams = transport.max_streams.unwrap_or(endpoint.max_streams);

@@ -344,7 +344,7 @@ impl Side {
             stream_bytes: stats.sent_bytes,
             retransmitted_bytes: stats.retransmitted_bytes,
             repair_bytes: stats.repair_bytes,
-            restored_bytes: stats.restored_bytes,
+            recovered_bytes: stats.recovered_bytes,
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
         }
     }

@@ -40,10 +40,10 @@ struct Figures {
 /// A mechanism of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mechanism {
-    /// Repair ahead of loss
+    /// FEC repair symbols
     Repair,
     /// What repair takes of a full link beyond the losses
-    RepairShare,
+    RepairOverhead,
     /// Following a capacity that varies
     Learning,
 }

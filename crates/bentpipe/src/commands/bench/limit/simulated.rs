@@ -141,7 +141,7 @@ fn scenario(
     let mut transport = Transport { capacity_source, ..Transport::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,
-        Some(Mechanism::RepairShare) => transport.repair_share = 0.0,
+        Some(Mechanism::RepairOverhead) => transport.repair_overhead = 0.0,
         Some(Mechanism::Learning) => transport.capacity_source = CapacitySource::Configured,
         None => {}
     }

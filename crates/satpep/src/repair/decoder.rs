@@ -1,18 +1,18 @@
-//! The receiver's side: what arrived, what is missing, and when it can be restored.
+//! The receiver's side: what arrived, what is missing, and when it can be recovered.
 
-use super::code::{CHECKSUM, Shards, checksum};
+use super::code::{CHECKSUM, PaddedSymbols, checksum};
 use super::decode::Decoding;
-use super::{BlockShape, HEADROOM, MAX_RECOVERY, RepairSymbol, Symbol, symbol};
+use super::{HEADROOM, MAX_REPAIR_SYMBOLS, RepairSymbol, SourceBlock, SourceSymbol, source_symbol};
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 /// The receiver's memory of recent datagrams, and of blocks that miss some.
-pub(crate) struct Restorer<P> {
+pub(crate) struct Decoder<P> {
     /// Number of the first entry.
     first: u64,
-    symbols: VecDeque<Option<Symbol>>,
+    symbols: VecDeque<Option<SourceSymbol>>,
     bytes: usize,
     max_bytes: usize,
     blocks: VecDeque<Block>,
@@ -26,7 +26,7 @@ pub(crate) struct Restorer<P> {
 }
 
 struct Block {
-    shape: BlockShape,
+    shape: SourceBlock,
     /// Of each symbol, what is there and what was left out.
     length: usize,
     elided: usize,
@@ -36,18 +36,18 @@ struct Block {
 
 /// The decoding of one block in steps.
 struct Job {
-    shape: BlockShape,
+    shape: SourceBlock,
     elided: usize,
     parts: Vec<(usize, Vec<u8>)>,
-    /// Places of the missing shards, in order.
+    /// Places of the missing symbols, in order.
     missing: Vec<usize>,
     decoding: Option<Decoding>,
-    shards: Shards,
-    /// The missing shards as far as they are restored.
-    restored: Vec<Vec<u8>>,
+    padded: PaddedSymbols,
+    /// The missing symbols as far as they are recovered.
+    recovered: Vec<Vec<u8>>,
 }
 
-impl<P: Payload> Restorer<P> {
+impl<P: Payload> Decoder<P> {
     /// Blocks remembered at once.
     pub(super) const MAX_BLOCKS: usize = 64;
     /// Datagrams remembered at most, however small they are.
@@ -80,7 +80,7 @@ impl<P: Payload> Restorer<P> {
         self.keep(number, symbol);
     }
 
-    fn keep(&mut self, number: u64, symbol: Symbol) {
+    fn keep(&mut self, number: u64, symbol: SourceSymbol) {
         if self.symbols.is_empty() {
             self.first = number;
         }
@@ -105,13 +105,13 @@ impl<P: Payload> Restorer<P> {
         }
     }
 
-    fn symbol(&self, number: u64) -> Option<&Symbol> {
+    fn symbol(&self, number: u64) -> Option<&SourceSymbol> {
         self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
-    /// Takes a recovery symbol. If lost datagrams can be restored with it, there is work to do.
+    /// Takes a repair symbol. If lost datagrams can be recovered with it, there is work to do.
     pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) {
-        let RepairSymbol { block: shape, index, symbol: Symbol { bytes, elided } } = symbol;
+        let RepairSymbol { block: shape, index, bytes, elided } = symbol;
         let wanted = |block: &Block| (block.shape, block.length, block.elided) == (shape, bytes.len(), elided);
         let at = match self.blocks.iter().position(wanted) {
             Some(at) => at,
@@ -130,7 +130,7 @@ impl<P: Payload> Restorer<P> {
         }
         let length = block.length;
         let missing = (0..shape.count).filter(|at| self.fitting(shape.number(*at), length).is_none());
-        let missing: Vec<_> = missing.take(MAX_RECOVERY + 1).collect();
+        let missing: Vec<_> = missing.take(MAX_REPAIR_SYMBOLS + 1).collect();
         let block = &mut self.blocks[at];
         block.parts.push((index, bytes));
         if missing.len() > block.parts.len() {
@@ -138,14 +138,14 @@ impl<P: Payload> Restorer<P> {
         }
         block.done = true;
         let parts = std::mem::take(&mut block.parts);
-        let work = shape.count + shape.recovery;
+        let work = shape.count + shape.repair_symbols;
         if missing.is_empty() || work > self.credit || self.jobs.len() >= Self::MAX_BLOCKS {
             return;
         }
         self.credit -= work;
-        let restored = vec![Vec::with_capacity(length); missing.len()];
-        let shards = Shards::new(shape.count, length);
-        self.jobs.push_back(Job { shape, elided, parts, missing, decoding: None, shards, restored });
+        let recovered = vec![Vec::with_capacity(length); missing.len()];
+        let padded = PaddedSymbols::new(shape.count, length);
+        self.jobs.push_back(Job { shape, elided, parts, missing, decoding: None, padded, recovered });
     }
 
     /// Whether there is decoding to do.
@@ -154,8 +154,8 @@ impl<P: Payload> Restorer<P> {
     }
 
     /// Decodes as much as takes about as long as to encode `budget` bytes; returns the numbers and symbols of lost
-    /// datagrams that are restored.
-    pub(crate) fn work(&mut self, budget: usize) -> Vec<(u64, Symbol)> {
+    /// datagrams that are recovered.
+    pub(crate) fn work(&mut self, budget: usize) -> Vec<(u64, SourceSymbol)> {
         let mut taken = 0;
         let mut all = Vec::new();
         while taken < budget
@@ -172,18 +172,18 @@ impl<P: Payload> Restorer<P> {
         for (number, symbol) in &all {
             // Without its padding it serves blocks of shorter symbols as well.
             let length = symbol.bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            self.keep(*number, Symbol { bytes: symbol.bytes[..length].to_vec(), elided: 0 });
+            self.keep(*number, SourceSymbol { bytes: symbol.bytes[..length].to_vec(), elided: 0 });
         }
         all
     }
 
     /// Takes the decoding of a block a step further; returns how much work that was, or nothing when it is done. What
-    /// has been forgotten meanwhile makes the restored shards fail their checksums.
+    /// has been forgotten meanwhile makes the recovered symbols fail their checksums.
     fn step(&self, job: &mut Job) -> Option<usize> {
-        let Job { shape, parts, missing, decoding, shards, restored, .. } = job;
-        let length = shards.length;
+        let Job { shape, parts, missing, decoding, padded, recovered, .. } = job;
+        let length = padded.length;
         let symbol = |at: usize| self.fitting(shape.number(at), length).map_or(&[][..], |symbol| &symbol.bytes);
-        if let Some(taken) = shards.sum_up(symbol) {
+        if let Some(taken) = padded.sum_up(symbol) {
             return Some(taken);
         }
         let Some(decoding) = decoding else {
@@ -191,39 +191,39 @@ impl<P: Payload> Restorer<P> {
             *decoding = Some(Decoding::new(*shape, missing.clone(), &indices).ok()?);
             return Some(Decoding::cost_to_begin(*shape, missing.len()));
         };
-        let slice = shards.next_slice()?;
-        let recovery: Vec<_> = parts.iter().map(|(index, shard)| (*index, &shard[slice.clone()])).collect();
-        let fill = |at: usize, out: &mut [u8]| shards.copy(at, symbol(at), &slice, out);
-        let pieces = decoding.restore(slice.len(), fill, &recovery).ok()?;
-        restored.iter_mut().zip(pieces).for_each(|(shard, piece)| shard.extend(piece));
+        let slice = padded.next_slice()?;
+        let repair_symbols: Vec<_> = parts.iter().map(|(index, symbol)| (*index, &symbol[slice.clone()])).collect();
+        let fill = |at: usize, out: &mut [u8]| padded.copy(at, symbol(at), &slice, out);
+        let pieces = decoding.recover(slice.len(), fill, &repair_symbols).ok()?;
+        recovered.iter_mut().zip(pieces).for_each(|(symbol, piece)| symbol.extend(piece));
         Some(decoding.cost(slice.len()))
     }
 
-    /// A symbol that is there and no longer than shards of `length` bytes: a longer one is not the one that the sender
+    /// A symbol that is there and no longer than symbols of `length` bytes: a longer one is not the one that the sender
     /// encoded.
-    fn fitting(&self, number: u64, length: usize) -> Option<&Symbol> {
+    fn fitting(&self, number: u64, length: usize) -> Option<&SourceSymbol> {
         self.symbol(number).filter(|symbol| CHECKSUM + symbol.bytes.len() <= length)
     }
 }
 
 impl Job {
-    /// The numbers and symbols of the datagrams that were restored as their checksums say.
-    fn finish(self) -> impl Iterator<Item = (u64, Symbol)> {
-        let Self { shape, elided, missing, shards, restored, .. } = self;
+    /// The numbers and symbols of the datagrams that were recovered as their checksums say.
+    fn finish(self) -> impl Iterator<Item = (u64, SourceSymbol)> {
+        let Self { shape, elided, missing, padded, recovered, .. } = self;
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
-        let elided = if elided == 0 { 0 } else { shards.length + elided };
+        let elided = if elided == 0 { 0 } else { padded.length + elided };
         let numbers = missing.into_iter().map(move |at| shape.number(at));
-        let whole = numbers.zip(restored).filter(move |(_, shard)| shard.len() == shards.length);
-        whole.filter_map(move |(number, shard)| {
-            let (sum, body) = shard.split_at(CHECKSUM);
-            (*sum == checksum(body, body.len())).then(|| (number, Symbol { bytes: body.to_vec(), elided }))
+        let whole = numbers.zip(recovered).filter(move |(_, symbol)| symbol.len() == padded.length);
+        whole.filter_map(move |(number, symbol)| {
+            let (sum, body) = symbol.split_at(CHECKSUM);
+            (*sum == checksum(body, body.len())).then(|| (number, SourceSymbol { bytes: body.to_vec(), elided }))
         })
     }
 }
 
 /// The stream frames among `frames`, each with its length spelt out.
-fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) -> Symbol {
-    symbol(frames.len() + elided + HEADROOM, scratch, |writer| {
+fn canonical<P: Payload>(frames: &[u8], elided: usize, scratch: &mut Vec<u8>) -> SourceSymbol {
+    source_symbol(frames.len() + elided + HEADROOM, scratch, |writer| {
         let mut reader = Reader::<P>::with_elided(frames, elided);
         while let Ok(Some(frame)) = reader.next() {
             if let Frame::Stream { stream, offset, data, elided, fin } = frame
@@ -240,52 +240,52 @@ mod tests {
     use super::*;
     use crate::payload::Stored;
     use crate::repair::code::encode;
-    use crate::repair::{MAX_BLOCK, TURN};
+    use crate::repair::{MAX_SOURCE_SYMBOLS, WORK_STEP};
     use proptest::prelude::*;
 
     fn datagram(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
-        let symbol = symbol(1400, &mut Vec::new(), |writer| {
+        let symbol = source_symbol(1400, &mut Vec::new(), |writer| {
             let fin = number.is_multiple_of(5);
             writer.stream::<Stored>(number % 3, number * 1000, data.len(), fin).copy_from_slice(&data)
         });
         symbol.bytes
     }
 
-    /// Takes a recovery symbol and does what work it makes.
-    fn take_in(restorer: &mut Restorer<Stored>, symbol: RepairSymbol) -> Vec<(u64, Symbol)> {
-        restorer.on_repair(symbol);
-        let mut restored = Vec::new();
-        while restorer.is_working() {
-            restored.extend(restorer.work(TURN));
+    /// Takes a repair symbol and does what work it makes.
+    fn take_in(decoder: &mut Decoder<Stored>, symbol: RepairSymbol) -> Vec<(u64, SourceSymbol)> {
+        decoder.on_repair(symbol);
+        let mut recovered = Vec::new();
+        while decoder.is_working() {
+            recovered.extend(decoder.work(WORK_STEP));
         }
-        restored
+        recovered
     }
 
     proptest! {
         #[test]
-        fn as_many_losses_as_recovery_symbols_are_restored(
-            count in 1usize..120, recovery in 1usize..20, stride in 1usize..4, seed in any::<u64>()
+        fn as_many_losses_as_repair_symbols_are_recovered(
+            count in 1usize..120, repair_symbols in 1usize..20, stride in 1usize..4, seed in any::<u64>()
         ) {
             let random = units::CounterRandom::new(seed, 0);
-            let block = BlockShape { first: 3, count, stride, recovery };
+            let block = SourceBlock { first: 3, count, stride, repair_symbols };
             let numbers: Vec<_> = (0..count).map(|at| block.number(at)).collect();
             prop_assert_eq!(numbers.last(), Some(&block.last()));
             let symbol_of = |number: &u64| canonical::<Stored>(&datagram(*number), 0, &mut Vec::new());
             let symbols: Vec<_> = numbers.iter().map(symbol_of).collect();
-            let mut order: Vec<_> = (0..count + recovery).collect();
+            let mut order: Vec<_> = (0..count + repair_symbols).collect();
             order.sort_by_key(|packet| random.at(*packet as u64));
-            let is_lost = |packet: usize| order[..recovery].contains(&packet);
-            let mut restorer = Restorer::<Stored>::new(1 << 20);
+            let is_lost = |packet: usize| order[..repair_symbols].contains(&packet);
+            let mut decoder = Decoder::<Stored>::new(1 << 20);
             let arrived = numbers.iter().enumerate().filter(|(at, _)| !is_lost(*at));
-            arrived.for_each(|(_, number)| restorer.remember(*number, &datagram(*number), 0));
+            arrived.for_each(|(_, number)| decoder.remember(*number, &datagram(*number), 0));
             let repairs = encode(block, symbols.iter());
-            prop_assert_eq!(repairs.len(), recovery);
+            prop_assert_eq!(repairs.len(), repair_symbols);
             let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
-            let restored: Vec<_> = arrived.flat_map(|repair| take_in(&mut restorer, repair)).collect();
+            let recovered: Vec<_> = arrived.flat_map(|repair| take_in(&mut decoder, repair)).collect();
             let expected: Vec<_> = (0..count).filter(|at| is_lost(*at)).collect();
-            prop_assert_eq!(restored.len(), expected.len());
-            for ((number, symbol), at) in restored.iter().zip(expected) {
+            prop_assert_eq!(recovered.len(), expected.len());
+            for ((number, symbol), at) in recovered.iter().zip(expected) {
                 prop_assert_eq!(*number, numbers[at]);
                 let (known, padding) = symbol.bytes.split_at(symbols[at].bytes.len());
                 prop_assert_eq!(known, &symbols[at].bytes[..]);
@@ -296,20 +296,20 @@ mod tests {
 
     #[test]
     fn a_peer_cannot_ask_for_endless_decoding() {
-        let symbols = vec![canonical::<Stored>(&datagram(0), 0, &mut Vec::new()); MAX_BLOCK];
-        let mut restorer = Restorer::<Stored>::new(1 << 24);
+        let symbols = vec![canonical::<Stored>(&datagram(0), 0, &mut Vec::new()); MAX_SOURCE_SYMBOLS];
+        let mut decoder = Decoder::<Stored>::new(1 << 24);
         let mut decoded = 0;
         for block in 0..20 {
             let first = block * 2000;
-            (1..MAX_BLOCK as u64).for_each(|at| restorer.remember(first + at, &datagram(0), 0));
+            (1..MAX_SOURCE_SYMBOLS as u64).for_each(|at| decoder.remember(first + at, &datagram(0), 0));
             // One block could be decoded with the first symbol of any of these.
-            for recovery in 1..=20 {
-                let shape = BlockShape { first, count: MAX_BLOCK, stride: 1, recovery };
+            for repair_symbols in 1..=20 {
+                let shape = SourceBlock { first, count: MAX_SOURCE_SYMBOLS, stride: 1, repair_symbols };
                 let symbol = encode(shape, symbols.iter()).swap_remove(0);
-                decoded += usize::from(!take_in(&mut restorer, symbol).is_empty());
+                decoded += usize::from(!take_in(&mut decoder, symbol).is_empty());
             }
         }
-        let saved = Restorer::<Stored>::MAX_CREDIT / MAX_BLOCK;
+        let saved = Decoder::<Stored>::MAX_CREDIT / MAX_SOURCE_SYMBOLS;
         assert!((20..saved + 2 * 20).contains(&decoded), "{decoded} of 400");
     }
 
@@ -317,21 +317,21 @@ mod tests {
     fn a_disagreement_on_a_symbol_is_noticed() {
         let symbols: Vec<_> =
             (0..10).map(|number| canonical::<Stored>(&datagram(number), 0, &mut Vec::new())).collect();
-        let mut restorer = Restorer::<Stored>::new(1 << 20);
-        (1..9).for_each(|number| restorer.remember(number, &datagram(number), 0));
-        restorer.remember(9, &datagram(8), 0);
-        let block = BlockShape { first: 0, count: 10, stride: 1, recovery: 1 };
-        let restored: Vec<_> =
-            encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut restorer, repair)).collect();
-        assert!(restored.is_empty());
+        let mut decoder = Decoder::<Stored>::new(1 << 20);
+        (1..9).for_each(|number| decoder.remember(number, &datagram(number), 0));
+        decoder.remember(9, &datagram(8), 0);
+        let block = SourceBlock { first: 0, count: 10, stride: 1, repair_symbols: 1 };
+        let recovered: Vec<_> =
+            encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut decoder, repair)).collect();
+        assert!(recovered.is_empty());
     }
 
     #[test]
     fn memory_is_bounded_whatever_the_numbers() {
-        let mut restorer = Restorer::<Stored>::new(100_000);
+        let mut decoder = Decoder::<Stored>::new(100_000);
         for number in (0..200_000).chain([1 << 40, (1 << 40) + 3, 5]) {
-            restorer.remember(number, &datagram(number % 16), 0);
-            assert!(restorer.bytes <= 100_000 && restorer.symbols.len() <= Restorer::<Stored>::MAX_SYMBOLS);
+            decoder.remember(number, &datagram(number % 16), 0);
+            assert!(decoder.bytes <= 100_000 && decoder.symbols.len() <= Decoder::<Stored>::MAX_SYMBOLS);
         }
     }
 }
