@@ -1,11 +1,11 @@
 //! What docs/protocol.md says of arrivals, by the code.
 
-use super::marks::Marks;
+use super::arrival_requests::ArrivalRequests;
 use crate::documented::{Limit, limit};
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
-        limit("ARRIVAL_REQUESTs that wait for the next ACK", Marks::MOST),
-        limit("time after an ARRIVAL_REQUEST in which ACKs come with ARRIVAL_TIME", Marks::INTEREST),
+        limit("ARRIVAL_REQUESTs that wait for the next ACK", ArrivalRequests::MAX),
+        limit("time after an ARRIVAL_REQUEST in which ACKs come with ARRIVAL_TIME", ArrivalRequests::INTEREST),
     ]
 }

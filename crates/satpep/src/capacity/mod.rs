@@ -8,20 +8,20 @@
 //! | `mod.rs` | the pace |
 //! | `estimator.rs` | the capacity estimator |
 //! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
-//! | `marks.rs` | what the receiver tells of arrivals |
+//! | `arrival_requests.rs` | the arrival times that the receiver reports |
 //! | `train.rs` | short trains of datagrams that ask whether there is more |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 
+mod arrival_requests;
 mod arrivals;
 mod cross_traffic;
 #[cfg(test)]
 pub(crate) mod documented;
 mod estimator;
-mod marks;
 mod train;
 
+pub(crate) use arrival_requests::ArrivalRequests;
 pub(crate) use arrivals::{Arrivals, Feedback, Report};
-pub(crate) use marks::Marks;
 pub(crate) use train::Progress;
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
@@ -143,7 +143,7 @@ impl Capacity {
         self.trains.take_surplus()
     }
 
-    /// A marked datagram of a train arrived, by its peer's clock.
+    /// A datagram of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) {
         if let (Some((offered, found)), Some(estimator)) =
             (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)

@@ -12,20 +12,20 @@ pub(crate) enum Progress {
     /// Nothing, or one in the middle.
     None,
     /// One whose arrival is asked for: the first of a train, or its last.
-    Mark,
+    RequestArrivalTime,
 }
 
-/// A train: the datagrams from one marked datagram to another.
+/// A train: the datagrams from one datagram with an ARRIVAL_REQUEST to another.
 #[derive(Debug, Clone, Copy)]
 struct Train {
     peer: PeerId,
-    first: Mark,
-    last: Option<Mark>,
+    first: Departure,
+    last: Option<Departure>,
     first_arrived: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct Departure {
     number: u64,
     position: u64,
     sent: Instant,
@@ -72,13 +72,13 @@ impl Trains {
         position: u64,
         capacity: Rate,
     ) -> Progress {
-        let mark = Mark { number, position, sent: now };
+        let departure = Departure { number, position, sent: now };
         let Some(train) = self.running else {
             if now < self.next_at {
                 return Progress::None;
             }
-            self.running = Some(Train { peer, first: mark, last: None, first_arrived: None });
-            return Progress::Mark;
+            self.running = Some(Train { peer, first: departure, last: None, first_arrived: None });
+            return Progress::RequestArrivalTime;
         };
         let length = capacity.bytes_in(Self::LENGTH).as_u64().max(Self::LEAST);
         let so_far = position - train.first.position;
@@ -92,8 +92,8 @@ impl Trains {
         if self.under_way.len() == Self::MAX_UNDER_WAY {
             self.under_way.pop_front();
         }
-        self.under_way.push_back(Train { last: Some(mark), ..train });
-        Progress::Mark
+        self.under_way.push_back(Train { last: Some(departure), ..train });
+        Progress::RequestArrivalTime
     }
 
     /// Ends the train that is leaving, if there is one: there was nothing more to send.
@@ -116,7 +116,7 @@ impl Trains {
         std::mem::take(&mut self.surplus)
     }
 
-    /// A marked datagram arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
+    /// A datagram with an ARRIVAL_REQUEST arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
     /// what rate it arrived.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) -> Option<(Rate, Rate)> {
         let trains = self.running.iter_mut().chain(&mut self.under_way);
@@ -148,21 +148,21 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    /// A train of datagrams of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of its marks.
+    /// A train of datagrams of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those with an ARRIVAL_REQUEST.
     fn leave(trains: &mut Trains, from_us: u64) -> Vec<u64> {
-        let marked = |k: &u64| {
+        let requests = |k: &u64| {
             let progress = trains.advance(at(from_us + k * 1000), PEER, *k, k * 1500, CAPACITY);
-            progress == Progress::Mark
+            progress == Progress::RequestArrivalTime
         };
-        (0..12).filter(marked).collect()
+        (0..12).filter(requests).collect()
     }
 
     #[test]
     fn a_train_tells_the_rate_at_which_it_was_sent_and_that_of_the_link() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
         assert_eq!(leave(&mut trains, 1000), Vec::<u64>::new(), "not yet");
-        let marks = leave(&mut trains, 200_000);
-        assert_eq!(marks, [0, 8], "12,000 bytes are 16 ms of the link");
+        let requested = leave(&mut trains, 200_000);
+        assert_eq!(requested, [0, 8], "12,000 bytes are 16 ms of the link");
         assert_eq!(trains.take_surplus(), Bytes::new(6000));
         assert_eq!(trains.on_arrival(PEER, 0, Duration::from_millis(5)), None);
         let arrived = trains.on_arrival(PEER, 8, Duration::from_millis(21));
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_train_that_runs_out_of_data_ends_without_a_result() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
-        assert_eq!(trains.advance(at(200_000), PEER, 0, 0, CAPACITY), Progress::Mark);
+        assert_eq!(trains.advance(at(200_000), PEER, 0, 0, CAPACITY), Progress::RequestArrivalTime);
         trains.abandon(at(202_000), 3000, CAPACITY);
         assert!(!trains.is_running() && trains.take_surplus() == Bytes::new(1500));
         assert_eq!(trains.advance(at(203_000), PEER, 9, 4500, CAPACITY), Progress::None);

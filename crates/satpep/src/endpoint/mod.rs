@@ -362,7 +362,7 @@ impl<P: Payload> Endpoint<P> {
         self.with_session(now, id, |session| session.set_class(now, id, class));
     }
 
-    /// Marks a stream: datagrams with data of it are sent so from now on, and none holds data of streams that are marked
+    /// ArrivalRequests a stream: datagrams with data of it are sent so from now on, and none holds data of streams that are marked
     /// otherwise.
     pub fn set_dscp(&mut self, now: Instant, id: StreamId, dscp: Dscp) {
         self.with_session(now, id, |session| session.set_dscp(id, dscp));

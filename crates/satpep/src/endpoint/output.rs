@@ -207,14 +207,14 @@ impl<P: Payload> Endpoint<P> {
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
     }
 
-    /// Marks the datagram about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
+    /// ArrivalRequests the datagram about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
     /// have entered the link.
     fn advance_train(&mut self, now: Instant, id: PeerId) -> (Instant, u64) {
         let at = (now, self.capacity.position(now));
         if let Some(session) = self.peers[id.index()].session.as_mut()
-            && self.capacity.advance_train(now, id, session.next_number()) == Progress::Mark
+            && self.capacity.advance_train(now, id, session.next_number()) == Progress::RequestArrivalTime
         {
-            session.mark();
+            session.request_arrival_time();
             self.set_pace(now);
         }
         at

@@ -27,7 +27,7 @@ impl Congestion {
 
     /// Says beside an acknowledgement how many came, if that is news.
     pub(super) fn report(&mut self, writer: &mut Writer<'_>) {
-        if self.reports > 0 && writer.marked(self.received) {
+        if self.reports > 0 && writer.ce_count(self.received) {
             self.reports -= 1;
         }
     }

@@ -246,9 +246,9 @@ impl<P: Payload> Session<P> {
 
     /// Repeats limits of which the news may not have arrived.
     pub(super) fn repeat_credits(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        if self.credit.told.is_unconfirmed && writer.session_credit(self.credit.limit) {
+        if self.credit.told.is_unconfirmed && writer.max_data(self.credit.limit) {
             self.on_session_credit_told();
-            frames.push(SentFrame::SessionCredit);
+            frames.push(SentFrame::MaxData);
         }
         // Those that are done leave the queue when it is their turn.
         for _ in 0..self.credit.repeats.len().min(4 * Self::REPEATS) {
@@ -262,11 +262,11 @@ impl<P: Payload> Session<P> {
             stream.told.repeats = wanted;
             if wanted {
                 self.credit.repeats.push_back(key);
-                if !writer.stream_credit(key.number, limit) {
+                if !writer.max_stream_data(key.number, limit) {
                     return;
                 }
                 self.on_stream_credit_told(key);
-                frames.push(SentFrame::StreamCredit(key));
+                frames.push(SentFrame::MaxStreamData(key));
             }
         }
     }
@@ -274,8 +274,8 @@ impl<P: Payload> Session<P> {
     /// Datagram `number`, which told a limit, has arrived.
     pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
-            SentFrame::SessionCredit => self.credit.told.on_arrived(number),
-            SentFrame::StreamCredit(key) => {
+            SentFrame::MaxData => self.credit.told.on_arrived(number),
+            SentFrame::MaxStreamData(key) => {
                 if let Some(stream) = self.stream_mut(key) {
                     stream.told.on_arrived(number);
                 }
@@ -287,8 +287,8 @@ impl<P: Payload> Session<P> {
     /// A datagram that told a limit was lost: it is told again at once, if no other one has arrived.
     pub(super) fn on_credit_lost(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::SessionCredit => self.credit.limit_due |= self.credit.told.is_unconfirmed,
-            SentFrame::StreamCredit(key) => {
+            SentFrame::MaxData => self.credit.limit_due |= self.credit.told.is_unconfirmed,
+            SentFrame::MaxStreamData(key) => {
                 if let Some(stream) = self.stream_mut(key)
                     && stream.told.is_unconfirmed
                     && !stream.receive.is_sized()

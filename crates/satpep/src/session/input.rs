@@ -29,7 +29,7 @@ impl<P: Payload> Session<P> {
             if acks > 1 || recovered > 1 {
                 return Err(Violation::RepeatedAck);
             }
-            eliciting |= frame.is_eliciting();
+            eliciting |= frame.is_ack_eliciting();
             self.on_frame(now, number, frame)?;
         }
         self.stats.skipped_frames += reader.skipped();
@@ -48,17 +48,17 @@ impl<P: Payload> Session<P> {
     fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
             Frame::Ping => {}
-            Frame::Mark => self.marks.mark(now, number),
-            Frame::Marked(count) => self.congestion.on_report(count, self.ledger.next_number()),
-            Frame::Arrived { number, micros } => self.on_arrived(now, number, micros),
+            Frame::ArrivalRequest => self.arrival_requests.on_request(now, number),
+            Frame::CeCount(count) => self.congestion.on_report(count, self.ledger.next_number()),
+            Frame::ArrivalTime { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
-            Frame::Floor(number) => self.received.raise_floor(number),
-            Frame::SessionCredit(limit) => self.credit.on_peer_limit(limit),
-            Frame::StreamCredit { stream, limit } => self.on_stream_credit(stream, limit),
-            Frame::Reset { stream, reason, final_offset } => {
+            Frame::StopWaiting(number) => self.received.raise_floor(number),
+            Frame::MaxData(limit) => self.credit.on_peer_limit(limit),
+            Frame::MaxStreamData { stream, limit } => self.on_stream_credit(stream, limit),
+            Frame::Reset { stream, reason, final_size } => {
                 if let Some(key) = self.find_or_accept(stream, false)? {
-                    self.on_reset(key, reason, final_offset)?;
+                    self.on_reset(key, reason, final_size)?;
                 }
             }
             Frame::Close => self.closed = true,
@@ -203,9 +203,9 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_offset: u64) -> Result<(), Violation> {
+    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_size: u64) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
-        let moved = stream.receive.on_reset(final_offset)?;
+        let moved = stream.receive.on_reset(final_size)?;
         stream.abort.theirs = true;
         let was_aborted = stream.is_aborted();
         if !self.credit.on_received(moved) {
@@ -342,7 +342,7 @@ impl<P: Payload> Session<P> {
                 }
                 self.close_if_done(key);
             }
-            SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_arrived(frame, number),
+            SentFrame::MaxStreamData(_) | SentFrame::MaxData => self.on_credit_arrived(frame, number),
             SentFrame::Drain | SentFrame::Opened | SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}
         }
     }
@@ -362,7 +362,7 @@ impl<P: Payload> Session<P> {
                 }
                 self.queue_control(key);
             }
-            SentFrame::StreamCredit(_) | SentFrame::SessionCredit => self.on_credit_lost(frame),
+            SentFrame::MaxStreamData(_) | SentFrame::MaxData => self.on_credit_lost(frame),
             SentFrame::Drain => self.drain.is_due = true,
             SentFrame::Opened => self.drain.answer_due = true,
             SentFrame::MtuProbe(_) | SentFrame::Sample | SentFrame::Ping => {}

@@ -35,7 +35,7 @@ mod streams;
 #[cfg(test)]
 mod violations;
 
-use crate::capacity::{Arrivals, Feedback, Marks};
+use crate::capacity::{ArrivalRequests, Arrivals, Feedback};
 use crate::config::EndpointConfig;
 use crate::dscp::Dscp;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
@@ -156,11 +156,11 @@ pub(crate) struct Session<P: Payload> {
     /// Since when the decoder has had work.
     decoding_since: Option<Instant>,
 
-    /// The next datagram is to be marked.
-    mark_due: bool,
+    /// The next packet carries an ARRIVAL_REQUEST.
+    arrival_request_due: bool,
     pub(crate) congestion: congestion::Congestion,
-    /// The peer's marks.
-    marks: Marks,
+    /// ARRIVAL_REQUESTs of the peer.
+    arrival_requests: ArrivalRequests,
     arrivals: Arrivals,
     /// Datagrams settled since the latest news of an arrival, and those of them that arrived.
     settled_since: [u32; 2],
@@ -238,9 +238,9 @@ impl<P: Payload> Session<P> {
             repairs: repairs::Repairs::default(),
             decoder: Decoder::new((2 * config.receive_bdp()).min(64 << 20)),
             decoding_since: None,
-            mark_due: false,
+            arrival_request_due: false,
             congestion: congestion::Congestion::default(),
-            marks: Marks::default(),
+            arrival_requests: ArrivalRequests::default(),
             arrivals: Arrivals::default(),
             settled_since: [0; 2],
             survey: None,
@@ -275,8 +275,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Asks when the next datagram arrives.
-    pub(crate) fn mark(&mut self) {
-        self.mark_due = true;
+    pub(crate) fn request_arrival_time(&mut self) {
+        self.arrival_request_due = true;
     }
 
     fn id(&self, key: StreamKey) -> StreamId {

@@ -92,7 +92,7 @@ impl<P: Payload> Session<P> {
         let mut writer = Writer::new(space);
         if let Some(survey) = &mut self.survey {
             if survey.asks(ip_size.into()) {
-                writer.mark();
+                writer.arrival_request();
             }
             survey.on_sent(now, number, ip_size.into());
         }
@@ -186,8 +186,8 @@ impl<P: Payload> Session<P> {
         if due || self.farewell.is_due() || (self.ping_due && self.is_stalled()) {
             writer.recovered(self.received.recovered());
             if let Some(newest) = self.received.newest() {
-                for (number, micros) in self.marks.take(now, newest) {
-                    writer.arrived(number, micros);
+                for (number, micros) in self.arrival_requests.take(now, newest) {
+                    writer.arrival_time(number, micros);
                 }
             }
             let (ranges, delay_us) = self.received.report(now);
@@ -199,7 +199,7 @@ impl<P: Payload> Session<P> {
             self.repeat_credits(writer, frames);
         }
         let floor = self.ledger.floor();
-        if floor >= self.floor_told + Self::FLOOR_STEP && writer.floor(floor) {
+        if floor >= self.floor_told + Self::FLOOR_STEP && writer.stop_waiting(floor) {
             self.floor_told = floor;
         }
         dscp
@@ -217,9 +217,9 @@ impl<P: Payload> Session<P> {
             self.drain.answer_due = false;
             frames.push(SentFrame::Opened);
         }
-        if self.credit.limit_due && writer.session_credit(self.credit.limit()) {
+        if self.credit.limit_due && writer.max_data(self.credit.limit()) {
             self.on_session_credit_told();
-            frames.push(SentFrame::SessionCredit);
+            frames.push(SentFrame::MaxData);
         }
         while let Some(&key) = self.control.front() {
             if !self.put_stream_control(key, writer, frames) {
@@ -227,8 +227,8 @@ impl<P: Payload> Session<P> {
             }
             self.control.pop_front();
         }
-        if self.mark_due && writer.mark() {
-            self.mark_due = false;
+        if self.arrival_request_due && writer.arrival_request() {
+            self.arrival_request_due = false;
             frames.push(SentFrame::Ping);
         }
         if self.ping_due && (!frames.is_empty() || writer.ping()) {
@@ -249,10 +249,10 @@ impl<P: Payload> Session<P> {
                 frames.push(SentFrame::Reset(key));
             }
         } else if stream.credit_due {
-            if !writer.stream_credit(key.number, stream.receive.limit) {
+            if !writer.max_stream_data(key.number, stream.receive.limit) {
                 return false;
             }
-            frames.push(SentFrame::StreamCredit(key));
+            frames.push(SentFrame::MaxStreamData(key));
             self.on_stream_credit_told(key);
         }
         if let Some(stream) = self.stream_mut(key) {

@@ -167,7 +167,7 @@ fn what_a_closed_stream_still_brings_is_ignored() {
     assert_eq!(session.poll_event(), Some(Event::Closed(id)));
     assert_eq!(receive(&mut session, 2, data(0, 0, 3, true)), Ok(()));
     assert_eq!(receive(&mut session, 3, |writer| assert!(writer.reset(0, ResetReason::Aborted, 3))), Ok(()));
-    assert_eq!(receive(&mut session, 4, |writer| assert!(writer.stream_credit(0, 1 << 30))), Ok(()));
+    assert_eq!(receive(&mut session, 4, |writer| assert!(writer.max_stream_data(0, 1 << 30))), Ok(()));
     assert_eq!(session.poll_event(), None);
     assert_eq!(session.streams.len(), 0);
 }
@@ -192,9 +192,9 @@ fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u6
             let start = a.min(1 << 60);
             writer.ack(std::iter::once(start..start + 1 + b % 5), c, b % 3);
         }
-        2 => drop(writer.floor(a)),
-        3 => drop(writer.session_credit(a)),
-        4 => drop(writer.stream_credit(a, b)),
+        2 => drop(writer.stop_waiting(a)),
+        3 => drop(writer.max_data(a)),
+        4 => drop(writer.max_stream_data(a, b)),
         5 => drop(writer.reset(a, ResetReason::from_code(c), b)),
         6 => drop(writer.path(if flag { PathFrame::Challenge(a) } else { PathFrame::Response(b) })),
         _ => {

@@ -134,17 +134,17 @@ impl<P: Payload> ReceiveHalf<P> {
         self.final_size.is_some()
     }
 
-    /// The peer gave up after `final_offset` bytes. Returns how far the furthest point moved.
-    pub(crate) fn on_reset(&mut self, final_offset: u64) -> Result<u64, Violation> {
-        if final_offset < self.highest || self.final_size.is_some_and(|size| size != final_offset) {
+    /// The peer gave up after `final_size` bytes. Returns how far the furthest point moved.
+    pub(crate) fn on_reset(&mut self, final_size: u64) -> Result<u64, Violation> {
+        if final_size < self.highest || self.final_size.is_some_and(|size| size != final_size) {
             return Err(Violation::Contradiction);
         }
-        if final_offset > self.limit {
+        if final_size > self.limit {
             return Err(Violation::BeyondCredit);
         }
-        self.final_size = Some(final_offset);
-        let moved = final_offset - self.highest;
-        self.highest = final_offset;
+        self.final_size = Some(final_size);
+        let moved = final_size - self.highest;
+        self.highest = final_size;
         Ok(moved)
     }
 

@@ -64,13 +64,13 @@ pub(crate) enum Frame<'a> {
     /// Which datagrams arrived, newest first, and so which did not.
     Ack(AckFrame<'a>),
     /// The sender needs no news of datagrams below this number any more.
-    Floor(u64),
+    StopWaiting(u64),
     /// The receiver takes this many stream bytes in all, over all streams.
-    SessionCredit(u64),
+    MaxData(u64),
     /// The receiver takes this many bytes on one stream.
-    StreamCredit { stream: u64, limit: u64 },
-    /// The sender gives up both directions of a stream; it had sent `final_offset` bytes.
-    Reset { stream: u64, reason: ResetReason, final_offset: u64 },
+    MaxStreamData { stream: u64, limit: u64 },
+    /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
+    Reset { stream: u64, reason: ResetReason, final_size: u64 },
     /// The sender's gateway goes away in good order.
     Close,
     /// The sender finishes the streams that there are and takes no more.
@@ -78,11 +78,11 @@ pub(crate) enum Frame<'a> {
     /// The sender has opened this many streams in the session, and opens no more.
     Opened(u64),
     /// Asks when this datagram arrives, and for a while when others do.
-    Mark,
+    ArrivalRequest,
     /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
-    Arrived { number: u64, micros: u32 },
+    ArrivalTime { number: u64, micros: u32 },
     /// How many datagrams of the session have arrived with a congestion mark (RFC 3168).
-    Marked(u64),
+    CeCount(u64),
     /// About the path that it came on.
     Path(PathFrame),
     /// Which datagrams were lost, but for their stream frames, which repair symbols recovered; newest first.
@@ -97,9 +97,9 @@ pub(crate) enum Frame<'a> {
 
 impl Frame<'_> {
     /// Whether the datagram that carries it wants to be acknowledged.
-    pub(crate) fn is_eliciting(&self) -> bool {
-        use Frame::{Ack, Arrived, Close, Floor, Marked, Path, Recovered};
-        !matches!(self, Ack(_) | Arrived { .. } | Floor(_) | Close | Marked(_) | Path(_) | Recovered(_))
+    pub(crate) fn is_ack_eliciting(&self) -> bool {
+        use Frame::{Ack, ArrivalTime, CeCount, Close, Path, Recovered, StopWaiting};
+        !matches!(self, Ack(_) | ArrivalTime { .. } | StopWaiting(_) | Close | CeCount(_) | Path(_) | Recovered(_))
     }
 }
 
@@ -252,20 +252,20 @@ impl<'a, P: Payload> Reader<'a, P> {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
             RECOVERED => Frame::Recovered(self.recovered()?),
-            STOP_WAITING => Frame::Floor(self.integer()?),
-            MAX_DATA => Frame::SessionCredit(self.integer()?),
-            MAX_STREAM_DATA => Frame::StreamCredit { stream: self.integer()?, limit: self.integer()? },
+            STOP_WAITING => Frame::StopWaiting(self.integer()?),
+            MAX_DATA => Frame::MaxData(self.integer()?),
+            MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.integer()?, limit: self.integer()? },
             RESET => Frame::Reset {
                 stream: self.integer()?,
                 reason: ResetReason::from_code(self.integer()?),
-                final_offset: self.integer()?,
+                final_size: self.integer()?,
             },
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
             OPENED => Frame::Opened(self.integer()?),
-            ARRIVAL_REQUEST => Frame::Mark,
-            CE_COUNT => Frame::Marked(self.integer()?),
-            ARRIVAL_TIME => Frame::Arrived { number: self.integer()?, micros: self.micros()? },
+            ARRIVAL_REQUEST => Frame::ArrivalRequest,
+            CE_COUNT => Frame::CeCount(self.integer()?),
+            ARRIVAL_TIME => Frame::ArrivalTime { number: self.integer()?, micros: self.micros()? },
             REPAIR => Frame::Repair {
                 back: self.integer()?,
                 shape: [self.integer()?, self.integer()?, self.integer()?],
@@ -406,32 +406,32 @@ impl<'a> Writer<'a> {
         self.put(PING, &[])
     }
 
-    pub(crate) fn mark(&mut self) -> bool {
+    pub(crate) fn arrival_request(&mut self) -> bool {
         self.put(ARRIVAL_REQUEST, &[])
     }
 
-    pub(crate) fn marked(&mut self, count: u64) -> bool {
+    pub(crate) fn ce_count(&mut self, count: u64) -> bool {
         self.put(CE_COUNT, &[count])
     }
 
-    pub(crate) fn arrived(&mut self, number: u64, micros: u32) -> bool {
+    pub(crate) fn arrival_time(&mut self, number: u64, micros: u32) -> bool {
         self.put(ARRIVAL_TIME, &[number, u64::from(micros)])
     }
 
-    pub(crate) fn floor(&mut self, number: u64) -> bool {
+    pub(crate) fn stop_waiting(&mut self, number: u64) -> bool {
         self.put(STOP_WAITING, &[number])
     }
 
-    pub(crate) fn session_credit(&mut self, limit: u64) -> bool {
+    pub(crate) fn max_data(&mut self, limit: u64) -> bool {
         self.put(MAX_DATA, &[limit])
     }
 
-    pub(crate) fn stream_credit(&mut self, stream: u64, limit: u64) -> bool {
+    pub(crate) fn max_stream_data(&mut self, stream: u64, limit: u64) -> bool {
         self.put(MAX_STREAM_DATA, &[stream, limit])
     }
 
-    pub(crate) fn reset(&mut self, stream: u64, reason: ResetReason, final_offset: u64) -> bool {
-        self.put(RESET, &[stream, reason.code(), final_offset])
+    pub(crate) fn reset(&mut self, stream: u64, reason: ResetReason, final_size: u64) -> bool {
+        self.put(RESET, &[stream, reason.code(), final_size])
     }
 
     pub(crate) fn close(&mut self) -> bool {
@@ -604,11 +604,11 @@ mod tests {
     fn frames_round_trip() {
         let bytes = written(200, |writer| {
             assert!(writer.ping());
-            assert!(writer.floor(77));
-            assert!(writer.mark());
-            assert!(writer.arrived(70_000, (1 << 30) - 1));
-            assert!(writer.session_credit(1 << 40));
-            assert!(writer.stream_credit(5, 9000));
+            assert!(writer.stop_waiting(77));
+            assert!(writer.arrival_request());
+            assert!(writer.arrival_time(70_000, (1 << 30) - 1));
+            assert!(writer.max_data(1 << 40));
+            assert!(writer.max_stream_data(5, 9000));
             assert!(writer.reset(3, ResetReason::Refused, 100));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
             assert!(writer.recovered([60..62, 7..8].into_iter()));
@@ -618,12 +618,12 @@ mod tests {
         });
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
-        assert_eq!(reader.next(), Ok(Some(Frame::Floor(77))));
-        assert_eq!(reader.next(), Ok(Some(Frame::Mark)));
-        assert_eq!(reader.next(), Ok(Some(Frame::Arrived { number: 70_000, micros: (1 << 30) - 1 })));
-        assert_eq!(reader.next(), Ok(Some(Frame::SessionCredit(1 << 40))));
-        assert_eq!(reader.next(), Ok(Some(Frame::StreamCredit { stream: 5, limit: 9000 })));
-        let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_offset: 100 };
+        assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting(77))));
+        assert_eq!(reader.next(), Ok(Some(Frame::ArrivalRequest)));
+        assert_eq!(reader.next(), Ok(Some(Frame::ArrivalTime { number: 70_000, micros: (1 << 30) - 1 })));
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxData(1 << 40))));
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxStreamData { stream: 5, limit: 9000 })));
+        let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_size: 100 };
         assert_eq!(reader.next(), Ok(Some(reset)));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));

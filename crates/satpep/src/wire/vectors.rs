@@ -49,20 +49,20 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::Ack(ack) => json!({
             "frame": "ACK", "delay_us": ack.delay_us, "covered_from": ack.covered_from, "ranges": ranges(&mut ack.ranges()),
         }),
-        Frame::Floor(number) => json!({"frame": "STOP_WAITING", "number": number}),
-        Frame::SessionCredit(limit) => json!({"frame": "MAX_DATA", "limit": limit}),
-        Frame::StreamCredit { stream, limit } => {
+        Frame::StopWaiting(number) => json!({"frame": "STOP_WAITING", "number": number}),
+        Frame::MaxData(limit) => json!({"frame": "MAX_DATA", "limit": limit}),
+        Frame::MaxStreamData { stream, limit } => {
             json!({"frame": "MAX_STREAM_DATA", "stream": stream, "limit": limit})
         }
-        Frame::Reset { stream, reason, final_offset } => {
-            json!({"frame": "RESET", "stream": stream, "reason": reason.code(), "final_size": final_offset})
+        Frame::Reset { stream, reason, final_size } => {
+            json!({"frame": "RESET", "stream": stream, "reason": reason.code(), "final_size": final_size})
         }
         Frame::Close => json!({"frame": "CLOSE"}),
         Frame::Drain => json!({"frame": "DRAIN"}),
         Frame::Opened(count) => json!({"frame": "OPENED", "count": count}),
-        Frame::Mark => json!({"frame": "ARRIVAL_REQUEST"}),
-        Frame::Arrived { number, micros } => json!({"frame": "ARRIVAL_TIME", "number": number, "micros": micros}),
-        Frame::Marked(count) => json!({"frame": "CE_COUNT", "count": count}),
+        Frame::ArrivalRequest => json!({"frame": "ARRIVAL_REQUEST"}),
+        Frame::ArrivalTime { number, micros } => json!({"frame": "ARRIVAL_TIME", "number": number, "micros": micros}),
+        Frame::CeCount(count) => json!({"frame": "CE_COUNT", "count": count}),
         Frame::Path(PathFrame::Challenge(token)) => json!({"frame": "PATH_CHALLENGE", "token": token}),
         Frame::Path(PathFrame::Response(token)) => json!({"frame": "PATH_RESPONSE", "token": token}),
         Frame::Recovered(recovered) => json!({"frame": "RECOVERED", "ranges": ranges(&mut recovered.ranges())}),
@@ -86,16 +86,16 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.ping())),
         written(|writer| assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3))),
         written(|writer| assert!(writer.ack(std::iter::once(0..1), 0, 0))),
-        written(|writer| assert!(writer.floor(77))),
-        written(|writer| assert!(writer.session_credit(1 << 40))),
-        written(|writer| assert!(writer.stream_credit(6, 300_000))),
+        written(|writer| assert!(writer.stop_waiting(77))),
+        written(|writer| assert!(writer.max_data(1 << 40))),
+        written(|writer| assert!(writer.max_stream_data(6, 300_000))),
         written(|writer| assert!(writer.reset(6, ResetReason::Refused, 100))),
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),
         written(|writer| assert!(writer.opened(12))),
-        written(|writer| assert!(writer.mark())),
-        written(|writer| assert!(writer.arrived(70_000, (1 << 30) - 1))),
-        written(|writer| assert!(writer.marked(9))),
+        written(|writer| assert!(writer.arrival_request())),
+        written(|writer| assert!(writer.arrival_time(70_000, (1 << 30) - 1))),
+        written(|writer| assert!(writer.ce_count(9))),
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter()))),
