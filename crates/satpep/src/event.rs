@@ -122,9 +122,9 @@ pub enum Violation {
     Malformed,
     /// A frame of a type that this version does not know and that may not be skipped.
     UnknownFrame(u64),
-    /// An acknowledgement of a datagram that was never sent.
+    /// An acknowledgement of a packet that was never sent.
     AckOfUnsent,
-    /// Several acknowledgements in one datagram.
+    /// Several acknowledgements in one packet.
     RepeatedAck,
     /// More bytes than the stream's or the session's credit allows.
     BeyondCredit,
@@ -145,8 +145,8 @@ impl std::fmt::Display for Violation {
         f.pad(match self {
             Violation::Malformed => "a malformed frame",
             Violation::UnknownFrame(kind) => return write!(f, "a frame of the unknown type {kind:#04x}"),
-            Violation::AckOfUnsent => "an acknowledgement of a datagram that was never sent",
-            Violation::RepeatedAck => "several acknowledgements in one datagram",
+            Violation::AckOfUnsent => "an acknowledgement of a packet that was never sent",
+            Violation::RepeatedAck => "several acknowledgements in one packet",
             Violation::BeyondCredit => "more bytes than its credit allows",
             Violation::Contradiction => "an end of a stream that contradicts what came before",
             Violation::UnopenedStream => "a stream that it may not open",
@@ -161,7 +161,7 @@ impl std::fmt::Display for Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Event {
-    /// The peer answers, and the path to it carries datagrams of the size in use: connections to it can be accelerated.
+    /// The peer answers, and the path to it carries packets of the size in use: connections to it can be accelerated.
     PeerUp(PeerId),
     /// The peer has not answered for a few round trips, or said that it stops: new connections should bypass it.
     PeerSilent(PeerId),

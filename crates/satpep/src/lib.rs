@@ -9,7 +9,7 @@
 //! # One packet's way
 //! The driver reads from a TCP socket into a stream ([`Endpoint::write_with`]). When the link is free and it is the
 //! peer's and the stream's turn ([`Endpoint::poll_transmit`]), the session puts a piece of the stream into a datagram,
-//! notes in its ledger what the datagram carries, and the endpoint seals it under the datagram's number. At the other
+//! notes in its sent_packets what the datagram carries, and the endpoint seals it under the datagram's number. At the other
 //! side [`Endpoint::handle_datagram`] opens it, refuses numbers seen before, puts the piece in its place and tells the
 //! driver that the stream is [`Event::Readable`]. The receiver's acknowledgement names the numbers that arrived; what it
 //! covers and does not name is lost, and the pieces which that datagram carried go out again in a new one, first.
@@ -21,7 +21,7 @@
 //! | `session` | one pair of gateways: frames in, frames out, streams, credits |
 //! | `stream` | the two halves of a stream and their pages of memory |
 //! | `payload` | bytes stored, or elided for the simulator |
-//! | `ledger` | datagrams under way and their fate |
+//! | `sent_packets` | packets in flight and their outcomes |
 //! | `reordering` | how late a datagram may be without counting as lost |
 //! | `received` | datagrams that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
@@ -102,7 +102,6 @@ pub mod fuzzing;
 mod handshake;
 mod key;
 mod key_log;
-mod ledger;
 mod loss;
 mod memory;
 mod mtu;
@@ -116,6 +115,7 @@ pub mod routing;
 mod rtt;
 mod scheduler;
 mod seal;
+mod sent_packets;
 mod session;
 mod stats;
 mod stream;

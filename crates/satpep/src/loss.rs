@@ -1,8 +1,8 @@
-//! The measured loss process, of Gilbert-Elliott kind: how often datagrams are lost, how many in a row, for how long.
+//! The measured loss process, of Gilbert-Elliott kind: how often packets are lost, how many in a row, for how long.
 //!
-//! Two states, of which one loses every datagram (Gilbert, Bell System Technical Journal 39, 1960): bursts begin with a
-//! probability `q` after a datagram that arrived and end with `r` after one that was lost. Both are measured on the fates
-//! of consecutive datagrams. The number lost of a block then follows a compound distribution: negative binomially many
+//! Two states, of which one loses every packet (Gilbert, Bell System Technical Journal 39, 1960): bursts begin with a
+//! probability `q` after a packet that arrived and end with `r` after one that was lost. Both are measured on the outcomes
+//! of consecutive packets. The number lost of a block then follows a compound distribution: negative binomially many
 //! bursts, since their rate is known only as far as it was measured, each of a geometric length.
 
 use units::{Duration, Instant};
@@ -10,30 +10,30 @@ use units::{Duration, Instant};
 /// What is known of the way's losses.
 #[derive(Debug, Clone)]
 pub(crate) struct LossProcess {
-    /// Datagrams after one that arrived, and bursts that began with them.
+    /// Packets after one that arrived, and bursts that began with them.
     after_arrival: f64,
     begun: f64,
-    /// Datagrams lost, and bursts that ended.
+    /// Packets lost, and bursts that ended.
     lost: f64,
     ended: f64,
-    /// Seconds between datagrams lost one after the other.
+    /// Seconds between packets lost one after the other.
     lost_seconds: f64,
-    /// The newest datagram: when it was sent and whether it arrived.
+    /// The newest packet: when it was sent and whether it arrived.
     newest: Option<(Instant, bool)>,
 }
 
 impl LossProcess {
-    /// Datagrams that the estimate remembers, at most.
+    /// Packets that the estimate remembers, at most.
     const MEMORY: f64 = 8192.0;
-    /// Two datagrams lost one after the other further apart than this tell nothing of what was between them.
+    /// Two packets lost one after the other further apart than this tell nothing of what was between them.
     const LONGEST_STEP: Duration = Duration::from_millis(100);
 
-    /// A first guess worth two hundred datagrams: one in a hundred is lost, in bursts of 1.25.
+    /// A first guess worth two hundred packets: one in a hundred is lost, in bursts of 1.25.
     pub(crate) fn new() -> Self {
         Self { after_arrival: 200.0, begun: 1.6, lost: 2.0, ended: 1.6, lost_seconds: 0.0, newest: None }
     }
 
-    /// Takes in the fate of the next datagram, in the order in which they were sent.
+    /// Takes in the outcome of the next packet, in the order in which they were sent.
     pub(crate) fn observe(&mut self, sent: Instant, arrived: bool) {
         let (before, after_arrival) = self.newest.replace((sent, arrived)).unwrap_or((sent, true));
         self.lost += f64::from(u8::from(!arrived));
@@ -56,23 +56,23 @@ impl LossProcess {
         self.after_arrival + self.lost >= 1000.0
     }
 
-    /// How many datagrams are lost in a row in the mean.
+    /// How many packets are lost in a row in the mean.
     pub(crate) fn mean_burst(&self) -> f64 {
         (self.lost / self.ended.max(0.5)).max(1.0)
     }
 
-    /// The probability that a datagram is lost.
+    /// The probability that a packet is lost.
     pub(crate) fn probability(&self) -> f64 {
         let begins = self.begun / self.after_arrival;
         begins / (begins + 1.0 / self.mean_burst())
     }
 
-    /// From the first to the last datagram of a burst, in the mean.
+    /// From the first to the last packet of a burst, in the mean.
     pub(crate) fn mean_burst_time(&self) -> Duration {
         Duration::from_secs_f64(self.lost_seconds / self.ended.max(0.5))
     }
 
-    /// The least number of repair symbols, at least one and not above `most`, with which a block of `count` datagrams
+    /// The least number of repair symbols, at least one and not above `most`, with which a block of `count` packets
     /// fails with a probability below `may_fail`; `most` if none is enough.
     pub(crate) fn repair_symbols_for(&self, count: usize, may_fail: f64, most: usize) -> usize {
         let sufficient =
@@ -80,7 +80,7 @@ impl LossProcess {
         sufficient.unwrap_or(most.max(1))
     }
 
-    /// The probability that more than `limit` of `count` datagrams are lost. That so few bursts were seen is taken for what
+    /// The probability that more than `limit` of `count` packets are lost. That so few bursts were seen is taken for what
     /// it is worth: the number of bursts to come is negative binomial, and that of losses follows by Panjer's recursion
     /// (ASTIN Bulletin 12, 1981), here in a form whose cost does not grow with the bursts' length.
     fn more_lost_than(&self, limit: usize, count: usize) -> f64 {
@@ -106,7 +106,7 @@ mod tests {
     use proptest::prelude::*;
     use units::CounterRandom;
 
-    /// The fates of `count` datagrams a millisecond apart on a Gilbert channel.
+    /// The outcomes of `count` packets a millisecond apart on a Gilbert channel.
     fn gilbert(begins: f64, ends: f64, count: u64, seed: u64) -> impl Iterator<Item = (Instant, bool)> {
         let random = CounterRandom::new(seed, 0);
         let mut is_bad = false;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_measured_in_datagrams_and_in_time() {
+    fn bursts_are_measured_in_packets_and_in_time() {
         let process = measured(1.0 / 637.0, 1.0 / 17.0, 3);
         assert!((10.0..25.0).contains(&process.mean_burst()), "{}", process.mean_burst());
         let time = process.mean_burst_time().as_millis_f64();
@@ -153,11 +153,11 @@ mod tests {
             let process = measured(begins, ends, 5);
             let repair_symbols = process.repair_symbols_for(count, 0.02, 1000);
             let blocks = 4000;
-            let mut fates =
+            let mut outcomes =
                 gilbert(begins, ends, blocks * (count + repair_symbols) as u64, 6).map(|(_, arrived)| arrived);
             let failed = (0..blocks)
                 .filter(|_| {
-                    fates.by_ref().take(count + repair_symbols).filter(|arrived| !arrived).count() > repair_symbols
+                    outcomes.by_ref().take(count + repair_symbols).filter(|arrived| !arrived).count() > repair_symbols
                 })
                 .count();
             let share = failed as f64 / blocks as f64;
@@ -182,9 +182,9 @@ mod tests {
         }
 
         #[test]
-        fn probabilities_are_probabilities_whatever_happened(fates in proptest::collection::vec(any::<bool>(), 0..3000)) {
+        fn probabilities_are_probabilities_whatever_happened(outcomes in proptest::collection::vec(any::<bool>(), 0..3000)) {
             let mut process = LossProcess::new();
-            for (number, arrived) in fates.into_iter().enumerate() {
+            for (number, arrived) in outcomes.into_iter().enumerate() {
                 process.observe(Instant::from_nanos(number as u64 * 1000), arrived);
                 prop_assert!((0.0..=1.0).contains(&process.probability()) && process.mean_burst() >= 1.0);
             }

@@ -41,13 +41,13 @@ pub(crate) struct MtuSearch {
     losses: LossesInARow,
 }
 
-/// Packets lost since the newest that was delivered was sent.
+/// Packets lost since the newest that was acknowledged was sent.
 #[derive(Debug, Default)]
 struct LossesInARow {
     count: u32,
     /// The size of the smallest of them: what is smaller yet may pass where they did not.
     smallest: u16,
-    newest_delivered: u64,
+    newest_acknowledged: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,19 +215,19 @@ impl MtuSearch {
         }
     }
 
-    /// The datagram of data with this number was delivered or lost. Large ones lost in a row, and none as large delivered
+    /// The packet of data with this number was acknowledged or lost. Large ones lost in a row, and none as large acknowledged
     /// after them, mean that the path shrank; a burst of losses is over when its end is known.
-    pub(crate) fn on_data(&mut self, now: Instant, number: u64, size: u16, delivered: bool) {
+    pub(crate) fn on_data(&mut self, now: Instant, number: u64, size: u16, acknowledged: bool) {
         if size <= self.least {
             return;
         }
         let losses = &mut self.losses;
-        if delivered {
+        if acknowledged {
             if losses.count == 0 || size >= losses.smallest {
                 losses.count = 0;
-                losses.newest_delivered = losses.newest_delivered.max(number);
+                losses.newest_acknowledged = losses.newest_acknowledged.max(number);
             }
-        } else if number > losses.newest_delivered {
+        } else if number > losses.newest_acknowledged {
             losses.smallest = if losses.count == 0 { size } else { losses.smallest.min(size) };
             losses.count += 1;
             if losses.count >= Self::BLACK_HOLE && self.current > self.least {
@@ -317,12 +317,12 @@ mod tests {
         for k in 0..200 {
             search.on_data(NOW, k, 1500, k % 4 == 0);
         }
-        // A burst, of which one hears with the first datagram after it.
+        // A burst, of which one hears with the first packet after it.
         search.on_data(NOW, 300, 1500, true);
         (200..300).for_each(|k| search.on_data(NOW, k, 1500, false));
         assert_eq!(search.current(), 1500);
         for k in 301..311 {
-            // Small datagrams pass, and prove nothing.
+            // Small packets pass, and prove nothing.
             search.on_data(NOW, 2 * k, 1500, false);
             search.on_data(NOW, 2 * k + 1, 700, true);
         }

@@ -1,8 +1,8 @@
-//! Pacing: datagrams leave at the link's rate, whatever the load.
+//! Pacing: packets leave at the link's rate, whatever the load.
 
 use units::{Bytes, Duration, Instant, Rate};
 
-/// Spaces datagrams so that the long-run rate is exact and bursts stay small.
+/// Spaces packets so that the long-run rate is exact and bursts stay small.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     rate: Rate,
@@ -44,7 +44,7 @@ impl Pacer {
         self.rate
     }
 
-    /// When the next datagram may leave.
+    /// When the next packet may leave.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -53,7 +53,7 @@ impl Pacer {
         self.next <= now
     }
 
-    /// Whether a batch that began at `now` may go on: datagrams due a little later may leave with it, so that on fast
+    /// Whether a batch that began at `now` may go on: packets due a little later may leave with it, so that on fast
     /// links one system call carries many.
     pub(crate) fn may_go_on(&self, now: Instant) -> bool {
         self.next <= now + Self::BURST
@@ -74,7 +74,7 @@ impl Pacer {
         self.next = self.next.max(now) + self.rate.time_to_send(bytes);
     }
 
-    /// A datagram left. One that could not wait its turn pushes the next further out.
+    /// A packet left. One that could not wait its turn pushes the next further out.
     pub(crate) fn on_sent(&mut self, now: Instant, ip_bytes: usize) {
         let from = self.next.max(now.before(self.makes_up_for()));
         self.idle = false;

@@ -4,10 +4,10 @@ use std::ops::Range;
 use units::RangeSet;
 use units::{Duration, Instant};
 
-/// The receiver's record of datagram numbers.
+/// The receiver's record of packet numbers.
 pub(crate) struct Received {
     numbers: RangeSet,
-    /// Numbers of datagrams that did not arrive and whose stream frames repair symbols recovered.
+    /// Numbers of packets that did not arrive and whose stream frames repair symbols recovered.
     recovered: RangeSet,
     /// Numbers below are not accepted any more.
     floor: u64,
@@ -34,7 +34,7 @@ impl Received {
         }
     }
 
-    /// The number that the next datagram probably has.
+    /// The number that the next packet probably has.
     pub(crate) fn expected(&self) -> u64 {
         self.largest.map_or(0, |largest| largest + 1)
     }
@@ -44,8 +44,8 @@ impl Received {
         number >= self.floor && (self.largest.is_none_or(|largest| number > largest) || !self.numbers.contains(number))
     }
 
-    /// Records an authenticated datagram.
-    pub(crate) fn record(&mut self, now: Instant, number: u64, eliciting: bool, ack_delay: Duration) {
+    /// Records an authenticated packet.
+    pub(crate) fn record(&mut self, now: Instant, number: u64, ack_eliciting: bool, ack_delay: Duration) {
         self.numbers.insert(number..number + 1);
         let gap = number > self.expected();
         if self.largest.is_none_or(|largest| number > largest) {
@@ -58,13 +58,13 @@ impl Received {
         {
             self.raise_floor(oldest.end);
         }
-        if eliciting {
+        if ack_eliciting {
             let due = if gap { now } else { now + ack_delay };
             self.ack_deadline = Some(self.ack_deadline.map_or(due, |deadline| deadline.min(due)));
         }
     }
 
-    /// Notes that the stream frames of a datagram that did not arrive were recovered.
+    /// Notes that the stream frames of a packet that did not arrive were recovered.
     pub(crate) fn recover(&mut self, number: u64) {
         if number >= self.floor && !self.numbers.contains(number) {
             self.recovered.insert(number..number + 1);
@@ -101,7 +101,7 @@ impl Received {
         (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
     }
 
-    /// The newest datagram, and when it arrived.
+    /// The newest packet, and when it arrived.
     pub(crate) fn newest(&self) -> Option<(u64, Instant)> {
         self.largest.map(|largest| (largest, self.largest_at))
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_bounded_when_every_second_datagram_is_lost() {
+    fn memory_stays_bounded_when_every_second_packet_is_lost() {
         let mut received = Received::new();
         for number in (0..20_000).step_by(2) {
             received.record(Instant::ZERO, number, true, DELAY);

@@ -1,9 +1,9 @@
-//! How late a datagram may be without counting as lost: as late as was seen lately (RFC 8985, section 6.2, keeps its window
+//! How late a packet may be without counting as lost: as late as was seen lately (RFC 8985, section 6.2, keeps its window
 //! for a while and lets go of it when nothing was late).
 
 use units::{Duration, Instant};
 
-/// The reordering window. It widens with each datagram that was taken for lost too soon, and narrows while none needs it.
+/// The reordering window. It widens with each packet that was taken for lost too soon, and narrows while none needs it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reordering {
     /// What is configured.
@@ -15,7 +15,7 @@ pub(crate) struct Reordering {
 }
 
 impl Reordering {
-    /// Beyond this a late datagram is as good as lost.
+    /// Beyond this a late packet is as good as lost.
     pub(crate) const MOST: Duration = Duration::from_millis(150);
     /// Round trips, and a half of each, after which the window narrows if it was wider than needed.
     const PERIOD: u64 = 16;
@@ -31,13 +31,13 @@ impl Reordering {
         self.window
     }
 
-    /// A datagram that was taken for lost arrived `late`.
+    /// A packet that was taken for lost arrived `late`.
     pub(crate) fn on_taken_for_lost(&mut self, late: Duration) {
         self.window = (self.window + late).max(late * 2).min(Self::MOST).max(self.least);
         self.worst = self.worst.max(late);
     }
 
-    /// A datagram arrived `late`, and within the window.
+    /// A packet arrived `late`, and within the window.
     pub(crate) fn on_late(&mut self, late: Duration) {
         self.worst = self.worst.max(late);
     }

@@ -4,15 +4,15 @@ use crate::event::ClockSkew;
 use crate::version::Capabilities;
 use units::{Duration, Rate};
 
-/// An endpoint's counters. Every datagram that arrives adds to one of the `received` or `dropped` fields.
+/// An endpoint's counters. Every UDP datagram that arrives adds to one of the `received` or `dropped` fields.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Datagrams sent.
+    /// UDP datagrams sent.
     pub sent_packets: u64,
     /// Their IP bytes (IP and UDP headers included).
     pub sent_ip_bytes: u64,
-    /// Datagrams that were accepted.
+    /// UDP datagrams that were accepted.
     pub received_packets: u64,
     /// Their IP bytes.
     pub received_ip_bytes: u64,
@@ -22,11 +22,11 @@ pub struct EndpointStats {
     pub cookies_sent: u64,
     /// Sessions that ended because the peer broke the protocol.
     pub violations: u64,
-    /// Datagrams dropped, by reason.
+    /// UDP datagrams dropped, by reason.
     pub dropped: Drops,
 }
 
-/// Datagrams that led to nothing, by reason.
+/// UDP datagrams that led to nothing, by reason.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Drops {
@@ -71,9 +71,9 @@ impl Drops {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PeerStats {
-    /// Datagrams sent and lost, as far as known.
+    /// Packets sent and lost, as far as known.
     pub sent_packets: u64,
-    /// Datagrams that the peer did not receive.
+    /// Packets that the peer did not receive.
     pub lost_packets: u64,
     /// Stream bytes sent for the first time.
     pub sent_bytes: u64,
@@ -89,9 +89,9 @@ pub struct PeerStats {
     pub receive_buffered: u64,
     /// Stream bytes held until acknowledged.
     pub send_buffered: u64,
-    /// Datagrams from it that came with a congestion mark.
+    /// Packets from it that came with a congestion mark.
     pub congestion_received: u64,
-    /// Datagrams to it that came with a congestion mark, by its reports.
+    /// Packets to it that came with a congestion mark, by its reports.
     pub congestion_reported: u64,
     /// How often it was found at another address.
     pub moves: u64,

@@ -1,12 +1,12 @@
-//! A survey: what the path to a peer carries, found by filling it for a moment with datagrams that say nothing else.
+//! A survey: what the path to a peer carries, found by filling it for a moment with packets that say nothing else.
 //!
-//! It goes through phases. A few datagrams leave in batches and as many one by one: where only these arrive, batches (GSO) are
+//! It goes through phases. A few packets leave in batches and as many one by one: where only these arrive, batches (GSO) are
 //! broken. Then the path is offered the rate that is thought right, for long enough to empty a policer's bucket: what
 //! arrives in the last third is carried. Losses without a queue are a policer's or the link's noise, which offering half of
 //! what was carried tells apart: noise stays. A path that carries all of it is offered twice as much and more in bursts,
 //! as long as they arrive as fast as they were sent.
 //!
-//! The peer need not know of surveys: it acknowledges datagrams and tells when marked ones arrived.
+//! The peer need not know of surveys: it acknowledges packets and tells when marked ones arrived.
 
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -21,9 +21,9 @@ pub struct SurveyReport {
     pub carried: Option<Rate>,
     /// The path carried all that it was offered, so that it may carry more.
     pub has_more: bool,
-    /// What is beyond `carried` is dropped at once instead of being queued: somebody polices datagrams.
+    /// What is beyond `carried` is dropped at once instead of being queued: somebody polices packets.
     pub is_policed: bool,
-    /// Datagrams that leave in batches (GSO) get lost, and single ones do not.
+    /// Packets that leave in batches (GSO) get lost, and single ones do not.
     pub are_batches_lost: bool,
     /// IP bytes sent for it.
     pub sent: Bytes,
@@ -71,12 +71,12 @@ pub(crate) struct Survey {
     samples: Vec<Sample>,
     /// Of samples by their place: when they arrived, by the peer's clock.
     arrivals: Vec<(usize, Duration)>,
-    /// The share of the first phase's datagrams that arrived; and that of the sustained phase's that did not.
+    /// The share of the first phase's packets that arrived; and that of the sustained phase's that did not.
     batches_arrived: f64,
     losses: f64,
 }
 
-/// A datagram of the current phase.
+/// A packet of the current phase.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     number: u64,
@@ -86,7 +86,7 @@ struct Sample {
 }
 
 impl Survey {
-    /// Datagrams of the first two phases, and how many of them leave in a batch.
+    /// Packets of the first two phases, and how many of them leave in a batch.
     const FEW: usize = 16;
     pub(crate) const BATCH: usize = 4;
     const SUSTAINED: Duration = Duration::from_secs(3);
@@ -147,7 +147,7 @@ impl Survey {
         (!self.report.is_done).then(|| self.settled_at.unwrap_or(self.next_at))
     }
 
-    /// How many datagrams are to leave now, with one call. `rtt` is how long news take.
+    /// How many packets are to leave now, with one call. `rtt` is how long news take.
     pub(crate) fn poll(&mut self, now: Instant, rtt: Duration) -> usize {
         if self.settled_at.is_some_and(|at| at <= now) {
             self.judge(now);
@@ -162,13 +162,13 @@ impl Survey {
         if self.kind == Kind::Batches { Self::BATCH } else { 1 }
     }
 
-    /// Whether the arrival of the next datagram is to be told: that of the first and the last, and in between now and then, since
+    /// Whether the arrival of the next packet is to be told: that of the first and the last, and in between now and then, since
     /// the peer forgets.
     pub(crate) fn asks(&self, ip_bytes: usize) -> bool {
         self.samples.len().is_multiple_of(256) || self.left <= ip_bytes as u64
     }
 
-    /// A datagram has left.
+    /// A packet has left.
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: usize) {
         self.samples.push(Sample { number, sent: now, ip_bytes, has_arrived: false });
         self.report.sent += Bytes::from(ip_bytes);
@@ -182,27 +182,27 @@ impl Survey {
         self.samples.binary_search_by_key(&number, |sample| sample.number).ok()
     }
 
-    /// Datagram `number` is known to have arrived.
-    pub(crate) fn on_delivered(&mut self, number: u64) {
+    /// Packet `number` is known to have arrived.
+    pub(crate) fn on_acknowledged(&mut self, number: u64) {
         if let Some(at) = self.place(number) {
             self.samples[at].has_arrived = true;
         }
     }
 
-    /// The peer told when datagram `number` arrived.
+    /// The peer told when packet `number` arrived.
     pub(crate) fn on_arrival(&mut self, number: u64, arrived: Duration) {
         if let Some(at) = self.place(number) {
             self.arrivals.push((at, arrived));
         }
     }
 
-    /// The share of the phase's datagrams that arrived.
+    /// The share of the phase's packets that arrived.
     fn arrived(&self) -> f64 {
         let count = self.samples.iter().filter(|sample| sample.has_arrived).count();
         count as f64 / self.samples.len().max(1) as f64
     }
 
-    /// What arrived from the datagram at place `from` on, by the time that it took.
+    /// What arrived from the packet at place `from` on, by the time that it took.
     fn carried(&self, from: usize) -> Option<Rate> {
         let mut told: Vec<_> = self.arrivals.iter().filter(|(at, _)| *at >= from).copied().collect();
         told.sort_unstable();
@@ -220,7 +220,7 @@ impl Survey {
         Rate::from_transfer(bytes, last.sent.since(first.sent)).min(self.rate)
     }
 
-    /// How much longer the last datagrams were under way than the quickest.
+    /// How much longer the last packets were in flight than the quickest.
     fn queue(&self) -> Duration {
         let delay = |(at, arrived): &(usize, Duration)| {
             arrived.as_nanos() as i128 - i128::from(self.samples[*at].sent.as_nanos())

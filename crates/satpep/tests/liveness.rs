@@ -194,7 +194,7 @@ fn a_peer_learns_that_this_gateway_stops_although_the_news_is_lost_a_few_times()
     world.run_for(millis(550));
     assert_eq!(*lost.borrow(), 3);
     assert_eq!(world.gateways[1].state(0), PeerState::Connecting);
-    assert!(!world.gateways[0].endpoint.has_closed(), "the answer is under way");
+    assert!(!world.gateways[0].endpoint.has_closed(), "the answer is in flight");
     world.run_for(millis(300));
     assert!(world.gateways[0].endpoint.has_closed());
     let said = world.gateways[0].endpoint.stats().sent_packets;

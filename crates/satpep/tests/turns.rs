@@ -36,7 +36,7 @@ fn turns_of_work(world: &mut World, bytes: u64) -> [u32; 2] {
 #[test]
 fn a_flight_is_coded_in_many_turns_of_the_loop_and_recovered_in_several() {
     let mut world = fast(2e-3);
-    // One flight: all of it is under way when the last byte has left.
+    // One flight: all of it is in flight when the last byte has left.
     let start = world.now;
     let [coding, recovering] = turns_of_work(&mut world, 12_000_000);
     // Each byte is summed up and coded; a turn takes up a quarter of a megabyte, or little more.

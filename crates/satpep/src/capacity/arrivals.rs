@@ -1,8 +1,8 @@
-//! One peer's reports: when datagrams arrived by its clock, and so how long they queued on the way.
+//! One peer's reports: when packets arrived by its clock, and so how long they queued on the way.
 
 use units::{Duration, Instant};
 
-/// What a report says of the newest datagram that it names.
+/// What a report says of the newest packet that it names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report {
     /// When it was sent.
@@ -11,9 +11,9 @@ pub(crate) struct Report {
     pub(crate) after: u64,
     /// When it arrived, by the peer's clock: the lowest 30 bits of its microseconds.
     pub(crate) arrived_us: u32,
-    /// Datagrams that this report settled, and those of them that arrived.
-    pub(crate) settled: u32,
-    pub(crate) delivered: u32,
+    /// Packets whose outcome became known since the report before, and how many of them were acknowledged.
+    pub(crate) outcomes: u32,
+    pub(crate) acknowledged: u32,
 }
 
 /// A report in the light of those before it.
@@ -26,8 +26,8 @@ pub(crate) struct Feedback {
     pub(crate) arrived: Duration,
     /// How much longer it took than the fastest of late.
     pub(crate) queued: Duration,
-    pub(crate) settled: u32,
-    pub(crate) delivered: u32,
+    pub(crate) outcomes: u32,
+    pub(crate) acknowledged: u32,
 }
 
 /// Unwraps a peer's clock and remembers the least delay of late.
@@ -38,7 +38,7 @@ pub(crate) struct Arrivals {
     /// all of them.
     least: [Option<i64>; 2],
     period_ends: Instant,
-    /// Since when every datagram seemed to have queued, and the least of that.
+    /// Since when every packet seemed to have queued, and the least of that.
     queued_since: Option<(Instant, i64)>,
 }
 
@@ -72,9 +72,9 @@ impl Arrivals {
                 self.queued_since = None;
             }
         }
-        let Report { sent, after, settled, delivered, .. } = *report;
+        let Report { sent, after, outcomes, acknowledged, .. } = *report;
         let queued = Duration::from_micros(queued.max(0) as u64);
-        Feedback { sent, after, arrived, queued, settled, delivered }
+        Feedback { sent, after, arrived, queued, outcomes, acknowledged }
     }
 
     /// The peer's microseconds in full, from its clock's first turn on.
@@ -84,7 +84,7 @@ impl Arrivals {
             None => TURN + u64::from(low),
             Some((before, full)) => {
                 let step = u64::from(low.wrapping_sub(before)) % TURN;
-                // Half a turn back rather than forth: an older datagram.
+                // Half a turn back rather than forth: an older packet.
                 if step < TURN / 2 { full + step } else { (full + step).saturating_sub(TURN) }
             }
         };
@@ -100,7 +100,7 @@ mod tests {
     fn report(sent_us: u64, arrived_us: u64) -> Report {
         let sent = Instant::from_nanos(sent_us * 1000);
         let arrived_us = (arrived_us % (1 << Arrivals::CLOCK_BITS)) as u32;
-        Report { sent, after: 0, arrived_us, settled: 1, delivered: 1 }
+        Report { sent, after: 0, arrived_us, outcomes: 1, acknowledged: 1 }
     }
 
     const PATIENCE: Duration = Duration::from_secs(2);

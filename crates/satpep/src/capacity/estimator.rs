@@ -1,11 +1,11 @@
 //! The capacity estimator: the capacity from the rate of arrivals.
 //!
-//! A link that has a queue sends at its capacity: whatever then arrives between two datagrams tells it, and a queue that
+//! A link that has a queue sends at its capacity: whatever then arrives between two packets tells it, and a queue that
 //! grows tells that there is less than was thought. That there is more only [trains](super::train) can tell, which fill
 //! the link for a moment. Losses alone say nothing: they lower the estimate only as far as they thin out what a full
 //! queue lets through, beyond what is lost anyway.
 //!
-//! Between a datagram and the report of its arrival lies a round trip. The queue of now is therefore computed from the
+//! Between a packet and the report of its arrival lies a round trip. The queue of now is therefore computed from the
 //! queue that the report shows and what was sent since, so that one is drained once and not once for each report.
 
 use super::Feedback;
@@ -22,7 +22,7 @@ pub(crate) struct CapacityEstimator {
     growth: Option<Growth>,
     latest: Option<Feedback>,
     latest_at: Instant,
-    /// The share of datagrams that is lost while there is no queue.
+    /// The share of packets that is lost while there is no queue.
     loss: f64,
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct CapacityEstimator {
 #[derive(Debug, Clone, Copy)]
 struct Growth {
     from: Feedback,
-    settled: u32,
-    delivered: u32,
+    outcomes: u32,
+    acknowledged: u32,
 }
 
 impl CapacityEstimator {
@@ -48,7 +48,7 @@ impl CapacityEstimator {
     const STALE_ROUNDS: u64 = 20;
     /// The estimate stays between these multiples of what was configured or told.
     const RANGE: [f64; 2] = [1.0 / 64.0, 16.0];
-    /// Datagrams that the measured loss remembers.
+    /// Packets that the measured loss remembers.
     const LOSS_MEMORY: f64 = 2000.0;
 
     pub(crate) fn new(nominal: Rate, rtt: Duration, now: Instant) -> Self {
@@ -114,9 +114,9 @@ impl CapacityEstimator {
     }
 
     fn measure_loss(&mut self, feedback: &Feedback) {
-        if feedback.queued <= self.target() && feedback.settled > 0 {
-            let weight = (f64::from(feedback.settled) / Self::LOSS_MEMORY).min(1.0);
-            let lost = 1.0 - f64::from(feedback.delivered) / f64::from(feedback.settled);
+        if feedback.queued <= self.target() && feedback.outcomes > 0 {
+            let weight = (f64::from(feedback.outcomes) / Self::LOSS_MEMORY).min(1.0);
+            let lost = 1.0 - f64::from(feedback.acknowledged) / f64::from(feedback.outcomes);
             self.loss += weight * (lost - self.loss);
         }
     }
@@ -124,11 +124,11 @@ impl CapacityEstimator {
     /// Follows a queue that grows: what arrives meanwhile is what the link carries.
     fn measure_growth(&mut self, feedback: &Feedback) {
         let Some(growth) = &mut self.growth else {
-            self.growth = Some(Growth { from: *feedback, settled: 0, delivered: 0 });
+            self.growth = Some(Growth { from: *feedback, outcomes: 0, acknowledged: 0 });
             return;
         };
-        growth.settled += feedback.settled;
-        growth.delivered += feedback.delivered;
+        growth.outcomes += feedback.outcomes;
+        growth.acknowledged += feedback.acknowledged;
         let growth = *growth;
         let from = growth.from;
         let took = feedback.arrived.saturating_sub(from.arrived);
@@ -141,24 +141,24 @@ impl CapacityEstimator {
         if grows || (is_full && took >= longest / 2) {
             let bytes = Bytes::new(feedback.after.saturating_sub(from.after));
             let carried = Rate::from_transfer(bytes, took).mul_f64(self.kept(&growth));
-            self.growth = Some(Growth { from: *feedback, settled: 0, delivered: 0 });
+            self.growth = Some(Growth { from: *feedback, outcomes: 0, acknowledged: 0 });
             if grows && carried < self.estimate {
                 self.move_to(carried, 0.7);
             } else if is_full {
                 self.move_to(carried, 0.3);
             }
         } else if took > longest || (feedback.queued < from.queued && !is_full) {
-            self.growth = Some(Growth { from: *feedback, settled: 0, delivered: 0 });
+            self.growth = Some(Growth { from: *feedback, outcomes: 0, acknowledged: 0 });
         }
     }
 
     /// The share of what was sent in a stretch that passed the queue: losses beyond the usual are the queue's.
     fn kept(&self, growth: &Growth) -> f64 {
-        if growth.settled == 0 {
+        if growth.outcomes == 0 {
             return 1.0;
         }
-        let delivered = f64::from(growth.delivered) / f64::from(growth.settled);
-        (delivered / (1.0 - self.loss.min(0.9))).min(1.0)
+        let acknowledged = f64::from(growth.acknowledged) / f64::from(growth.outcomes);
+        (acknowledged / (1.0 - self.loss.min(0.9))).min(1.0)
     }
 
     fn move_to(&mut self, rate: Rate, weight: f64) {
@@ -203,14 +203,14 @@ mod tests {
                 let wanted = offered.saturating_sub(drained);
                 self.queued = wanted.min(self.most);
                 let overflow = (wanted - self.queued).as_secs_f64() / self.carries.time_to_send(bytes).as_secs_f64();
-                let delivered = 1000.0 * (1.0 - overflow) - f64::from(self.lost);
+                let acknowledged = 1000.0 * (1.0 - overflow) - f64::from(self.lost);
                 let feedback = Feedback {
                     sent: self.now,
                     after: self.position,
                     arrived: Duration::from_secs(7) + (self.now + RTT / 2 + self.queued).since(Instant::ZERO),
                     queued: self.queued,
-                    settled: 1000,
-                    delivered: delivered as u32,
+                    outcomes: 1000,
+                    acknowledged: acknowledged as u32,
                 };
                 let later = RTT + self.queued;
                 let position = self.position + sends.bytes_in(later).as_u64();

@@ -9,7 +9,7 @@
 //! | `estimator.rs` | the capacity estimator |
 //! | `arrivals.rs` | one peer's reports: queueing delay on the way to it |
 //! | `arrival_requests.rs` | the arrival times that the receiver reports |
-//! | `train.rs` | short trains of datagrams that ask whether there is more |
+//! | `train.rs` | short trains of packets that ask whether there is more |
 //! | `cross_traffic.rs` | how much room cross traffic is given |
 
 mod arrival_requests;
@@ -96,7 +96,7 @@ impl Capacity {
         self.own_bytes + if self.estimator.is_some() { self.outside_bytes(now) } else { 0 }
     }
 
-    /// The pace: what other traffic leaves of the capacity, more while a train is under way.
+    /// The pace: what other traffic leaves of the capacity, more while a train is in flight.
     pub(crate) fn pace(&self) -> Rate {
         let capacity = self.rate();
         let free = match self.policy {
@@ -109,12 +109,12 @@ impl Capacity {
         Rate::from_bps(free.mul_f64(self.gain).as_bps().saturating_add(surplus.as_bps()))
     }
 
-    /// Counts a datagram of ours.
+    /// Counts a packet of ours.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.own_bytes += bytes as u64;
     }
 
-    /// What the datagram about to be sent, number `number` of `peer`, is to a train.
+    /// What the packet about to be sent, number `number` of `peer`, is to a train.
     pub(crate) fn advance_train(&mut self, now: Instant, peer: PeerId, number: u64) -> Progress {
         let position = self.position(now);
         match &self.estimator {
@@ -143,7 +143,7 @@ impl Capacity {
         self.trains.take_surplus()
     }
 
-    /// A datagram of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
+    /// A packet of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) {
         if let (Some((offered, found)), Some(estimator)) =
             (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)

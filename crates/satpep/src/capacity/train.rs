@@ -1,4 +1,4 @@
-//! Trains: now and then a few datagrams leave at twice the rate of the link. Their spacing on arrival is the link's
+//! Trains: now and then a few packets leave at twice the rate of the link. Their spacing on arrival is the link's
 //! (Keshav's packet pairs, Proc. ACM SIGCOMM 1991, over more than a pair), whether the link turns out faster than thought or
 //! slower, and what queue they build is gone when the pace has made up for them.
 
@@ -6,7 +6,7 @@ use crate::event::PeerId;
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Instant, Rate};
 
-/// What the next datagram is to the trains.
+/// What the next packet is to the trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing, or one in the middle.
@@ -15,7 +15,7 @@ pub(crate) enum Progress {
     RequestArrivalTime,
 }
 
-/// A train: the datagrams from one datagram with an ARRIVAL_REQUEST to another.
+/// A train: the packets from one packet with an ARRIVAL_REQUEST to another.
 #[derive(Debug, Clone, Copy)]
 struct Train {
     peer: PeerId,
@@ -35,14 +35,14 @@ struct Departure {
 #[derive(Debug)]
 pub(crate) struct Trains {
     running: Option<Train>,
-    under_way: VecDeque<Train>,
+    in_flight: VecDeque<Train>,
     next_at: Instant,
     period: Duration,
     surplus: Bytes,
 }
 
 impl Trains {
-    /// What the pace is raised by while a train is under way, as a share of the capacity.
+    /// What the pace is raised by while a train is in flight, as a share of the capacity.
     pub(crate) const SURPLUS: f64 = 1.0;
     /// How long a train lasts, at least [`Self::LEAST`] bytes: it makes half of that a queue.
     const LENGTH: Duration = Duration::from_millis(16);
@@ -51,7 +51,7 @@ impl Trains {
 
     pub(crate) fn new(rtt: Duration, now: Instant) -> Self {
         let period = (rtt / 4).max(Duration::from_millis(50)).min(Duration::from_millis(150));
-        Self { running: None, under_way: VecDeque::new(), next_at: now + period, period, surplus: Bytes::ZERO }
+        Self { running: None, in_flight: VecDeque::new(), next_at: now + period, period, surplus: Bytes::ZERO }
     }
 
     /// Whether there might have been a train for so long.
@@ -63,7 +63,7 @@ impl Trains {
         self.running.is_some()
     }
 
-    /// A datagram is about to leave: number `number` of `peer`, when `position` bytes have entered the link of `capacity`.
+    /// A packet is about to leave: number `number` of `peer`, when `position` bytes have entered the link of `capacity`.
     pub(crate) fn advance(
         &mut self,
         now: Instant,
@@ -89,10 +89,10 @@ impl Trains {
         if peer != train.peer {
             return Progress::None;
         }
-        if self.under_way.len() == Self::MAX_UNDER_WAY {
-            self.under_way.pop_front();
+        if self.in_flight.len() == Self::MAX_UNDER_WAY {
+            self.in_flight.pop_front();
         }
-        self.under_way.push_back(Train { last: Some(departure), ..train });
+        self.in_flight.push_back(Train { last: Some(departure), ..train });
         Progress::RequestArrivalTime
     }
 
@@ -116,17 +116,17 @@ impl Trains {
         std::mem::take(&mut self.surplus)
     }
 
-    /// A datagram with an ARRIVAL_REQUEST arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
+    /// A packet with an ARRIVAL_REQUEST arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
     /// what rate it arrived.
     pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) -> Option<(Rate, Rate)> {
-        let trains = self.running.iter_mut().chain(&mut self.under_way);
+        let trains = self.running.iter_mut().chain(&mut self.in_flight);
         if let Some(train) = trains.into_iter().find(|train| train.peer == peer && train.first.number == number) {
             train.first_arrived = Some(arrived);
             return None;
         }
         let is_last = |train: &Train| train.peer == peer && train.last.is_some_and(|last| last.number == number);
-        let at = self.under_way.iter().position(is_last)?;
-        let train = self.under_way.drain(..=at).next_back()?;
+        let at = self.in_flight.iter().position(is_last)?;
+        let train = self.in_flight.drain(..=at).next_back()?;
         let (last, first_arrived) = (train.last?, train.first_arrived?);
         let bytes = Bytes::new(last.position - train.first.position);
         let (sent, arrived) = (last.sent.since(train.first.sent), arrived.saturating_sub(first_arrived));
@@ -148,7 +148,7 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    /// A train of datagrams of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those with an ARRIVAL_REQUEST.
+    /// A train of packets of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those with an ARRIVAL_REQUEST.
     fn leave(trains: &mut Trains, from_us: u64) -> Vec<u64> {
         let requests = |k: &u64| {
             let progress = trains.advance(at(from_us + k * 1000), PEER, *k, k * 1500, CAPACITY);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_whose_first_datagram_is_lost_tells_nothing() {
+    fn a_train_whose_first_packet_is_lost_tells_nothing() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
         leave(&mut trains, 200_000);
         assert_eq!(trains.on_arrival(PEER, 8, Duration::from_millis(21)), None);

@@ -119,7 +119,7 @@ impl<P: Payload> Endpoint<P> {
             peer.keys.current = None;
         }
         let peer = &mut self.peers[id.index()];
-        pair.first_number = peer.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        pair.first_number = peer.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
         peer.keys.previous = peer.keys.current.replace(pair);
         peer.calls = Calls::default();
         peer.attempts = 0;
@@ -394,8 +394,8 @@ impl<P: Payload> Endpoint<P> {
     fn find_attempt(&mut self, local_index: Option<u32>) -> Option<(PeerId, &mut super::peer::Peer<P>)> {
         let id = PeerId(local_index? & 0xffff);
         let peer = self.peers.get_mut(id.index())?;
-        let under_way = peer.attempt.as_ref().map(|(pending, _)| pending.local_index);
-        (under_way == local_index).then_some((id, peer))
+        let in_flight = peer.attempt.as_ref().map(|(pending, _)| pending.local_index);
+        (in_flight == local_index).then_some((id, peer))
     }
 
     /// The handshake of ours that `local_index` names.

@@ -27,7 +27,7 @@ pub(super) struct Peer<P: Payload> {
     /// Names our side of the session; another one after each session that we gave up.
     pub(super) epoch: u64,
     pub(super) keys: Keys<P::Key>,
-    /// Our handshake under way, and where it went.
+    /// Our init that waits for its response, and where it went.
     pub(super) attempt: Option<(Pending, SocketAddr)>,
     /// When the next handshake begins, if one is wanted.
     pub(super) attempt_at: Instant,
@@ -75,7 +75,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) is_vacant: bool,
 }
 
-/// The keys that datagrams may be sealed with: the current ones; those before, for datagrams still under way; and those
+/// The keys that datagrams may be sealed with: the current ones; those before, for datagrams still in flight; and those
 /// of a handshake that we answered, until the peer uses them.
 pub(super) struct Keys<K> {
     pub(super) current: Option<KeyPair<K>>,
@@ -229,7 +229,7 @@ impl<P: Payload> Peer<P> {
         }
         let wanted = match (&self.keys.current, &self.session) {
             (Some(keys), Some(session)) if !session.is_silent() => {
-                let sealed = keys.sealed(session.ledger.next_number());
+                let sealed = keys.sealed(session.sent_packets.next_number());
                 let is_used = session.last_traffic() >= keys.since;
                 let life = if is_used { KeyPair::<P::Key>::REKEY_AFTER } else { KeyPair::<P::Key>::REKEY_UNUSED_AFTER };
                 match keys.ours {
@@ -248,7 +248,7 @@ impl<P: Payload> Peer<P> {
 
     /// Whether the current keys have sealed as many datagrams as they may, or there are none.
     pub(super) fn is_spent(&self) -> bool {
-        let next = self.session.as_ref().map_or(0, |session| session.ledger.next_number());
+        let next = self.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
         self.keys.current.as_ref().is_none_or(|keys| keys.sealed(next) >= self.limits.most)
     }
 

@@ -11,7 +11,7 @@ use units::{Instant, Rate};
 
 impl<P: Payload> Endpoint<P> {
     /// Begins to find out what the path to `peer`, which is thought to be `rate`, carries; one peer at a time. What it sends
-    /// takes from what connections may send. `false` if the peer is not up, or another survey is under way.
+    /// takes from what connections may send. `false` if the peer is not up, or another survey is in progress.
     ///
     /// [`survey_cost`](crate::survey_cost) says what it sends at most; [`survey_report`](Self::survey_report) tells when it is
     /// over and what was found.
@@ -31,7 +31,7 @@ impl<P: Payload> Endpoint<P> {
         self.best_session(peer)?.survey.as_ref().map(|survey| survey.report())
     }
 
-    /// When the survey that is under way will have something to do.
+    /// When the survey in progress will have something to do.
     pub(super) fn survey_timeout(&self) -> Option<Instant> {
         let peer = self.peers.get(self.surveyed?.index())?;
         // Without a key it waits for the next handshake.

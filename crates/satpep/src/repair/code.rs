@@ -7,7 +7,7 @@ use super::{RepairSymbol, SourceBlock, SourceSymbol};
 use reed_solomon_simd::ReedSolomonEncoder;
 use std::ops::Range;
 
-/// Bytes of the checksum that begins every symbol: should the two sides ever disagree on a datagram's symbol, what
+/// Bytes of the checksum that begins every symbol: should the two sides ever disagree on a packet's symbol, what
 /// decoding then gives is noticed and not delivered.
 pub(super) const CHECKSUM: usize = 4;
 /// Bytes that one step takes up at most, of all symbols together.

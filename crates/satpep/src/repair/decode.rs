@@ -102,7 +102,7 @@ fn many(
     Ok(missing.iter().map(|at| decoded.restored_original(*at).unwrap_or_default().to_vec()).collect())
 }
 
-/// Has the code make its tables, which takes tens of milliseconds: now, and not between two datagrams.
+/// Has the code make its tables, which takes tens of milliseconds: now, and not between two packets.
 pub(crate) fn prepare() {
     for count in [1, FEW + 1] {
         let block = SourceBlock { first: 0, count, stride: 1, repair_symbols: count };

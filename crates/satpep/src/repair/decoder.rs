@@ -8,7 +8,7 @@ use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-/// The receiver's memory of recent datagrams, and of blocks that miss some.
+/// The receiver's memory of recent packets, and of blocks that miss some.
 pub(crate) struct Decoder<P> {
     /// Number of the first entry.
     first: u64,
@@ -50,14 +50,14 @@ struct Job {
 impl<P: Payload> Decoder<P> {
     /// Blocks remembered at once.
     pub(super) const MAX_BLOCKS: usize = 64;
-    /// Datagrams remembered at most, however small they are.
+    /// Packets remembered at most, however small they are.
     pub(super) const MAX_SYMBOLS: usize = 1 << 15;
-    /// Symbols that may be decoded for each datagram that arrives: enough where one in two is lost.
+    /// Symbols that may be decoded for each packet that arrives: enough where one in two is lost.
     const EARNED: usize = 2;
     /// The most that may be saved up: for blocks of all that is remembered, twice over.
     const MAX_CREDIT: usize = 2 * Self::MAX_SYMBOLS;
 
-    /// A memory of `max_bytes` of datagrams.
+    /// A memory of `max_bytes` of packets.
     pub(crate) fn new(max_bytes: u64) -> Self {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         Self {
@@ -73,7 +73,7 @@ impl<P: Payload> Decoder<P> {
         }
     }
 
-    /// Remembers the stream frames of a datagram that arrived.
+    /// Remembers the stream frames of a packet that arrived.
     pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
         self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);
         let symbol = canonical::<P>(frames, elided, &mut self.scratch);
@@ -109,7 +109,7 @@ impl<P: Payload> Decoder<P> {
         self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
     }
 
-    /// Takes a repair symbol. If lost datagrams can be recovered with it, there is work to do.
+    /// Takes a repair symbol. If lost packets can be recovered with it, there is work to do.
     pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) {
         let RepairSymbol { block: shape, index, bytes, elided } = symbol;
         let wanted = |block: &Block| (block.shape, block.length, block.elided) == (shape, bytes.len(), elided);
@@ -154,7 +154,7 @@ impl<P: Payload> Decoder<P> {
     }
 
     /// Decodes as much as takes about as long as to encode `budget` bytes; returns the numbers and symbols of lost
-    /// datagrams that are recovered.
+    /// packets that are recovered.
     pub(crate) fn work(&mut self, budget: usize) -> Vec<(u64, SourceSymbol)> {
         let mut taken = 0;
         let mut all = Vec::new();
@@ -207,7 +207,7 @@ impl<P: Payload> Decoder<P> {
 }
 
 impl Job {
-    /// The numbers and symbols of the datagrams that were recovered as their checksums say.
+    /// The numbers and symbols of the packets that were recovered as their checksums say.
     fn finish(self) -> impl Iterator<Item = (u64, SourceSymbol)> {
         let Self { shape, elided, missing, padded, recovered, .. } = self;
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
@@ -243,7 +243,7 @@ mod tests {
     use crate::repair::{MAX_SOURCE_SYMBOLS, WORK_STEP};
     use proptest::prelude::*;
 
-    fn datagram(number: u64) -> Vec<u8> {
+    fn packet(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
         let symbol = source_symbol(1400, &mut Vec::new(), |writer| {
             let fin = number.is_multiple_of(5);
@@ -271,14 +271,14 @@ mod tests {
             let block = SourceBlock { first: 3, count, stride, repair_symbols };
             let numbers: Vec<_> = (0..count).map(|at| block.number(at)).collect();
             prop_assert_eq!(numbers.last(), Some(&block.last()));
-            let symbol_of = |number: &u64| canonical::<Stored>(&datagram(*number), 0, &mut Vec::new());
+            let symbol_of = |number: &u64| canonical::<Stored>(&packet(*number), 0, &mut Vec::new());
             let symbols: Vec<_> = numbers.iter().map(symbol_of).collect();
             let mut order: Vec<_> = (0..count + repair_symbols).collect();
             order.sort_by_key(|packet| random.at(*packet as u64));
             let is_lost = |packet: usize| order[..repair_symbols].contains(&packet);
             let mut decoder = Decoder::<Stored>::new(1 << 20);
             let arrived = numbers.iter().enumerate().filter(|(at, _)| !is_lost(*at));
-            arrived.for_each(|(_, number)| decoder.remember(*number, &datagram(*number), 0));
+            arrived.for_each(|(_, number)| decoder.remember(*number, &packet(*number), 0));
             let repairs = encode(block, symbols.iter());
             prop_assert_eq!(repairs.len(), repair_symbols);
             let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
@@ -296,12 +296,12 @@ mod tests {
 
     #[test]
     fn a_peer_cannot_ask_for_endless_decoding() {
-        let symbols = vec![canonical::<Stored>(&datagram(0), 0, &mut Vec::new()); MAX_SOURCE_SYMBOLS];
+        let symbols = vec![canonical::<Stored>(&packet(0), 0, &mut Vec::new()); MAX_SOURCE_SYMBOLS];
         let mut decoder = Decoder::<Stored>::new(1 << 24);
         let mut decoded = 0;
         for block in 0..20 {
             let first = block * 2000;
-            (1..MAX_SOURCE_SYMBOLS as u64).for_each(|at| decoder.remember(first + at, &datagram(0), 0));
+            (1..MAX_SOURCE_SYMBOLS as u64).for_each(|at| decoder.remember(first + at, &packet(0), 0));
             // One block could be decoded with the first symbol of any of these.
             for repair_symbols in 1..=20 {
                 let shape = SourceBlock { first, count: MAX_SOURCE_SYMBOLS, stride: 1, repair_symbols };
@@ -315,11 +315,10 @@ mod tests {
 
     #[test]
     fn a_disagreement_on_a_symbol_is_noticed() {
-        let symbols: Vec<_> =
-            (0..10).map(|number| canonical::<Stored>(&datagram(number), 0, &mut Vec::new())).collect();
+        let symbols: Vec<_> = (0..10).map(|number| canonical::<Stored>(&packet(number), 0, &mut Vec::new())).collect();
         let mut decoder = Decoder::<Stored>::new(1 << 20);
-        (1..9).for_each(|number| decoder.remember(number, &datagram(number), 0));
-        decoder.remember(9, &datagram(8), 0);
+        (1..9).for_each(|number| decoder.remember(number, &packet(number), 0));
+        decoder.remember(9, &packet(8), 0);
         let block = SourceBlock { first: 0, count: 10, stride: 1, repair_symbols: 1 };
         let recovered: Vec<_> =
             encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut decoder, repair)).collect();
@@ -330,7 +329,7 @@ mod tests {
     fn memory_is_bounded_whatever_the_numbers() {
         let mut decoder = Decoder::<Stored>::new(100_000);
         for number in (0..200_000).chain([1 << 40, (1 << 40) + 3, 5]) {
-            decoder.remember(number, &datagram(number % 16), 0);
+            decoder.remember(number, &packet(number % 16), 0);
             assert!(decoder.bytes <= 100_000 && decoder.symbols.len() <= Decoder::<Stored>::MAX_SYMBOLS);
         }
     }

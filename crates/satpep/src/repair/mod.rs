@@ -1,14 +1,14 @@
 //! FEC (RFC 8406): repair symbols in capacity that would idle, so that a loss at the end of a transfer costs a few packet times
 //! and not a round trip.
 //!
-//! When a sender runs out of data, it makes blocks of the datagrams that are under way and not yet covered. Each
-//! datagram's stream frames, in one canonical form, are one symbol; the block's repair symbols (Reed-Solomon over
-//! GF(2^16)) travel in datagrams of their own. A receiver that misses no more datagrams of a block than it has repair
-//! symbols for recovers their stream frames at once. Acknowledgements still name what was lost, and the receiver tells
-//! beside them what of it was recovered: repair replaces the retransmission, not the record of losses, which sizes the
+//! When a sender runs out of data, it makes blocks of the packets that are in flight and not yet protected. Each
+//! packet's stream frames, in one canonical form, are one symbol; the block's repair symbols (Reed-Solomon over
+//! GF(2^16)) travel in packets of their own. A receiver that misses no more packets of a block than it has repair
+//! symbols for recovers their stream frames at once. ACKs still report what was lost, and the receiver says in
+//! RECOVERED what of it was recovered: repair replaces the retransmission, not the record of losses, which sizes the
 //! next block ([`crate::loss`]).
 //!
-//! Where several blocks are needed, their datagrams take turns, so that a burst of losses takes a few from each.
+//! Where several blocks are needed, their packets take turns, so that a burst of losses takes a few from each.
 //!
 //! To code a flight of a fast link takes tens of milliseconds. It is done in steps of a fraction of a millisecond
 //! ([`WORK_STEP`]), between which the driver's loop serves everything else.
@@ -26,9 +26,9 @@ pub(crate) use decoder::Decoder;
 use crate::wire::frame::Writer;
 use code::CHECKSUM;
 
-/// The most datagrams in one block: larger transfers make several.
+/// The most packets in one block: larger transfers make several.
 pub(crate) const MAX_SOURCE_SYMBOLS: usize = 1024;
-/// The most blocks whose datagrams take turns: their number takes up one byte.
+/// The most blocks whose packets take turns: their number takes up one byte.
 pub(crate) const MAX_STRIDE: usize = 63;
 /// Bytes that are coded in one go, and then it is the rest of the loop's turn.
 pub(crate) const WORK_STEP: usize = 256 << 10;
@@ -36,7 +36,7 @@ pub(crate) const WORK_STEP: usize = 256 << 10;
 pub(crate) const PER_SYMBOL: usize = 256;
 /// The most repair symbols of one block.
 pub(crate) const MAX_REPAIR_SYMBOLS: usize = 256;
-/// What a datagram of data leaves free, so that its symbol fits into a repair datagram: the length that the canonical
+/// What a packet of data leaves free, so that its symbol fits into a repair packet: the length that the canonical
 /// form spells out, the checksum, the repair frame's head, and evenness.
 pub(crate) const HEADROOM: usize = 2 + CHECKSUM + (1 + 4 + 2 + 1 + 2 + 2) + 1;
 
@@ -55,7 +55,7 @@ impl SourceSymbol {
     }
 }
 
-/// Which datagrams a block covers, and with how many repair symbols.
+/// Which packets a block covers, and with how many repair symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceBlock {
     pub(crate) first: u64,
@@ -66,12 +66,12 @@ pub(crate) struct SourceBlock {
 }
 
 impl SourceBlock {
-    /// The number of a datagram by its place.
+    /// The number of a packet by its place.
     fn number(&self, at: usize) -> u64 {
         self.first + (at * self.stride) as u64
     }
 
-    /// The number of the last datagram.
+    /// The number of the last packet.
     pub(crate) fn last(&self) -> u64 {
         self.number(self.count - 1)
     }

@@ -1,10 +1,10 @@
 //! Which stream of which class sends next.
 
 use crate::class::{Class, Priority};
-use crate::ledger::StreamKey;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Express, Flow, Flows, Place, Scheduler};
+use crate::sent_packets::StreamKey;
 use crate::stream::Stream;
 use slab::Slab;
 use units::Instant;

@@ -3,27 +3,27 @@
 
 use super::Session;
 use crate::event::Violation;
-use crate::ledger::{SentFrame, SentFrames};
 use crate::payload::Payload;
 use crate::repair::{
     Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, PER_SYMBOL, RepairSymbol, SourceBlock, SourceSymbol,
     WORK_STEP, source_symbol,
 };
+use crate::sent_packets::{SentFrame, SentFrames};
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
 use std::ops::Range;
 use units::Instant;
 
-/// Datagrams that are being covered.
-pub(super) struct Cover {
-    datagrams: Range<u64>,
+/// Packets for which repair symbols are being made.
+pub(super) struct RepairPlan {
+    packets: Range<u64>,
     /// About how many repair symbols they may have at most.
     most: f64,
     /// How many of these cost nothing, where the others are taken off the allowance.
     free: Option<f64>,
-    /// The next datagram to look at.
+    /// The next packet to look at.
     next: u64,
-    /// Datagrams in a row whose bytes are kept.
+    /// Packets in a row whose bytes are kept.
     runs: VecDeque<Range<u64>>,
     /// About how many repair symbols each run may have, once all are known.
     share: f64,
@@ -31,11 +31,11 @@ pub(super) struct Cover {
     made: usize,
 }
 
-impl Cover {
-    /// Datagrams to cover with at most about `most` symbols.
-    pub(super) fn new(datagrams: Range<u64>, most: f64) -> Self {
-        let next = datagrams.start;
-        Self { datagrams, most, free: None, next, runs: VecDeque::new(), share: 0.0, run: None, made: 0 }
+impl RepairPlan {
+    /// Packets to protect with at most about `most` symbols.
+    pub(super) fn new(packets: Range<u64>, most: f64) -> Self {
+        let next = packets.start;
+        Self { packets, most, free: None, next, runs: VecDeque::new(), share: 0.0, run: None, made: 0 }
     }
 
     /// All symbols but `free` are taken off the allowance.
@@ -43,7 +43,7 @@ impl Cover {
         Self { free: Some(free), ..self }
     }
 
-    /// The next datagram can be covered.
+    /// The next packet can be protected.
     fn go_on(&mut self, number: u64) {
         match self.runs.back_mut().filter(|run| run.end == number) {
             Some(run) => run.end = number + 1,
@@ -52,12 +52,12 @@ impl Cover {
     }
 }
 
-/// The blocks of datagrams in a row, which take turns in them. One after the other is made.
+/// The blocks of packets in a row, which take turns in them. One after the other is made.
 struct Run {
-    datagrams: Range<u64>,
+    packets: Range<u64>,
     stride: usize,
     repair_symbols: usize,
-    /// The next datagram of the block to collect the symbol of, and those collected.
+    /// The next packet of the block to collect the symbol of, and those collected.
     next: u64,
     symbols: Vec<SourceSymbol>,
     encoding: Option<Encoding>,
@@ -79,12 +79,12 @@ impl Run {
     /// The block has these repair symbols, and the next is begun.
     fn end_block(&mut self, symbols: Vec<RepairSymbol>) {
         self.blocks.push(symbols);
-        self.next = self.datagrams.start + self.blocks.len() as u64;
+        self.next = self.packets.start + self.blocks.len() as u64;
     }
 }
 
 impl<P: Payload> Session<P> {
-    /// Datagrams that one step looks over, and those that one step collects.
+    /// Packets that one step looks over, and those that one step collects.
     const LOOKED_OVER: u64 = 512;
     const COLLECTED: usize = 64;
 
@@ -106,15 +106,15 @@ impl<P: Payload> Session<P> {
     pub(super) fn make_blocks(&mut self, now: Instant, budget: usize) -> usize {
         let mut taken = 0;
         while taken < budget
-            && let Some(mut cover) = self.repairs.making.pop_front()
+            && let Some(mut plan) = self.repairs.making.pop_front()
         {
-            match self.cover(now, &mut cover) {
+            match self.advance(now, &mut plan) {
                 Some(more) => {
                     taken += more;
-                    self.repairs.making.push_front(cover);
+                    self.repairs.making.push_front(plan);
                 }
                 None => {
-                    let used = cover.free.map_or(0.0, |free| cover.made as f64 - free);
+                    let used = plan.free.map_or(0.0, |free| plan.made as f64 - free);
                     self.repairs.allowance -= used.clamp(0.0, self.repairs.allowance);
                 }
             }
@@ -122,48 +122,48 @@ impl<P: Payload> Session<P> {
         taken
     }
 
-    /// Takes the covering of datagrams one step further; returns how much work that was, or nothing when all is done.
-    fn cover(&mut self, now: Instant, cover: &mut Cover) -> Option<usize> {
-        if cover.next < cover.datagrams.end {
-            return Some(self.look_over(cover));
+    /// Takes a plan one step further; returns how much work that was, or nothing when all is done.
+    fn advance(&mut self, now: Instant, plan: &mut RepairPlan) -> Option<usize> {
+        if plan.next < plan.packets.end {
+            return Some(self.look_over(plan));
         }
-        if let Some(taken) = cover.run.as_mut().and_then(|run| self.code(run)) {
+        if let Some(taken) = plan.run.as_mut().and_then(|run| self.code(run)) {
             return Some(taken);
         }
-        if let Some(run) = cover.run.take() {
-            cover.made += self.send_blocks(now, run.datagrams, run.blocks);
+        if let Some(run) = plan.run.take() {
+            plan.made += self.send_blocks(now, run.packets, run.blocks);
         }
-        let datagrams = cover.runs.pop_front()?;
-        cover.run = Some(self.run(datagrams, cover.share));
+        let packets = plan.runs.pop_front()?;
+        plan.run = Some(self.run(packets, plan.share));
         Some(0)
     }
 
-    /// Finds out which of some more datagrams can be covered; returns how much work that was.
-    fn look_over(&self, cover: &mut Cover) -> usize {
-        let end = (cover.next + Self::LOOKED_OVER).min(cover.datagrams.end);
-        for (number, frames) in self.ledger.frames_from(cover.next).take_while(|(number, _)| *number < end) {
+    /// Finds out which of some more packets can be protected; returns how much work that was.
+    fn look_over(&self, plan: &mut RepairPlan) -> usize {
+        let end = (plan.next + Self::LOOKED_OVER).min(plan.packets.end);
+        for (number, frames) in self.sent_packets.frames_from(plan.next).take_while(|(number, _)| *number < end) {
             // What it carried may be gone, because its stream was given up: blocks do without it.
             if self.is_kept(frames) {
-                cover.go_on(number);
+                plan.go_on(number);
             }
         }
-        cover.next = end;
-        cover.share = cover.most / cover.runs.len().max(1) as f64;
+        plan.next = end;
+        plan.share = plan.most / plan.runs.len().max(1) as f64;
         Self::LOOKED_OVER as usize * PER_SYMBOL / 4
     }
 
-    /// Blocks of datagrams in a row with at most about `most` repair symbols.
-    fn run(&self, mut datagrams: Range<u64>, most: f64) -> Run {
-        datagrams.start = datagrams.start.max(datagrams.end.saturating_sub((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
-        let total = (datagrams.end - datagrams.start) as usize;
+    /// Blocks of packets in a row with at most about `most` repair symbols.
+    fn run(&self, mut packets: Range<u64>, most: f64) -> Run {
+        packets.start = packets.start.max(packets.end.saturating_sub((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
+        let total = (packets.end - packets.start) as usize;
         let stride = total.div_ceil(MAX_SOURCE_SYMBOLS);
-        let process = self.ledger.loss_process();
+        let process = self.sent_packets.loss_process();
         let may_fail = Self::MAY_FAIL / stride as f64;
         let most = most.min(total as f64).max(1.0) as usize;
         let most = most.div_ceil(stride).min(MAX_REPAIR_SYMBOLS);
         let repair_symbols = process.repair_symbols_for(total.div_ceil(stride), may_fail, most);
-        let (next, blocks) = (datagrams.start, Vec::with_capacity(stride));
-        Run { datagrams, stride, repair_symbols, next, symbols: Vec::new(), encoding: None, blocks }
+        let (next, blocks) = (packets.start, Vec::with_capacity(stride));
+        Run { packets, stride, repair_symbols, next, symbols: Vec::new(), encoding: None, blocks }
     }
 
     /// Takes the making of blocks one step further; returns how much work that was, or nothing when all are made.
@@ -179,7 +179,7 @@ impl<P: Payload> Session<P> {
         }
         let (mut taken, mut scratch) = (PER_SYMBOL, Vec::new());
         for _ in 0..Self::COLLECTED {
-            if run.next >= run.datagrams.end {
+            if run.next >= run.packets.end {
                 run.begin_block();
                 break;
             }
@@ -188,13 +188,13 @@ impl<P: Payload> Session<P> {
         Some(taken)
     }
 
-    /// Collects the symbol of one more datagram of a block; returns how much work that was. What has been acknowledged
+    /// Collects the symbol of one more packet of a block; returns how much work that was. What has been acknowledged
     /// meanwhile needs no repair, nor is it known any more what it carried: the block begins after it.
     fn collect(&self, run: &mut Run, scratch: &mut Vec<u8>) -> usize {
         let number = run.next;
         run.next += run.stride as u64;
-        let frames = self.ledger.frames_from(number).next().filter(|(at, _)| *at == number);
-        let frames = frames.filter(|_| number >= self.under_way().start);
+        let frames = self.sent_packets.frames_from(number).next().filter(|(at, _)| *at == number);
+        let frames = frames.filter(|_| number >= self.in_flight().start);
         match frames.and_then(|(_, frames)| self.source_symbol(frames, scratch)) {
             Some(symbol) => run.symbols.push(symbol),
             None => run.symbols.clear(),
@@ -202,7 +202,7 @@ impl<P: Payload> Session<P> {
         run.symbols.last().map_or(0, |symbol| symbol.bytes.len()) + PER_SYMBOL
     }
 
-    /// Whether the bytes of a datagram's stream frames are kept still.
+    /// Whether the bytes of a packet's stream frames are kept still.
     fn is_kept(&self, frames: &SentFrames) -> bool {
         frames.iter().all(|frame| match *frame {
             SentFrame::Stream { key, offset, length, .. } => {
@@ -212,7 +212,7 @@ impl<P: Payload> Session<P> {
         })
     }
 
-    /// A datagram's stream frames in canonical form; `None` if their bytes are not kept any more.
+    /// A packet's stream frames in canonical form; `None` if their bytes are not kept any more.
     pub(super) fn source_symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<SourceSymbol> {
         let mut complete = true;
         let symbol = source_symbol(usize::from(self.mtu.current()), scratch, |writer| {

@@ -3,7 +3,7 @@
 
 use crate::wire::frame::Writer;
 
-/// Datagrams with a congestion mark, each way.
+/// Packets with a congestion mark, each way.
 #[derive(Debug, Default)]
 pub(crate) struct Congestion {
     /// How many arrived, and in how many acknowledgements that is still to be said.
@@ -19,7 +19,7 @@ impl Congestion {
     /// Acknowledgements that say the same, since any of them may be lost.
     pub(super) const REPORTS: u32 = 4;
 
-    /// A datagram arrived with a mark.
+    /// A packet arrived with a mark.
     pub(crate) fn on_marked(&mut self) {
         self.received += 1;
         self.reports = Self::REPORTS;
@@ -32,7 +32,7 @@ impl Congestion {
         }
     }
 
-    /// The peer has had `count` marked datagrams, of `sent` at most.
+    /// The peer has had `count` marked packets, of `sent` at most.
     pub(super) fn on_report(&mut self, count: u64, sent: u64) {
         let count = count.min(sent);
         self.news |= count > self.reported;
@@ -44,7 +44,7 @@ impl Congestion {
         std::mem::take(&mut self.news)
     }
 
-    /// Datagrams that arrived here with a mark, and those that the peer reported.
+    /// Packets that arrived here with a mark, and those that the peer reported.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.received, self.reported]
     }

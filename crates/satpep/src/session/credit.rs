@@ -5,14 +5,14 @@
 //!
 //! A sender at its limit stands still, so the news of a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
-//! two BDP, covers what is under way until the news of its first data can have come, and as much again for the repeats.
+//! two BDP, covers what is in flight until the news of its first data can have come, and as much again for the repeats.
 
 use super::Session;
 use crate::config::EndpointConfig;
 use crate::handshake::Hello;
-use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::memory::{Holding, Memory};
 use crate::payload::Payload;
+use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Told;
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
@@ -228,15 +228,15 @@ impl<P: Payload> Session<P> {
         send.update(&mut self.credit.send_holding, buffered);
     }
 
-    /// The session's limit goes into the next datagram.
+    /// The session's limit goes into the next packet.
     pub(super) fn on_session_credit_told(&mut self) {
         self.credit.limit_due = false;
-        self.credit.told.on_told(self.credit.limit, self.ledger.next_number());
+        self.credit.told.on_told(self.credit.limit, self.sent_packets.next_number());
     }
 
-    /// A stream's limit goes into the next datagram.
+    /// A stream's limit goes into the next packet.
     pub(super) fn on_stream_credit_told(&mut self, key: StreamKey) {
-        let number = self.ledger.next_number();
+        let number = self.sent_packets.next_number();
         let Some(stream) = self.stream_mut(key) else { return };
         stream.told.on_told(stream.receive.limit, number);
         if stream.told.is_unconfirmed && !std::mem::replace(&mut stream.told.repeats, true) {
@@ -271,7 +271,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Datagram `number`, which told a limit, has arrived.
+    /// Packet `number`, which told a limit, has arrived.
     pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
             SentFrame::MaxData => self.credit.told.on_arrived(number),
@@ -284,7 +284,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// A datagram that told a limit was lost: it is told again at once, if no other one has arrived.
+    /// A packet that told a limit was lost: it is told again at once, if no other one has arrived.
     pub(super) fn on_credit_lost(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::MaxData => self.credit.limit_due |= self.credit.told.is_unconfirmed,

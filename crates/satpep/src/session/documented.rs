@@ -10,7 +10,7 @@ use crate::payload::Stored;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![
-        limit("STOP_WAITING is sent when it rose by", Session::<Stored>::FLOOR_STEP),
+        limit("STOP_WAITING is sent when it rose by", Session::<Stored>::STOP_WAITING_STEP),
         limit("ACKs that repeat a CE_COUNT", Congestion::REPORTS),
         limit("first interval of the keep-alive", Keepalive::FIRST),
         limit("least interval of the keep-alive", Keepalive::LEAST),

@@ -4,8 +4,8 @@
 use super::Session;
 use super::output::Filled;
 use crate::dscp::Dscp;
-use crate::ledger::SentFrames;
 use crate::payload::Payload;
+use crate::sent_packets::SentFrames;
 use crate::wire::frame::Writer;
 use units::{Duration, Instant};
 
@@ -46,7 +46,7 @@ impl Farewell {
 }
 
 impl<P: Payload> Session<P> {
-    /// Bytes of a datagram's frames that say nothing but CLOSE.
+    /// Bytes of a packet's frames that say nothing but CLOSE.
     pub(crate) const CLOSE_LENGTH: usize = 1;
 
     /// Tells the peer that this gateway stops.

@@ -3,15 +3,15 @@
 use super::{News, Path, Session};
 use crate::capacity::Report;
 use crate::event::{Event, Violation};
-use crate::ledger::{SentFrame, Settled, StreamKey};
 use crate::payload::Payload;
 use crate::repair::{RepairSymbol, SourceBlock};
+use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
 use crate::stream::{Sent, Stream};
 use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame};
 use units::{Duration, Instant};
 
 impl<P: Payload> Session<P> {
-    /// Takes in the frames of an authentic datagram that was not seen before and that `elided` bytes were left out of.
+    /// Takes in the frames of an authentic packet that was not seen before and that `elided` bytes were left out of.
     pub(crate) fn on_frames(
         &mut self,
         now: Instant,
@@ -20,7 +20,7 @@ impl<P: Payload> Session<P> {
         elided: usize,
     ) -> Result<(), Violation> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
-        let (mut eliciting, mut acks, mut recovered) = (false, 0, 0);
+        let (mut ack_eliciting, mut acks, mut recovered) = (false, 0, 0);
         let credit_before = self.credit.available();
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
@@ -29,7 +29,7 @@ impl<P: Payload> Session<P> {
             if acks > 1 || recovered > 1 {
                 return Err(Violation::RepeatedAck);
             }
-            eliciting |= frame.is_ack_eliciting();
+            ack_eliciting |= frame.is_ack_eliciting();
             self.on_frame(now, number, frame)?;
         }
         self.stats.skipped_frames += reader.skipped();
@@ -37,7 +37,7 @@ impl<P: Payload> Session<P> {
         if self.does_repair() {
             self.decoder.remember(number, frames, elided);
         }
-        self.received.record(now, number, eliciting, self.ack_delay());
+        self.received.record(now, number, ack_eliciting, self.ack_delay());
         if self.round_ends <= now {
             self.round_ends = now + self.rtt.smoothed();
             self.credit.next_round();
@@ -49,7 +49,7 @@ impl<P: Payload> Session<P> {
         match frame {
             Frame::Ping => {}
             Frame::ArrivalRequest => self.arrival_requests.on_request(now, number),
-            Frame::CeCount(count) => self.congestion.on_report(count, self.ledger.next_number()),
+            Frame::CeCount(count) => self.congestion.on_report(count, self.sent_packets.next_number()),
             Frame::ArrivalTime { number, micros } => self.on_arrived(now, number, micros),
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
@@ -84,21 +84,21 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    /// The peer told when a datagram arrived, just before it acknowledges it.
+    /// The peer told when a packet arrived, just before it acknowledges it.
     fn on_arrived(&mut self, now: Instant, number: u64, micros: u32) {
         // Beyond what the peer may tell beside one acknowledgement nothing is kept.
-        if number >= self.ledger.next_number() || self.news.len() >= 16 {
+        if number >= self.sent_packets.next_number() || self.news.len() >= 16 {
             return;
         }
-        let Some((sent, after)) = self.ledger.departure(number) else {
+        let Some((sent, after)) = self.sent_packets.departure(number) else {
             let arrived = self.arrivals.unwrap(micros);
             if let Some(survey) = &mut self.survey {
                 survey.on_arrival(number, arrived);
             }
             return self.news.push_back(News::Arrival(number, arrived));
         };
-        let [settled, delivered] = std::mem::take(&mut self.settled_since);
-        let report = Report { sent, after, arrived_us: micros, settled, delivered };
+        let [outcomes, acknowledged] = std::mem::take(&mut self.outcomes_since);
+        let report = Report { sent, after, arrived_us: micros, outcomes, acknowledged };
         let patience = (self.rtt.smoothed() * 3).max(Duration::from_secs(1));
         let feedback = self.arrivals.take(now, &report, patience);
         if let Some(survey) = &mut self.survey {
@@ -241,47 +241,48 @@ impl<P: Payload> Session<P> {
 
     fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
         let horizon = self.rtt.smoothed() * 3 / 2 + self.ack_delay() * 2;
-        let mut settled = std::mem::take(&mut self.settled);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
         let (sample, delay) =
-            (self.ledger.on_ack(now, ack, horizon, &mut settled)?, Duration::from_micros(ack.delay_us));
+            (self.sent_packets.on_ack(now, ack, horizon, &mut outcomes)?, Duration::from_micros(ack.delay_us));
         // Longer delays than the peer should add are those of an outage.
         if let Some(rtt) = sample.filter(|_| delay <= self.ack_delay() * 2) {
             self.rtt.sample(rtt.saturating_sub(delay));
         }
         if self.is_returning {
-            self.ledger.on_quiet(ack.largest, delay.saturating_sub(self.rtt.smoothed() / 2), &mut settled);
+            self.sent_packets.on_quiet(ack.largest, delay.saturating_sub(self.rtt.smoothed() / 2), &mut outcomes);
         }
-        self.settle(now, &mut settled);
-        self.settled = settled;
+        self.on_outcomes(now, &mut outcomes);
+        self.outcomes = outcomes;
         self.probes = 0;
-        // A ping that is still under way has been answered by this: to ask again would begin anew, where answers are spaced, for ever.
-        self.probe_at = self.ledger.awaits_more_than_pings().then(|| self.probe_deadline(now));
+        // A ping that is still in flight has been answered by this: to ask again would begin anew, where answers are spaced, for ever.
+        self.probe_at = self.sent_packets.awaits_more_than_pings().then(|| self.probe_deadline(now));
         Ok(())
     }
 
-    /// The peer recovered datagrams that were lost.
+    /// The peer recovered packets that were lost.
     fn on_recovered(&mut self, now: Instant, recovered: &RecoveredFrame<'_>) -> Result<(), Violation> {
-        let mut settled = std::mem::take(&mut self.settled);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
         for numbers in recovered.ranges() {
-            self.ledger.on_recovered(numbers, &mut settled)?;
+            self.sent_packets.on_recovered(numbers, &mut outcomes)?;
         }
-        self.settle(now, &mut settled);
-        self.settled = settled;
+        self.on_outcomes(now, &mut outcomes);
+        self.outcomes = outcomes;
         Ok(())
     }
 
-    /// Draws the consequences of datagrams' fates.
-    pub(super) fn settle(&mut self, now: Instant, settled: &mut Vec<Settled>) {
-        for datagram in settled.drain(..) {
-            self.stats.lost_packets += u64::from(!datagram.delivered);
-            let [settled, delivered] = self.settled_since;
-            self.settled_since = [settled.saturating_add(1), delivered.saturating_add(u32::from(datagram.delivered))];
+    /// Releases acknowledged data, requeues what was lost, and updates the PMTU search and the survey.
+    pub(super) fn on_outcomes(&mut self, now: Instant, outcomes: &mut Vec<PacketOutcome>) {
+        for packet in outcomes.drain(..) {
+            self.stats.lost_packets += u64::from(!packet.is_acknowledged());
+            let [outcomes, acknowledged] = self.outcomes_since;
+            self.outcomes_since =
+                [outcomes.saturating_add(1), acknowledged.saturating_add(u32::from(packet.is_acknowledged()))];
             let mut probe = false;
-            for frame in &datagram.frames {
+            for frame in &packet.frames {
                 match *frame {
                     SentFrame::MtuProbe(size) => {
                         probe = true;
-                        if datagram.delivered {
+                        if packet.is_acknowledged() {
                             self.mtu.on_probe_acked(now, size)
                         } else {
                             self.mtu.on_probe_lost(now, size)
@@ -291,17 +292,19 @@ impl<P: Payload> Session<P> {
                     SentFrame::Sample => {
                         // What a survey loses says nothing of the size.
                         probe = true;
-                        if let Some(survey) = self.survey.as_mut().filter(|_| datagram.delivered) {
-                            survey.on_delivered(datagram.number);
+                        if let Some(survey) = self.survey.as_mut().filter(|_| packet.is_acknowledged()) {
+                            survey.on_acknowledged(packet.number);
                         }
                     }
-                    SentFrame::Stream { .. } if datagram.recovered => self.on_frame_delivered(frame, datagram.number),
-                    _ if datagram.delivered => self.on_frame_delivered(frame, datagram.number),
+                    SentFrame::Stream { .. } if packet.outcome == Outcome::Recovered => {
+                        self.on_frame_acknowledged(frame, packet.number)
+                    }
+                    _ if packet.is_acknowledged() => self.on_frame_acknowledged(frame, packet.number),
                     _ => self.on_frame_lost(frame),
                 }
             }
             if !probe {
-                self.mtu.on_data(now, datagram.number, datagram.ip_size, datagram.delivered);
+                self.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged());
             }
         }
         self.wake_waiting_writers();
@@ -323,7 +326,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    fn on_frame_delivered(&mut self, frame: &SentFrame, number: u64) {
+    fn on_frame_acknowledged(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin, .. } => {
                 let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)

@@ -133,13 +133,13 @@ impl<P: Payload> Session<P> {
             }
         }
         if self.is_returning {
-            self.ledger.on_outage_over();
+            self.sent_packets.on_outage_over();
             // The answer tells what was lost meanwhile, so that it is sent again at once.
             self.ping();
         }
     }
 
-    /// A datagram of `ip_size` bytes left that asks for an answer.
+    /// A packet of `ip_size` bytes left that asks for an answer.
     pub(super) fn on_asking(&mut self, now: Instant, ip_size: usize) {
         self.unanswered_since.get_or_insert(now);
         self.unanswered_bytes += ip_size as u64;
@@ -185,7 +185,7 @@ impl<P: Payload> Session<P> {
     pub(super) fn on_liveness_timeout(&mut self, now: Instant) {
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
-            if self.ledger.awaits_ack() {
+            if self.sent_packets.awaits_ack() {
                 self.probes += 1;
                 self.ping_due = true;
             }
@@ -207,7 +207,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// When an unanswered datagram calls for a probe: in a round trip and what the peer may add to it, then a few times
+    /// When an unanswered packet calls for a probe: in a round trip and what the peer may add to it, then a few times
     /// in quick succession, lest a loss or two make the peer count as silent; in an outage so often that its end is noticed
     /// within half a round trip, and after minutes of it within one.
     pub(super) fn probe_deadline(&self, now: Instant) -> Instant {

@@ -1,14 +1,14 @@
 //! A session: everything that two gateways share between one pair of runs, streams above all.
 //!
-//! Datagram numbers, streams and credits belong to the session and outlive its keys. It knows nothing of keys,
-//! addresses or the link's pace: the endpoint opens datagrams and hands their frames in, and lends space for frames
+//! Packet numbers, streams and credits belong to the session and outlive its keys. It knows nothing of keys,
+//! addresses or the link's pace: the endpoint opens packets and hands their frames in, and lends space for frames
 //! when the link is free.
 //!
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | state, timers, what the endpoint asks |
 //! | `input.rs` | frames that arrived |
-//! | `output.rs` | filling a datagram |
+//! | `output.rs` | filling a packet |
 //! | `repairs.rs` | when repair symbols are made and sent |
 //! | `coding.rs` | making them, and recovering with the peer's, in steps |
 //! | `classes.rs` | which stream of which class sends next |
@@ -40,12 +40,12 @@ use crate::config::EndpointConfig;
 use crate::dscp::Dscp;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
 use crate::handshake::Hello;
-use crate::ledger::{Ledger, Settled, StreamKey};
 use crate::mtu::{self, MtuSearch};
 use crate::payload::Payload;
 use crate::received::Received;
 use crate::repair::Decoder;
 use crate::rtt::RttEstimator;
+use crate::sent_packets::{PacketOutcome, SentPackets, StreamKey};
 use crate::stats::PeerStats;
 use crate::stream::Stream;
 use crate::survey::Survey;
@@ -59,12 +59,12 @@ use units::{Duration, Instant};
 pub(crate) use drain::Drain;
 pub(crate) use output::{Filled, Urgency};
 
-/// What a peer told of the arrival of a datagram.
+/// What a peer told of the arrival of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum News {
-    /// When a datagram arrived, by the peer's clock.
+    /// When a packet arrived, by the peer's clock.
     Arrival(u64, Duration),
-    /// How the newest datagram that is not settled yet fared.
+    /// How the largest acknowledged packet fared.
     Feedback(Feedback),
 }
 
@@ -86,12 +86,12 @@ pub(crate) struct Session<P: Payload> {
     repair: bool,
     repair_overhead: f64,
 
-    pub(crate) ledger: Ledger,
+    pub(crate) sent_packets: SentPackets,
     pub(crate) received: Received,
     rtt: RttEstimator,
     mtu: MtuSearch,
     path: Path,
-    settled: Vec<Settled>,
+    outcomes: Vec<PacketOutcome>,
 
     streams: Slab<Stream<P>>,
     slots: BTreeMap<u64, u32>,
@@ -120,7 +120,7 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) last_heard: Instant,
     /// When data of a stream was last sent or received.
     last_traffic: Instant,
-    /// Since when something has been under way that asks for an answer, with nothing heard since.
+    /// Since when something has been in flight that asks for an answer, with nothing heard since.
     unanswered_since: Option<Instant>,
     /// IP bytes that ask for an answer, sent since then.
     unanswered_bytes: u64,
@@ -146,7 +146,7 @@ pub(crate) struct Session<P: Payload> {
     pub(crate) peer_drains: bool,
     /// The peer knows the frame that says so.
     knows_drain: bool,
-    floor_told: u64,
+    stop_waiting_sent: u64,
     /// The latest that the peer said of a path, for the endpoint.
     path_news: Option<PathFrame>,
     /// When the current round trip ends, by which active streams are counted.
@@ -162,8 +162,8 @@ pub(crate) struct Session<P: Payload> {
     /// ARRIVAL_REQUESTs of the peer.
     arrival_requests: ArrivalRequests,
     arrivals: Arrivals,
-    /// Datagrams settled since the latest news of an arrival, and those of them that arrived.
-    settled_since: [u32; 2],
+    /// Outcomes since the latest ARRIVAL_TIME, and how many of them are acknowledgements.
+    outcomes_since: [u32; 2],
     /// The latest survey of the path.
     pub(crate) survey: Option<Box<Survey>>,
     /// News for the endpoint.
@@ -191,12 +191,12 @@ impl<P: Payload> Session<P> {
             keepalive: liveness::Keepalive::new(config.longest_keepalive(), calls),
             repair: config.repair,
             repair_overhead: config.repair_overhead,
-            ledger: Ledger::new(config.reordering),
+            sent_packets: SentPackets::new(config.reordering),
             received: Received::new(),
             rtt: RttEstimator::new(config.rtt),
             mtu: MtuSearch::new(mtu::LEAST, config.mtu, config.is_thin(), now),
             path: Path::Unknown,
-            settled: Vec::new(),
+            outcomes: Vec::new(),
             streams: Slab::new(),
             slots: BTreeMap::new(),
             own_parity: u64::from(!even),
@@ -232,7 +232,7 @@ impl<P: Payload> Session<P> {
             drain: Drain::default(),
             peer_drains: false,
             knows_drain: crate::epoch::knows_of_runs(hello.epoch),
-            floor_told: 0,
+            stop_waiting_sent: 0,
             path_news: None,
             round_ends: now,
             repairs: repairs::Repairs::default(),
@@ -242,7 +242,7 @@ impl<P: Payload> Session<P> {
             congestion: congestion::Congestion::default(),
             arrival_requests: ArrivalRequests::default(),
             arrivals: Arrivals::default(),
-            settled_since: [0; 2],
+            outcomes_since: [0; 2],
             survey: None,
             news: VecDeque::new(),
             events: VecDeque::new(),
@@ -269,12 +269,12 @@ impl<P: Payload> Session<P> {
         self.news.pop_front()
     }
 
-    /// The number of the next datagram.
+    /// The number of the next packet.
     pub(crate) fn next_number(&self) -> u64 {
-        self.ledger.next_number()
+        self.sent_packets.next_number()
     }
 
-    /// Asks when the next datagram arrives.
+    /// Asks when the next packet arrives.
     pub(crate) fn request_arrival_time(&mut self) {
         self.arrival_request_due = true;
     }
@@ -307,16 +307,16 @@ impl<P: Payload> Session<P> {
         let queued_when_due = queued_when_due.into_iter().flatten().filter(|at| *at > now);
         let others = self.next_liveness_timeout().min(self.farewell.next_timeout()).min(self.drain.next_timeout());
         let others = others.min(self.classes.next_timeout(now));
-        self.ledger.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)
+        self.sent_packets.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)
     }
 
     /// Does what time asks for.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.classes.on_timeout(now);
-        let mut settled = std::mem::take(&mut self.settled);
-        self.ledger.on_timeout(now, &mut settled);
-        self.settle(now, &mut settled);
-        self.settled = settled;
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.sent_packets.on_timeout(now, &mut outcomes);
+        self.on_outcomes(now, &mut outcomes);
+        self.outcomes = outcomes;
         self.farewell.on_timeout(now);
         self.drain.on_timeout(now);
         self.on_liveness_timeout(now);
@@ -369,7 +369,7 @@ impl<P: Payload> Session<P> {
         self.rtt.probe_timeout(Duration::ZERO)
     }
 
-    /// Datagrams take another path from now on, to `to`: it may carry less than the one before.
+    /// Packets take another path from now on, to `to`: it may carry less than the one before.
     pub(crate) fn on_path(&mut self, now: Instant, to: &SocketAddr) {
         self.mtu.restart(mtu::least(to), now);
     }
@@ -387,7 +387,7 @@ impl<P: Payload> Session<P> {
         self.ping();
     }
 
-    /// Whether a datagram of the size in use has arrived since the session began, so that it can carry data.
+    /// Whether a packet of the size in use has arrived since the session began, so that it can carry data.
     pub(crate) fn is_path_proven(&self) -> bool {
         self.path == Path::Proven
     }

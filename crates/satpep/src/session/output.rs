@@ -1,15 +1,15 @@
-//! Filling a datagram: what goes first, and what waits for the link's pace.
+//! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
 use crate::dscp::Dscp;
-use crate::ledger::{SentFrame, SentFrames, StreamKey};
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
+use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Sent;
 use crate::wire::frame::{PathFrame, Writer};
 use units::Instant;
 
-/// What a datagram is sent for.
+/// What a packet is sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
     /// Acknowledgements, credits, resets, probes: small, and sent whatever the pace.
@@ -20,7 +20,7 @@ pub(crate) enum Urgency {
     Idle,
 }
 
-/// A datagram's frames, written and recorded.
+/// A packet's frames, written and recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filled {
     pub(crate) number: u64,
@@ -32,8 +32,8 @@ pub(crate) struct Filled {
 }
 
 impl<P: Payload> Session<P> {
-    /// A floor is told when it rose by this many datagrams.
-    pub(super) const FLOOR_STEP: u64 = 64;
+    /// A floor is told when it rose by this many packets.
+    pub(super) const STOP_WAITING_STEP: u64 = 64;
     /// Less room than this is not worth another stream frame.
     const LEAST_FRAME: usize = 32;
 
@@ -86,9 +86,9 @@ impl<P: Payload> Session<P> {
         self.record((now, position), &writer, usize::from(ip_size) - writer.len(), Dscp::default(), frames)
     }
 
-    /// Writes a datagram of a survey that fills `space`.
+    /// Writes a packet of a survey that fills `space`.
     pub(crate) fn fill_sample(&mut self, now: Instant, position: u64, space: &mut [u8], ip_size: u16) -> Filled {
-        let number = self.ledger.next_number();
+        let number = self.sent_packets.next_number();
         let mut writer = Writer::new(space);
         if let Some(survey) = &mut self.survey {
             if survey.asks(ip_size.into()) {
@@ -140,7 +140,7 @@ impl<P: Payload> Session<P> {
         Some(self.record((now, position), &writer, overhead, dscp.unwrap_or_default(), frames))
     }
 
-    /// How a datagram that is filled now, with data if the link's pace allows them, would be marked for these.
+    /// How a packet that is filled now, with data if the link's pace allows them, would be marked for these.
     pub(crate) fn next_marking(&mut self, now: Instant) -> Dscp {
         if !self.is_marked {
             return Dscp::default();
@@ -165,11 +165,11 @@ impl<P: Payload> Session<P> {
         frames: SentFrames,
     ) -> Filled {
         let (length, elided) = (writer.len(), writer.elided());
-        let number = self.ledger.next_number();
-        let eliciting = !frames.is_empty();
-        self.ledger.record(now, position, length + overhead, dscp, frames);
+        let number = self.sent_packets.next_number();
+        let ack_eliciting = !frames.is_empty();
+        self.sent_packets.record(now, position, length + overhead, dscp, frames);
         self.stats.sent_packets += 1;
-        if eliciting {
+        if ack_eliciting {
             self.on_asking(now, length + overhead);
         }
         Filled { number, length, elided, dscp }
@@ -198,9 +198,9 @@ impl<P: Payload> Session<P> {
             }
             self.repeat_credits(writer, frames);
         }
-        let floor = self.ledger.floor();
-        if floor >= self.floor_told + Self::FLOOR_STEP && writer.stop_waiting(floor) {
-            self.floor_told = floor;
+        let floor = self.sent_packets.lowest_tracked();
+        if floor >= self.stop_waiting_sent + Self::STOP_WAITING_STEP && writer.stop_waiting(floor) {
+            self.stop_waiting_sent = floor;
         }
         dscp
     }
@@ -262,13 +262,13 @@ impl<P: Payload> Session<P> {
         true
     }
 
-    /// Stream data in turn, until the datagram is full, nothing is left, or it is the turn of data that are marked otherwise: a
+    /// Stream data in turn, until the packet is full, nothing is left, or it is the turn of data that are marked otherwise: a
     /// marking may be policed, and is not spent on others. Returns the marking if there is any data.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
         let mut dscp = None;
         let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<u64>);
-        let number = self.ledger.next_number();
-        // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its datagram.
+        let number = self.sent_packets.next_number();
+        // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its packet.
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
             let session_credit = self.credit.available();

@@ -1,7 +1,7 @@
-//! When repair symbols are made of what is under way, and when they are sent.
+//! When repair symbols are made of what is in flight, and when they are sent.
 //!
-//! Repair begins when the last stream that had something to send has ended, or paused for a moment. It covers all that is
-//! under way and not yet covered, with symbols that [`LossProcess`](crate::loss::LossProcess) counts. Half of them
+//! Repair begins when the last stream that had something to send has ended, or paused for a moment. It protects all that is
+//! in flight and not yet protected, with symbols that [`LossProcess`](crate::loss::LossProcess) counts. Half of them
 //! leave at once; where losses come in bursts, the rest wait for a burst to end that may have hit the last data.
 //!
 //! While the link is full, repair takes its capacity from data: at most the loss rate and a configured share. It is
@@ -10,10 +10,10 @@
 //! in order would then lag by several of them.
 
 use super::Session;
-use super::coding::Cover;
-use crate::ledger::{SentFrame, SentFrames};
+use super::coding::RepairPlan;
 use crate::payload::Payload;
 use crate::repair::{MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, RepairSymbol, WORK_STEP};
+use crate::sent_packets::{SentFrame, SentFrames};
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,29 +22,29 @@ use units::{Duration, Instant};
 /// Repair that is planned or on its way out.
 #[derive(Default)]
 pub(super) struct Repairs {
-    /// When idle capacity is to be used to cover what is under way.
+    /// When idle capacity is to be used to protect what is in flight.
     at: Option<Instant>,
     /// Symbols to send, each not before a time.
     queue: VecDeque<(Instant, RepairSymbol)>,
-    /// Datagrams that the queue's symbols cover, each with how many of them can be recovered, in the order of the queue:
+    /// Packets that the queue's symbols protect, each with how many of them can be recovered, in the order of the queue:
     /// the symbols of a piece follow those of the one before.
-    covers: VecDeque<Covered>,
-    /// Datagrams below this number have been covered, or are being.
-    covered_to: u64,
-    /// Blocks in the making, one piece of datagrams after the other.
-    pub(super) making: VecDeque<Cover>,
+    queued: VecDeque<QueuedSymbols>,
+    /// Packets below this number are protected, or are being.
+    protected_to: u64,
+    /// Blocks in the making, one piece of packets after the other.
+    pub(super) making: VecDeque<RepairPlan>,
     /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
     pub(super) allowance: f64,
     /// Symbols that may be sent now although there is data to send.
     budget: f64,
-    /// Datagrams with the last data of streams that paused while others go on, and when to cover them.
+    /// Packets with the last data of streams that paused while others go on, and when to protect them.
     pauses: VecDeque<(Instant, Range<u64>)>,
 }
 
-/// What some of the symbols in the queue cover.
+/// The symbols in the queue that protect one range.
 #[derive(Debug)]
-struct Covered {
-    datagrams: Range<u64>,
+struct QueuedSymbols {
+    packets: Range<u64>,
     repair_symbols: usize,
     /// Symbols not yet sent.
     unsent: usize,
@@ -56,10 +56,10 @@ impl Repairs {
         self.at.into_iter().chain(self.queue.front().map(|(due, _)| *due)).min()
     }
 
-    /// The next pause that it is time to cover.
+    /// The next pause that it is time to protect.
     fn due_pause(&mut self, now: Instant) -> Option<Range<u64>> {
         self.pauses.front().filter(|(due, _)| *due <= now)?;
-        self.pauses.pop_front().map(|(_, datagrams)| datagrams)
+        self.pauses.pop_front().map(|(_, packets)| packets)
     }
 
     /// Whether there are blocks to make.
@@ -74,22 +74,22 @@ impl Repairs {
 }
 
 impl<P: Payload> Session<P> {
-    /// Idle time after which the last datagrams of streams that have not ended get repair: long enough not to add some at
+    /// Idle time after which the last packets of streams that have not ended get repair: long enough not to add some at
     /// every pause of a stream.
     const REPAIR_AFTER: Duration = Duration::from_millis(4);
     /// Below this round-trip time waiting for feedback costs less than repair.
     const REPAIR_MIN_RTT: Duration = Duration::from_millis(20);
     /// How often repair may fail.
     pub(super) const MAY_FAIL: f64 = 0.005;
-    /// The most repair symbols that are spent on however little, and beyond that for each datagram sent, be it lost or
+    /// The most repair symbols that are spent on however little, and beyond that for each packet sent, be it lost or
     /// not; half the losses come on top.
     const FREE: f64 = 5.0;
     const IDLE_SHARE: f64 = 0.01;
     /// The most symbols that leave in a row while there is data to send.
     const BUSY_RUN: f64 = 6.0;
-    /// The oldest datagrams under way, which are acknowledged before a block of all data could be made of them.
+    /// The oldest packets in flight, which are acknowledged before a block of all data could be made of them.
     const BULK_MARGIN: u64 = 256;
-    /// Streams' pauses that wait to be covered, at most, and the most datagrams that are covered for one.
+    /// Streams' pauses that wait to be protected, at most, and the most packets that are protected for one.
     const MAX_PAUSES: usize = 64;
     const MAX_PAUSE: u64 = 128;
 
@@ -103,13 +103,13 @@ impl<P: Payload> Session<P> {
         !self.is_stalled() && self.repairs.next().is_some_and(|at| at <= now)
     }
 
-    /// Stream data goes into the next datagram, some of it for the first time if it is `fresh`; with the last of it its
-    /// stream `ended`. The datagrams from `paused` on hold the last data of a stream that has no more for now.
+    /// Stream data goes into the next packet, some of it for the first time if it is `fresh`; with the last of it its
+    /// stream `ended`. The packets from `paused` on hold the last data of a stream that has no more for now.
     pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool, paused: Option<u64>) {
         if !self.does_repair() {
             return;
         }
-        let loss = self.ledger.loss_process().probability();
+        let loss = self.sent_packets.loss_process().probability();
         self.repairs.allowance += Self::IDLE_SHARE + 0.5 * loss;
         self.repairs.budget = (self.repairs.budget + loss + self.repair_overhead).min(Self::BUSY_RUN);
         let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
@@ -118,11 +118,11 @@ impl<P: Payload> Session<P> {
         if let Some(from) = paused
             && self.repairs.pauses.len() < Self::MAX_PAUSES
         {
-            self.repairs.pauses.push_back((now + Self::REPAIR_AFTER, from..self.ledger.next_number() + 1));
+            self.repairs.pauses.push_back((now + Self::REPAIR_AFTER, from..self.sent_packets.next_number() + 1));
         }
     }
 
-    /// The next repair symbol, in capacity that would idle. Whether the datagram is as large as one can be, `whole`
+    /// The next repair symbol, in capacity that would idle. Whether the packet is as large as one can be, `whole`
     /// tells. Returns whether there was one.
     pub(super) fn put_repair(
         &mut self,
@@ -154,8 +154,8 @@ impl<P: Payload> Session<P> {
         if !self.does_repair() {
             return false;
         }
-        self.cover_pauses(now);
-        self.cover_bulk();
+        self.protect_pauses(now);
+        self.protect_bulk();
         let before = self.stats.repair_bytes;
         if self.repairs.budget >= 1.0 {
             self.put_symbol(now, writer, frames, whole);
@@ -168,19 +168,19 @@ impl<P: Payload> Session<P> {
     fn put_symbol(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
         while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
             let block = symbol.block;
-            let back = self.ledger.next_number() - block.first;
+            let back = self.sent_packets.next_number() - block.first;
             let [count, stride, repair_symbols, index] =
                 [block.count, block.stride, block.repair_symbols, symbol.index].map(|field| field as u64);
             let RepairSymbol { bytes, elided, .. } = symbol;
-            let still_under_way = block.last() >= self.ledger.floor();
+            let is_in_flight = block.last() >= self.sent_packets.lowest_tracked();
             let length = bytes.len() + elided;
             let mut put = false;
-            if still_under_way && writer.repair([back, count, stride, repair_symbols, index], bytes, *elided) {
+            if is_in_flight && writer.repair([back, count, stride, repair_symbols, index], bytes, *elided) {
                 self.stats.repair_bytes += length as u64;
                 frames.push(SentFrame::Ping);
                 put = true;
-            } else if still_under_way && !(whole && writer.is_empty()) {
-                // It has no room here, or beside what else is to be said, and follows in a datagram of its own.
+            } else if is_in_flight && !(whole && writer.is_empty()) {
+                // It has no room here, or beside what else is to be said, and follows in a packet of its own.
                 return;
             }
             self.repairs.queue.pop_front();
@@ -191,71 +191,72 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Datagrams under way: sent, and not known to have been passed by an acknowledgement.
-    pub(super) fn under_way(&self) -> Range<u64> {
-        let acked_to = self.ledger.largest_acked().map_or(0, |largest| largest + 1);
-        acked_to..self.ledger.next_number()
+    /// Packets in flight: sent, and not known to have been passed by an acknowledgement.
+    pub(super) fn in_flight(&self) -> Range<u64> {
+        let acked_to = self.sent_packets.largest_acked().map_or(0, |largest| largest + 1);
+        acked_to..self.sent_packets.next_number()
     }
 
-    /// Covers the last data of streams that paused, where the wait for a retransmission, as likely as it is, is longer than
+    /// Protects the last data of streams that paused, where the wait for a retransmission, as likely as it is, is longer than
     /// what the symbols take.
-    fn cover_pauses(&mut self, now: Instant) {
+    fn protect_pauses(&mut self, now: Instant) {
         while let Some(paused) = self.repairs.due_pause(now) {
-            let under_way = self.under_way();
-            let from = paused.start.max(under_way.start).max(self.repairs.covered_to);
+            let in_flight = self.in_flight();
+            let from = paused.start.max(in_flight.start).max(self.repairs.protected_to);
             let count = paused.end.saturating_sub(from).min(Self::MAX_PAUSE + 1);
-            let process = self.ledger.loss_process();
+            let process = self.sent_packets.loss_process();
             let symbols = process.repair_symbols_for(count as usize, Self::MAY_FAIL, MAX_REPAIR_SYMBOLS) as f64;
-            let saved = count as f64 * process.probability() * (under_way.end - under_way.start) as f64;
+            let saved = count as f64 * process.probability() * (in_flight.end - in_flight.start) as f64;
             let worthwhile = symbols <= self.repairs.budget && symbols <= saved;
             if (1..=Self::MAX_PAUSE).contains(&count) && worthwhile && self.repairs.making.len() < Self::MAX_PAUSES {
-                self.repairs.making.push_back(Cover::new(from..paused.end, symbols));
+                self.repairs.making.push_back(RepairPlan::new(from..paused.end, symbols));
             }
         }
     }
 
-    /// A symbol left the queue, most likely into the next datagram.
+    /// A symbol left the queue, most likely into the next packet.
     fn on_symbol_sent(&mut self) {
-        let Some(covered) = self.repairs.covers.front_mut() else { return };
-        covered.unsent -= 1;
-        if covered.unsent == 0
-            && let Some(covered) = self.repairs.covers.pop_front()
+        let Some(queued) = self.repairs.queued.front_mut() else { return };
+        queued.unsent -= 1;
+        if queued.unsent == 0
+            && let Some(queued) = self.repairs.queued.pop_front()
         {
-            self.ledger.cover(covered.datagrams, covered.repair_symbols, self.ledger.next_number());
+            self.sent_packets.protect(queued.packets, queued.repair_symbols, self.sent_packets.next_number());
         }
     }
 
-    /// Has the datagrams under way covered that are not yet.
+    /// Has the packets in flight protected that are not yet.
     fn plan_blocks(&mut self) {
-        let under_way = self.under_way();
-        let from = self.repairs.covered_to.max(under_way.start);
-        self.repairs.covered_to = under_way.end;
+        let in_flight = self.in_flight();
+        let from = self.repairs.protected_to.max(in_flight.start);
+        self.repairs.protected_to = in_flight.end;
         // What is recovered is not sent again: that many symbols cost nothing.
-        let free = Self::FREE + self.ledger.loss_process().probability() * under_way.end.saturating_sub(from) as f64;
-        let cover = Cover::new(from..under_way.end, free + self.repairs.allowance);
-        self.repairs.making.push_back(cover.free(free));
+        let free =
+            Self::FREE + self.sent_packets.loss_process().probability() * in_flight.end.saturating_sub(from) as f64;
+        let plan = RepairPlan::new(from..in_flight.end, free + self.repairs.allowance);
+        self.repairs.making.push_back(plan.free(free));
     }
 
-    /// Covers all data while the link is full, where retransmissions are lost themselves in most round trips: a block
+    /// Protects all data while the link is full, where retransmissions are lost themselves in most round trips: a block
     /// at a time.
-    fn cover_bulk(&mut self) {
-        let under_way = self.under_way();
-        let from = self.repairs.covered_to.max(under_way.start + Self::BULK_MARGIN);
-        let datagrams = from..from + MAX_SOURCE_SYMBOLS as u64;
-        let process = self.ledger.loss_process();
-        let lost_again = (under_way.end - under_way.start) as f64 * process.probability().powi(2);
-        let due = datagrams.end <= under_way.end && process.is_measured() && lost_again >= 1.0;
+    fn protect_bulk(&mut self) {
+        let in_flight = self.in_flight();
+        let from = self.repairs.protected_to.max(in_flight.start + Self::BULK_MARGIN);
+        let packets = from..from + MAX_SOURCE_SYMBOLS as u64;
+        let process = self.sent_packets.loss_process();
+        let lost_again = (in_flight.end - in_flight.start) as f64 * process.probability().powi(2);
+        let due = packets.end <= in_flight.end && process.is_measured() && lost_again >= 1.0;
         if due && !self.repairs.is_working() {
             let most = (process.probability() + self.repair_overhead) * MAX_SOURCE_SYMBOLS as f64;
-            self.repairs.covered_to = datagrams.end;
-            self.repairs.making.push_back(Cover::new(datagrams, most));
+            self.repairs.protected_to = packets.end;
+            self.repairs.making.push_back(RepairPlan::new(packets, most));
         }
     }
 
     /// Queues the repair symbols of blocks, which take turns; returns how many there are.
-    pub(super) fn send_blocks(&mut self, now: Instant, datagrams: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
+    pub(super) fn send_blocks(&mut self, now: Instant, packets: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
         // Of a burst that hits the end, the symbols that wait escape the rest.
-        let patience = (self.ledger.loss_process().mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
+        let patience = (self.sent_packets.loss_process().mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
         let repair_symbols = blocks.iter().map(Vec::len).max().unwrap_or(0);
         let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
         let before = self.repairs.queue.len();
@@ -266,7 +267,7 @@ impl<P: Payload> Session<P> {
         }
         let unsent = self.repairs.queue.len() - before;
         if unsent > 0 {
-            self.repairs.covers.push_back(Covered { datagrams, repair_symbols: unsent, unsent });
+            self.repairs.queued.push_back(QueuedSymbols { packets, repair_symbols: unsent, unsent });
         }
         unsent
     }

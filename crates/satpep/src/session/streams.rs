@@ -5,9 +5,9 @@ use crate::ResetReason;
 use crate::class::Class;
 use crate::dscp::Dscp;
 use crate::event::{Event, OpenError, StreamId};
-use crate::ledger::StreamKey;
 use crate::payload::{Elided, Payload, Stored};
 use crate::scheduler::Place;
+use crate::sent_packets::StreamKey;
 use crate::stats::StreamStats;
 use crate::stream::Sent;
 use std::io::IoSlice;
@@ -40,7 +40,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Datagrams with data of the stream are marked so from now on.
+    /// Packets with data of the stream are marked so from now on.
     pub(crate) fn set_dscp(&mut self, id: StreamId, dscp: Dscp) {
         if let Some(stream) = self.key(id).and_then(|key| self.stream_mut(key)) {
             stream.dscp = dscp;

@@ -36,7 +36,7 @@ fn session() -> Session<Stored> {
     Session::new(&config, PeerId(0), 1, &hello, (false, true), now())
 }
 
-/// Hands in one datagram of what `write` writes.
+/// Hands in one packet of what `write` writes.
 fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), Violation> {
     let mut buffer = [0; 1400];
     let mut writer = Writer::new(&mut buffer);
@@ -106,7 +106,7 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
 }
 
 #[test]
-fn one_datagram_acknowledges_once() {
+fn one_packet_acknowledges_once() {
     let mut session = session();
     session.ping();
     let mut buffer = [0; 100];
@@ -213,14 +213,14 @@ proptest! {
 
     #[test]
     fn whatever_frames_come_memory_is_bounded_and_nothing_panics(
-        datagrams in proptest::collection::vec(proptest::collection::vec(any_frame(), 1..6), 1..60)
+        packets in proptest::collection::vec(proptest::collection::vec(any_frame(), 1..6), 1..60)
     ) {
         let mut session = session();
         let own = session.open().expect("a stream");
         session.write(own, &[5; 3000]);
         let mut buffer = [0; 1400];
         let mut time = now();
-        for (number, frames) in datagrams.into_iter().enumerate() {
+        for (number, frames) in packets.into_iter().enumerate() {
             let outcome = receive(&mut session, number as u64, |writer| {
                 frames.into_iter().for_each(|frame| write_frame(writer, frame));
             });

@@ -25,19 +25,19 @@ pub(crate) struct Stream<P> {
     pub(crate) told: Told,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
-    /// The first datagram with data of it since it last had none to send.
+    /// The first packet with data of it since it last had none to send.
     pub(crate) run_from: Option<u64>,
     pub(crate) place: crate::scheduler::Place,
     /// Its class, by place among those of the session.
     pub(crate) class: u8,
-    /// How datagrams with data of it, or with news that its data have arrived, are marked.
+    /// How packets with data of it, or with news that its data have arrived, are marked.
     pub(crate) dscp: Dscp,
 }
 
 /// What became of the news of a limit, which is repeated until it is known to have arrived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Told {
-    /// The limit that was told last, and the first datagram that did so.
+    /// The limit that was told last, and the first packet that did so.
     limit: u64,
     first_in: u64,
     /// Whether that has not been confirmed.
@@ -47,14 +47,14 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// `limit` goes into datagram `number`.
+    /// `limit` goes into packet `number`.
     pub(crate) fn on_told(&mut self, limit: u64, number: u64) {
         if limit > self.limit {
             (self.limit, self.first_in, self.is_unconfirmed) = (limit, number, true);
         }
     }
 
-    /// Datagram `number`, which told a limit, has arrived.
+    /// Packet `number`, which told a limit, has arrived.
     pub(crate) fn on_arrived(&mut self, number: u64) {
         self.is_unconfirmed &= number < self.first_in;
     }

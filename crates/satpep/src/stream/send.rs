@@ -42,7 +42,7 @@ enum Fin {
     Acked,
 }
 
-/// A piece of the stream to put into a datagram.
+/// A piece of the stream to put into a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) offset: u64,
@@ -169,7 +169,7 @@ impl<P: Payload> SendHalf<P> {
         Piece { offset: taken.start, length: (taken.end - taken.start) as usize, fin, fresh }
     }
 
-    /// Copies the bytes of a piece into a datagram.
+    /// Copies the bytes of a piece into a packet.
     pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
         self.bytes.read(offset, out);
     }

@@ -1,4 +1,4 @@
-//! Frames: what a sealed datagram says.
+//! Frames: what a sealed packet says.
 //!
 //! | types | |
 //! | --- | --- |
@@ -26,11 +26,11 @@ const MAX_DATA: u8 = 0x04;
 const MAX_STREAM_DATA: u8 = 0x05;
 const RESET: u8 = 0x06;
 const CLOSE: u8 = 0x07;
-/// A stream frame; bit 0 says that it ends the stream, bit 1 that a length follows (else it fills the datagram).
+/// A stream frame; bit 0 says that it ends the stream, bit 1 that a length follows (else it fills the packet).
 const STREAM: u8 = 0x08;
 const STREAM_FIN: u8 = 0x01;
 const STREAM_LENGTH: u8 = 0x02;
-/// A repair symbol, which fills the rest of the datagram.
+/// A repair symbol, which fills the rest of the packet.
 const REPAIR: u8 = 0x0c;
 /// Of a path: a token that whoever gets it repeats, and the same repeated. They ask for no acknowledgement.
 /// Their numbers are QUIC's.
@@ -38,9 +38,9 @@ const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
 const ARRIVAL_REQUEST: u8 = 0x0d;
 const ARRIVAL_TIME: u8 = 0x0e;
-/// How many datagrams came with a congestion mark.
+/// How many packets came with a congestion mark.
 const CE_COUNT: u8 = 0x0f;
-/// Datagrams that did not arrive and whose stream frames were recovered.
+/// Packets that did not arrive and whose stream frames were recovered.
 const RECOVERED: u8 = 0x12;
 /// No more streams, please. It is sent to those only whose epoch says that they know it.
 const DRAIN: u8 = 0x14;
@@ -50,20 +50,20 @@ const OPENED: u8 = 0x15;
 /// Frames that say how long they are, so that whoever does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
 
-/// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand datagrams.
+/// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand packets.
 pub(crate) const MAX_ACK_RANGES: usize = 64;
 
-/// The most ranges of recovered datagrams that one frame names.
+/// The most ranges of recovered packets that one frame names.
 pub(crate) const MAX_RECOVERED_RANGES: usize = 256;
 
-/// One frame as read from a datagram. Stream data borrows from it.
+/// One frame as read from a packet. Stream data borrows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     /// Asks for an acknowledgement and says nothing else.
     Ping,
-    /// Which datagrams arrived, newest first, and so which did not.
+    /// Which packets arrived, newest first, and so which did not.
     Ack(AckFrame<'a>),
-    /// The sender needs no news of datagrams below this number any more.
+    /// The sender needs no news of packets below this number any more.
     StopWaiting(u64),
     /// The receiver takes this many stream bytes in all, over all streams.
     MaxData(u64),
@@ -77,18 +77,18 @@ pub(crate) enum Frame<'a> {
     Drain,
     /// The sender has opened this many streams in the session, and opens no more.
     Opened(u64),
-    /// Asks when this datagram arrives, and for a while when others do.
+    /// Asks when this packet arrives, and for a while when others do.
     ArrivalRequest,
-    /// When a datagram arrived: the lowest 30 bits of the microseconds of the receiver's clock.
+    /// When a packet arrived: the lowest 30 bits of the microseconds of the receiver's clock.
     ArrivalTime { number: u64, micros: u32 },
-    /// How many datagrams of the session have arrived with a congestion mark (RFC 3168).
+    /// How many packets of the session have arrived with a congestion mark (RFC 3168).
     CeCount(u64),
     /// About the path that it came on.
     Path(PathFrame),
-    /// Which datagrams were lost, but for their stream frames, which repair symbols recovered; newest first.
+    /// Which packets were lost, but for their stream frames, which repair symbols recovered; newest first.
     Recovered(RecoveredFrame<'a>),
-    /// A repair symbol, the one of number `index`, for datagrams of which the first has a number `back` below this one's.
-    /// The shape is how many datagrams there are, how far apart their numbers are, and how many repair symbols. Of the
+    /// A repair symbol, the one of number `index`, for packets of which the first has a number `back` below this one's.
+    /// The shape is how many packets there are, how far apart their numbers are, and how many repair symbols. Of the
     /// symbol `elided` bytes at its end were left out.
     Repair { back: u64, shape: [u64; 3], index: u64, symbol: &'a [u8], elided: usize },
     /// Bytes of a stream, and the count of those after them that were left out.
@@ -96,7 +96,7 @@ pub(crate) enum Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether the datagram that carries it wants to be acknowledged.
+    /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         use Frame::{Ack, ArrivalTime, CeCount, Close, Path, Recovered, StopWaiting};
         !matches!(self, Ack(_) | ArrivalTime { .. } | StopWaiting(_) | Close | CeCount(_) | Path(_) | Recovered(_))
@@ -117,7 +117,7 @@ impl PathFrame {
     pub(crate) const LENGTH: usize = 1 + 8;
 }
 
-/// Ranges of datagram numbers, newest first. They are decoded while iterating, so that reading some allocates nothing.
+/// Ranges of packet numbers, newest first. They are decoded while iterating, so that reading some allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct EncodedRanges<'a> {
     largest: u64,
@@ -162,7 +162,7 @@ impl AckFrame<'_> {
     }
 }
 
-/// Lost datagrams whose stream frames were recovered.
+/// Lost packets whose stream frames were recovered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecoveredFrame<'a>(EncodedRanges<'a>);
 
@@ -173,7 +173,7 @@ impl RecoveredFrame<'_> {
     }
 }
 
-/// A datagram's plaintext that does not follow the grammar.
+/// A packet's plaintext that does not follow the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// A frame's fields are none, or it is cut off.
@@ -460,7 +460,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Writes a repair symbol, which ends the datagram, and leaves out the `elided` bytes that follow it.
+    /// Writes a repair symbol, which ends the packet, and leaves out the `elided` bytes that follow it.
     pub(crate) fn repair(&mut self, block: [u64; 5], symbol: &[u8], elided: usize) -> bool {
         if !self.put_within(symbol.len() + elided, REPAIR, &block) {
             return false;
@@ -516,7 +516,7 @@ impl<'a> Writer<'a> {
         self.put(ACK, &fields)
     }
 
-    /// Writes which datagrams were recovered: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
+    /// Writes which packets were recovered: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
     /// left, so that the acknowledgement they go with always follows.
     pub(crate) fn recovered(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
         let mut fields = Fields::from_slice(&[0, 0]);
@@ -564,12 +564,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for those that
-    /// are not left out. The length is not written where the frame fills the datagram.
+    /// are not left out. The length is not written where the frame fills the packet.
     pub(crate) fn stream<P: Payload>(&mut self, stream: u64, offset: u64, length: usize, fin: bool) -> &mut [u8] {
         let header = 1 + varint::len(stream) + varint::len(offset);
         let fills = header + length == self.room();
         let with_length = header + varint::len(length as u64) + length;
-        // Where the frame would fit but for its length field, padding in front lets it fill the datagram exactly.
+        // Where the frame would fit but for its length field, padding in front lets it fill the packet exactly.
         if !fills && with_length > self.room() {
             let padding = self.room() - header - length;
             self.out[self.at..self.at + padding].fill(PADDING);
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_recovered_datagrams_leave_space_for_the_acknowledgement() {
+    fn ranges_of_recovered_packets_leave_space_for_the_acknowledgement() {
         let ranges = || (0..400u64).rev().map(|k| 1_000_000 + 1_000 * k..1_000_001 + 1_000 * k);
         for space in [120, 480, 1_400] {
             let mut told = 0;

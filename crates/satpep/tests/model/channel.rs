@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use units::{CounterRandom, Duration, Instant};
 
-/// A datagram under way.
+/// A datagram in flight.
 #[derive(Debug, Clone)]
 pub struct Datagram {
     pub from: SocketAddr,
@@ -24,7 +24,7 @@ pub struct Channel {
     pub cut: bool,
     /// The next datagram arrives from this address first.
     pub diverted_to: Option<SocketAddr>,
-    under_way: BTreeMap<(Instant, u64), Datagram>,
+    in_flight: BTreeMap<(Instant, u64), Datagram>,
     count: u64,
     /// Some of what passed, for who repeats it.
     pub seen: Vec<Datagram>,
@@ -43,7 +43,7 @@ impl Channel {
             hold: 0,
             cut: false,
             diverted_to: None,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             count: 0,
             seen: Vec::new(),
         }
@@ -109,15 +109,15 @@ impl Channel {
 
     fn put(&mut self, at: Instant, datagram: Datagram) {
         self.count += 1;
-        self.under_way.insert((at, self.count), datagram);
+        self.in_flight.insert((at, self.count), datagram);
     }
 
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.under_way.keys().next().map(|(at, _)| *at)
+        self.in_flight.keys().next().map(|(at, _)| *at)
     }
 
     pub fn poll(&mut self, now: Instant) -> Option<Datagram> {
-        let entry = self.under_way.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let entry = self.in_flight.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
 }

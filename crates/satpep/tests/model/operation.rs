@@ -20,7 +20,7 @@ pub enum Operation {
     Weather { side: usize, harm: Harm, per_cent: u64 },
     /// Nothing that a side sends arrives, or something does again.
     Cut { side: usize },
-    /// The terminal gets another address; what was under way to the old one is lost.
+    /// The terminal gets another address; what was in flight to the old one is lost.
     Move,
     /// A side's clock jumps ahead by so many milliseconds.
     Jump { side: usize, millis: u64 },

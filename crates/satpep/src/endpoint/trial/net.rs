@@ -34,8 +34,8 @@ pub(crate) struct Side {
 pub(crate) struct Net {
     pub(crate) now: Instant,
     pub(crate) sides: Vec<Side>,
-    /// What is under way, by arrival.
-    under_way: BTreeMap<(Instant, u64), Datagram>,
+    /// What is in flight, by arrival.
+    in_flight: BTreeMap<(Instant, u64), Datagram>,
     sent: u64,
     /// What one direction of the link takes.
     pub(crate) delay: Duration,
@@ -76,7 +76,7 @@ impl Net {
         let mut net = Self {
             now: Instant::from_nanos(1_000_000_000),
             sides: Vec::new(),
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             sent: 0,
             delay,
             modes: vec![Mode::Encrypted; terminals + 1],
@@ -146,7 +146,7 @@ impl Net {
     /// Lets a datagram arrive after `wait`.
     pub(crate) fn send(&mut self, wait: Duration, datagram: Datagram) {
         self.sent += 1;
-        self.under_way.insert((self.now + wait, self.sent), datagram);
+        self.in_flight.insert((self.now + wait, self.sent), datagram);
     }
 
     pub(crate) fn run(&mut self, time: Duration) {
@@ -162,7 +162,7 @@ impl Net {
                 return true;
             }
             let timers = self.sides.iter().filter_map(|side| side.endpoint.next_timeout());
-            let arrival = self.under_way.first_key_value().map(|((at, _), _)| *at);
+            let arrival = self.in_flight.first_key_value().map(|((at, _), _)| *at);
             let next = timers.chain(arrival).min().unwrap_or(Instant::FAR_FUTURE);
             if next > end {
                 self.now = end;
@@ -171,7 +171,7 @@ impl Net {
             rounds = if next > self.now { 0 } else { rounds + 1 };
             assert!(rounds < 10_000, "time stands still");
             self.now = self.now.max(next);
-            while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let datagram = entry.remove();
                 self.arrive(datagram);
             }
