@@ -147,7 +147,7 @@ impl From<satpep::SurveyReport> for Survey {
 pub struct Peer {
     /// Its name.
     pub name: String,
-    /// `connecting`, `up`, `silent`, or `draining`: it answers and takes no more connections.
+    /// `connecting`, `up`, `unresponsive`, or `draining`: it answers and takes no more connections.
     pub state: &'static str,
     /// Where it was heard from last.
     pub address: Option<SocketAddr>,

@@ -33,7 +33,7 @@ pub enum Priority {
 }
 
 impl Class {
-    /// The largest weight. A class sends as many packets in its turn.
+    /// The largest weight. A class sends as many packets in each round.
     pub const MAX_WEIGHT: u32 = 100;
     /// The class of streams of which nothing is said.
     pub const DEFAULT: Self = Self { id: 0, priority: Priority::Normal, weight: 1, cap: None };

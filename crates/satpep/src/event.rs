@@ -128,8 +128,8 @@ pub enum Violation {
     RepeatedAck,
     /// More bytes than the stream's or the session's credit allows.
     BeyondCredit,
-    /// An end of a stream that contradicts what came before.
-    Contradiction,
+    /// A final size that contradicts what came before (RFC 9000, section 4.5).
+    FinalSize,
     /// A stream that only this side may open and did not.
     UnopenedStream,
     /// More streams than were allowed.
@@ -148,7 +148,7 @@ impl std::fmt::Display for Violation {
             Violation::AckOfUnsent => "an acknowledgement of a packet that was never sent",
             Violation::RepeatedAck => "several acknowledgements in one packet",
             Violation::BeyondCredit => "more bytes than its credit allows",
-            Violation::Contradiction => "an end of a stream that contradicts what came before",
+            Violation::FinalSize => "a final size that contradicts what came before",
             Violation::UnopenedStream => "a stream that it may not open",
             Violation::TooManyStreams => "more streams than it was allowed",
             Violation::Scattered => "pieces scattered further than losses scatter them",
@@ -164,7 +164,7 @@ pub enum Event {
     /// The peer answers, and the path to it carries packets of the size in use: connections to it can be accelerated.
     PeerUp(PeerId),
     /// The peer has not answered for a few round trips, or said that it stops: new connections should bypass it.
-    PeerSilent(PeerId),
+    PeerUnresponsive(PeerId),
     /// The peer answers, but the path does not carry IP packets of 576 bytes over IPv4, or of 1280 over IPv6: connections
     /// should bypass it. [`Event::PeerUp`] follows when it does.
     PathTooSmall(PeerId),
@@ -237,7 +237,7 @@ pub enum PeerState {
     /// It answers.
     Up,
     /// There is a session, but it has not answered for a few round trips.
-    Silent,
+    Unresponsive,
     /// It answers, and takes no more streams.
     Draining,
     /// It answers, but the path does not carry packets of the least size that sessions work with.

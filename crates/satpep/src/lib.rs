@@ -2,40 +2,40 @@
 //! the link's own rate, repaired by reports of what is missing and never slowed down by loss.
 //!
 //! It descends from SaTPEP (Velenis, Kalogeras and Maglaris: a TCP performance enhancing proxy for satellite
-//! links): know the link, assign its capacity, report gaps at once. What it changes: datagrams have numbers of
+//! links): know the link, assign its capacity, report gaps at once. What it changes: packets have numbers of
 //! their own, capacity is paced and shared by the sender instead of assigned in windows by the receiver, and the
 //! session is authenticated.
 //!
-//! # One packet's way
-//! The driver reads from a TCP socket into a stream ([`Endpoint::write_with`]). When the link is free and it is the
-//! peer's and the stream's turn ([`Endpoint::poll_transmit`]), the session puts a piece of the stream into a datagram,
-//! notes in its sent_packets what the datagram carries, and the endpoint seals it under the datagram's number. At the other
+//! # The path of one packet
+//! The driver reads from a TCP socket into a stream ([`Endpoint::write_with`]). When the link is free and the
+//! scheduler picks the peer and the stream ([`Endpoint::poll_transmit`]), the session puts a piece of the stream into a packet,
+//! notes in its record of sent packets what the packet carries, and the endpoint seals it under the packet number. At the other
 //! side [`Endpoint::handle_datagram`] opens it, refuses numbers seen before, puts the piece in its place and tells the
-//! driver that the stream is [`Event::Readable`]. The receiver's acknowledgement names the numbers that arrived; what it
-//! covers and does not name is lost, and the pieces which that datagram carried go out again in a new one, first.
+//! driver that the stream is [`Event::Readable`]. The receiver's ACK reports the numbers that arrived; what it
+//! covers and does not report is lost, and the pieces which that packet carried go out again in a new one, first.
 //!
 //! # What is where
 //! | module | idea |
 //! | --- | --- |
-//! | `endpoint` | all sessions of a link: handshakes, keys, whose turn it is |
+//! | `endpoint` | all sessions of a link: handshakes, keys, scheduling |
 //! | `session` | one pair of gateways: frames in, frames out, streams, credits |
 //! | `stream` | the two halves of a stream and their pages of memory |
 //! | `payload` | bytes stored, or elided for the simulator |
 //! | `sent_packets` | packets in flight and their outcomes |
-//! | `reordering` | how late a datagram may be without counting as lost |
-//! | `received` | datagrams that arrived: replay protection, acknowledgements |
+//! | `reordering` | how late a packet may be without counting as lost |
+//! | `received` | packets that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
 //! | `capacity` | what the link carries, and what of it is ours |
 //! | `survey` | what a path carries, found on request |
 //! | `memory` | what sessions may hold, shared out among them |
 //! | `pacer`, `scheduler`, `class` | when to send, and who |
-//! | [`dscp`] | how datagrams are marked |
+//! | [`dscp`] | the DSCP of packets |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else calls |
 //! | `version` | which versions and services two gateways have in common |
 //! | `key_log` | data keys for whoever reads recorded traffic |
-//! | `wire` | datagrams and frames as bytes |
+//! | `wire` | packets and frames as bytes |
 //! # Example
 //! Two gateways without a link between them: a handshake, then a stream with five bytes. What moves datagrams here are sockets or
 //! a simulated link elsewhere.

@@ -1,9 +1,9 @@
 //! What a stream's bytes are: stored, or elided so that a simulation runs the same protocol on lengths alone.
 //!
 //! Everything but this is one code: an [`Endpoint`](crate::Endpoint) of [`Elided`] bytes makes the same decisions at the
-//! same times as one of [`Stored`] bytes, and its datagrams have the same sizes. A stream's first [`HEAD`] bytes are kept
+//! same times as one of [`Stored`] bytes, and its packets have the same sizes. A stream's first [`HEAD`] bytes are kept
 //! in both, so that what a gateway says at the beginning of a stream is real; of those after them an elided stream keeps
-//! the count. A datagram then consists of a head (header, frames, kept bytes, in the format of the wire) and the count
+//! the count. A packet then consists of a head (header, frames, kept bytes, in the format of the wire) and the count
 //! of the bytes left out, which are those elided and the tag: an elided session derives no key and seals nothing.
 
 use crate::seal::{DataKey, Sealing, Unsealed};
@@ -19,11 +19,11 @@ pub trait Payload: Default + private::Sealed {
     /// Memory that the streams of a session share.
     #[doc(hidden)]
     type Pool: Default;
-    /// How data datagrams are sealed.
+    /// How packets are sealed.
     #[doc(hidden)]
     type Key: Sealing;
 
-    /// How many bytes of the piece of `length` bytes at `offset` a datagram holds; only the number of the others counts.
+    /// How many bytes of the piece of `length` bytes at `offset` a packet holds; only the number of the others counts.
     #[doc(hidden)]
     fn kept(offset: u64, length: usize) -> usize;
 

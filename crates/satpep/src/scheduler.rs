@@ -1,65 +1,65 @@
-//! Who sends next: deficit round robin with sparse flows first.
+//! Who sends next: deficit round robin (DRR) with sparse flows first.
 //!
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) gives every busy flow its turn of bytes in each round. A
-//! flow that has not used up its turn of the round, because it had nothing to send, may send the rest at any time, before
-//! those that wait: new and interactive streams never wait behind bulk (the idea of FQ-CoDel, RFC 8290, section 4.1, for
-//! every round instead of the first). What it sends so is charged to it, so that nobody gets more than its share.
+//! DRR (Shreedhar and Varghese, SIGCOMM 1995) gives every backlogged flow a quantum of bytes in each round. A flow that has not used up
+//! its quantum, because it had nothing to send, may send the rest at any time, before those that wait: new and interactive streams never
+//! wait behind bulk (sparse flows, as in FQ-CoDel, RFC 8290, section 4.1, here in every round instead of the first). What it sends so is
+//! charged to it, so that no flow gets more than its share.
 //!
-//! The same code shares a link between sessions, a session between classes, and a class between streams. Where flows
-//! consist of flows, one may go first beyond its turn because of a sparse flow within, and pays in later rounds.
+//! The same code shares a link between sessions, a session between classes, and a class between streams. Where flows consist of flows,
+//! one may go first beyond its quantum because of a sparse flow within, and pays in later rounds.
 //!
-//! A deficit stays between [`FLOOR`] turns below zero and one turn above. So flows that stay get their shares, however
-//! many go first. Flows that come, send a turn and are gone owe nothing to a round that they leave: where there can be any
-//! number of them ([`Scheduler::of_newcomers`]), one byte in [`EXPRESS_RUN`] + 1 is still sent by those that wait.
+//! A deficit stays between [`MAX_DEBT`] quanta below zero and one quantum above. So flows that stay get their shares, however many go
+//! first. Flows that come, send a quantum and are gone owe nothing to a round that they leave: where there can be any number of them
+//! ([`Scheduler::of_newcomers`]), one byte in [`SPARSE_RUN`] + 1 is still sent by those that wait.
 
 use std::collections::VecDeque;
 
-/// Turns by which a flow may be in debt; what lies beyond is forgiven, so that nobody is shut out for long.
-const FLOOR: i64 = 8;
-/// Turns by which a flow may be in debt and still go first because of a sparse flow within.
+/// Quanta by which a flow may be in debt; what lies beyond is forgiven, so that nobody is shut out for long.
+const MAX_DEBT: i64 = 8;
+/// Quanta by which a flow may be in debt and still go first because of a sparse flow within.
 const ADVANCE: i64 = 4;
 /// Quanta that may go first in a row while others wait; and bytes that do for each of those.
-const EXPRESS_RUN: i64 = 8;
+const SPARSE_RUN: i64 = 8;
 
 /// Where a flow stands; kept with the flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
     /// It stands in the queue of those that go first.
-    in_express: bool,
-    /// It has a turn in the round.
+    in_sparse: bool,
+    /// It stands in the round.
     in_round: bool,
     /// When it last sent, it had more.
     backlogged: bool,
-    /// Bytes left of its turn.
+    /// Bytes left of its quantum.
     deficit: i64,
 }
 
-/// Why a flow may go first.
+/// Whether and why a flow may go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Express {
+pub(crate) enum Sparse {
     /// It may not.
     No,
-    /// It has some of its turn left, and had nothing to send until now.
-    Turn,
-    /// It has some of its turn left; before others that may.
-    TurnAhead,
+    /// It is sparse: it has some of its quantum left, and had nothing to send until now.
+    Own,
+    /// As `Own`, and before others that may.
+    OwnAhead,
     /// A sparse flow within it waits.
-    Within,
-    /// As `Within`, and before others that may.
-    WithinAhead,
+    Inner,
+    /// As `Inner`, and before others that may.
+    InnerAhead,
 }
 
-impl Express {
+impl Sparse {
     fn is_ahead(self) -> bool {
-        matches!(self, Express::TurnAhead | Express::WithinAhead)
+        matches!(self, Sparse::OwnAhead | Sparse::InnerAhead)
     }
 
-    /// Whether a flow whose turn is `turn` bytes and of which `deficit` are left may go first.
-    fn allows(self, deficit: i64, turn: i64) -> bool {
+    /// Whether a flow with a quantum of `quantum` bytes, of which `deficit` are left, may go first.
+    fn allows(self, deficit: i64, quantum: i64) -> bool {
         match self {
-            Express::No => false,
-            Express::Turn | Express::TurnAhead => deficit > 0,
-            Express::Within | Express::WithinAhead => deficit > -ADVANCE * turn,
+            Sparse::No => false,
+            Sparse::Own | Sparse::OwnAhead => deficit > 0,
+            Sparse::Inner | Sparse::InnerAhead => deficit > -ADVANCE * quantum,
         }
     }
 }
@@ -67,14 +67,14 @@ impl Express {
 /// The flows that have something to send. `Key` must not be used again for another flow while it may be queued.
 pub(crate) struct Scheduler<Key> {
     /// Those that go first, and those that do so before others.
-    express: VecDeque<Key>,
+    sparse: VecDeque<Key>,
     ahead: VecDeque<Key>,
     round: VecDeque<Key>,
     quantum: i64,
-    /// The first of the round has been given its turn.
+    /// The first of the round has been given its quantum.
     has_begun: bool,
-    /// How the last flow that `next` gave came to it.
-    way: Way,
+    /// Where the last flow that `next` gave came from.
+    origin: Origin,
     /// Bytes that it has sent since it is the first of those that go first.
     sent: i64,
     /// Bytes that went first, less those that they allow others; and how many may.
@@ -82,11 +82,11 @@ pub(crate) struct Scheduler<Key> {
     max_run: i64,
 }
 
-/// How a flow came to send.
+/// The queue that a flow came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Origin {
     Ahead,
-    Express,
+    Sparse,
     Round,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Flow<'a> {
     /// Its share relative to others.
     pub(crate) weight: u32,
     /// Whether it may go first now.
-    pub(crate) express: Express,
+    pub(crate) sparse: Sparse,
 }
 
 /// Looks flows up by key.
@@ -108,15 +108,15 @@ pub(crate) trait Flows<Key> {
 }
 
 impl<Key: Copy> Scheduler<Key> {
-    /// A scheduler that gives each flow of weight one `quantum` bytes in its turn.
+    /// A scheduler that gives each flow of weight one `quantum` bytes in each round.
     pub(crate) fn new(quantum: usize) -> Self {
         Self {
-            express: VecDeque::new(),
+            sparse: VecDeque::new(),
             ahead: VecDeque::new(),
             round: VecDeque::new(),
             quantum: quantum as i64,
             has_begun: false,
-            way: Way::Round,
+            origin: Origin::Round,
             sent: 0,
             run: 0,
             max_run: i64::MAX,
@@ -125,79 +125,79 @@ impl<Key: Copy> Scheduler<Key> {
 
     /// A scheduler of flows of weight one that come and go in any number.
     pub(crate) fn of_newcomers(quantum: usize) -> Self {
-        Self { max_run: EXPRESS_RUN * quantum as i64, ..Self::new(quantum) }
+        Self { max_run: SPARSE_RUN * quantum as i64, ..Self::new(quantum) }
     }
 
     /// Notes that a flow has something to send.
     pub(crate) fn activate(&mut self, key: Key, flow: Flow<'_>) {
-        let (place, turn) = (flow.place, self.turn(flow.weight));
+        let (place, quantum) = (flow.place, self.weighted_quantum(flow.weight));
         if !place.in_round {
-            if !place.in_express {
-                (place.deficit, place.backlogged) = (turn, false);
+            if !place.in_sparse {
+                (place.deficit, place.backlogged) = (quantum, false);
             }
             place.in_round = true;
             self.round.push_back(key);
         }
-        let has_waited = place.backlogged && flow.express == Express::Turn;
-        if !place.in_express && !has_waited && flow.express.allows(place.deficit, turn) {
-            place.in_express = true;
-            let queue = if flow.express.is_ahead() { &mut self.ahead } else { &mut self.express };
+        let has_waited = place.backlogged && flow.sparse == Sparse::Own;
+        if !place.in_sparse && !has_waited && flow.sparse.allows(place.deficit, quantum) {
+            place.in_sparse = true;
+            let queue = if flow.sparse.is_ahead() { &mut self.ahead } else { &mut self.sparse };
             queue.push_back(key);
         }
     }
 
-    /// Notes that a flow, the last that [`Scheduler::next`] gave or one out of turn, has sent `bytes`.
+    /// Notes that a flow, the last that [`Scheduler::next`] gave or one beside the round, has sent `bytes`.
     pub(crate) fn charge(&mut self, flow: Flow<'_>, bytes: usize) {
         let (place, bytes) = (flow.place, bytes as i64);
         place.backlogged = flow.busy;
-        if place.in_round || place.in_express {
-            place.deficit = (place.deficit - bytes).max(-FLOOR * self.turn(flow.weight));
+        if place.in_round || place.in_sparse {
+            place.deficit = (place.deficit - bytes).max(-MAX_DEBT * self.weighted_quantum(flow.weight));
         }
-        if self.way == Way::Round {
-            self.run = (self.run - EXPRESS_RUN * bytes).max(0);
+        if self.origin == Origin::Round {
+            self.run = (self.run - SPARSE_RUN * bytes).max(0);
             return;
         }
         self.run += bytes;
         self.sent += bytes;
         if self.sent >= self.quantum {
-            // Those that go first take turns, too, lest one of them with many flows keeps the others waiting.
+            // Those that go first alternate, too: one of them with many flows would keep the others waiting.
             self.sent = 0;
-            let queue = self.queue(self.way);
+            let queue = self.queue(self.origin);
             let first = queue.pop_front();
             queue.extend(first);
         }
     }
 
-    /// How many flows have a turn in the round.
+    /// How many flows stand in the round.
     pub(crate) fn len(&self) -> usize {
         self.round.len()
     }
 
     /// Whether no flow is queued.
     pub(crate) fn is_empty(&self) -> bool {
-        self.express.is_empty() && self.ahead.is_empty() && self.round.is_empty()
+        self.sparse.is_empty() && self.ahead.is_empty() && self.round.is_empty()
     }
 
     /// Whether some flow may go first.
-    pub(crate) fn has_express(&self) -> bool {
-        !self.express.is_empty() || !self.ahead.is_empty()
+    pub(crate) fn has_sparse(&self) -> bool {
+        !self.sparse.is_empty() || !self.ahead.is_empty()
     }
 
-    /// The flow whose turn it is.
+    /// The flow that sends next.
     pub(crate) fn next(&mut self, flows: &mut impl Flows<Key>) -> Option<Key> {
-        self.way = Way::Round;
+        self.origin = Origin::Round;
         if self.run >= self.max_run
             && let Some(key) = self.let_one_through(flows)
         {
             return Some(key);
         }
-        for way in [Way::Ahead, Way::Express] {
-            while let Some(&key) = self.queue(way).front() {
+        for origin in [Origin::Ahead, Origin::Sparse] {
+            while let Some(&key) = self.queue(origin).front() {
                 if self.is_first(key, flows) {
-                    self.way = way;
+                    self.origin = origin;
                     return Some(key);
                 }
-                self.queue(way).pop_front();
+                self.queue(origin).pop_front();
                 self.sent = 0;
             }
         }
@@ -211,16 +211,16 @@ impl<Key: Copy> Scheduler<Key> {
 
     /// Whether the first of those that go first still may.
     fn is_first(&mut self, key: Key, flows: &mut impl Flows<Key>) -> bool {
-        let Some(Flow { place, busy, weight, express }) = flows.flow(key) else { return false };
-        let may = busy && express.allows(place.deficit, self.turn(weight));
-        place.in_express = may;
+        let Some(Flow { place, busy, weight, sparse }) = flows.flow(key) else { return false };
+        let may = busy && sparse.allows(place.deficit, self.weighted_quantum(weight));
+        place.in_sparse = may;
         may
     }
 
-    /// So much went first that it is time for one that may not, ahead of its turn: the one with the least debt.
+    /// So much went first that it is time for one that may not, ahead of the round: the one with the least debt.
     fn let_one_through(&mut self, flows: &mut impl Flows<Key>) -> Option<Key> {
         let waiting = self.round.iter().filter_map(|key| {
-            let flow = flows.flow(*key).filter(|flow| flow.busy && !flow.place.in_express)?;
+            let flow = flows.flow(*key).filter(|flow| flow.busy && !flow.place.in_sparse)?;
             Some((-flow.place.deficit, *key))
         });
         let next = waiting.min_by_key(|(debt, _)| *debt).map(|(_, key)| key);
@@ -230,43 +230,43 @@ impl<Key: Copy> Scheduler<Key> {
         next
     }
 
-    /// Gives the first of the round its turn if it has not had it. Whether it has something to send and may; it has left
+    /// Gives the first of the round its quantum if it has not had it. Whether it has something to send and may; it has left
     /// the front if not.
     fn visit(&mut self, key: Key, flows: &mut impl Flows<Key>) -> bool {
         let Some(Flow { place, busy, weight, .. }) = flows.flow(key) else {
-            self.end_turn(None);
+            self.end_visit(None);
             return false;
         };
         if !std::mem::replace(&mut self.has_begun, true) {
-            // A turn that was not used is not kept for later.
-            place.deficit = place.deficit.min(0) + self.turn(weight);
+            // A quantum that was not used is not kept for later.
+            place.deficit = place.deficit.min(0) + self.weighted_quantum(weight);
         }
         if busy && place.deficit > 0 {
             return true;
         }
-        // Who is in debt stays until it is paid, lest it begin anew without.
+        // Who is in debt stays until it is paid, since it would begin again without.
         place.in_round = busy || place.deficit < 0 && self.round.len() > 1;
         let back = place.in_round.then_some(key);
-        self.end_turn(back);
+        self.end_visit(back);
         false
     }
 
-    /// The turn of the first in the round is over; `back` has more.
-    fn end_turn(&mut self, back: Option<Key>) {
+    /// The first of the round is done; `back` has more.
+    fn end_visit(&mut self, back: Option<Key>) {
         self.round.pop_front();
         self.round.extend(back);
         self.has_begun = false;
     }
 
-    fn queue(&mut self, way: Way) -> &mut VecDeque<Key> {
-        match way {
-            Way::Ahead => &mut self.ahead,
-            Way::Express => &mut self.express,
-            Way::Round => &mut self.round,
+    fn queue(&mut self, origin: Origin) -> &mut VecDeque<Key> {
+        match origin {
+            Origin::Ahead => &mut self.ahead,
+            Origin::Sparse => &mut self.sparse,
+            Origin::Round => &mut self.round,
         }
     }
 
-    fn turn(&self, weight: u32) -> i64 {
+    fn weighted_quantum(&self, weight: u32) -> i64 {
         self.quantum * i64::from(weight.max(1))
     }
 }
@@ -282,7 +282,7 @@ mod tests {
         backlog: usize,
         packet: usize,
         weight: u32,
-        express: Express,
+        sparse: Sparse,
         sent: usize,
     }
 
@@ -296,8 +296,8 @@ mod tests {
 
     impl Model {
         fn flow(&mut self) -> Flow<'_> {
-            let Self { place, backlog, weight, express, .. } = self;
-            Flow { place, busy: *backlog > 0, weight: *weight, express: *express }
+            let Self { place, backlog, weight, sparse, .. } = self;
+            Flow { place, busy: *backlog > 0, weight: *weight, sparse: *sparse }
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
                 backlog: 1 << 30,
                 packet,
                 weight,
-                express: Express::Turn,
+                sparse: Sparse::Own,
                 sent: 0,
             };
             Self(packets_and_weights.iter().map(model).collect())
@@ -385,23 +385,23 @@ mod tests {
 
     #[test]
     fn a_flow_that_goes_first_without_end_gets_its_share_and_no_more() {
-        for express in [Express::Turn, Express::TurnAhead, Express::Within, Express::WithinAhead] {
+        for sparse in [Sparse::Own, Sparse::OwnAhead, Sparse::Inner, Sparse::InnerAhead] {
             let mut models = Models::new(&[(1500, 1), (1500, 1), (1000, 2)]);
-            models.0[2].express = express;
+            models.0[2].sparse = sparse;
             let mut scheduler = models.scheduler();
             for _ in 0..40_000 {
                 models.serve(&mut scheduler);
                 scheduler.activate(2, models.0[2].flow());
             }
             let sent: Vec<f64> = models.0.iter().map(|model| model.sent as f64).collect();
-            assert!((sent[2] / sent[0] - 2.0).abs() < 0.02, "{express:?} {sent:?}");
+            assert!((sent[2] / sent[0] - 2.0).abs() < 0.02, "{sparse:?} {sent:?}");
         }
     }
 
     #[test]
     fn those_that_go_first_take_turns_however_far_they_may_go() {
         let mut models = Models::new(&[(1500, 100), (1500, 100), (1500, 1)]);
-        models.0[..2].iter_mut().for_each(|model| model.express = Express::Within);
+        models.0[..2].iter_mut().for_each(|model| model.sparse = Sparse::Inner);
         let mut scheduler = models.scheduler();
         scheduler.max_run = i64::MAX;
         let order: Vec<_> = (0..20).map_while(|_| models.serve(&mut scheduler)).collect();
@@ -416,7 +416,7 @@ mod tests {
         (0..10).for_each(|_| assert!(models.serve(&mut scheduler).is_some()));
         for _ in 0..20 {
             models.offer(&mut scheduler, 0, 1400);
-            assert!(!scheduler.has_express());
+            assert!(!scheduler.has_sparse());
             models.serve(&mut scheduler);
         }
     }
@@ -438,7 +438,7 @@ mod tests {
     fn debt_outlives_idleness() {
         // A flow of flows goes first with four packets at a time, is idle between, and asks again at once.
         let mut models = Models::new(&[(1500, 1), (1500, 1)]);
-        (models.0[1].backlog, models.0[1].express) = (0, Express::Within);
+        (models.0[1].backlog, models.0[1].sparse) = (0, Sparse::Inner);
         let mut scheduler = models.scheduler();
         for _ in 0..20_000 {
             if models.0[1].backlog == 0 {
@@ -475,9 +475,9 @@ mod tests {
         prop::collection::vec(prop_oneof![offer, Just(Step::Serve), Just(Step::Serve)], 1..400)
     }
 
-    fn expresses() -> impl Strategy<Value = Express> {
-        use Express::*;
-        prop::sample::select(vec![No, Turn, TurnAhead, Within, WithinAhead])
+    fn expresses() -> impl Strategy<Value = Sparse> {
+        use Sparse::*;
+        prop::sample::select(vec![No, Own, OwnAhead, Inner, InnerAhead])
     }
 
     proptest! {
@@ -495,8 +495,8 @@ mod tests {
         ) {
             let shapes: Vec<_> = flows.iter().map(|(packet, weight, _)| (*packet, *weight)).collect();
             let mut models = Models::new(&shapes);
-            for (model, (.., express)) in models.0.iter_mut().zip(&flows) {
-                (model.backlog, model.express) = (0, *express);
+            for (model, (.., sparse)) in models.0.iter_mut().zip(&flows) {
+                (model.backlog, model.sparse) = (0, *sparse);
             }
             let mut scheduler = models.scheduler();
             for step in steps {
@@ -508,8 +508,8 @@ mod tests {
                     }
                 }
                 for model in &models.0 {
-                    let turn = QUANTUM as i64 * i64::from(model.weight);
-                    prop_assert!((-FLOOR * turn..=turn).contains(&model.place.deficit), "{:?}", model.place);
+                    let quantum = QUANTUM as i64 * i64::from(model.weight);
+                    prop_assert!((-MAX_DEBT * quantum..=quantum).contains(&model.place.deficit), "{:?}", model.place);
                 }
             }
             while models.serve(&mut scheduler).is_some() {}
@@ -526,8 +526,8 @@ mod tests {
             let weight = |weight| if weighted { weight } else { 1 };
             let shapes: Vec<_> = flows.iter().map(|flow| (flow.0, weight(flow.1))).collect();
             let mut models = Models::new(&shapes);
-            for (model, (.., express)) in models.0.iter_mut().zip(&flows) {
-                model.express = *express;
+            for (model, (.., sparse)) in models.0.iter_mut().zip(&flows) {
+                model.sparse = *sparse;
             }
             let mut scheduler = models.scheduler();
             if weighted {

@@ -1,8 +1,8 @@
-//! Sealing and opening data datagrams with the keys that a handshake gave.
+//! Sealing and opening packets with the keys that a handshake gave.
 //!
 //! In [`Mode::Encrypted`] the frames are encrypted and authenticated; in [`Mode::Clear`] they travel readable, as
 //! associated data of an empty message, and are authenticated alone, for bands where encryption is forbidden. The mode
-//! and the version go into the derivation of the keys as well as into the handshake, so that a datagram of one mode never
+//! and the version go into the derivation of the keys as well as into the handshake, so that a packet of one mode never
 //! opens in the other.
 
 use crate::wire::packet::{DATA_HEADER, TAG};
@@ -22,7 +22,7 @@ pub enum Mode {
     Clear,
 }
 
-/// The cipher of data datagrams. The side that begins a handshake chooses.
+/// The cipher of packets. The side that begins a handshake chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Cipher {
     /// AES-128-GCM: the faster where the processor has AES instructions.
@@ -108,7 +108,7 @@ impl hkdf::KeyType for KeyLength {
     }
 }
 
-/// How data datagrams are sealed and opened, with one direction's key.
+/// How packets are sealed and opened, with one direction's key.
 pub trait Sealing {
     /// Derives the key from one half of the Noise split.
     fn derive(secret: &[u8; 32], suite: Suite) -> Self;
@@ -157,7 +157,7 @@ pub struct DataKey {
     mode: Mode,
 }
 
-/// A datagram that does not open: forged, damaged, or sealed with another key.
+/// A packet that does not open: forged, damaged, or sealed with another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAuthentic;
 

@@ -93,8 +93,8 @@ pub struct PeerStats {
     pub congestion_received: u64,
     /// Packets to it that came with a congestion mark, by its reports.
     pub congestion_reported: u64,
-    /// How often it was found at another address.
-    pub moves: u64,
+    /// Migrations: how often it was validated at another address (RFC 9000, section 9).
+    pub migrations: u64,
     /// Open streams.
     pub streams: u64,
     /// Smoothed round-trip time, if measured.
@@ -104,7 +104,7 @@ pub struct PeerStats {
     /// The largest IP packet known to reach the peer.
     pub mtu: u16,
     /// Time since anything came from it, if anything did.
-    pub silent_for: Option<Duration>,
+    pub since_last_heard: Option<Duration>,
     /// The rate that the link is paced at now.
     pub pacing_rate: Rate,
     /// Its wall clock against ours at the latest handshake, to within a round trip.

@@ -59,8 +59,8 @@ fn even_the_thinnest_return_link_is_no_outage() {
     assert!(world.run_until(Duration::from_secs(20), |world| world.is_finished(1, id)));
     let took = world.received(1, id).expect("received").last_at.since(start).as_secs_f64();
     assert!(limit / took >= 0.96, "{}", limit / took);
-    let silent = |event: &satpep::Event| matches!(event, satpep::Event::PeerSilent(_));
-    assert!(world.gateways.iter().all(|gateway| gateway.count(silent) == 0));
+    let unresponsive = |event: &satpep::Event| matches!(event, satpep::Event::PeerUnresponsive(_));
+    assert!(world.gateways.iter().all(|gateway| gateway.count(unresponsive) == 0));
 }
 
 #[test]

@@ -105,10 +105,10 @@ fn a_terminal_out_of_reach_harms_no_other() {
     world.connect();
     world.unreachable.push(5);
     let shares = goodputs(&mut world, seconds(30));
-    assert_eq!(world.gateways[0].state(4), PeerState::Silent);
+    assert_eq!(world.gateways[0].state(4), PeerState::Unresponsive);
     assert_eq!(shares[4], 0.0);
     assert!(jain(&shares[..4]) > 0.98, "{shares:?}");
-    // What was sent into the void before it fell silent is bounded by the credits of its two streams.
+    // What was sent into the void before it became unresponsive is bounded by the credits of its two streams.
     assert!(shares.iter().sum::<f64>() >= 0.9 * limit(&world.hop), "{shares:?}");
     world.unreachable.clear();
     assert!(world.run_until(seconds(10), |world| world.gateways[0].state(4) == PeerState::Up));
@@ -135,9 +135,9 @@ fn a_dead_terminals_share_goes_to_the_other_and_comes_back_at_once() {
     world.run_for(rtt * 5 / 2);
     let during = share(&mut world, 1, seconds(10));
     assert!(during >= 0.97, "{during} of the link while the other terminal is dead");
-    let silent = world.gateways[0].stats(world.now, 1).sent_packets;
+    let sent = world.gateways[0].stats(world.now, 1).sent_packets;
     world.run_for(seconds(10));
-    assert!(world.gateways[0].stats(world.now, 1).sent_packets - silent < 50, "probes");
+    assert!(world.gateways[0].stats(world.now, 1).sent_packets - sent < 50, "probes");
     world.unreachable.clear();
     world.run_for(rtt * 3);
     let after = share(&mut world, 2, seconds(5));

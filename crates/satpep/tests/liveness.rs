@@ -32,8 +32,8 @@ fn connected_with(loss: f64, seed: u64, adjust: impl Fn(&mut EndpointConfig) + '
     world
 }
 
-fn is_silent(event: &Event) -> bool {
-    matches!(event, Event::PeerSilent(_))
+fn is_unresponsive(event: &Event) -> bool {
+    matches!(event, Event::PeerUnresponsive(_))
 }
 
 fn is_up(event: &Event) -> bool {
@@ -57,8 +57,8 @@ fn a_dead_peer_is_noticed_within_a_keepalive_and_a_few_round_trips() {
         }
         let died = world.now;
         world.unreachable.push(1);
-        assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Silent));
-        let noticed = world.gateways[0].first(is_silent).expect("silent").since(died);
+        assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Unresponsive));
+        let noticed = world.gateways[0].first(is_unresponsive).expect("unresponsive").since(died);
         // Busy: three round trips after the last datagram that was answered. Idle: after the keepalive (4 s on the side that
         // is called) as well.
         let most = if busy { millis(550 + 1650 + 200) } else { millis(4000 + 550 + 1650 + 200) };
@@ -77,7 +77,7 @@ fn an_idle_session_stays_up_for_hours_and_costs_a_packet_in_twenty_seconds_at_mo
         let sent = [0, 1].map(|at| packets(&world)[at] - before[at]);
         assert!(sent.iter().all(|sent| (2..=most).contains(sent)), "{sent:?} packets in {time} s");
         for gateway in &world.gateways {
-            assert_eq!(gateway.count(is_silent), 0);
+            assert_eq!(gateway.count(is_unresponsive), 0);
             assert_eq!(gateway.state(0), PeerState::Up);
         }
     }
@@ -119,7 +119,7 @@ fn a_new_stream_to_a_dead_idle_peer_is_noticed_within_a_few_round_trips() {
     assert_eq!(world.gateways[0].state(0), PeerState::Up, "nobody asked");
     let asked = world.now;
     world.write(0, 0, 100);
-    assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Silent));
+    assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Unresponsive));
     assert!(world.now.since(asked) <= millis(1650 + 50), "{}", world.now.since(asked));
 }
 
@@ -175,7 +175,7 @@ fn lost_answers_alone_stop_no_data() {
         let share =
             world.hop.limit_up(10_000_000) / world.received(1, id).expect("done").last_at.since(start).as_secs_f64();
         assert!(share > 0.97, "{share} of the limit, in clumps: {clumps}");
-        assert_eq!(world.gateways[0].count(is_silent), 0);
+        assert_eq!(world.gateways[0].count(is_unresponsive), 0);
     }
 }
 
@@ -358,7 +358,7 @@ fn keys_are_renewed_without_a_pause() {
     // A loss holds delivery back for a round trip and its bytes come in the next second, so look at three at a time.
     let worst = rates.windows(3).map(|three| three.iter().sum::<u64>()).min().expect("windows") as f64 / 3.0;
     assert!(worst > 0.8 * median, "{rates:?}, least {least}");
-    assert_eq!(world.gateways.iter().map(|gateway| gateway.count(is_silent)).sum::<usize>(), 0);
+    assert_eq!(world.gateways.iter().map(|gateway| gateway.count(is_unresponsive)).sum::<usize>(), 0);
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn gateways_that_call_each_other_at_the_same_time_end_up_with_one_session() {
         assert!(world.run_until(seconds(10), done), "seed {seed}, keys renewed");
         for gateway in &world.gateways {
             assert_eq!(gateway.count(|event| matches!(event, Event::Reset(..) | Event::PeerRestarted(_))), 0);
-            assert_eq!(gateway.count(is_silent), 0, "seed {seed}");
+            assert_eq!(gateway.count(is_unresponsive), 0, "seed {seed}");
         }
     }
 }
@@ -437,7 +437,7 @@ fn a_gateway_that_stops_in_order_is_bypassed_at_once() {
         world.gateways[closer].endpoint.close(now);
         // Half a round trip for the news, and then it stays like that while the other still runs and says no more.
         world.run_for(millis(300));
-        assert_eq!(world.gateways[1 - closer].count(is_silent), 1);
+        assert_eq!(world.gateways[1 - closer].count(is_unresponsive), 1);
         world.run_for(seconds(9));
         assert_ne!(world.gateways[1 - closer].state(0), PeerState::Up);
         let ups = world.gateways[1 - closer].count(is_up);
@@ -462,7 +462,7 @@ fn a_gateway_that_stops_resets_its_streams_at_the_other_side() {
     world.run_for(seconds(1));
     let lost: Vec<_> = resets(&world, 1).into_iter().map(|(id, reason)| (id.number(), reason)).collect();
     assert_eq!(lost, [(ids[0].number(), ResetReason::TimedOut), (ids[1].number(), ResetReason::Shutdown)]);
-    assert_eq!(world.gateways[1].count(is_silent), 1);
+    assert_eq!(world.gateways[1].count(is_unresponsive), 1);
 }
 
 #[test]

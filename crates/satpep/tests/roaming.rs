@@ -81,7 +81,7 @@ fn data_goes_to_the_old_address_until_the_peer_has_answered_from_the_new() {
         assert!(before.iter().any(|datagram| datagram.to == address(1) && datagram.bytes.len() > 1000));
         assert!(after.iter().all(|datagram| datagram.to != address(1)), "the old address is sent nothing any more");
         let stats = world.gateways[0].stats(world.now, 0);
-        assert_eq!((stats.moves, stats.mtu), (1, 1500));
+        assert_eq!((stats.migrations, stats.mtu), (1, 1500));
     }
 }
 

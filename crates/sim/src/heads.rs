@@ -1,4 +1,4 @@
-//! The heads of the satellite transport's datagrams under way.
+//! The heads of the satellite transport's datagrams in flight.
 
 /// Keeps heads while packets, which are plain data, carry their places. A place is used again once its datagram has arrived
 /// or is lost; a second copy of a datagram finds it gone, as the transport would refuse it.
@@ -18,7 +18,7 @@ struct Slot {
     size: usize,
 }
 
-/// Tells datagrams of the satellite transport apart that are under way at one time.
+/// Tells datagrams of the satellite transport apart that are in flight at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramId {
     slot: u32,

@@ -227,7 +227,7 @@ impl Satpep {
     fn log(&self, event: &Event) {
         match *event {
             Event::PeerUp(peer) => tracing::info!(peer = self.name(peer), "peer is up"),
-            Event::PeerSilent(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
+            Event::PeerUnresponsive(peer) => tracing::warn!(peer = self.name(peer), "peer does not answer"),
             Event::PathTooSmall(peer) => tracing::warn!(
                 peer = self.name(peer),
                 "peer answers, but the path does not carry IP packets of 576 bytes (IPv6: 1280): connections go \
@@ -525,7 +525,7 @@ impl Reports for Satpep {
             state: match self.streams.endpoint.peer_state(id) {
                 PeerState::Connecting => "connecting",
                 PeerState::Up => "up",
-                PeerState::Silent => "silent",
+                PeerState::Unresponsive => "unresponsive",
                 PeerState::Draining => "draining",
                 PeerState::PathTooSmall => "path too small",
             },

@@ -582,7 +582,7 @@ impl Reports for TcpTransport {
             state: match (is_up, peer.has_been_up) {
                 (true, _) if peer.call.as_ref().is_some_and(Call::is_draining) => "draining",
                 (true, _) => "up",
-                (false, true) => "silent",
+                (false, true) => "unresponsive",
                 (false, false) => "connecting",
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),

@@ -37,7 +37,9 @@ impl Knob {
     /// Its setting, in words.
     pub fn of(self, host: &Host) -> String {
         match self {
-            Knob::InitialWindow => format!("{} segments, first told {}", host.initial_window, host.first_window()),
+            Knob::InitialWindow => {
+                format!("{} segments, first advertised window {}", host.initial_window, host.first_window())
+            }
             Knob::ReceiveBuffer if host.grows => format!("grows to {}", host.receive.most),
             Knob::ReceiveBuffer => format!("fixed at {}", host.receive.start),
             Knob::SendBuffer => format!("grows to {}", host.send.most),

@@ -53,7 +53,7 @@ impl Brake {
         self.pacer.as_ref().map(Pacer::rate)
     }
 
-    /// A datagram left for the peer, whose round trip takes `rtt`; the link's pace is `pace`.
+    /// A packet left for the peer, whose round trip takes `rtt`; the link's pace is `pace`.
     pub(super) fn on_sent(&mut self, now: Instant, ip_bytes: usize, rtt: Duration, pace: Rate) {
         self.bytes += ip_bytes as u64;
         let elapsed = now.since(self.since);

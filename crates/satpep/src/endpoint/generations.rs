@@ -76,7 +76,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// The entry through which streams are opened: of the sessions whose peer answers and takes streams, the newest.
     pub(super) fn best(&self, id: PeerId) -> Option<PeerId> {
-        let rank = |session: &Session<P>| (!session.peer_drains, !session.is_silent(), session.tag());
+        let rank = |session: &Session<P>| (!session.peer_drains, !session.is_unresponsive(), session.tag());
         let live = self.peers.both(id).filter_map(|(id, peer)| Some((rank(peer.live_session()?), id)));
         live.max_by_key(|(rank, _)| *rank).map(|(_, id)| id)
     }
@@ -88,7 +88,9 @@ impl<P: Payload> Endpoint<P> {
 
     /// Whether another process of the peer's has a session that counts.
     pub(super) fn has_other_session(&self, id: PeerId) -> bool {
-        self.peers.get(id.sibling().index()).is_some_and(|peer| peer.live_session().is_some_and(|s| !s.is_silent()))
+        self.peers
+            .get(id.sibling().index())
+            .is_some_and(|peer| peer.live_session().is_some_and(|s| !s.is_unresponsive()))
     }
 
     /// A process of the peer's has begun that found none beside it: the other one's session is over.
@@ -115,9 +117,9 @@ impl<P: Payload> Endpoint<P> {
     /// News by the name that the driver knows; nothing that says less than another session of the peer's does.
     pub(super) fn for_driver(&self, event: Event) -> Option<Event> {
         Some(match event {
-            Event::PeerSilent(id) if self.state(id) != PeerState::Up => Event::PeerSilent(id.own()),
+            Event::PeerUnresponsive(id) if self.state(id) != PeerState::Up => Event::PeerUnresponsive(id.own()),
             Event::PeerDrains(id) if self.state(id) != PeerState::Up => Event::PeerDrains(id.own()),
-            Event::PeerSilent(_) | Event::PeerDrains(_) => return None,
+            Event::PeerUnresponsive(_) | Event::PeerDrains(_) => return None,
             Event::PeerUp(id) => Event::PeerUp(id.own()),
             Event::PeerRestarted(id) => Event::PeerRestarted(id.own()),
             Event::PeerBroke(id, violation) => Event::PeerBroke(id.own(), violation),

@@ -28,7 +28,7 @@ impl<P: Payload> Endpoint<P> {
     /// said in the words of [`Trouble`]. Ask a few seconds after the start at the earliest.
     pub fn peer_trouble(&self, now: Instant, id: PeerId) -> Option<Trouble> {
         let peer = self.peers.get(id.index())?;
-        if self.best_session(id).is_some_and(|session| !session.is_silent()) {
+        if self.best_session(id).is_some_and(|session| !session.is_unresponsive()) {
             return None;
         }
         let Calls { attempts, first, said } = peer.calls;
@@ -110,7 +110,7 @@ impl<P: Payload> Endpoint<P> {
             if self.draining {
                 session.drain(now);
             }
-            session.credit.begin_at(self.peers[id.own().index()].told_credit);
+            session.credit.begin_at(self.peers[id.own().index()].advertised_credit);
             let peer = &mut self.peers[id.index()];
             if let Some(address) = &peer.address {
                 session.on_path(now, address);
@@ -314,7 +314,7 @@ impl<P: Payload> Endpoint<P> {
                 // A padded response answers an init that arrived padded.
                 let arrived = pending.padded.filter(|_| unpadded_length(datagram) < Some(datagram.len()));
                 self.prove_path(now, id, arrived);
-                // The peer switches to the new keys with the first datagram that uses them.
+                // The peer switches to the new keys with the first packet that uses them.
                 if let Some(session) = &mut self.peers[id.index()].session {
                     session.on_heard(now);
                     session.ping();
@@ -413,8 +413,8 @@ impl<P: Payload> Endpoint<P> {
     fn hello(&mut self, now: Instant, id: PeerId) -> Hello {
         let credit = self.receive_memory.reserve();
         // A call may be answered by a process of either generation.
-        let told = &mut self.peers[id.own().index()].told_credit;
-        *told = credit.max(*told);
+        let advertised = &mut self.peers[id.own().index()].advertised_credit;
+        *advertised = credit.max(*advertised);
         Hello {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
@@ -435,7 +435,7 @@ impl<P: Payload> Endpoint<P> {
         let hello = self.hello(now, id);
         let peer = &mut self.peers[id.index()];
         let cookie = peer.cookies.next(now, peer.attempts, random);
-        // A peer that fell silent may be found where it was last heard, or where it is configured to be.
+        // A peer that became unresponsive may be found where it was last heard, or where it is configured to be.
         let to = if peer.attempts.is_multiple_of(2) { peer.config.address.or(peer.address) } else { peer.address };
         let (Some(to), Some(acquaintance)) = (to, &peer.acquaintance) else { return };
         let whom = (&peer.config.public_key, &**acquaintance);

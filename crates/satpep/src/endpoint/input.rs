@@ -196,7 +196,7 @@ impl<P: Payload> Endpoint<P> {
             Some(PathFrame::Response(token)) => {
                 if let Some(address) = peer.candidates.on_response(token) {
                     let another_host = peer.address.is_none_or(|before| before.ip() != address.ip());
-                    session.on_moved();
+                    session.on_migrated();
                     if another_host {
                         session.on_path(now, &address);
                     }
@@ -209,10 +209,10 @@ impl<P: Payload> Endpoint<P> {
 
     /// Ends a session for good: both sides begin anew with the next handshake.
     pub(super) fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
-        let was_silent = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_silent);
+        let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
         self.drop_session(id, reason);
-        if !was_silent {
-            self.events.push_back(Event::PeerSilent(id));
+        if !was_unresponsive {
+            self.events.push_back(Event::PeerUnresponsive(id));
         }
         let peer = &mut self.peers[id.index()];
         peer.keys = super::peer::Keys::default();

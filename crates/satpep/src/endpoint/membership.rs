@@ -106,10 +106,10 @@ impl<P: Payload> Endpoint<P> {
             self.events.extend(unread.abandon(ResetReason::Shutdown));
         }
         if let Some(session) = &mut peer.session {
-            let was_silent = session.is_silent();
+            let was_unresponsive = session.is_unresponsive();
             self.events.extend(session.abandon(ResetReason::Shutdown));
-            if !was_silent {
-                self.events.push_back(Event::PeerSilent(id));
+            if !was_unresponsive {
+                self.events.push_back(Event::PeerUnresponsive(id));
             }
             session.close();
         }

@@ -14,7 +14,7 @@
 //! | `admission.rs` | whose handshakes are worth an answer when there are many |
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
-//! | `output.rs` | whose turn it is to send, at the link's pace |
+//! | `output.rs` | what is sent next, at the link's pace |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
 mod admission;
@@ -281,7 +281,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Does what time asks for.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.cookies_rotate_at <= now {
             self.cookies_rotate_at = now + cookies::COOKIE_LIFE;
@@ -362,7 +362,7 @@ impl<P: Payload> Endpoint<P> {
         self.with_session(now, id, |session| session.set_class(now, id, class));
     }
 
-    /// ArrivalRequests a stream: datagrams with data of it are sent so from now on, and none holds data of streams that are marked
+    /// Sets the DSCP of a stream: packets with data of it are sent so from now on, and none holds data of streams that are marked
     /// otherwise.
     pub fn set_dscp(&mut self, now: Instant, id: StreamId, dscp: Dscp) {
         self.with_session(now, id, |session| session.set_dscp(id, dscp));
@@ -436,14 +436,18 @@ impl<P: Payload> Endpoint<P> {
     /// How long it takes until all peers that can answer [`close`](Self::close) have done so.
     pub fn close_timeout(&self) -> Duration {
         let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
-        sessions.filter(|session| !session.is_silent()).map(Session::answer_timeout).max().unwrap_or(Duration::ZERO)
+        sessions
+            .filter(|session| !session.is_unresponsive())
+            .map(Session::answer_timeout)
+            .max()
+            .unwrap_or(Duration::ZERO)
     }
 
     /// How a peer stands.
     pub fn peer_state(&self, peer: PeerId) -> PeerState {
         match self.best_session(peer) {
             None => PeerState::Connecting,
-            Some(session) if session.is_silent() => PeerState::Silent,
+            Some(session) if session.is_unresponsive() => PeerState::Unresponsive,
             Some(session) if session.is_path_too_small() => PeerState::PathTooSmall,
             Some(session) if session.peer_drains => PeerState::Draining,
             Some(session) if session.is_path_proven() => PeerState::Up,

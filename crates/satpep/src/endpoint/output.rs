@@ -1,4 +1,4 @@
-//! Whose turn it is to send, at the link's pace.
+//! What is sent next, at the link's pace.
 
 use super::peer::Peer;
 use super::peers::Peers;
@@ -7,7 +7,7 @@ use crate::capacity::Progress;
 use crate::dscp::Dscp;
 use crate::event::PeerId;
 use crate::payload::Payload;
-use crate::scheduler::{Express, Flow, Flows};
+use crate::scheduler::{Flow, Flows, Sparse};
 use crate::seal::Sealing;
 use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
@@ -45,9 +45,9 @@ impl<P: Payload> Peer<P> {
         let session = self.live_session();
         let has_paced = session.is_some_and(|session| session.has_paced(now));
         let busy = has_paced && self.can_seal() && self.is_within_cap(now);
-        let has_express = session.is_some_and(|session| session.has_express());
-        let express = if has_express { Express::Within } else { Express::No };
-        Flow { place: &mut self.place, busy, weight: self.config.weight, express }
+        let has_sparse = session.is_some_and(|session| session.has_sparse());
+        let sparse = if has_sparse { Sparse::Inner } else { Sparse::No };
+        Flow { place: &mut self.place, busy, weight: self.config.weight, sparse }
     }
 
     /// Whether the peer's own cap, if it has one, and marks on the path to it let data go now.
@@ -167,7 +167,7 @@ impl<P: Payload> Endpoint<P> {
         transmit
     }
 
-    /// Datagrams of one size and marking to one peer, as many as the pace, the peer's turn and the buffer allow.
+    /// Datagrams of one size and marking to one peer, as many as the pace, the peer's quantum and the buffer allow.
     fn transmit_batch(&mut self, now: Instant, id: PeerId, buffer: &mut [u8]) -> Option<Transmit> {
         let at = self.advance_train(now, id);
         let first = fill_datagram(&mut self.peers[id.index()], at, buffer, Urgency::Paced, usize::MAX)?;
@@ -207,7 +207,7 @@ impl<P: Payload> Endpoint<P> {
         Some(self.sent(now, Some(id), Transmit { to, size, segment_size: size, dscp }))
     }
 
-    /// ArrivalRequests the datagram about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
+    /// Adds an ARRIVAL_REQUEST to the packet about to leave for a peer if a train begins or ends with it. Returns the time and how many bytes
     /// have entered the link.
     fn advance_train(&mut self, now: Instant, id: PeerId) -> (Instant, u64) {
         let at = (now, self.capacity.position(now));

@@ -1,6 +1,5 @@
-//! Where a peer is. A datagram from a new address proves that someone sent it from there, not that the peer is there:
-//! a challenge goes to the new address, and data goes on to the old one until the peer has answered (RFC 9000,
-//! sections 8.2 and 9.3). An address that has not answered is never sent more than three times what came from it.
+//! Path validation (RFC 9000, section 8.2) and migration (section 9). A datagram from a new address proves that someone sent it from there, not that the peer is there:
+//! a challenge goes to the new address, and data goes on to the old one until the peer has answered. An address that has not answered is never sent more than three times what came from it.
 
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -18,7 +17,7 @@ struct Candidate {
     received: u64,
     sent: u64,
     challenges: u32,
-    told: bool,
+    is_challenged: bool,
     /// When the next challenge is due.
     due: Instant,
 }
@@ -56,7 +55,7 @@ impl Candidates {
                     received: size as u64,
                     sent: 0,
                     challenges: 0,
-                    told: false,
+                    is_challenged: false,
                     due: now,
                 });
             }
@@ -75,7 +74,7 @@ impl Candidates {
             candidate.due = now + timeout * (1 << candidate.challenges);
             candidate.challenges += 1;
             let tells = candidate.may_be_sent(size);
-            candidate.told |= tells;
+            candidate.is_challenged |= tells;
             tells.then_some((candidate.address, candidate.token))
         })
     }
@@ -90,9 +89,9 @@ impl Candidates {
         self.0.iter().map(|candidate| candidate.due).min()
     }
 
-    /// The peer repeated `token`: the address that was told it, where the peer is now.
+    /// PATH_RESPONSE brought `token`: the address that was challenged with it, which is the peer's from now on.
     pub(super) fn on_response(&mut self, token: u64) -> Option<SocketAddr> {
-        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.told)?.address;
+        let address = self.0.iter().find(|candidate| candidate.token == token && candidate.is_challenged)?.address;
         self.clear();
         Some(address)
     }
@@ -114,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn an_address_counts_when_its_own_token_comes_back() {
+    fn an_address_is_validated_by_its_own_token() {
         let mut candidates = Candidates::default();
         candidates.on_newest(at(0), address(1), 100, || 7);
-        assert_eq!(candidates.on_response(7), None, "it has not been told yet");
+        assert_eq!(candidates.on_response(7), None, "it has not been challenged yet");
         assert_eq!(candidates.poll(at(0), SIZE, TIMEOUT), Some((address(1), 7)));
         assert_eq!(candidates.on_response(8), None);
         assert_eq!(candidates.on_response(7), Some(address(1)));

@@ -57,8 +57,8 @@ pub(super) struct Peer<P: Payload> {
     /// Inits that were admitted by the secret in the second since.
     answered: (Instant, u32),
     pub(super) limits: KeyLimits,
-    /// The most that a handshake of ours told it that it may send at first.
-    pub(super) told_credit: u64,
+    /// The largest MAX_DATA that a handshake of ours advertised.
+    pub(super) advertised_credit: u64,
     pub(super) cap: Option<Pacer>,
     pub(super) brake: Brake,
     pub(super) place: Place,
@@ -75,7 +75,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) is_vacant: bool,
 }
 
-/// The keys that datagrams may be sealed with: the current ones; those before, for datagrams still in flight; and those
+/// The keys that packets may be sealed with: the current ones; those before, for packets still in flight; and those
 /// of a handshake that we answered, until the peer uses them.
 pub(super) struct Keys<K> {
     pub(super) current: Option<KeyPair<K>>,
@@ -120,7 +120,7 @@ pub(super) enum Said {
     OtherVersions(Versions, bool),
 }
 
-/// How many datagrams one key seals.
+/// How many packets one key seals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyLimits {
     /// Whoever began the handshake renews the keys after so many; half as many again later, the other side does.
@@ -131,10 +131,10 @@ pub(super) struct KeyLimits {
 
 impl KeyLimits {
     /// Renewed after half of AES-GCM's bound for full-size packets (RFC 9001, B.1.1). From the responder's turn to the end
-    /// there is time for several handshakes at any rate: ten million datagrams, 50 s at 200,000 a second.
+    /// there is time for several handshakes at any rate: ten million packets, 50 s at 200,000 a second.
     pub(super) const DEFAULT: Self = Self { renew: 1 << 22, most: 1 << 24 };
 
-    /// Whether a key that sealed `count` datagrams is due for renewal by us.
+    /// Whether a key that sealed `count` packets is due for renewal by us.
     fn wants_renewal(self, count: u64, ours: bool) -> bool {
         count >= if ours { self.renew } else { self.renew * 3 / 2 }
     }
@@ -147,7 +147,7 @@ pub(super) struct KeyPair<K> {
     pub(super) send: K,
     pub(super) receive: K,
     pub(super) since: Instant,
-    /// The number of the first datagram that may have been sealed with it.
+    /// The number of the first packet that may have been sealed with it.
     pub(super) first_number: u64,
     /// We began the handshake, so renewing the keys is up to us.
     pub(super) ours: bool,
@@ -164,7 +164,7 @@ impl<K> KeyPair<K> {
         (Self { local_index, peer_index, version, send, receive, since: now, first_number: 0, ours }, hello)
     }
 
-    /// How many datagrams the pair has sealed, with `next` the number of the next.
+    /// How many packets the pair has sealed, with `next` the number of the next.
     fn sealed(&self, next: u64) -> u64 {
         next.saturating_sub(self.first_number)
     }
@@ -206,7 +206,7 @@ impl<P: Payload> Peer<P> {
             own_clock_news_at: now,
             answered: (now, 0),
             limits: KeyLimits::DEFAULT,
-            told_credit: 0,
+            advertised_credit: 0,
             place: Place::default(),
             urgent_queued: false,
             ack_queued: false,
@@ -228,7 +228,7 @@ impl<P: Payload> Peer<P> {
             return self.attempt_at;
         }
         let wanted = match (&self.keys.current, &self.session) {
-            (Some(keys), Some(session)) if !session.is_silent() => {
+            (Some(keys), Some(session)) if !session.is_unresponsive() => {
                 let sealed = keys.sealed(session.sent_packets.next_number());
                 let is_used = session.last_traffic() >= keys.since;
                 let life = if is_used { KeyPair::<P::Key>::REKEY_AFTER } else { KeyPair::<P::Key>::REKEY_UNUSED_AFTER };
@@ -239,14 +239,14 @@ impl<P: Payload> Peer<P> {
                     false => keys.since + life * 3 / 2,
                 }
             }
-            // A peer that was never called waits for a call; one that fell silent may have restarted.
+            // A peer that was never called waits for a call; one that became unresponsive may have restarted.
             _ if self.config.address.is_some() || self.session.is_some() || self.calls_left > 0 => Instant::ZERO,
             _ => Instant::FAR_FUTURE,
         };
         wanted.max(self.attempt_at)
     }
 
-    /// Whether the current keys have sealed as many datagrams as they may, or there are none.
+    /// Whether the current keys have sealed as many packets as they may, or there are none.
     pub(super) fn is_spent(&self) -> bool {
         let next = self.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
         self.keys.current.as_ref().is_none_or(|keys| keys.sealed(next) >= self.limits.most)
@@ -294,7 +294,7 @@ impl<P: Payload> Peer<P> {
         timers.min(capped).min(challenge).min(self.handshake_at())
     }
 
-    /// The pair that a datagram names.
+    /// The pair that a packet names.
     pub(super) fn key_pair(&self, local_index: u32) -> Option<&KeyPair<P::Key>> {
         if self.leaves_at.is_some() {
             return None;

@@ -102,7 +102,7 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
         pair.ends[0].handle_datagram(pair.now, address(1), &mut datagram);
         let news = events(&mut pair.ends[0]);
         assert!(news.contains(&Event::Reset(id, ResetReason::Protocol)), "{news:?}");
-        assert!(news.contains(&Event::PeerSilent(PeerId(0))), "{news:?}");
+        assert!(news.contains(&Event::PeerUnresponsive(PeerId(0))), "{news:?}");
         assert!(news.iter().any(|event| matches!(event, Event::PeerBroke(PeerId(0), _))), "{news:?}");
         assert_eq!(pair.ends[0].stats().violations, 1);
         assert_eq!(pair.ends[0].peer_state(PeerId(0)), PeerState::Connecting);
@@ -177,7 +177,7 @@ fn who_sends_most_renews_the_keys_whoever_began_and_data_never_waits() {
     let opened = news.iter().find_map(|event| if let Event::Opened(id) = event { Some(*id) } else { None });
     let received = pair.ends[1].readable_len(opened.expect("opened")) as usize;
     assert!(sent > 100_000 && received + 4 * 200 > sent, "{received} of {sent}");
-    assert!(!news.iter().any(|event| matches!(event, Event::PeerSilent(_))));
+    assert!(!news.iter().any(|event| matches!(event, Event::PeerUnresponsive(_))));
     assert_eq!(pair.ends[1].stats().dropped.unknown_session, 0);
 }
 

@@ -3,7 +3,7 @@
 use crate::class::{Class, Priority};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
-use crate::scheduler::{Express, Flow, Flows, Place, Scheduler};
+use crate::scheduler::{Flow, Flows, Place, Scheduler, Sparse};
 use crate::sent_packets::StreamKey;
 use crate::stream::Stream;
 use slab::Slab;
@@ -44,7 +44,7 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
 
 fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: u64) -> Flow<'_> {
     let busy = stream.has_data(session_credit);
-    Flow { place: &mut stream.place, busy, weight: 1, express: Express::Turn }
+    Flow { place: &mut stream.place, busy, weight: 1, sparse: Sparse::Own }
 }
 
 /// The classes as the scheduler sees them.
@@ -75,18 +75,18 @@ impl Queue {
 
     fn flow(&mut self, now: Instant) -> Flow<'_> {
         let busy = !self.streams.is_empty() && self.is_within_cap(now);
-        let express = match (self.class.priority, self.streams.has_express()) {
-            (Priority::Interactive, true) => Express::WithinAhead,
-            (Priority::Interactive, false) => Express::TurnAhead,
-            (Priority::Normal, true) => Express::Within,
-            (Priority::Normal, false) | (Priority::Bulk, _) => Express::No,
+        let sparse = match (self.class.priority, self.streams.has_sparse()) {
+            (Priority::Interactive, true) => Sparse::InnerAhead,
+            (Priority::Interactive, false) => Sparse::OwnAhead,
+            (Priority::Normal, true) => Sparse::Inner,
+            (Priority::Normal, false) | (Priority::Bulk, _) => Sparse::No,
         };
-        Flow { place: &mut self.place, busy, weight: self.class.weight.clamp(1, Class::MAX_WEIGHT), express }
+        Flow { place: &mut self.place, busy, weight: self.class.weight.clamp(1, Class::MAX_WEIGHT), sparse }
     }
 }
 
 impl Classes {
-    /// Only the default class, with turns of `quantum` bytes.
+    /// Only the default class, with a quantum of `quantum` bytes.
     pub(super) fn new(quantum: usize) -> Self {
         Self { classes: vec![Queue::new(Class::DEFAULT, quantum)], scheduler: Scheduler::new(quantum), quantum }
     }
@@ -117,7 +117,7 @@ impl Classes {
         let at = stream.class;
         let queue = &mut self.classes[usize::from(at)];
         queue.streams.activate(key, stream_flow(stream, session_credit));
-        // Whether its cap lets it go now is seen when it is its turn.
+        // Whether its cap lets it go now is seen when it is next.
         self.scheduler.activate(at, queue.flow(Instant::FAR_FUTURE));
     }
 
@@ -132,11 +132,11 @@ impl Classes {
     }
 
     /// Whether a stream waits that may go first.
-    pub(super) fn has_express(&self) -> bool {
-        self.scheduler.has_express()
+    pub(super) fn has_sparse(&self) -> bool {
+        self.scheduler.has_sparse()
     }
 
-    /// The stream whose turn it is.
+    /// The stream that sends next.
     pub(super) fn next<P: Payload>(
         &mut self,
         now: Instant,
@@ -153,7 +153,7 @@ impl Classes {
         }
     }
 
-    /// Notes that `stream`, whose turn it was, has sent `bytes`.
+    /// Notes that `stream`, which was next, has sent `bytes`.
     pub(super) fn charge<P: Payload>(
         &mut self,
         now: Instant,

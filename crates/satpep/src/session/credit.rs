@@ -3,9 +3,9 @@
 //! The receiver grants memory only, never a rate: the session's pool bounds all streams together, and a limit for each
 //! stream keeps one stalled reader from taking the pool. Credit is never retracted, and data sent again uses none.
 //!
-//! A sender at its limit stands still, so the news of a larger one waits for no timer to be repeated: until it is known to
+//! A sender at its limit stands still, so a larger one waits for no timer to be repeated: until it is known to
 //! have arrived it rides on every acknowledgement, of which there are 32 in a round trip. What a stream may be sent at first,
-//! two BDP, covers what is in flight until the news of its first data can have come, and as much again for the repeats.
+//! two BDP, covers what is in flight until an ACK of its first data can have come, and as much again for the repeats.
 
 use super::Session;
 use crate::config::EndpointConfig;
@@ -13,7 +13,7 @@ use crate::handshake::Hello;
 use crate::memory::{Holding, Memory};
 use crate::payload::Payload;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
-use crate::stream::Told;
+use crate::stream::Advertised;
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 
@@ -26,11 +26,11 @@ pub(crate) struct Credit {
     /// Stream bytes that arrived (furthest points of all streams, added up), and of those what readers consumed.
     received: u64,
     consumed: u64,
-    /// The bytes in all that the peer was told it may send.
+    /// MAX_DATA as advertised: the bytes in all that the peer may send.
     limit: u64,
     pub(crate) limit_due: bool,
-    told: Told,
-    /// Streams of whose limits the news may not have arrived.
+    advertised: Advertised,
+    /// Streams whose advertised limits may not have arrived.
     repeats: VecDeque<StreamKey>,
     /// What each side may send on a new stream.
     pub(crate) own_stream_credit: u64,
@@ -67,7 +67,7 @@ impl Credit {
             consumed: 0,
             limit: config.receive_pool(),
             limit_due: false,
-            told: Told::default(),
+            advertised: Advertised::default(),
             repeats: VecDeque::new(),
             own_stream_credit: config.stream_credit(),
             peer_stream_credit: hello.stream_credit,
@@ -82,7 +82,7 @@ impl Credit {
         }
     }
 
-    /// The peer was told of this limit with the handshake. A stream begins with half of it at most: a stream's sender holds
+    /// This limit was advertised in the handshake. A stream begins with half of it at most: a stream's sender holds
     /// back until its window has grown beyond that, which shows that somebody reads it.
     pub(crate) fn begin_at(&mut self, limit: u64) {
         self.limit = limit;
@@ -171,7 +171,7 @@ impl Credit {
         }
     }
 
-    /// The session limit to tell the peer.
+    /// The session's limit to advertise.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -206,7 +206,7 @@ impl<P: Payload> Session<P> {
     /// Limits that one acknowledgement repeats.
     const REPEATS: usize = 2;
 
-    /// Raises what the peer may send on a stream, if that is worth telling.
+    /// Raises what the peer may send on a stream, if that is worth a frame.
     pub(super) fn extend_stream(&mut self, key: StreamKey) {
         let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
             return;
@@ -229,68 +229,68 @@ impl<P: Payload> Session<P> {
     }
 
     /// The session's limit goes into the next packet.
-    pub(super) fn on_session_credit_told(&mut self) {
+    pub(super) fn on_max_data_sent(&mut self) {
         self.credit.limit_due = false;
-        self.credit.told.on_told(self.credit.limit, self.sent_packets.next_number());
+        self.credit.advertised.on_advertised(self.credit.limit, self.sent_packets.next_number());
     }
 
     /// A stream's limit goes into the next packet.
-    pub(super) fn on_stream_credit_told(&mut self, key: StreamKey) {
+    pub(super) fn on_max_stream_data_sent(&mut self, key: StreamKey) {
         let number = self.sent_packets.next_number();
         let Some(stream) = self.stream_mut(key) else { return };
-        stream.told.on_told(stream.receive.limit, number);
-        if stream.told.is_unconfirmed && !std::mem::replace(&mut stream.told.repeats, true) {
+        stream.advertised.on_advertised(stream.receive.limit, number);
+        if stream.advertised.is_unconfirmed && !std::mem::replace(&mut stream.advertised.repeats, true) {
             self.credit.repeats.push_back(key);
         }
     }
 
-    /// Repeats limits of which the news may not have arrived.
+    /// Repeats limits that may not have arrived.
     pub(super) fn repeat_credits(&mut self, writer: &mut Writer<'_>, frames: &mut SentFrames) {
-        if self.credit.told.is_unconfirmed && writer.max_data(self.credit.limit) {
-            self.on_session_credit_told();
+        if self.credit.advertised.is_unconfirmed && writer.max_data(self.credit.limit) {
+            self.on_max_data_sent();
             frames.push(SentFrame::MaxData);
         }
-        // Those that are done leave the queue when it is their turn.
+        // Those that are done leave the queue when they come up.
         for _ in 0..self.credit.repeats.len().min(4 * Self::REPEATS) {
             if frames.len() >= Self::REPEATS {
                 return;
             }
             let Some(key) = self.credit.repeats.pop_front() else { return };
             let Some(stream) = self.stream_mut(key) else { continue };
-            let wanted = stream.told.is_unconfirmed && !stream.receive.is_sized() && !stream.is_aborted();
+            let wanted = stream.advertised.is_unconfirmed && !stream.receive.is_sized() && !stream.is_aborted();
             let limit = stream.receive.limit;
-            stream.told.repeats = wanted;
+            stream.advertised.repeats = wanted;
             if wanted {
                 self.credit.repeats.push_back(key);
                 if !writer.max_stream_data(key.number, limit) {
                     return;
                 }
-                self.on_stream_credit_told(key);
+                self.on_max_stream_data_sent(key);
                 frames.push(SentFrame::MaxStreamData(key));
             }
         }
     }
 
-    /// Packet `number`, which told a limit, has arrived.
+    /// Packet `number`, which carried a limit, has arrived.
     pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
-            SentFrame::MaxData => self.credit.told.on_arrived(number),
+            SentFrame::MaxData => self.credit.advertised.on_arrived(number),
             SentFrame::MaxStreamData(key) => {
                 if let Some(stream) = self.stream_mut(key) {
-                    stream.told.on_arrived(number);
+                    stream.advertised.on_arrived(number);
                 }
             }
             _ => {}
         }
     }
 
-    /// A packet that told a limit was lost: it is told again at once, if no other one has arrived.
+    /// A packet that carried a limit was lost: it is sent again at once, if no other one has arrived.
     pub(super) fn on_credit_lost(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::MaxData => self.credit.limit_due |= self.credit.told.is_unconfirmed,
+            SentFrame::MaxData => self.credit.limit_due |= self.credit.advertised.is_unconfirmed,
             SentFrame::MaxStreamData(key) => {
                 if let Some(stream) = self.stream_mut(key)
-                    && stream.told.is_unconfirmed
+                    && stream.advertised.is_unconfirmed
                     && !stream.receive.is_sized()
                 {
                     stream.credit_due = true;

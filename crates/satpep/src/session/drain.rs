@@ -46,7 +46,7 @@ impl<P: Payload> Session<P> {
         if self.knows_drain && self.drain.until.is_none() && self.drain.opened_by_peer.is_none() {
             self.drain.is_due = true;
             // A peer that has been gone for long has nothing on its way.
-            self.drain.until = Some(self.silent_since.unwrap_or(now) + Drain::PATIENCE);
+            self.drain.until = Some(self.unresponsive_since.unwrap_or(now) + Drain::PATIENCE);
         }
     }
 

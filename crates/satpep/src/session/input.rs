@@ -320,7 +320,7 @@ impl<P: Payload> Session<P> {
         };
         match self.path {
             path if path == before => {}
-            Path::Proven if !self.is_silent() => self.events.push_back(Event::PeerUp(self.peer)),
+            Path::Proven if !self.is_unresponsive() => self.events.push_back(Event::PeerUp(self.peer)),
             Path::TooSmall => self.events.push_back(Event::PathTooSmall(self.peer)),
             _ => {}
         }

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | answering | anything is heard | everything |
 //! | stalled | an answer is overdue by a quarter | paced probes, no data |
-//! | silent | three round trips without an answer | probes, less often with time; the driver bypasses the peer |
+//! | unresponsive | three round trips without an answer | probes, less often with time; the driver bypasses the peer |
 //!
 //! Anything that is heard ends both. A session without traffic asks seldom: as seldom as the mappings of NATs on the path
 //! bear, which [`Keepalive`] finds out. With streams open, something may be waited for: it asks soon after the last traffic,
@@ -68,7 +68,7 @@ impl Keepalive {
 }
 
 impl<P: Payload> Session<P> {
-    /// Between probes of a silent peer.
+    /// Between probes of a unresponsive peer.
     pub(super) const OFTENEST_PROBE: Duration = Duration::from_millis(100);
     pub(super) const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
     /// A host that is busy keeps an answer back for so long; a shorter wait is no stall.
@@ -76,8 +76,8 @@ impl<P: Payload> Session<P> {
     /// Since the last traffic, until the peer is first asked while streams are open.
     pub(super) const FIRST_ASKED: Duration = Duration::from_secs(2);
 
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent_since.is_some()
+    pub(crate) fn is_unresponsive(&self) -> bool {
+        self.unresponsive_since.is_some()
     }
 
     /// Whether an answer is overdue, so that data waits.
@@ -87,12 +87,12 @@ impl<P: Payload> Session<P> {
 
     /// Whether nothing was heard for `limit`. To ask in vain is part of it: a clock that jumped is no outage.
     pub(crate) fn is_lost(&self, now: Instant, limit: Duration) -> bool {
-        let asked = self.silent_since.is_some_and(|since| since + self.silence() <= now);
+        let asked = self.unresponsive_since.is_some_and(|since| since + self.unresponsive_after() <= now);
         asked && self.last_heard + limit <= now
     }
 
-    /// Time without an answer after which the peer counts as silent: a few round trips.
-    fn silence(&self) -> Duration {
+    /// Time without an answer after which the peer is unresponsive: a few round trips.
+    fn unresponsive_after(&self) -> Duration {
         (self.rtt.smoothed() * 3).max(Duration::from_secs(1))
     }
 
@@ -106,7 +106,7 @@ impl<P: Payload> Session<P> {
 
     /// Takes in how long an answer has been waited for, unless that was an outage: the longest wait of late counts.
     fn learn_answer_gap(&mut self, now: Instant) {
-        let Some(since) = self.unanswered_since.filter(|_| !self.is_silent()) else { return };
+        let Some(since) = self.unanswered_since.filter(|_| !self.is_unresponsive()) else { return };
         self.answer_gap = now.since(since).max(self.answer_gap - self.answer_gap / 64);
     }
 
@@ -126,7 +126,7 @@ impl<P: Payload> Session<P> {
         self.unanswered_bytes = 0;
         self.keepalive.on_heard();
         self.is_returning = std::mem::take(&mut self.is_stalled);
-        if self.silent_since.take().is_some() {
+        if self.unresponsive_since.take().is_some() {
             self.is_returning = true;
             if self.is_path_proven() {
                 self.events.push_back(Event::PeerUp(self.peer));
@@ -146,12 +146,12 @@ impl<P: Payload> Session<P> {
         self.probe_at = Some(self.probe_deadline(now));
     }
 
-    /// Notes that the peer is not to be counted on for now.
-    fn fall_silent(&mut self, now: Instant) {
-        if self.silent_since.is_none() {
-            self.silent_since = Some(now);
+    /// The peer is unresponsive from now on.
+    fn become_unresponsive(&mut self, now: Instant) {
+        if self.unresponsive_since.is_none() {
+            self.unresponsive_since = Some(now);
             self.is_stalled = true;
-            self.events.push_back(Event::PeerSilent(self.peer));
+            self.events.push_back(Event::PeerUnresponsive(self.peer));
         }
     }
 
@@ -169,19 +169,20 @@ impl<P: Payload> Session<P> {
         self.last_heard + self.keepalive.interval.min(soon)
     }
 
-    /// When the peer is to be asked, or its silence has consequences.
+    /// When the peer is to be asked, or counts as stalled or unresponsive.
     pub(super) fn next_liveness_timeout(&self) -> Instant {
         // A ping that is not answered is repeated by the probe timer, not by the keepalive.
         let keepalive = match self.unanswered_since {
             None if !self.ping_due => Some(self.keepalive_at()),
             _ => None,
         };
-        let silence = self.unanswered_since.filter(|_| !self.is_silent()).map(|since| since + self.silence());
-        let timers = [self.probe_at, self.stalls_at(), silence, keepalive];
+        let unresponsive =
+            self.unanswered_since.filter(|_| !self.is_unresponsive()).map(|since| since + self.unresponsive_after());
+        let timers = [self.probe_at, self.stalls_at(), unresponsive, keepalive];
         timers.into_iter().flatten().fold(Instant::FAR_FUTURE, Instant::min)
     }
 
-    /// Asks the peer, or draws the consequences of its silence.
+    /// Handles expired liveness timers.
     pub(super) fn on_liveness_timeout(&mut self, now: Instant) {
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
@@ -202,18 +203,18 @@ impl<P: Payload> Session<P> {
             self.probes += 1;
             self.ping_due = true;
         }
-        if self.unanswered_since.is_some_and(|since| since + self.silence() <= now) {
-            self.fall_silent(now);
+        if self.unanswered_since.is_some_and(|since| since + self.unresponsive_after() <= now) {
+            self.become_unresponsive(now);
         }
     }
 
     /// When an unanswered packet calls for a probe: in a round trip and what the peer may add to it, then a few times
-    /// in quick succession, lest a loss or two make the peer count as silent; in an outage so often that its end is noticed
+    /// in quick succession, so that a loss or two do not make the peer unresponsive; in an outage so often that its end is noticed
     /// within half a round trip, and after minutes of it within one.
     pub(super) fn probe_deadline(&self, now: Instant) -> Instant {
         let (rtt, timeout) = (self.rtt.smoothed(), self.rtt.probe_timeout(self.ack_delay()));
         let patience = |since: Instant| (rtt / 2 + now.since(since) / 1024).min(rtt.max(Self::OFTENEST_PROBE));
-        now + match (self.silent_since, self.probes) {
+        now + match (self.unresponsive_since, self.probes) {
             (Some(since), _) => patience(since).clamp(Self::OFTENEST_PROBE, Self::SELDOMEST_PROBE),
             (None, 0) => timeout,
             (None, _) => timeout / 4,

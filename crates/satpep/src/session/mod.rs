@@ -131,8 +131,8 @@ pub(crate) struct Session<P: Payload> {
     answer_gap: Duration,
     /// An answer is overdue: data waits.
     is_stalled: bool,
-    /// Since when the peer has not been counted on.
-    silent_since: Option<Instant>,
+    /// Since when the peer has been unresponsive.
+    unresponsive_since: Option<Instant>,
     /// What is taken in now is the first after an outage.
     is_returning: bool,
     /// The peer said that it stops.
@@ -222,7 +222,7 @@ impl<P: Payload> Session<P> {
             ack_spacing: config.ack_spacing(),
             answer_gap: Duration::ZERO,
             is_stalled: false,
-            silent_since: None,
+            unresponsive_since: None,
             is_returning: false,
             closed: false,
             probe_at: None,
@@ -310,7 +310,7 @@ impl<P: Payload> Session<P> {
         self.sent_packets.loss_deadline().into_iter().chain(queued_when_due).fold(others, Instant::min)
     }
 
-    /// Does what time asks for.
+    /// Handles expired timers.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.classes.on_timeout(now);
         let mut outcomes = std::mem::take(&mut self.outcomes);
@@ -381,8 +381,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// The peer is at another address.
-    pub(crate) fn on_moved(&mut self) {
-        self.stats.moves += 1;
+    pub(crate) fn on_migrated(&mut self) {
+        self.stats.migrations += 1;
         // What went to the old address is missed the sooner.
         self.ping();
     }
@@ -418,7 +418,7 @@ impl<P: Payload> Session<P> {
             rtt: self.rtt.min().map(|_| self.rtt.smoothed()),
             min_rtt: self.rtt.min(),
             mtu: self.mtu.current(),
-            silent_for: Some(now.since(self.last_heard)),
+            since_last_heard: Some(now.since(self.last_heard)),
             ..self.stats.clone()
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Filled {
 }
 
 impl<P: Payload> Session<P> {
-    /// A floor is told when it rose by this many packets.
+    /// STOP_WAITING is sent when the lowest number still tracked rose by this much.
     pub(super) const STOP_WAITING_STEP: u64 = 64;
     /// Less room than this is not worth another stream frame.
     const LEAST_FRAME: usize = 32;
@@ -51,7 +51,7 @@ impl<P: Payload> Session<P> {
         self.ack_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When an acknowledgement is due. It waits a little for what is being recovered, lest that be sent again.
+    /// When an acknowledgement is due. It waits a little for what is being recovered, so that it is not sent again.
     pub(super) fn ack_deadline(&self) -> Option<Instant> {
         let recovered = self.decoding_since.map_or(Instant::ZERO, |since| since + self.ack_delay());
         self.received.ack_deadline().map(|deadline| deadline.max(recovered))
@@ -63,8 +63,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Whether a stream waits that may pass others.
-    pub(crate) fn has_express(&self) -> bool {
-        self.classes.has_express()
+    pub(crate) fn has_sparse(&self) -> bool {
+        self.classes.has_sparse()
     }
 
     /// Whether it is time to probe the path's MTU.
@@ -198,9 +198,9 @@ impl<P: Payload> Session<P> {
             }
             self.repeat_credits(writer, frames);
         }
-        let floor = self.sent_packets.lowest_tracked();
-        if floor >= self.stop_waiting_sent + Self::STOP_WAITING_STEP && writer.stop_waiting(floor) {
-            self.stop_waiting_sent = floor;
+        let lowest = self.sent_packets.lowest_tracked();
+        if lowest >= self.stop_waiting_sent + Self::STOP_WAITING_STEP && writer.stop_waiting(lowest) {
+            self.stop_waiting_sent = lowest;
         }
         dscp
     }
@@ -218,7 +218,7 @@ impl<P: Payload> Session<P> {
             frames.push(SentFrame::Opened);
         }
         if self.credit.limit_due && writer.max_data(self.credit.limit()) {
-            self.on_session_credit_told();
+            self.on_max_data_sent();
             frames.push(SentFrame::MaxData);
         }
         while let Some(&key) = self.control.front() {
@@ -253,7 +253,7 @@ impl<P: Payload> Session<P> {
                 return false;
             }
             frames.push(SentFrame::MaxStreamData(key));
-            self.on_stream_credit_told(key);
+            self.on_max_stream_data_sent(key);
         }
         if let Some(stream) = self.stream_mut(key) {
             stream.credit_due = false;
@@ -262,7 +262,7 @@ impl<P: Payload> Session<P> {
         true
     }
 
-    /// Stream data in turn, until the packet is full, nothing is left, or it is the turn of data that are marked otherwise: a
+    /// Stream data in the scheduler's order, until the packet is full, nothing is left, or the next data are marked otherwise: a
     /// marking may be policed, and is not spent on others. Returns the marking if there is any data.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
         let mut dscp = None;

@@ -82,14 +82,14 @@ fn ends_that_contradict_one_another_break_the_session() {
         assert_eq!(receive(&mut session, 1, data(0, 0, 10, true)), Ok(()), "the same again is no contradiction");
         assert_eq!(
             receive(&mut session, 2, data(0, offset, length, fin)),
-            Err(Violation::Contradiction),
+            Err(Violation::FinalSize),
             "{offset} {length} {fin}"
         );
     }
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, 0, 10, false)), Ok(()));
     let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(0, ResetReason::Aborted, 9));
-    assert_eq!(receive(&mut session, 1, shorter), Err(Violation::Contradiction));
+    assert_eq!(receive(&mut session, 1, shorter), Err(Violation::FinalSize));
 }
 
 #[test]

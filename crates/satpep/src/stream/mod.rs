@@ -19,10 +19,10 @@ pub(crate) struct Stream<P> {
     pub(crate) abort: Abort,
     /// It stands in the session's queue of streams with control frames to send.
     pub(crate) control_queued: bool,
-    /// A larger limit waits to be told to the peer.
+    /// A larger MAX_STREAM_DATA is to be sent.
     pub(crate) credit_due: bool,
-    /// What the peer knows of the limit.
-    pub(crate) told: Told,
+    /// What has been advertised of the limit.
+    pub(crate) advertised: Advertised,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
     /// The first packet with data of it since it last had none to send.
@@ -34,27 +34,27 @@ pub(crate) struct Stream<P> {
     pub(crate) dscp: Dscp,
 }
 
-/// What became of the news of a limit, which is repeated until it is known to have arrived.
+/// An advertised limit, which is repeated until it is known to have arrived.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
-    /// The limit that was told last, and the first packet that did so.
+pub(crate) struct Advertised {
+    /// The largest advertised limit, and the first packet with it.
     limit: u64,
     first_in: u64,
     /// Whether that has not been confirmed.
     pub(crate) is_unconfirmed: bool,
-    /// It stands in the session's queue of news to repeat.
+    /// It stands in the session's queue of limits to repeat.
     pub(crate) repeats: bool,
 }
 
-impl Told {
+impl Advertised {
     /// `limit` goes into packet `number`.
-    pub(crate) fn on_told(&mut self, limit: u64, number: u64) {
+    pub(crate) fn on_advertised(&mut self, limit: u64, number: u64) {
         if limit > self.limit {
             (self.limit, self.first_in, self.is_unconfirmed) = (limit, number, true);
         }
     }
 
-    /// Packet `number`, which told a limit, has arrived.
+    /// Packet `number`, which carried a limit, has arrived.
     pub(crate) fn on_arrived(&mut self, number: u64) {
         self.is_unconfirmed &= number < self.first_in;
     }
@@ -86,7 +86,7 @@ impl<P: Payload> Stream<P> {
             abort: Abort::default(),
             control_queued: false,
             credit_due: false,
-            told: Told::default(),
+            advertised: Advertised::default(),
             active_round: 0,
             run_from: None,
             place: crate::scheduler::Place::default(),

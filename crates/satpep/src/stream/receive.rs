@@ -60,7 +60,7 @@ impl<P: Payload> ReceiveHalf<P> {
         let end = offset + (data.len() + elided) as u64;
         let size_known = self.final_size.unwrap_or(u64::MAX);
         if end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
-            return Err(Violation::Contradiction);
+            return Err(Violation::FinalSize);
         }
         if end > self.limit {
             return Err(Violation::BeyondCredit);
@@ -137,7 +137,7 @@ impl<P: Payload> ReceiveHalf<P> {
     /// The peer gave up after `final_size` bytes. Returns how far the furthest point moved.
     pub(crate) fn on_reset(&mut self, final_size: u64) -> Result<u64, Violation> {
         if final_size < self.highest || self.final_size.is_some_and(|size| size != final_size) {
-            return Err(Violation::Contradiction);
+            return Err(Violation::FinalSize);
         }
         if final_size > self.limit {
             return Err(Violation::BeyondCredit);
@@ -177,9 +177,9 @@ mod tests {
         let mut half = ReceiveHalf::<Stored>::new(10);
         assert_eq!(half.receive(&mut pool, 5, &[0; 6], 0, false), Err(Violation::BeyondCredit));
         assert_eq!(half.receive(&mut pool, 2, &[0; 4], 0, true), Ok(6));
-        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation::Contradiction));
-        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation::Contradiction));
-        assert_eq!(half.on_reset(7), Err(Violation::Contradiction));
+        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation::FinalSize));
+        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation::FinalSize));
+        assert_eq!(half.on_reset(7), Err(Violation::FinalSize));
         assert_eq!(half.on_reset(6), Ok(0));
     }
 

@@ -1,4 +1,4 @@
-//! Datagrams: four of the handshake, one of data.
+//! UDP payloads: four kinds of the handshake, and packets.
 //!
 //! ```text
 //! init      1 | oldest | newest | wanted | sender (4) | masked time (8) | mode | 0 | length (2) | Noise message 1
@@ -25,11 +25,11 @@ pub const DATA: u8 = 4;
 /// The first byte of what else a call may be told.
 pub const NOTICE: u8 = 5;
 
-/// Bytes before the frames of a data datagram.
+/// Bytes before the frames of a packet.
 pub(crate) const DATA_HEADER: usize = 9;
 /// Bytes of the authentication tag after them.
 pub(crate) const TAG: usize = 16;
-/// Bytes of a data datagram that are not frames.
+/// Bytes of a packet that are not frames.
 pub(crate) const DATA_OVERHEAD: usize = DATA_HEADER + TAG;
 
 /// Bytes before the Noise message of an init and of a response.
@@ -55,7 +55,7 @@ pub(crate) const NOTICE_BODY: usize = 24;
 pub(crate) const NOTICE_LENGTH: usize = 8 + SEAL_NONCE + NOTICE_BODY + TAG;
 const _: () = assert!(NOTICE_LENGTH < LEAST_INIT && COOKIE_REPLY < LEAST_INIT);
 
-/// The clear head of a data datagram.
+/// The clear head of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DataHeader {
     pub(crate) receiver: u32,

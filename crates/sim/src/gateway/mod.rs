@@ -296,11 +296,11 @@ pub struct StreamReport {
 pub struct SessionReport {
     /// The node.
     pub node: String,
-    /// Datagrams sent, and their IP bytes.
+    /// Packets sent, and their IP bytes.
     pub sent_packets: u64,
     /// See `sent_packets`.
     pub sent_bytes: u64,
-    /// Datagrams that the other end is known not to have received.
+    /// Packets that the other end is known not to have received.
     pub lost_packets: u64,
     /// Stream bytes sent for the first time, and those sent again.
     pub stream_bytes: u64,

@@ -81,7 +81,7 @@ fn a_clock_that_is_set_back_while_running_costs_no_session_and_is_told_of_seldom
     assert!(net.agree(1));
     assert!(net.sides[0].endpoint.stats().handshakes > 10);
     for (side, events) in net.sides.iter().map(|side| (side, &side.events)) {
-        assert!(!events.iter().any(|event| matches!(event, Event::PeerSilent(_) | Event::PeerRestarted(_))));
+        assert!(!events.iter().any(|event| matches!(event, Event::PeerUnresponsive(_) | Event::PeerRestarted(_))));
         let told = events.iter().filter(|e| matches!(e, Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..)));
         assert!((1..=3).contains(&told.count()), "{:?}", side.address);
     }
