@@ -330,6 +330,26 @@ fn a_peer_that_restarts_resets_its_streams_and_serves_new_ones_within_seconds() 
     }
 }
 
+/// The survivor begins handshakes of its own after an outage, in the epoch of the session that CLOSE ends.
+#[test]
+fn a_peer_that_closes_and_restarts_during_a_handshake_keeps_its_new_session() {
+    for offset in 0..150 {
+        let mut world = connected(0.0, 9);
+        world.send(0, 0, 50_000_000);
+        world.outage = true;
+        world.run_for(seconds(3) + millis(100 * offset));
+        world.outage = false;
+        let now = world.now;
+        world.gateways[1].endpoint.close(now);
+        world.run_for(millis(5));
+        world.restart(1, 2);
+        let up = |world: &World| world.gateways.iter().all(|gateway| gateway.state(0) == PeerState::Up);
+        assert!(world.run_until(seconds(10), up), "not back, {offset}");
+        world.run_for(seconds(10));
+        assert_eq!(world.gateways[1].count(|event| matches!(event, Event::PeerRestarted(_))), 0, "{offset}");
+    }
+}
+
 /// Bytes that arrive on the other side in each of `count` seconds.
 fn bytes_by_second(world: &mut World, id: StreamId, count: usize) -> Vec<u64> {
     let total = |world: &World| world.received(1, id).map_or(0, |received| received.bytes);

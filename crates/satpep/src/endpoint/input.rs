@@ -216,6 +216,8 @@ impl<P: Payload> Endpoint<P> {
         }
         let peer = &mut self.peers[id.index()];
         peer.keys = super::peer::Keys::default();
+        // It named the epoch that ends.
+        peer.attempt = None;
         peer.attempt_at = now;
         self.renew_epoch(id);
     }
