@@ -26,7 +26,7 @@ options() {
     frames | datagrams) echo -max_len=2048 ;;
     endpoints | tunnel | handshakes) echo -max_len=400 ;;
     dlep | words) echo -max_len=1024 ;;
-    preamble | greeting | notices) echo -max_len=256 ;;
+    connect | greeting | notices) echo -max_len=256 ;;
     syn | texts) echo -max_len=128 ;;
     feed) echo -max_len=512 ;;
     config | scenario) echo -only_ascii=1 -max_len=4096 ;;

@@ -8,9 +8,9 @@ use lab::Family;
 use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
-use relay::preamble::{CONNECTED, Open};
+use relay::connect::{CONNECTED, ConnectRequest};
 use relay::tunnel::words::Word;
-use relay::tunnel::{AnswerError, CHALLENGE, Challenge, Hello, Offer, Opening, SessionKey, TAG};
+use relay::tunnel::{AnswerError, CHALLENGE, Challenge, Hello, Offer, SessionKey, TAG, TunnelRequest};
 use satpep::{PrivateKey, Versions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -149,10 +149,10 @@ fn a_stranger_and_a_peer_from_elsewhere_are_refused_and_connections_go_end_to_en
     }
 }
 
-/// Says `opening` at `hub` and returns whether the server's connection was made for it.
-fn is_taken(pair: &Pair, hub: SocketAddr, opening: &[u8]) -> bool {
+/// Says `request` at `hub` and returns whether the server's connection was made for it.
+fn is_taken(pair: &Pair, hub: SocketAddr, tunnel_request: &[u8]) -> bool {
     let mut stream = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
-    stream.write_all(opening).unwrap();
+    stream.write_all(tunnel_request).unwrap();
     let mut answer = [0xff];
     matches!(stream.read(&mut answer), Ok(1)) && answer == [CONNECTED]
 }
@@ -201,22 +201,22 @@ fn hub_alone() -> Option<(Pair, SocketAddr)> {
 fn a_session_goes_on_with_the_process_that_takes_over() {
     let Some((mut pair, hub)) = hub_alone() else { return };
     let (mut session, key) = begin_session(&pair, hub);
-    let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
-    let before = key.open(5, &open).unwrap();
+    let request = ConnectRequest::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
+    let before = key.open(5, &request).unwrap();
     assert!(is_taken(&pair, hub, &before));
     // One that was opened ahead of need: the old process has it.
     let mut warm = patient(pair.client().gateway.run(|| TcpStream::connect(hub)).unwrap().unwrap());
-    warm.write_all(&Opening::PREFIX).unwrap();
+    warm.write_all(&TunnelRequest::PREFIX).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     let mut old = pair.take_over(End::Hub);
     let mut leaving = Vec::new();
     Word::Leaving { has_successor: true }.encode(&mut leaving);
     hear(&mut session, &leaving);
-    assert!(is_taken(&pair, hub, &key.open(6, &open).unwrap()));
+    assert!(is_taken(&pair, hub, &key.open(6, &request).unwrap()));
     assert!(!is_taken(&pair, hub, &before), "it was taken by the old process");
-    assert!(!is_taken(&pair, hub, &key.open(6, &open).unwrap()));
+    assert!(!is_taken(&pair, hub, &key.open(6, &request).unwrap()));
     assert_eq!((pair.rejected("replayed"), pair.count(End::Hub, "connected")), (2, 1));
-    warm.write_all(&key.open(4, &open).unwrap()[Opening::PREFIX.len()..]).unwrap();
+    warm.write_all(&key.open(4, &request).unwrap()[TunnelRequest::PREFIX.len()..]).unwrap();
     let mut answer = [0xff];
     warm.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [CONNECTED], "the old process takes it");
@@ -248,16 +248,16 @@ fn a_gateway_without_a_common_version_is_told_which_there_are() {
 }
 
 #[test]
-fn an_opening_is_taken_once() {
+fn a_tunnel_request_is_taken_once() {
     let Some((pair, hub)) = hub_alone() else { return };
     let (_session, key) = begin_session(&pair, hub);
-    let open = Open::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
-    let opening = key.open(5, &open).unwrap();
-    assert!(is_taken(&pair, hub, &opening));
-    assert!(!is_taken(&pair, hub, &opening), "what was recorded is sent again");
+    let request = ConnectRequest::new("198.18.2.2:4000".parse().unwrap(), pair.serve(Family::V4, 7, echo_all));
+    let tunnel_request = key.open(5, &request).unwrap();
+    assert!(is_taken(&pair, hub, &tunnel_request));
+    assert!(!is_taken(&pair, hub, &tunnel_request), "what was recorded is sent again");
     assert_eq!(pair.rejected("replayed"), 1);
-    assert!(is_taken(&pair, hub, &key.open(4, &open).unwrap()), "one that was overtaken is not a repeated one");
-    let mut forged = key.open(6, &open).unwrap();
+    assert!(is_taken(&pair, hub, &key.open(4, &request).unwrap()), "one that was overtaken is not a repeated one");
+    let mut forged = key.open(6, &request).unwrap();
     *forged.last_mut().unwrap() ^= 1;
     assert!(!is_taken(&pair, hub, &forged));
     assert_eq!((pair.rejected("not_authentic"), pair.count(End::Hub, "connected")), (1, 2));

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The first two bytes of a tunnel (docs/protocol.md, section 14.1): its format, and that it carries a connection.
-const OPENING: &str = "0x0302";
+const TUNNEL: &str = "0x0302";
 
 /// A SYN of Linux with the option of Fast Open and without data has 72 bytes: 20 of IP and 52 of TCP.
 const WITH_DATA: &str = "ip length > 72";
@@ -432,8 +432,7 @@ fn renew_session(pair: &Pair, ports: &[String]) {
     let sessions = || pair.status(End::Terminal)["satellite"]["handshakes"].as_u64().unwrap();
     let before = sessions();
     let ports = ports.join(", ");
-    let ends =
-        format!("iifname sat tcp dport 4500 tcp sport {{ {ports} }} @ih,0,16 != {OPENING} reject with tcp reset");
+    let ends = format!("iifname sat tcp dport 4500 tcp sport {{ {ports} }} @ih,0,16 != {TUNNEL} reject with tcp reset");
     let hook = "type filter hook input priority 0";
     pair.nft(End::Hub, &format!("add table ip renewal {{ chain in {{ {hook}; {ends}; }}; }}"));
     pair.wait_for(|_| sessions() > before);
@@ -441,14 +440,14 @@ fn renew_session(pair: &Pair, ports: &[String]) {
 }
 
 #[test]
-fn an_opening_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
+fn a_tunnel_request_that_is_late_counts_although_sessions_have_been_renewed_meanwhile() {
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.sections = "[tcp]\nwarm_connections = 0\nfast_open = false";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
     let hook = "type filter hook input priority 0";
-    // Openings, by their first bytes, are lost until they have been sent again often enough.
-    let loses = format!("iifname sat tcp dport 4500 @ih,0,16 {OPENING} counter drop");
+    // Tunnel requests, by their first bytes, are lost until they have been sent again often enough.
+    let loses = format!("iifname sat tcp dport 4500 @ih,0,16 {TUNNEL} counter drop");
     pair.nft(End::Hub, &format!("add table ip path {{ chain in {{ {hook}; {loses}; }}; }}"));
     let mut client = pair.connect(server);
     client.write_all(b"early").unwrap();

@@ -3,8 +3,8 @@
 
 use crate::host::{CLIENT, Transfer};
 use crate::plan::Plan;
+use relay::connect::{CONNECTED, ConnectRequest, MAX_LENGTH, Parser};
 use relay::connection::{Action, Event, State};
-use relay::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
 use satpep::{Endpoint, PeerId, PeerState, ResetReason, StreamId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -65,7 +65,7 @@ impl Gateway {
         }
     }
 
-    /// What it holds of connections: relays, streams whose preamble is awaited, names of streams.
+    /// What it holds of connections: relays, streams whose connect request is awaited, names of streams.
     pub(crate) fn held(&self) -> usize {
         self.relays.len() + self.by_stream.len() + self.opening.len()
     }
@@ -99,10 +99,10 @@ impl Gateway {
         if self.is_draining || self.endpoint.peer_state(peer) != PeerState::Up {
             return false;
         }
-        let mut preamble = [0; MAX_LENGTH];
-        let length = open(number).encode(&mut preamble).expect("addresses of one family and ports above zero");
+        let mut encoded = [0; MAX_LENGTH];
+        let length = open(number).encode(&mut encoded).expect("addresses of one family and ports above zero");
         let Ok(stream) = self.endpoint.open(now, peer) else { return false };
-        if self.endpoint.write(now, stream, &preamble[..length]) < length {
+        if self.endpoint.write(now, stream, &encoded[..length]) < length {
             self.endpoint.reset(now, stream, ResetReason::StreamLimit);
             return false;
         }
@@ -149,7 +149,7 @@ impl Gateway {
             }
             satpep::Event::Readable(stream) | satpep::Event::Writable(stream) => {
                 if self.opening.contains_key(&stream) {
-                    self.read_preamble(now, stream, transfers);
+                    self.read_request(now, stream, transfers);
                 } else if let Some(number) = self.by_stream.get(&stream) {
                     self.work.push_back(*number);
                 }
@@ -189,7 +189,7 @@ impl Gateway {
         }
     }
 
-    fn read_preamble(&mut self, now: Instant, stream: StreamId, transfers: &mut Transfers) {
+    fn read_request(&mut self, now: Instant, stream: StreamId, transfers: &mut Transfers) {
         loop {
             let mut slices = [IoSlice::new(&[]); 1];
             let Some(parser) =
@@ -202,9 +202,9 @@ impl Gateway {
                     self.endpoint.consume(now, stream, used);
                     continue;
                 }
-                Ok((used, Some(open))) => {
+                Ok((used, Some(request))) => {
                     self.endpoint.consume(now, stream, used);
-                    number_of(&open).filter(|number| (*number as usize) < transfers.len())
+                    number_of(&request).filter(|number| (*number as usize) < transfers.len())
                 }
                 Err(_) => None,
             };
@@ -212,7 +212,7 @@ impl Gateway {
             match named {
                 Some(number) => self.connect(now, number, stream, transfers),
                 None => {
-                    self.wishes.push(Wish::Complain("a preamble was not what the near gateway wrote"));
+                    self.wishes.push(Wish::Complain("a connect request was not what the near gateway wrote"));
                     self.endpoint.reset(now, stream, ResetReason::Protocol);
                 }
             }
@@ -226,7 +226,7 @@ impl Gateway {
         }
         self.relays.insert(number, Relay { state: State::Opening, stream });
         self.by_stream.insert(stream, number);
-        self.apply(now, number, Event::OpenValid, transfers);
+        self.apply(now, number, Event::RequestValid, transfers);
     }
 
     /// Moves bytes both ways.
@@ -343,7 +343,7 @@ impl Gateway {
                 let at = now + accepts.unwrap_or(Duration::from_millis(1));
                 self.wishes.push(Wish::Connect { at, number });
             }
-            Action::Answer => {
+            Action::Reply => {
                 if self.endpoint.write(now, stream, &[CONNECTED]) != 1 {
                     self.wishes.push(Wish::Complain("a new stream had no room for the answer"));
                 }
@@ -361,16 +361,16 @@ impl Gateway {
     }
 }
 
-/// The preamble of a transfer: the client's address carries its number.
-fn open(number: u32) -> Open {
+/// The connect request of a transfer: the client's address carries its number.
+fn open(number: u32) -> ConnectRequest {
     let [_, a, b, c] = number.to_be_bytes();
     let socket = |ip, port| SocketAddr::new(IpAddr::V4(ip), port);
-    Open::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
+    ConnectRequest::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
 }
 
-/// The transfer that a preamble names.
-fn number_of(open: &Open) -> Option<u32> {
-    match open.source.ip() {
+/// The transfer that a connect request names.
+fn number_of(request: &ConnectRequest) -> Option<u32> {
+    match request.source.ip() {
         IpAddr::V4(ip) => {
             let [_, a, b, c] = ip.octets();
             Some(u32::from_be_bytes([0, a, b, c]))

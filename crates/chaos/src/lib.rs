@@ -2,7 +2,7 @@
 //!
 //! A *case* is a hub with one to three terminals, the links between them, some dozens of transfers and the faults that
 //! befall them, all drawn from one seed. The endpoints of the transport are the real ones, with real keys and bytes, and
-//! so are the preamble and the state machine of each relayed connection; only hosts, links and time are made up.
+//! so are the connect request and the state machine of each relayed connection; only hosts, links and time are made up.
 //!
 //! What must hold, whatever happens: no host ever reads a byte that the other did not send there; an end in order comes
 //! only behind the last byte; every transfer is over soon after the last fault; a transfer ends early only for a reason

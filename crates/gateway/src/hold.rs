@@ -2,8 +2,8 @@
 
 use kernel::Error;
 use kernel::nfqueue::{Held, Queue, Verdict};
+use relay::connect::ConnectRequest;
 use relay::dscp::Dscp;
-use relay::preamble::Open;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -22,10 +22,10 @@ impl HeldSyns {
     }
 
     /// The next SYN and the connection that it asks for. One that is not understood is let go and not returned.
-    pub(crate) fn receive(&mut self) -> io::Result<Option<(Held, Open)>> {
+    pub(crate) fn receive(&mut self) -> io::Result<Option<(Held, ConnectRequest)>> {
         while let Some(held) = self.queue.receive()? {
             match parse(&held.headers) {
-                Some(open) => return Ok(Some((held, open))),
+                Some(request) => return Ok(Some((held, request))),
                 None => self.decide(&held, Verdict::Accept),
             }
         }
@@ -61,7 +61,7 @@ impl AsRawFd for HeldSyns {
 }
 
 /// Source, destination and marking of a TCP packet; `None` if it is another one, or too short.
-pub(crate) fn parse(packet: &[u8]) -> Option<Open> {
+pub(crate) fn parse(packet: &[u8]) -> Option<ConnectRequest> {
     const TCP: u8 = 6;
     let (source, destination, traffic_class, tcp): (IpAddr, IpAddr, u8, &[u8]) = match packet.first()? >> 4 {
         4 if *packet.get(9)? == TCP => {
@@ -77,7 +77,7 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Open> {
         _ => return None,
     };
     let [a, b, c, d, ..] = *tcp else { return None };
-    Some(Open {
+    Some(ConnectRequest {
         source: SocketAddr::new(source, u16::from_be_bytes([a, b])),
         destination: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
         dscp: Dscp::of_traffic_class(traffic_class),
@@ -92,22 +92,22 @@ mod tests {
     fn addresses_ports_and_markings_are_read_from_both_families() {
         let mut v4 = vec![0x46, 0xb8, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0, 2, 9, 1, 1, 1, 1];
         v4.extend([0x30, 0x39, 0, 80]);
-        let open = parse(&v4).unwrap();
+        let request = parse(&v4).unwrap();
         assert_eq!(
-            (open.source.to_string(), open.destination.to_string()),
+            (request.source.to_string(), request.destination.to_string()),
             ("10.0.0.1:12345".into(), "192.0.2.9:80".into())
         );
-        assert_eq!(open.dscp.value(), 46);
+        assert_eq!(request.dscp.value(), 46);
         let mut v6 = vec![0x62, 0x80, 0, 0, 0, 20, 6, 64];
         v6.extend("2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
         v6.extend("2001:db8::2".parse::<Ipv6Addr>().unwrap().octets());
         v6.extend([0, 5, 0, 7]);
-        let open = parse(&v6).unwrap();
+        let request = parse(&v6).unwrap();
         assert_eq!(
-            (open.source.to_string(), open.destination.to_string()),
+            (request.source.to_string(), request.destination.to_string()),
             ("[2001:db8::1]:5".into(), "[2001:db8::2]:7".into())
         );
-        assert_eq!(open.dscp.value(), 10);
+        assert_eq!(request.dscp.value(), 10);
         for packet in [v4, v6] {
             assert!((0..packet.len()).all(|cut| parse(&packet[..cut]).is_none()));
         }

@@ -6,8 +6,8 @@ use crate::tcp_socket::Tcp;
 use crate::watch::{Owner, Watch};
 use kernel::nfqueue::Held;
 use kernel::transparent;
+use relay::connect::ConnectRequest;
 use relay::engine::{ConnectError, Hosts};
-use relay::preamble::Open;
 use satpep::ResetReason;
 use socket2::Socket;
 use std::io;
@@ -47,8 +47,8 @@ pub(crate) fn why_not_connected(error: &io::Error) -> ResetReason {
     }
 }
 
-pub(crate) fn log_not_connected(open: &Open, error: &io::Error) {
-    tracing::debug!(client = %open.source, destination = %open.destination, %error, "no connection to the server");
+pub(crate) fn log_not_connected(request: &ConnectRequest, error: &io::Error) {
+    tracing::debug!(client = %request.source, destination = %request.destination, %error, "no connection to the server");
 }
 
 /// The sockets towards clients and servers.
@@ -89,20 +89,26 @@ impl Hosts for HostSockets {
     type Connection = Tcp;
     type Syn = Held;
 
-    fn connect(&mut self, _: Instant, key: usize, open: &Open, as_client: bool) -> Result<Tcp, ConnectError> {
+    fn connect(
+        &mut self,
+        _: Instant,
+        key: usize,
+        request: &ConnectRequest,
+        as_client: bool,
+    ) -> Result<Tcp, ConnectError> {
         let prepare = |socket: &Socket| {
-            transparent::set_dscp(socket, open.dscp.value());
+            transparent::set_dscp(socket, request.dscp.value());
             transparent::bound_backlog(socket, self.backlog)
         };
-        let source = as_client.then_some(open.source);
-        match transparent::connect(source, open.destination, self.mark, self.keepalive, prepare) {
+        let source = as_client.then_some(request.source);
+        match transparent::connect(source, request.destination, self.mark, self.keepalive, prepare) {
             Ok(socket) => {
                 let tcp = Tcp::connecting(socket);
                 self.adopt(key, &tcp).map(|()| tcp)
             }
             Err(error) if is_out_of_descriptors(&error) => Err(ConnectError::NoRoom),
             Err(error) => {
-                log_not_connected(open, &error);
+                log_not_connected(request, &error);
                 Err(ConnectError::Failed(why_not_connected(&error)))
             }
         }

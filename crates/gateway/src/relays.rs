@@ -11,10 +11,10 @@ use crate::transport::SatelliteTransport;
 use crate::watch::Watch;
 use kernel::nfqueue::Held;
 use kernel::transparent::Accepted;
+use relay::connect::ConnectRequest;
 use relay::connection::State;
 use relay::dscp::Dscp;
 use relay::engine::{self, Engine, PeerSettings};
-use relay::preamble::Open;
 use relay::routes::Routes;
 use slab::Slab;
 use std::io;
@@ -75,20 +75,21 @@ impl<T: SatelliteTransport> Relays<T> {
     }
 
     /// The name of the class of a connection.
-    pub(crate) fn class_name(&self, open: &Open) -> &str {
-        self.engine.class_of(open).map_or(DEFAULT_CLASS, |class| &class.name)
+    pub(crate) fn class_name(&self, request: &ConnectRequest) -> &str {
+        self.engine.class_of(request).map_or(DEFAULT_CLASS, |class| &class.name)
     }
 
     /// A client has connected.
     pub(crate) fn accept(&mut self, now: Instant, accepted: Accepted) {
         let Accepted { socket, client, called, traffic_class } = accepted;
-        let open = Open { dscp: Dscp::of_traffic_class(traffic_class), ..Open::new(client, called) };
-        self.engine.accept(now, Tcp::accepted(socket), open);
+        let request =
+            ConnectRequest { dscp: Dscp::of_traffic_class(traffic_class), ..ConnectRequest::new(client, called) };
+        self.engine.accept(now, Tcp::accepted(socket), request);
     }
 
     /// A client wants to connect; its SYN is held until the server has answered.
-    pub(crate) fn hold(&mut self, now: Instant, held: Held, open: Open) {
-        self.engine.hold(now, held, open);
+    pub(crate) fn hold(&mut self, now: Instant, held: Held, request: ConnectRequest) {
+        self.engine.hold(now, held, request);
     }
 
     /// Leaves clients whose SYN is held to another process, which can serve the queue then.
@@ -126,8 +127,8 @@ impl<T: SatelliteTransport> Relays<T> {
         match socket.take_error() {
             Ok(Some(error)) | Err(error) => {
                 let reason = host_sockets::why_not_connected(&error);
-                if let Some(open) = self.engine.connection(key).and_then(engine::Relayed::open) {
-                    host_sockets::log_not_connected(open, &error);
+                if let Some(request) = self.engine.connection(key).and_then(engine::Relayed::request) {
+                    host_sockets::log_not_connected(request, &error);
                 }
                 self.engine.on_connect_failed(now, key, reason);
             }

@@ -14,7 +14,7 @@ use crate::takeover::offer::TransportOffer;
 use crate::told::Told;
 use crate::trouble::Trouble;
 use relay::engine::Transport;
-pub(crate) use relay::engine::{Answer, Opening, Progress, StreamEvent};
+pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
 use std::fmt::Debug;
 use std::io;
 use units::{Instant, Rate};

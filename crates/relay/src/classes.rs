@@ -1,7 +1,7 @@
 //! Which connections belong to a class.
 
+use crate::connect::ConnectRequest;
 use crate::dscp::Dscp;
-use crate::preamble::Open;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -20,8 +20,8 @@ pub struct Class {
 
 impl Class {
     /// The first of `classes` that the connection fits.
-    pub fn find<'a>(classes: &'a [Self], open: &Open) -> Option<&'a Self> {
-        classes.iter().find(|class| class.conditions.hold_for(open))
+    pub fn find<'a>(classes: &'a [Self], request: &ConnectRequest) -> Option<&'a Self> {
+        classes.iter().find(|class| class.conditions.hold_for(request))
     }
 }
 
@@ -54,12 +54,12 @@ impl Conditions {
     }
 
     /// Whether the connection is as they ask.
-    pub fn hold_for(&self, open: &Open) -> bool {
+    pub fn hold_for(&self, request: &ConnectRequest) -> bool {
         let lies_in = |prefixes: &[IpNet], address: IpAddr| any(prefixes, |prefix| prefix.contains(&address));
-        any(&self.ports, |ports| ports.0.contains(&open.destination.port()))
-            && lies_in(&self.clients, open.source.ip())
-            && lies_in(&self.servers, open.destination.ip())
-            && any(&self.dscp, |dscp| *dscp == open.dscp)
+        any(&self.ports, |ports| ports.0.contains(&request.destination.port()))
+            && lies_in(&self.clients, request.source.ip())
+            && lies_in(&self.servers, request.destination.ip())
+            && any(&self.dscp, |dscp| *dscp == request.dscp)
     }
 }
 
@@ -113,8 +113,12 @@ impl FromStr for Ports {
 mod tests {
     use super::*;
 
-    fn open(source: &str, destination: &str, dscp: &str) -> Open {
-        Open { source: source.parse().unwrap(), destination: destination.parse().unwrap(), dscp: dscp.parse().unwrap() }
+    fn open(source: &str, destination: &str, dscp: &str) -> ConnectRequest {
+        ConnectRequest {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            dscp: dscp.parse().unwrap(),
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! near, immediate:  Requested --------Answered-----------------------> Established
 //!                       `--TcpFin--> RequestedEnded --Answered--> TcpEnded
 //! near, confirmed:  Confirming --Answered--> Released --Accepted--> Established
-//! far:              Opening --OpenValid--> Connecting --TcpConnected--> Established
+//! far:              Opening --RequestValid--> Connecting --TcpConnected--> Established
 //! both:             Established --TcpFin--> TcpEnded --StreamFin--> Closed
 //!                       `-------StreamFin--> StreamEnded --TcpFin--> Closed
 //! any:              --reset, failure, timeout, shutdown--> Closed
@@ -27,7 +27,7 @@ pub enum State {
     Requested,
     /// As [`State::Requested`], and the client's FIN has been passed on.
     RequestedEnded,
-    /// Far side: the preamble has not arrived in full.
+    /// Far side: the connect request has not arrived in full.
     Opening,
     /// Far side: connecting to the server.
     Connecting,
@@ -48,10 +48,10 @@ pub enum Event {
     Answered,
     /// TCP has been accepted after its SYN was released.
     Accepted,
-    /// The preamble is complete and the policy allows the connection.
-    OpenValid,
-    /// The preamble is malformed or names what the peer may not use.
-    OpenRefused(ResetReason),
+    /// The connect request is complete and the policy allows the connection.
+    RequestValid,
+    /// The connect request is malformed or names what the peer may not use.
+    RequestDenied(ResetReason),
     /// The server has accepted.
     TcpConnected,
     /// The server cannot be reached, or refuses.
@@ -81,8 +81,8 @@ pub enum Action {
     RefuseSyn,
     /// Connect to the server.
     Connect,
-    /// Write [`crate::preamble::CONNECTED`] as the stream's first byte.
-    Answer,
+    /// Write [`crate::connect::CONNECTED`] as the stream's first byte.
+    Reply,
     /// Send FIN on the stream, behind everything written.
     FinishStream,
     /// Abort the stream in both directions.
@@ -135,9 +135,9 @@ impl State {
                 self.abort(Some(ResetReason::Protocol))
             }
 
-            (Opening, Event::OpenValid) => step(Connecting, Some(Action::Connect), None),
-            (Opening, Event::OpenRefused(reason)) => self.abort(Some(reason)),
-            (Connecting, Event::TcpConnected) => step(Established, Some(Action::Answer), None),
+            (Opening, Event::RequestValid) => step(Connecting, Some(Action::Connect), None),
+            (Opening, Event::RequestDenied(reason)) => self.abort(Some(reason)),
+            (Connecting, Event::TcpConnected) => step(Established, Some(Action::Reply), None),
             (Connecting, Event::TcpFailed(reason)) => self.abort(Some(reason)),
 
             (Established, Event::TcpFin) => step(TcpEnded, Some(Action::FinishStream), None),
@@ -231,8 +231,8 @@ mod tests {
         event         Confirming Released Requested RequestedEnded Opening Connecting Established TcpEnded StreamEnded Closed
         Answered      Released:L !        Established TcpEnded     !       !          !           !        !           .
         Accepted      !          Established !      !              !       !          !           !        !           .
-        OpenValid     !          !        !         !              Connecting:C !     !           !        !           .
-        OpenRefused   !          !        !         !              Closed:rd !        !           !        !           .
+        RequestValid  !          !        !         !              Connecting:C !     !           !        !           .
+        RequestDenied !          !        !         !              Closed:rd !        !           !        !           .
         TcpConnected  !          !        !         !              !       Established:A !        !        !           .
         TcpFailed     !          !        !         !              !       Closed:Rrf !           !        !           .
         TcpFin        !          !        RequestedEnded:F !       !       !          TcpEnded:F  !        Closed:FO   .
@@ -248,8 +248,8 @@ mod tests {
         vec![
             ("Answered", Event::Answered),
             ("Accepted", Event::Accepted),
-            ("OpenValid", Event::OpenValid),
-            ("OpenRefused", Event::OpenRefused(ResetReason::Denied)),
+            ("RequestValid", Event::RequestValid),
+            ("RequestDenied", Event::RequestDenied(ResetReason::Denied)),
             ("TcpConnected", Event::TcpConnected),
             ("TcpFailed", Event::TcpFailed(ResetReason::Refused)),
             ("TcpFin", Event::TcpFin),
@@ -267,7 +267,7 @@ mod tests {
             Action::ReleaseSyn => "L",
             Action::RefuseSyn => "N",
             Action::Connect => "C",
-            Action::Answer => "A",
+            Action::Reply => "A",
             Action::FinishStream => "F",
             Action::ShutdownTcp => "S",
             Action::ResetTcp => "R",

@@ -2,7 +2,7 @@
 //!
 //! | module | decides |
 //! | --- | --- |
-//! | [`preamble`] | how a stream says which connection it carries, and how the far side answers |
+//! | [`connect`] | how a stream says which connection it carries, and how the far side answers |
 //! | [`engine`] | all relayed connections of a gateway: table, deadlines, work queue, policy, limits, interception |
 //! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
@@ -20,32 +20,32 @@
 //! ```
 //! use relay::connection::{Action, Event, State};
 //! use relay::policy::Policy;
-//! use relay::preamble::Open;
+//! use relay::connect::ConnectRequest;
 //! use relay::routes::Routes;
 //!
-//! let open = Open::new("10.1.0.7:40000".parse()?, "203.0.113.5:443".parse()?);
+//! let open = ConnectRequest::new("10.1.0.7:40000".parse()?, "203.0.113.5:443".parse()?);
 //!
 //! let routes = Routes::new([("0.0.0.0/0".parse()?, "hub"), ("10.2.0.0/16".parse()?, "branch")])?;
 //! assert_eq!(routes.peer_of(open.destination.ip()), Some("hub"));
 //!
 //! let policy = Policy::new(&["10.1.0.0/24".parse()?], &["203.0.113.0/24".parse()?], &[]);
 //! assert!(policy.check(&open).is_ok());
-//! let metadata = Open::new(open.source, "169.254.169.254:80".parse()?);
+//! let metadata = ConnectRequest::new(open.source, "169.254.169.254:80".parse()?);
 //! assert!(policy.check(&metadata).is_err(), "not among the destinations");
 //!
-//! let step = State::Opening.on(Event::OpenValid)?;
+//! let step = State::Opening.on(Event::RequestValid)?;
 //! assert_eq!((step.next, step.actions), (State::Connecting, [Some(Action::Connect), None]));
 //! let step = step.next.on(Event::TcpConnected)?;
-//! assert_eq!((step.next, step.actions), (State::Established, [Some(Action::Answer), None]));
+//! assert_eq!((step.next, step.actions), (State::Established, [Some(Action::Reply), None]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod classes;
+pub mod connect;
 pub mod connection;
 pub mod cross_traffic;
 pub mod engine;
 pub mod policy;
-pub mod preamble;
 pub mod reach;
 pub mod routes;
 pub mod streams;

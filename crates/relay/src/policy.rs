@@ -1,6 +1,6 @@
 //! Which addresses a peer may use: the far gateway opens connections on its behalf, inside our network.
 
-use crate::preamble::Open;
+use crate::connect::ConnectRequest;
 use crate::reach::{Ranges, Reach};
 use ipnet::{IpNet, Ipv6Net};
 use std::net::{IpAddr, Ipv6Addr};
@@ -135,12 +135,12 @@ impl Policy {
         Reach { sources: Ranges::new(allowed(&self.sources)), destinations }
     }
 
-    /// Whether the connection `open` may be made.
+    /// Whether the connection `request` may be made.
     ///
     /// # Errors
     /// The reason why not.
-    pub fn check(&self, open: &Open) -> Result<(), Denial> {
-        let (source, destination) = (open.source.ip(), open.destination.ip());
+    pub fn check(&self, request: &ConnectRequest) -> Result<(), Denial> {
+        let (source, destination) = (request.source.ip(), request.destination.ip());
         if !self.sources.iter().any(|prefix| prefix.contains(&source)) {
             return Err(Denial::Source(source));
         }
@@ -190,7 +190,7 @@ mod tests {
         let ip: IpAddr = destination.parse().unwrap();
         let source = if ip.is_ipv4() { "10.0.0.1:5" } else { "[2001:db8::1]:5" };
         Policy::new(&nets(&["10.0.0.0/8", "2001:db8::/48"]), &nets(destinations), &own)
-            .check(&Open::new(source.parse().unwrap(), (ip, 80).into()))
+            .check(&ConnectRequest::new(source.parse().unwrap(), (ip, 80).into()))
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
             Err(Denial::Destination("198.51.101.7".parse().unwrap()))
         );
         let policy = Policy::new(&nets(&["10.0.0.0/8"]), &nets(&["0.0.0.0/0"]), &[]);
-        let foreign = Open::new("11.0.0.1:1".parse().unwrap(), "192.0.2.1:1".parse().unwrap());
+        let foreign = ConnectRequest::new("11.0.0.1:1".parse().unwrap(), "192.0.2.1:1".parse().unwrap());
         assert_eq!(policy.check(&foreign), Err(Denial::Source("11.0.0.1".parse().unwrap())));
     }
 
@@ -298,7 +298,7 @@ mod tests {
             for probe in probes {
                 let ip: IpAddr = probe.parse().unwrap();
                 let source = if ip.is_ipv4() { "10.0.0.1:5" } else { "[2001:db8::1]:5" };
-                let is_allowed = policy.check(&Open::new(source.parse().unwrap(), (ip, 80).into())).is_ok();
+                let is_allowed = policy.check(&ConnectRequest::new(source.parse().unwrap(), (ip, 80).into())).is_ok();
                 assert_eq!(reach.destinations.permit(ip), is_allowed, "{probe} with {list:?}");
             }
         }
@@ -315,8 +315,8 @@ mod tests {
         let own = ["10.0.0.254".parse().unwrap()];
         let policy = Policy::new(&nets(&["0.0.0.0/0"]), &nets(&["0.0.0.0/0"]), &own);
         for source in ["127.0.0.1:1", "10.0.0.254:1", "224.0.0.1:1"] {
-            let open = Open::new(source.parse().unwrap(), "1.1.1.1:1".parse().unwrap());
-            assert!(policy.check(&open).is_err(), "{source}");
+            let request = ConnectRequest::new(source.parse().unwrap(), "1.1.1.1:1".parse().unwrap());
+            assert!(policy.check(&request).is_err(), "{source}");
         }
     }
 }

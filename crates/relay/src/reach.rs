@@ -3,7 +3,7 @@
 //!
 //! | bytes | of an announcement on a stream of its own |
 //! | --- | --- |
-//! | 1 | [`ANNOUNCEMENT`], where other streams have the version of their preamble |
+//! | 1 | [`ANNOUNCEMENT`], where other streams have the version of their connect request |
 //! | 2 | length of what follows, big-endian |
 //! | length | entries |
 //!

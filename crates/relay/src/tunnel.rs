@@ -1,12 +1,12 @@
 //! The first bytes of a TCP connection between two gateways, for the satellite transport that is the kernel's own TCP.
 //!
-//! | bytes | session | opening | trial |
+//! | bytes | session | tunnel request | trial |
 //! | --- | --- | --- | --- |
 //! | 1 | format, 3 | format, 3 | format, 3 |
 //! | 1 | 1 | 2 | 3 |
-//! | | 2: oldest and newest version | 8: the session, 8: a number used once in it | as an opening |
+//! | | 2: oldest and newest version | 8: the session, 8: a number used once in it | as a tunnel request |
 //! | | 4: capabilities | 16: tag | 16: tag |
-//! | | 32: the caller's public key | 15 to 104: [`crate::preamble`] | 2: length of what follows, and comes back |
+//! | | 32: the caller's public key | 15 to 104: [`crate::connect`] | 2: length of what follows, and comes back |
 //! | | 32: the caller's nonce | | |
 //!
 //! The format is that of this head, the same in all versions from 3 on. The version of a session is the highest one that both
@@ -15,12 +15,12 @@
 //!
 //! One connection in each direction is the *session*: the called gateway answers with a [`Challenge`], the caller
 //! proves with a tag of its own that it holds its private key, and from then on both say [`words`]. Every other connection
-//! begins with an opening, whose tag is made with the session's key, and carries the data of one relayed connection; or with a
+//! begins with a tunnel request, whose tag is made with the session's key, and carries the data of one relayed connection; or with a
 //! trial, which is there to see how large the packets may be ([`search`]): as many bytes follow as it says, and as many come
 //! back.
 //!
-//! The opening may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
-//! each opening's number is taken once only ([`replay::ReplayWindow`]), whatever else it says; and a session's hello, which
+//! The tunnel request may ride in a SYN (RFC 7413), and what rides there may be delivered twice, or recorded and sent again. So
+//! each tunnel request's number is taken once only ([`replay::ReplayWindow`]), whatever else it says; and a session's hello, which
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
 
 pub mod notices;
@@ -29,7 +29,7 @@ pub mod search;
 pub mod waiting;
 pub mod words;
 
-use crate::preamble::{self, MAX_LENGTH, Open, PreambleError};
+use crate::connect::{self, ConnectRequest, ConnectRequestError, MAX_LENGTH};
 use ring::hmac;
 use satpep::{Capabilities, PrivateKey, PublicKey, Versions};
 use subtle::ConstantTimeEq as _;
@@ -39,7 +39,7 @@ pub const FORMAT: u8 = 3;
 /// The versions that this build speaks.
 pub const SPOKEN: Versions = Versions::new(3, 3).expect("3 is not above 3");
 const SESSION: u8 = 1;
-const OPENING: u8 = 2;
+const TUNNEL: u8 = 2;
 const TRIAL: u8 = 3;
 
 /// Bytes of a nonce.
@@ -52,7 +52,7 @@ pub const HELLO: usize = 2 + OFFER + 32 + NONCE;
 pub const CHALLENGE: usize = OFFER + NONCE + 8 + 8 + TAG;
 /// Bytes of what a gateway says that it speaks.
 const OFFER: usize = 2 + 4;
-/// Bytes of an opening before its preamble.
+/// Bytes of a tunnel request before its connect request.
 const SEALED: usize = 2 + 8 + 8 + TAG;
 /// Bytes of a trial before what comes back.
 const TRIAL_LENGTH: usize = SEALED + 2;
@@ -65,7 +65,7 @@ pub enum Greeting {
     /// The session's own connection.
     Session(Hello),
     /// A connection that carries a relayed one.
-    Opening(Opening),
+    Tunnel(TunnelRequest),
     /// A connection that sends what follows back.
     Trial(Trial),
 }
@@ -75,7 +75,7 @@ pub enum Greeting {
 pub struct Trial {
     /// The session whose key made the tag.
     pub session: u64,
-    /// Used once, as that of an opening.
+    /// Used once, as that of a tunnel request.
     pub number: u64,
     /// How many bytes follow, and come back.
     pub length: u16,
@@ -125,7 +125,7 @@ pub struct Challenge {
     pub offer: Offer,
     /// Chosen anew for each session.
     pub nonce: [u8; NONCE],
-    /// Names the session in openings.
+    /// Names the session in tunnel requests.
     pub session: u64,
     /// Names the run of the gateway's process: another one means that it lost its connections.
     pub epoch: u64,
@@ -135,15 +135,15 @@ pub struct Challenge {
 
 /// Which relayed connection a connection carries, and the proof that the peer says so now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct TunnelRequest {
     /// The session whose key made the tag.
     pub session: u64,
     /// Used once.
     pub number: u64,
     /// The relayed connection.
-    pub open: Open,
+    pub connect: ConnectRequest,
     /// As it was read: fields that this version skips are under the tag, too.
-    preamble: ([u8; MAX_LENGTH], usize),
+    encoded: ([u8; MAX_LENGTH], usize),
     tag: [u8; TAG],
 }
 
@@ -158,11 +158,11 @@ pub enum GreetingError {
     #[error("versions {0} to {1} are no range")]
     Versions(u8, u8),
     /// The second byte names no kind.
-    #[error("kind {0} is neither a session, an opening nor a trial")]
+    #[error("kind {0} is neither a session, a tunnel request nor a trial")]
     Kind(u8),
     /// The relayed connection is not described as it should be.
     #[error(transparent)]
-    Preamble(#[from] PreambleError),
+    Request(#[from] ConnectRequestError),
 }
 
 impl Hello {
@@ -207,10 +207,10 @@ impl Challenge {
     }
 }
 
-impl Opening {
-    /// The bytes before the preamble, except for the tag: they are what the first byte of a connection says that is
+impl TunnelRequest {
+    /// The bytes before the connect request, except for the tag: they are what the first byte of a connection says that is
     /// opened ahead of need.
-    pub const PREFIX: [u8; 2] = [FORMAT, OPENING];
+    pub const PREFIX: [u8; 2] = [FORMAT, TUNNEL];
 
     fn sealed(session: u64, number: u64, tag: &[u8; TAG]) -> [u8; SEALED] {
         let mut bytes = [0; SEALED];
@@ -236,9 +236,9 @@ fn is_equal(a: &[u8; TAG], b: &[u8; TAG]) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
     bytes: Vec<u8>,
-    /// The opening's preamble, once its sealed part is complete.
-    preamble: preamble::Parser,
-    open: Option<Open>,
+    /// The tunnel request's connect request, once its sealed part is complete.
+    parser: connect::Parser,
+    connect: Option<ConnectRequest>,
 }
 
 impl Parser {
@@ -254,7 +254,7 @@ impl Parser {
             [_] => 1,
             [_, SESSION, ..] => HELLO - self.bytes.len(),
             [_, TRIAL, ..] => TRIAL_LENGTH - self.bytes.len(),
-            _ => SEALED.saturating_sub(self.bytes.len()) + self.preamble.missing(),
+            _ => SEALED.saturating_sub(self.bytes.len()) + self.parser.missing(),
         }
     }
 
@@ -270,9 +270,9 @@ impl Parser {
                 [_, SESSION, oldest, newest] if Versions::decode([oldest, newest]).is_none() => {
                     return Err(GreetingError::Versions(oldest, newest));
                 }
-                [_, kind] if ![SESSION, OPENING, TRIAL].contains(&kind) => return Err(GreetingError::Kind(kind)),
-                [_, OPENING, ..] if self.bytes.len() > SEALED => {
-                    self.open = self.preamble.push(std::slice::from_ref(byte))?.1;
+                [_, kind] if ![SESSION, TUNNEL, TRIAL].contains(&kind) => return Err(GreetingError::Kind(kind)),
+                [_, TUNNEL, ..] if self.bytes.len() > SEALED => {
+                    self.connect = self.parser.push(std::slice::from_ref(byte))?.1;
                 }
                 _ => {}
             }
@@ -281,12 +281,18 @@ impl Parser {
     }
 
     fn greeting(&self) -> Option<Greeting> {
-        if let Some(open) = self.open {
+        if let Some(connect) = self.connect {
             let (session, number) =
                 (u64::from_be_bytes(field(&self.bytes, 2)), u64::from_be_bytes(field(&self.bytes, 10)));
-            let mut preamble = ([0; MAX_LENGTH], self.bytes.len() - SEALED);
-            preamble.0[..preamble.1].copy_from_slice(&self.bytes[SEALED..]);
-            return Some(Greeting::Opening(Opening { session, number, open, preamble, tag: field(&self.bytes, 18) }));
+            let mut encoded = ([0; MAX_LENGTH], self.bytes.len() - SEALED);
+            encoded.0[..encoded.1].copy_from_slice(&self.bytes[SEALED..]);
+            return Some(Greeting::Tunnel(TunnelRequest {
+                session,
+                number,
+                connect,
+                encoded,
+                tag: field(&self.bytes, 18),
+            }));
         }
         if self.bytes.len() == TRIAL_LENGTH && self.bytes[1] == TRIAL {
             let number = |at| u64::from_be_bytes(field(&self.bytes, at));
@@ -425,29 +431,29 @@ impl SessionKey {
         })
     }
 
-    /// Writes the opening `number` of the session.
+    /// Writes the tunnel request `number` of the session.
     ///
     /// # Errors
-    /// As [`Open::encode`].
-    pub fn open(&self, number: u64, open: &Open) -> Result<Vec<u8>, PreambleError> {
-        let mut preamble = [0; MAX_LENGTH];
-        let length = open.encode(&mut preamble)?;
-        let preamble = &preamble[..length];
-        let mut bytes = Opening::sealed(self.session, number, &self.seal(number, preamble)).to_vec();
-        bytes.extend_from_slice(preamble);
+    /// As [`ConnectRequest::encode`].
+    pub fn open(&self, number: u64, connect: &ConnectRequest) -> Result<Vec<u8>, ConnectRequestError> {
+        let mut encoded = [0; MAX_LENGTH];
+        let length = connect.encode(&mut encoded)?;
+        let encoded = &encoded[..length];
+        let mut bytes = TunnelRequest::sealed(self.session, number, &self.seal(number, encoded)).to_vec();
+        bytes.extend_from_slice(encoded);
         Ok(bytes)
     }
 
-    /// Whether the peer has made `opening` in this session; the caller looks at its number.
-    pub fn is_made_by_peer(&self, opening: &Opening) -> bool {
-        let (preamble, length) = &opening.preamble;
-        let expected = self.seal(opening.number, &preamble[..*length]);
-        opening.session == self.session && is_equal(&expected, &opening.tag)
+    /// Whether the peer has made `request` in this session; the caller looks at its number.
+    pub fn is_made_by_peer(&self, tunnel_request: &TunnelRequest) -> bool {
+        let (encoded, length) = &tunnel_request.encoded;
+        let expected = self.seal(tunnel_request.number, &encoded[..*length]);
+        tunnel_request.session == self.session && is_equal(&expected, &tunnel_request.tag)
     }
 
     /// Writes the trial `number` of the session, which `length` bytes are to follow.
     pub fn trial(&self, number: u64, length: u16) -> Vec<u8> {
-        let mut bytes = Opening::sealed(self.session, number, &self.seal_trial(number, length)).to_vec();
+        let mut bytes = TunnelRequest::sealed(self.session, number, &self.seal_trial(number, length)).to_vec();
         bytes[1] = TRIAL;
         bytes.extend_from_slice(&length.to_be_bytes());
         bytes
@@ -462,8 +468,8 @@ impl SessionKey {
         self.tag(&[b"trial", &number.to_be_bytes()[..], &length.to_be_bytes()].concat())
     }
 
-    fn seal(&self, number: u64, preamble: &[u8]) -> [u8; TAG] {
-        self.tag(&[b"opening", &number.to_be_bytes()[..], preamble].concat())
+    fn seal(&self, number: u64, encoded: &[u8]) -> [u8; TAG] {
+        self.tag(&[b"opening", &number.to_be_bytes()[..], encoded].concat())
     }
 
     fn tag(&self, message: &[u8]) -> [u8; TAG] {
@@ -506,24 +512,27 @@ mod tests {
         Ok(None)
     }
 
-    fn open(source: &str, destination: &str) -> Open {
-        Open::new(source.parse().unwrap(), destination.parse().unwrap())
+    fn open(source: &str, destination: &str) -> ConnectRequest {
+        ConnectRequest::new(source.parse().unwrap(), destination.parse().unwrap())
     }
 
     #[test]
-    fn both_ends_agree_and_an_opening_is_taken_for_the_peers() {
+    fn both_ends_agree_and_a_tunnel_request_is_taken_for_the_peers() {
         let (near, far) = session();
         for open in [open("10.0.0.1:256", "192.0.2.9:80"), open("[2001:db8::1]:5", "[2001:db8::2]:443")] {
             let bytes = near.open(9, &open).unwrap();
-            let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
-            assert_eq!((opening.session, opening.number, opening.open), (77, 9, open));
-            assert!(far.is_made_by_peer(&opening));
-            assert!(!far.is_made_by_peer(&Opening { number: 10, ..opening }), "the number is under the tag");
+            let Ok(Some(Greeting::Tunnel(tunnel_request))) = parse(&bytes) else { panic!("{bytes:?}") };
+            assert_eq!((tunnel_request.session, tunnel_request.number, tunnel_request.connect), (77, 9, open));
+            assert!(far.is_made_by_peer(&tunnel_request));
+            assert!(
+                !far.is_made_by_peer(&TunnelRequest { number: 10, ..tunnel_request }),
+                "the number is under the tag"
+            );
             let mut elsewhere = bytes.clone();
             *elsewhere.last_mut().unwrap() ^= 1;
-            let Ok(Some(Greeting::Opening(elsewhere))) = parse(&elsewhere) else { panic!("{elsewhere:?}") };
+            let Ok(Some(Greeting::Tunnel(elsewhere))) = parse(&elsewhere) else { panic!("{elsewhere:?}") };
             assert!(!far.is_made_by_peer(&elsewhere), "and so is the destination");
-            assert!(!far.is_made_by_peer(&Opening { session: 78, ..opening }));
+            assert!(!far.is_made_by_peer(&TunnelRequest { session: 78, ..tunnel_request }));
         }
     }
 
@@ -555,7 +564,7 @@ mod tests {
         assert_eq!(parse(&[3, 1, 4, 3]), Err(GreetingError::Versions(4, 3)));
         let mut bytes = session().0.open(1, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         bytes[SEALED] = 9;
-        assert_eq!(parse(&bytes), Err(GreetingError::Preamble(PreambleError::Kind(9))));
+        assert_eq!(parse(&bytes), Err(GreetingError::Request(ConnectRequestError::Kind(9))));
     }
 
     #[test]
@@ -565,8 +574,8 @@ mod tests {
         let (_, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
         let (at_near, _) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
         let bytes = at_near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
-        let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
-        assert!(SessionKey::resume(&far, &hello, &challenge).unwrap().is_made_by_peer(&opening));
+        let Ok(Some(Greeting::Tunnel(tunnel_request))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert!(SessionKey::resume(&far, &hello, &challenge).unwrap().is_made_by_peer(&tunnel_request));
         assert!(SessionKey::resume(&far, &hello, &Challenge { epoch: 6, ..challenge }).is_none());
         assert!(SessionKey::resume(&near, &hello, &challenge).is_none(), "it takes the gateway's private key");
     }
@@ -606,16 +615,16 @@ mod tests {
     fn fields_that_are_skipped_are_under_the_tag() {
         let (near, far) = session();
         let bytes = near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
-        let mut preamble = bytes[SEALED..].to_vec();
-        preamble[1] |= preamble::HAS_FIELDS;
-        preamble.extend([3, 0x80, 1, 7]);
-        let mut bytes = Opening::sealed(77, 9, &near.seal(9, &preamble)).to_vec();
-        bytes.extend(&preamble);
-        let Ok(Some(Greeting::Opening(opening))) = parse(&bytes) else { panic!("{bytes:?}") };
-        assert!(far.is_made_by_peer(&opening));
+        let mut encoded = bytes[SEALED..].to_vec();
+        encoded[1] |= connect::HAS_FIELDS;
+        encoded.extend([3, 0x80, 1, 7]);
+        let mut bytes = TunnelRequest::sealed(77, 9, &near.seal(9, &encoded)).to_vec();
+        bytes.extend(&encoded);
+        let Ok(Some(Greeting::Tunnel(tunnel_request))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert!(far.is_made_by_peer(&tunnel_request));
         *bytes.last_mut().unwrap() ^= 1;
-        let Ok(Some(Greeting::Opening(altered))) = parse(&bytes) else { panic!("{bytes:?}") };
-        assert_eq!(altered.open, opening.open);
+        let Ok(Some(Greeting::Tunnel(altered))) = parse(&bytes) else { panic!("{bytes:?}") };
+        assert_eq!(altered.connect, tunnel_request.connect);
         assert!(!far.is_made_by_peer(&altered));
     }
 

@@ -7,9 +7,9 @@ mod script;
 use ipnet::IpNet;
 use proptest::prelude::*;
 use relay::classes::Conditions;
+use relay::connect::ConnectRequest;
 use relay::connection::{Event, State};
-use relay::engine::{Answer, Engine, Notice, Opening, Progress, Settings, StreamEvent};
-use relay::preamble::Open;
+use relay::engine::{ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
 use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
 use satpep::ResetReason;
@@ -23,11 +23,11 @@ fn at(seconds: f64) -> Instant {
     START + Duration::from_secs_f64(seconds)
 }
 
-fn open(client: &str, server: &str) -> Open {
-    Open::new(client.parse().unwrap(), server.parse().unwrap())
+fn open(client: &str, server: &str) -> ConnectRequest {
+    ConnectRequest::new(client.parse().unwrap(), server.parse().unwrap())
 }
 
-fn one() -> Open {
+fn one() -> ConnectRequest {
     open("10.0.0.1:1000", "203.0.113.5:80")
 }
 
@@ -73,7 +73,7 @@ fn a_client_is_relayed_and_both_ends_close_in_order() {
     engine.accept(START, 7, one());
     engine.transport.to_send.push((5, Progress::Blocked));
     settle(&mut engine, START);
-    engine.transport.answers.push(Answer::Connected);
+    engine.transport.replies.push(ConnectReply::Connected);
     engine.transport.to_receive.push((9, Progress::Ended));
     engine.on_stream_event(START, StreamEvent::Ready(0));
     settle(&mut engine, START);
@@ -96,7 +96,7 @@ fn a_stream_of_the_peer_is_connected_to_its_server_under_the_policy() {
     let mut engine = engine();
     let (allowed, denied) = (one(), open("10.0.0.1:1000", "198.51.100.1:80"));
     for (stream, asked) in [(4, allowed), (5, denied)] {
-        engine.transport.openings.insert(stream, Opening::Open(asked));
+        engine.transport.requests.insert(stream, ReceivedRequest::Complete(asked));
         engine.on_stream_event(START, StreamEvent::Opened(stream, 0));
     }
     settle(&mut engine, START);
@@ -104,14 +104,14 @@ fn a_stream_of_the_peer_is_connected_to_its_server_under_the_policy() {
     assert_eq!(engine.hosts.heard, [Heard::Connecting(0, allowed.destination)]);
     assert_eq!(engine.counters.denied, 1);
     engine.on_connected(START, 0);
-    assert_eq!(engine.transport.answered, [4]);
+    assert_eq!(engine.transport.replied, [4]);
     assert!(notices(&mut engine).iter().any(|notice| matches!(notice, Notice::Denied { peer: 0, .. })));
 }
 
 #[test]
 fn a_server_that_does_not_answer_in_time_is_told_to_the_near_gateway() {
     let mut engine = engine();
-    engine.transport.openings.insert(3, Opening::Open(one()));
+    engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
     engine.on_stream_event(START, StreamEvent::Opened(3, 0));
     settle(&mut engine, START);
     assert_eq!(engine.next_timeout(), Some(at(20.0)));
@@ -123,7 +123,7 @@ fn a_server_that_does_not_answer_in_time_is_told_to_the_near_gateway() {
 }
 
 #[test]
-fn a_preamble_that_never_comes_costs_a_minute_at_most() {
+fn a_request_that_never_comes_costs_a_minute_at_most() {
     let mut engine = engine();
     engine.on_stream_event(START, StreamEvent::Opened(3, 0));
     settle(&mut engine, START);
@@ -135,7 +135,7 @@ fn a_preamble_that_never_comes_costs_a_minute_at_most() {
 fn failures_of_the_server_are_counted_and_named() {
     for (reason, refused) in [(ResetReason::Refused, 1), (ResetReason::Unreachable, 0), (ResetReason::TimedOut, 0)] {
         let mut engine = engine();
-        engine.transport.openings.insert(3, Opening::Open(one()));
+        engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
         engine.on_stream_event(START, StreamEvent::Opened(3, 0));
         settle(&mut engine, START);
         engine.on_connect_failed(START, 0, reason);
@@ -232,7 +232,7 @@ fn without_room_for_more_connections_new_ones_go_end_to_end_and_those_on_their_w
     assert!(!engine.intercepts(&one()));
     engine.tell_shortage(START);
     assert_eq!(engine.transport.peers[0].told, Some(Reach::default()));
-    engine.transport.openings.insert(99, Opening::Open(one()));
+    engine.transport.requests.insert(99, ReceivedRequest::Complete(one()));
     engine.on_stream_event(START, StreamEvent::Opened(99, 0));
     settle(&mut engine, START);
     let far = engine.connections().find(|(_, connection)| connection.stream() == 99).map(|(key, _)| key).unwrap();
@@ -258,7 +258,7 @@ fn a_syn_is_held_until_the_server_has_answered() {
     engine.hold(START, "first", one());
     engine.hold(at(1.0), "repeated", one());
     assert_eq!(engine.hosts.heard, [Heard::Forgotten("repeated")]);
-    engine.transport.answers.push(Answer::Connected);
+    engine.transport.replies.push(ConnectReply::Connected);
     engine.on_stream_event(at(1.5), StreamEvent::Ready(0));
     settle(&mut engine, at(1.5));
     assert_eq!(engine.hosts.heard[1..], [Heard::Released("first")]);
@@ -370,7 +370,7 @@ proptest! {
         let is_intercepted = engine.intercepted().iter().any(|group| {
             (group.clients.is_empty() || lies_in(&group.clients, client)) && lies_in(&group.servers, server)
         });
-        let asked = Open::new(SocketAddr::new(client, 1), SocketAddr::new(server, 80));
+        let asked = ConnectRequest::new(SocketAddr::new(client, 1), SocketAddr::new(server, 80));
         prop_assert_eq!(engine.intercepts(&asked), is_intercepted);
     }
 }

@@ -7,9 +7,9 @@ use proptest::test_runner::RngSeed;
 use tunnel::Model;
 
 #[test]
-fn an_honest_opening_is_taken_once_and_one_that_was_altered_is_not() {
+fn an_honest_tunnel_request_is_taken_once_and_one_that_was_altered_is_not() {
     let mut model = Model::default();
-    // A hello, its challenge, the proof, an opening.
+    // A hello, its challenge, the proof, a tunnel request.
     let taken: Vec<_> =
         [(0, 0), (3, 0), (7, 0), (9, 5)].map(|(operation, argument)| model.step(operation, argument)).into();
     assert_eq!(taken, [0, 0, 0, 1]);

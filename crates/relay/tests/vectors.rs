@@ -3,7 +3,7 @@
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` writes them anew.
 
-use relay::preamble::{self, CONNECTED, MAX_FIELDS, MAX_LENGTH, Open};
+use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MOST_ENTRIES, Ranges, Reach};
 use relay::tunnel::replay::REACH;
 use relay::tunnel::words::{Ended, Reader, Word};
@@ -33,10 +33,10 @@ fn keys() -> [PrivateKey; 2] {
 }
 
 /// Connections, and fields that a later version may send with them.
-fn connections() -> [(Open, &'static [u8]); 3] {
-    let open = |client: &str, server: &str, dscp: &str| Open {
+fn connections() -> [(ConnectRequest, &'static [u8]); 3] {
+    let open = |client: &str, server: &str, dscp: &str| ConnectRequest {
         dscp: dscp.parse().expect("a code point"),
-        ..Open::new(client.parse().expect("an address"), server.parse().expect("an address"))
+        ..ConnectRequest::new(client.parse().expect("an address"), server.parse().expect("an address"))
     };
     [
         (open("10.0.0.1:256", "192.0.2.9:80", "ef"), &[]),
@@ -45,12 +45,12 @@ fn connections() -> [(Open, &'static [u8]); 3] {
     ]
 }
 
-fn request(open: &Open, fields: &[u8]) -> Vec<u8> {
+fn encoded(request: &ConnectRequest, fields: &[u8]) -> Vec<u8> {
     let mut buffer = [0; MAX_LENGTH];
-    let length = open.encode(&mut buffer).expect("addresses of one family");
+    let length = request.encode(&mut buffer).expect("addresses of one family");
     let mut bytes = buffer[..length].to_vec();
     if !fields.is_empty() {
-        bytes[1] |= preamble::HAS_FIELDS;
+        bytes[1] |= connect::HAS_FIELDS;
         bytes.push(fields.len() as u8);
         bytes.extend(fields);
     }
@@ -58,10 +58,10 @@ fn request(open: &Open, fields: &[u8]) -> Vec<u8> {
 }
 
 fn requests() -> Value {
-    let vectors = connections().map(|(open, fields)| {
+    let vectors = connections().map(|(request, fields)| {
         json!({
-            "bytes": hex(&request(&open, fields)), "client": open.source.to_string(), "server": open.destination.to_string(),
-            "dscp": open.dscp.value(), "skipped_fields": hex(fields),
+            "bytes": hex(&encoded(&request, fields)), "client": request.source.to_string(), "server": request.destination.to_string(),
+            "dscp": request.dscp.value(), "skipped_fields": hex(fields),
         })
     });
     json!(vectors)
@@ -93,9 +93,9 @@ fn session(name: &str, versions: [Versions; 2]) -> Value {
     });
     if let Ok((key, proof)) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge) {
         assert!(at_far.is_proof(&proof));
-        let open = connections()[0].0;
+        let request = connections()[0].0;
         vector["proof"] = json!(hex(&proof));
-        vector["tunnel_request"] = json!(hex(&key.open(9, &open).expect("addresses of one family")));
+        vector["tunnel_request"] = json!(hex(&key.open(9, &request).expect("addresses of one family")));
         vector["trial"] = json!(hex(&key.trial(10, 1400)));
     }
     vector
@@ -150,9 +150,9 @@ fn vectors_are_what_the_code_writes() {
 #[test]
 fn vectors_are_read_as_they_say() {
     let known = vectors();
-    for (vector, (open, _)) in known["connect_requests"].as_array().expect("a list").iter().zip(connections()) {
+    for (vector, (request, _)) in known["connect_requests"].as_array().expect("a list").iter().zip(connections()) {
         let bytes = bytes(&vector["bytes"]);
-        assert_eq!(preamble::Parser::new().push(&bytes), Ok((bytes.len(), Some(open))));
+        assert_eq!(connect::Parser::new().push(&bytes), Ok((bytes.len(), Some(request))));
     }
     assert_eq!(reach::Reader::new().push(&bytes(&known["announcement"])), Ok(Some(announcement())));
     let mut reader = Reader::new();
@@ -180,8 +180,8 @@ fn vectors_of_sessions_authenticate() {
             continue;
         };
         assert_eq!(answer.expect("a session").1[..], bytes(proof)[..]);
-        let Ok(Some(Greeting::Opening(opening))) = greeting("tunnel_request") else { panic!("{vector}") };
-        assert!(at_far.is_made_by_peer(&opening) && opening.open == connections()[0].0);
+        let Ok(Some(Greeting::Tunnel(tunnel_request))) = greeting("tunnel_request") else { panic!("{vector}") };
+        assert!(at_far.is_made_by_peer(&tunnel_request) && tunnel_request.connect == connections()[0].0);
         let Ok(Some(Greeting::Trial(trial))) = greeting("trial") else { panic!("{vector}") };
         assert!(at_far.is_tried_by_peer(&trial));
     }

@@ -507,7 +507,7 @@ fn a_server_that_does_not_answer_is_given_up_after_the_gateways_time_out() {
         let at = transitions.iter().filter(|one| one.node == node);
         at.map(|one| (one.event.as_str(), one.to.as_str())).collect()
     };
-    assert_eq!(of("far"), [("OpenValid", "connecting"), ("Timeout", "closed")]);
+    assert_eq!(of("far"), [("RequestValid", "connecting"), ("Timeout", "closed")]);
     assert_eq!(of("near"), [("TcpFin", "requested-ended"), ("StreamReset", "closed")]);
     let far: Vec<f64> = transitions.iter().filter(|one| one.node == "far").map(|one| one.at_s).collect();
     let lasts = far[1] - far[0];

@@ -71,7 +71,7 @@ impl From<format::Conditions> for Conditions {
 mod tests {
     use super::super::tests::{faults, minimal};
     use super::*;
-    use relay::preamble::Open;
+    use relay::connect::ConnectRequest;
     use satpep::Class as Settings;
     use satpep::Priority;
     use units::Rate;
@@ -89,9 +89,9 @@ mod tests {
         let Settings { id, priority, weight, cap } = classes[0].settings;
         assert_eq!((id, priority, weight), (1, Priority::Interactive, 4));
         assert_eq!(cap, Some(Rate::from_bps(2_000_000)));
-        let open = Open::new("10.1.1.1:5".parse().unwrap(), "192.0.2.1:5065".parse().unwrap());
-        let marked = Open { dscp: "ef".parse().unwrap(), ..open };
-        assert_eq!([open, marked].map(|open| classes[0].conditions.hold_for(&open)), [false, true]);
+        let request = ConnectRequest::new("10.1.1.1:5".parse().unwrap(), "192.0.2.1:5065".parse().unwrap());
+        let marked = ConnectRequest { dscp: "ef".parse().unwrap(), ..request };
+        assert_eq!([request, marked].map(|request| classes[0].conditions.hold_for(&request)), [false, true]);
         assert_eq!(classes[1].settings, Settings { id: 2, ..Settings::DEFAULT });
         assert!(classes[1].conditions.are_none());
     }

@@ -15,27 +15,27 @@ impl<T: SatelliteTransport> Relays<T> {
     fn log_one(&self, notice: Notice) {
         let name = |at: usize| self.peers.get(at).map_or("removed", |peer| &*peer.name);
         match notice {
-            Notice::Transition { open, from, event, to, .. } => {
-                let client = open.map(|open| open.source.to_string());
+            Notice::Transition { request, from, event, to, .. } => {
+                let client = request.map(|request| request.source.to_string());
                 tracing::trace!(client, %from, ?event, %to, "transition");
             }
-            Notice::Accepted { open, peer } => {
-                tracing::debug!(client = %open.source, destination = %open.destination, peer = name(peer), "accepted");
+            Notice::Accepted { request, peer } => {
+                tracing::debug!(client = %request.source, destination = %request.destination, peer = name(peer), "accepted");
             }
-            Notice::Unavailable(open) => {
-                tracing::debug!(client = %open.source, destination = %open.destination, "unavailable: no peer is up for it");
+            Notice::Unavailable(request) => {
+                tracing::debug!(client = %request.source, destination = %request.destination, "unavailable: no peer is up for it");
             }
-            Notice::Closed { open, from_tcp, to_tcp, orderly } => {
-                tracing::debug!(client = %open.source, destination = %open.destination, from_tcp, to_tcp, orderly, "closed");
+            Notice::Closed { request, from_tcp, to_tcp, orderly } => {
+                tracing::debug!(client = %request.source, destination = %request.destination, from_tcp, to_tcp, orderly, "closed");
             }
             Notice::ResetByPeer { stream, reason } => tracing::debug!(stream, %reason, "reset by the other side"),
-            Notice::StreamFailed(open, reason) => tracing::debug!(?open, %reason, "the stream has failed"),
-            Notice::NotConnected(open, reason) => tracing::debug!(?open, %reason, "no connection to the server"),
-            Notice::HostVanished(open) => tracing::debug!(?open, "the host has vanished"),
+            Notice::StreamFailed(request, reason) => tracing::debug!(?request, %reason, "the stream has failed"),
+            Notice::NotConnected(request, reason) => tracing::debug!(?request, %reason, "no connection to the server"),
+            Notice::HostVanished(request) => tracing::debug!(?request, "the host has vanished"),
             Notice::Defect(unexpected) => tracing::error!(%unexpected, "a defect: the connection is reset"),
-            Notice::BadPreamble { peer, error } => tracing::warn!(peer = name(peer), %error, "not a preamble"),
-            Notice::Denied { peer, open, denial } => {
-                tracing::warn!(peer = name(peer), client = %open.source, destination = %open.destination, %denial, "denied");
+            Notice::BadRequest { peer, error } => tracing::warn!(peer = name(peer), %error, "not a connect request"),
+            Notice::Denied { peer, request, denial } => {
+                tracing::warn!(peer = name(peer), client = %request.source, destination = %request.destination, %denial, "denied");
             }
             shortage => self.log_shortage(shortage),
         }

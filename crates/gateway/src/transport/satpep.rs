@@ -2,7 +2,9 @@
 
 mod key_log;
 
-use super::{Answer, Membership, Opening, Progress, Reports, SatelliteTransport, StreamEvent, Succession};
+use super::{
+    ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
+};
 use crate::config::{CapacitySource, Class, Marking, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -20,9 +22,9 @@ use crate::udp::{Head, Udp};
 use crate::watch::{Owner, Watch};
 use kernel::clock;
 use key_log::KeyLog;
+use relay::connect::ConnectRequest;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
-use relay::preamble::Open;
 use relay::reach::Reach;
 use relay::streams::{Reported, Streams};
 use satpep::{
@@ -178,7 +180,7 @@ impl Satpep {
         }
         Trouble::new(
             "no_answer",
-            "nothing answers: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
+            "nothing replies: check address and port, that UDP passes the firewalls on the way, that its gateway runs with \
              transport = \"satpep\", and each side's public_key for the other (a gateway does not answer strangers)",
         )
     }
@@ -574,24 +576,24 @@ impl Transport<HostSockets> for Satpep {
         self.streams.allows(peer)
     }
 
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
-        self.streams.open(now, peer, open, class)
+    fn open(&mut self, now: Instant, peer: usize, request: &ConnectRequest, class: Option<&Class>) -> Option<StreamId> {
+        self.streams.open(now, peer, request, class)
     }
 
     fn classify(&mut self, now: Instant, stream: StreamId, class: &Class) {
         self.streams.endpoint.set_class(now, stream, &class.settings);
     }
 
-    fn read_opening(&mut self, now: Instant, stream: StreamId) -> Opening {
-        self.streams.read_opening(now, stream)
+    fn read_request(&mut self, now: Instant, stream: StreamId) -> ReceivedRequest {
+        self.streams.read_request(now, stream)
     }
 
-    fn read_answer(&mut self, now: Instant, stream: StreamId) -> Answer {
-        self.streams.read_answer(now, stream)
+    fn read_reply(&mut self, now: Instant, stream: StreamId) -> ConnectReply {
+        self.streams.read_reply(now, stream)
     }
 
-    fn answer(&mut self, now: Instant, stream: StreamId) {
-        self.streams.answer(now, stream);
+    fn reply(&mut self, now: Instant, stream: StreamId) {
+        self.streams.reply(now, stream);
     }
 
     fn finish(&mut self, now: Instant, stream: StreamId) {

@@ -6,7 +6,7 @@
 //! every other connection say what it carries ([`relay::tunnel`], `arrivals`).
 //!
 //! A connection across the satellite need not wait for its handshake. Some are opened before they are needed; beyond those, the
-//! opening and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
+//! tunnel request and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
 
 mod arrivals;
 mod buffers;
@@ -28,7 +28,9 @@ mod trials;
 mod trouble;
 mod tunnel;
 
-use super::{Answer, Membership, Opening, Progress, Reports, SatelliteTransport, StreamEvent, Succession};
+use super::{
+    ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
+};
 use crate::config::{self, Class, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
@@ -43,8 +45,8 @@ use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
 use peer::TcpPeer;
+use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
-use relay::preamble::{CONNECTED, Open};
 use relay::reach::Reach;
 use relay::tunnel::waiting::Waiting;
 use relay::tunnel::words::Word;
@@ -62,7 +64,7 @@ pub(crate) use trials::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
 use tunnel::{Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 
-/// How long an opening waits for the client's first bytes, which follow its handshake at once if it is the one to speak
+/// How long a tunnel request waits for the client's first bytes, which follow its handshake at once if it is the one to speak
 /// first.
 const HOLD: Duration = Duration::from_millis(10);
 /// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
@@ -299,7 +301,7 @@ impl TcpTransport {
                 }
                 self.tell(at);
             }
-            Role::Stream(_) if tunnel.is_direct && tunnel.awaits_answer => {
+            Role::Stream(_) if tunnel.is_direct && tunnel.awaits_reply => {
                 tunnel.failed.get_or_insert(ResetReason::TimedOut);
                 self.tell(at);
             }
@@ -335,7 +337,7 @@ impl TcpTransport {
         let tunnel = &self.tunnels[at];
         let id = TunnelId { at, number: tunnel.number };
         self.events.push_back(match tunnel.failed {
-            Some(reason) if !tunnel.awaits_answer => StreamEvent::Reset(id, reason),
+            Some(reason) if !tunnel.awaits_reply => StreamEvent::Reset(id, reason),
             _ => StreamEvent::Ready(id),
         });
     }
@@ -343,7 +345,7 @@ impl TcpTransport {
     fn on_stream(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
         let tunnel = &mut self.tunnels[at];
         // What becomes of a connection to a server is looked at by whoever waits for it.
-        let is_awaited = tunnel.is_direct && tunnel.awaits_answer;
+        let is_awaited = tunnel.is_direct && tunnel.awaits_reply;
         if event.is_error() && !is_awaited && tunnel.tcp.has_failed() {
             tunnel.failed.get_or_insert(ResetReason::Aborted);
         } else if event.is_writable()
@@ -380,7 +382,7 @@ impl TcpTransport {
             tunnel.free_from_slow_pacing();
             if matches!(tunnel.role, Role::Leaving) {
                 gone.extend(tunnel.tcp.is_gone(now, period, self.outage_limit).then_some(at));
-            } else if !tunnel.awaits_answer
+            } else if !tunnel.awaits_reply
                 && tunnel.failed.is_none()
                 && tunnel.tcp.is_gone(now, period, self.outage_limit)
             {
@@ -630,7 +632,7 @@ impl Transport<HostSockets> for TcpTransport {
         peer.is_direct() || (may_cross && invites())
     }
 
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<TunnelId> {
+    fn open(&mut self, now: Instant, peer: usize, request: &ConnectRequest, class: Option<&Class>) -> Option<TunnelId> {
         if self.peers[peer].streams >= self.max_streams {
             return None;
         }
@@ -638,38 +640,38 @@ impl Transport<HostSockets> for TcpTransport {
             cross.say(now, self.capacity);
         }
         let is_direct = self.peers[peer].is_direct();
-        let crossing = if is_direct { None } else { self.open_tunnel(now, peer, open) };
+        let crossing = if is_direct { None } else { self.open_tunnel(now, peer, request) };
         let at = match crossing {
             Some(at) => at,
             // A client that has been accepted cannot be sent past the gateway any more; its server can be called without the far one.
-            None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, open)?,
+            None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, request)?,
             None => return None,
         };
         self.peers[peer].streams += 1;
         let tunnel = &mut self.tunnels[at];
-        tunnel.awaits_answer = true;
+        tunnel.awaits_reply = true;
         let id = TunnelId { at, number: tunnel.number };
-        self.mark_packets(id, open, class);
+        self.mark_packets(id, request, class);
         Some(id)
     }
 
     fn classify(&mut self, _: Instant, stream: TunnelId, class: &Class) {
-        let open = self.tunnel(stream).and_then(|tunnel| tunnel.open);
-        if let Some(open) = open {
-            self.mark_packets(stream, &open, Some(class));
+        let request = self.tunnel(stream).and_then(|tunnel| tunnel.request);
+        if let Some(request) = request {
+            self.mark_packets(stream, &request, Some(class));
         }
     }
 
-    fn read_opening(&mut self, _: Instant, stream: TunnelId) -> Opening {
-        // The stream exists because its opening has been read.
-        self.tunnel(stream).and_then(|tunnel| tunnel.open).map_or(Opening::Ended, Opening::Open)
+    fn read_request(&mut self, _: Instant, stream: TunnelId) -> ReceivedRequest {
+        // The stream exists because its tunnel request has been read.
+        self.tunnel(stream).and_then(|tunnel| tunnel.request).map_or(ReceivedRequest::Ended, ReceivedRequest::Complete)
     }
 
-    fn read_answer(&mut self, _: Instant, stream: TunnelId) -> Answer {
-        let Some(tunnel) = self.tunnel(stream) else { return Answer::Failed(ResetReason::Aborted) };
-        let answer = if tunnel.is_direct { tunnel.connection_to_server() } else { tunnel.answer() };
-        if answer == Answer::Connected {
-            tunnel.awaits_answer = false;
+    fn read_reply(&mut self, _: Instant, stream: TunnelId) -> ConnectReply {
+        let Some(tunnel) = self.tunnel(stream) else { return ConnectReply::Failed(ResetReason::Aborted) };
+        let answer = if tunnel.is_direct { tunnel.connection_to_server() } else { tunnel.reply() };
+        if answer == ConnectReply::Connected {
+            tunnel.awaits_reply = false;
             if tunnel.is_direct {
                 self.set_deadline(stream.at, None);
             }
@@ -677,9 +679,9 @@ impl Transport<HostSockets> for TcpTransport {
         answer
     }
 
-    fn answer(&mut self, _: Instant, stream: TunnelId) {
+    fn reply(&mut self, _: Instant, stream: TunnelId) {
         if let Some(tunnel) = self.tunnel(stream) {
-            tunnel.has_answered = true;
+            tunnel.has_replied = true;
             if let Err(error) = tunnel.say(&[CONNECTED]) {
                 tunnel.fail(&error);
             }
@@ -696,7 +698,7 @@ impl Transport<HostSockets> for TcpTransport {
         let Some(tunnel) = self.tunnel(stream) else { return };
         // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
         let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
-        tunnel.has_said_why = tunnel.open.is_some() && !tunnel.has_answered && tunnel.say(&[code]).is_ok();
+        tunnel.has_said_why = tunnel.request.is_some() && !tunnel.has_replied && tunnel.say(&[code]).is_ok();
         if tunnel.has_said_why {
             tunnel.finish();
             self.let_leave(stream.at);
@@ -748,17 +750,17 @@ impl Transport<HostSockets> for TcpTransport {
 
 impl Tunnel {
     /// The far gateway's answer.
-    fn answer(&mut self) -> Answer {
+    fn reply(&mut self) -> ConnectReply {
         let mut byte = [0];
         match self.read(&mut byte) {
             // A failure that has been looked at reads as an end.
-            Ok(0) => self.failed.map_or(Answer::Ended, Answer::Failed),
-            Ok(_) if byte[0] == CONNECTED => Answer::Connected,
-            Ok(_) => Answer::Failed(ResetReason::from_code(byte[0].into())),
+            Ok(0) => self.failed.map_or(ConnectReply::Ended, ConnectReply::Failed),
+            Ok(_) if byte[0] == CONNECTED => ConnectReply::Connected,
+            Ok(_) => ConnectReply::Failed(ResetReason::from_code(byte[0].into())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                self.failed.map_or(Answer::Waiting, Answer::Failed)
+                self.failed.map_or(ConnectReply::Waiting, ConnectReply::Failed)
             }
-            Err(error) => Answer::Failed(reason_of(&error)),
+            Err(error) => ConnectReply::Failed(reason_of(&error)),
         }
     }
 }

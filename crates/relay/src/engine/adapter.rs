@@ -1,7 +1,7 @@
 //! What the engine asks of its two sides.
 
 use crate::classes::Class;
-use crate::preamble::{Open, PreambleError};
+use crate::connect::{ConnectRequest, ConnectRequestError};
 use crate::reach::Reach;
 use satpep::ResetReason;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ pub trait Hosts {
     /// A SYN that is held until the server has answered.
     type Syn: Debug;
 
-    /// Begins to connect to the server `open.destination` for connection `key`; from the client's address if `as_client`.
+    /// Begins to connect to the server `request.destination` for connection `key`; from the client's address if `as_client`.
     /// [`super::Engine::on_connected`] or [`super::Engine::on_connect_failed`] says how that ends.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ pub trait Hosts {
         &mut self,
         now: Instant,
         key: usize,
-        open: &Open,
+        request: &ConnectRequest,
         as_client: bool,
     ) -> Result<Self::Connection, ConnectError>;
     /// Connection `key` has this accepted TCP connection: the host reports under that key from now on.
@@ -88,16 +88,22 @@ pub trait Transport<H: Hosts> {
     /// What `peer` lets this gateway use, if it has told.
     fn allows(&self, peer: usize) -> Option<&Reach>;
 
-    /// Opens a stream through `peer` that carries the connection `open`; `None` if there is none left.
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<Self::Stream>;
+    /// Opens a stream through `peer` that carries the connection `request`; `None` if there is none left.
+    fn open(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        request: &ConnectRequest,
+        class: Option<&Class>,
+    ) -> Option<Self::Stream>;
     /// Puts a stream that the peer has opened into the class of the connection that it carries.
     fn classify(&mut self, now: Instant, stream: Self::Stream, class: &Class);
-    /// Reads on in the preamble of a stream that the peer has opened.
-    fn read_opening(&mut self, now: Instant, stream: Self::Stream) -> Opening;
+    /// Reads on in the connect request of a stream that the peer has opened.
+    fn read_request(&mut self, now: Instant, stream: Self::Stream) -> ReceivedRequest;
     /// Reads the far gateway's answer on a stream that was opened here.
-    fn read_answer(&mut self, now: Instant, stream: Self::Stream) -> Answer;
+    fn read_reply(&mut self, now: Instant, stream: Self::Stream) -> ConnectReply;
     /// Tells the near gateway that the server has accepted.
-    fn answer(&mut self, now: Instant, stream: Self::Stream);
+    fn reply(&mut self, now: Instant, stream: Self::Stream);
     /// Ends the direction away from here, behind all that was sent.
     fn finish(&mut self, now: Instant, stream: Self::Stream);
     /// Ends both directions uncleanly.
@@ -134,24 +140,24 @@ pub enum StreamEvent<S> {
     Closed(S),
 }
 
-/// What has been read of a stream's preamble.
+/// What has been read of a stream's connect request.
 #[derive(Debug)]
-pub enum Opening {
+pub enum ReceivedRequest {
     /// The rest has not arrived.
     Waiting,
     /// The connection that it carries.
-    Open(Open),
+    Complete(ConnectRequest),
     /// It carries no connection: it is the transport's own from now on.
     NoConnection,
     /// It has ended before it was complete.
     Ended,
     /// It is none.
-    Malformed(PreambleError),
+    Malformed(ConnectRequestError),
 }
 
 /// What the far gateway has said of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ConnectReply {
     /// Nothing yet.
     Waiting,
     /// The server has accepted.

@@ -1,8 +1,8 @@
 //! One relayed connection in the engine's table.
 
 use super::Hosts;
+use crate::connect::ConnectRequest;
 use crate::connection::State;
-use crate::preamble::Open;
 use units::Instant;
 
 /// A relayed connection: TCP with a host on this side, a stream towards the other gateway.
@@ -12,7 +12,7 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) stream: S,
     pub(super) peer: usize,
     pub(super) is_near: bool,
-    pub(super) open: Option<Open>,
+    pub(super) request: Option<ConnectRequest>,
     pub(super) started: Instant,
     pub(super) from_tcp: u64,
     pub(super) to_tcp: u64,
@@ -29,7 +29,7 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             stream,
             peer,
             is_near,
-            open: None,
+            request: None,
             started: now,
             from_tcp: 0,
             to_tcp: 0,
@@ -61,8 +61,8 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
     }
 
     /// Its client, server and DSCP, once known.
-    pub fn open(&self) -> Option<&Open> {
-        self.open.as_ref()
+    pub fn request(&self) -> Option<&ConnectRequest> {
+        self.request.as_ref()
     }
 
     /// When it began here.

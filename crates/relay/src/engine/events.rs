@@ -1,60 +1,60 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
 use super::{
-    ConnectError, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, OPEN_TIMEOUT, Relayed, StreamEvent, Transport, ends,
+    ConnectError, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT, Relayed, StreamEvent, Transport, ends,
 };
+use crate::connect::ConnectRequest;
 use crate::connection::{Action, Event, State};
-use crate::preamble::Open;
 use satpep::ResetReason;
 use units::{Duration, Instant};
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// A client has connected: its data go to the far gateway at once.
-    pub fn accept(&mut self, now: Instant, tcp: H::Connection, open: Open) {
-        let was_held = now >= self.unheld_until || self.unaccepted.contains_key(&ends(&open));
+    pub fn accept(&mut self, now: Instant, tcp: H::Connection, request: ConnectRequest) {
+        let was_held = now >= self.unheld_until || self.unaccepted.contains_key(&ends(&request));
         if self.holds_syns && was_held {
-            return self.accept_released(now, tcp, &open);
+            return self.accept_released(now, tcp, &request);
         }
         self.look_at_room(&tcp);
         // Its peer may have ceased to answer a moment ago: what is intercepted follows that, and this client is connected.
-        match self.settings.routes.peer_of(open.destination.ip()) {
-            Some(at) => self.relay_or_wait(now, at, tcp, open),
+        match self.settings.routes.peer_of(request.destination.ip()) {
+            Some(at) => self.relay_or_wait(now, at, tcp, request),
             None => {
                 self.counters.unavailable += 1;
-                self.notices.push_back(Notice::Unavailable(open));
+                self.notices.push_back(Notice::Unavailable(request));
                 self.hosts.abort(now, tcp);
             }
         }
     }
 
     /// A client wants to connect; its SYN is held until the server has answered.
-    pub fn hold(&mut self, now: Instant, syn: H::Syn, open: Open) {
-        if let Some(&key) = self.unaccepted.get(&ends(&open)) {
+    pub fn hold(&mut self, now: Instant, syn: H::Syn, request: ConnectRequest) {
+        if let Some(&key) = self.unaccepted.get(&ends(&request)) {
             return match self.state(key) {
                 // The first was lost on its way to the listener, or the listener's answer was.
                 State::Released => self.hosts.release_syn(syn),
                 _ => self.hosts.forget_syn(syn),
             };
         }
-        let Some((stream, peer)) = self.open_stream(now, &open) else {
+        let Some((stream, peer)) = self.open_stream(now, &request) else {
             // The client sends another SYN, which finds a stream or goes end to end.
-            let has_peer = self.settings.routes.peer_of(open.destination.ip()).is_some();
+            let has_peer = self.settings.routes.peer_of(request.destination.ip()).is_some();
             self.counters.unavailable += u64::from(!has_peer);
             return if has_peer { self.hosts.forget_syn(syn) } else { self.hosts.refuse_syn(syn) };
         };
         let mut connection = Relayed::new(State::Confirming, stream, peer, true, now);
-        (connection.open, connection.syn) = (Some(open), Some(syn));
+        (connection.request, connection.syn) = (Some(request), Some(syn));
         let key = self.insert(connection);
-        self.unaccepted.insert(ends(&open), key);
+        self.unaccepted.insert(ends(&request), key);
         // The far gateway gives up first, and says why.
-        self.set_deadline(key, Some(now + self.settings.connect_timeout + OPEN_TIMEOUT));
+        self.set_deadline(key, Some(now + self.settings.connect_timeout + REQUEST_TIMEOUT));
     }
 
     /// A client has connected after its SYN was released.
-    fn accept_released(&mut self, now: Instant, tcp: H::Connection, open: &Open) {
-        match self.unaccepted.get(&ends(open)) {
+    fn accept_released(&mut self, now: Instant, tcp: H::Connection, request: &ConnectRequest) {
+        match self.unaccepted.get(&ends(request)) {
             Some(&key) if self.state(key) == State::Released => {
-                self.unaccepted.remove(&ends(open));
+                self.unaccepted.remove(&ends(request));
                 self.set_deadline(key, None);
                 self.counters.accepted += 1;
                 self.apply(now, key, Event::Accepted);
@@ -88,7 +88,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             StreamEvent::PeersChanged => self.wake_waiting(),
             StreamEvent::Opened(stream, peer) => {
                 let key = self.insert(Relayed::new(State::Opening, stream, peer, false, now));
-                self.set_deadline(key, Some(now + OPEN_TIMEOUT));
+                self.set_deadline(key, Some(now + REQUEST_TIMEOUT));
                 self.enqueue(key);
             }
             StreamEvent::Ready(stream) => {
@@ -178,31 +178,31 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             }
         }
         for key in vanished {
-            self.notices.push_back(Notice::HostVanished(self.connections[key].open));
+            self.notices.push_back(Notice::HostVanished(self.connections[key].request));
             self.apply(now, key, Event::TcpReset);
         }
     }
 
-    /// Opens a stream towards the peer behind `open.destination`.
-    pub(super) fn open_stream(&mut self, now: Instant, open: &Open) -> Option<(T::Stream, usize)> {
-        let peer = self.settings.routes.peer_of(open.destination.ip()).filter(|at| self.transport.is_up(*at))?;
-        let class = crate::classes::Class::find(&self.settings.classes, open);
-        let stream = self.transport.open(now, peer, open, class);
+    /// Opens a stream towards the peer behind `request.destination`.
+    pub(super) fn open_stream(&mut self, now: Instant, request: &ConnectRequest) -> Option<(T::Stream, usize)> {
+        let peer = self.settings.routes.peer_of(request.destination.ip()).filter(|at| self.transport.is_up(*at))?;
+        let class = crate::classes::Class::find(&self.settings.classes, request);
+        let stream = self.transport.open(now, peer, request, class);
         self.look_at_streams(peer);
         Some((stream?, peer))
     }
 
-    /// Relays the connection `open` of the client `tcp`, which it returns if there is no stream for it.
-    pub(super) fn relay(&mut self, now: Instant, tcp: H::Connection, open: Open) -> Option<H::Connection> {
+    /// Relays the connection `request` of the client `tcp`, which it returns if there is no stream for it.
+    pub(super) fn relay(&mut self, now: Instant, tcp: H::Connection, request: ConnectRequest) -> Option<H::Connection> {
         if !self.has_room() {
             return Some(tcp);
         }
-        let Some((stream, peer)) = self.open_stream(now, &open) else { return Some(tcp) };
+        let Some((stream, peer)) = self.open_stream(now, &request) else { return Some(tcp) };
         let mut connection = Relayed::new(State::Requested, stream, peer, true, now);
-        connection.open = Some(open);
+        connection.request = Some(request);
         let key = self.insert(connection);
         self.counters.accepted += 1;
-        self.notices.push_back(Notice::Accepted { open, peer });
+        self.notices.push_back(Notice::Accepted { request, peer });
         self.attach(now, key, tcp);
         None
     }
@@ -226,8 +226,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         });
         let step = step.expect("a protocol error is an event of every state");
         if self.reports_transitions {
-            let open = self.connections[key].open;
-            self.notices.push_back(Notice::Transition { key, open, from, event, to: step.next });
+            let request = self.connections[key].request;
+            self.notices.push_back(Notice::Transition { key, request, from, event, to: step.next });
         }
         self.connections[key].state = step.next;
         for action in step.actions.into_iter().flatten() {
@@ -243,7 +243,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let connection = &mut self.connections[key];
         let stream = connection.stream;
         match action {
-            Action::Answer => self.transport.answer(now, stream),
+            Action::Reply => self.transport.reply(now, stream),
             Action::FinishStream => self.transport.finish(now, stream),
             Action::ResetStream(reason) => self.transport.reset(now, stream, reason),
             Action::ShutdownTcp => {
@@ -282,12 +282,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Begins to connect to the server of connection `key`. Returns whether there was room for it.
     pub(super) fn connect(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
-        let Some(open) = connection.open else { return true };
+        let Some(request) = connection.request else { return true };
         if !self.has_room() {
             return false;
         }
         let as_client = self.peers[connection.peer].settings.connect_as_client;
-        match self.hosts.connect(now, key, &open, as_client) {
+        match self.hosts.connect(now, key, &request, as_client) {
             Ok(tcp) => {
                 self.look_at_room(&tcp);
                 self.connections[key].tcp = Some(tcp);

@@ -1,7 +1,7 @@
 //! Which new connections are relayed now: those whose peer is up, lets them through and has room for them. All others go end to end.
 
 use super::{Engine, Hosts, Notice, Transport};
-use crate::preamble::Open;
+use crate::connect::ConnectRequest;
 use crate::reach::{Reach, intersection};
 use ipnet::IpNet;
 use units::Instant;
@@ -35,18 +35,19 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         std::mem::take(&mut self.interception_changed)
     }
 
-    /// Whether the connection `open`, which begins now, is relayed. Agrees with [`Engine::intercepted`], the bypass rules apart,
+    /// Whether the connection `request`, which begins now, is relayed. Agrees with [`Engine::intercepted`], the bypass rules apart,
     /// which an adapter with a packet filter gives to that.
-    pub fn intercepts(&self, open: &Open) -> bool {
-        if self.is_short() || self.settings.bypass.iter().any(|rule| rule.hold_for(open)) {
+    pub fn intercepts(&self, request: &ConnectRequest) -> bool {
+        if self.is_short() || self.settings.bypass.iter().any(|rule| rule.hold_for(request)) {
             return false;
         }
         let takes = |at: usize| self.transport.invites(at) && self.peers[at].has_room();
-        let Some(at) = self.settings.routes.peer_of(open.destination.ip()).filter(|at| takes(*at)) else {
+        let Some(at) = self.settings.routes.peer_of(request.destination.ip()).filter(|at| takes(*at)) else {
             return false;
         };
-        let permit =
-            |reach: &Reach| reach.sources.permit(open.source.ip()) && reach.destinations.permit(open.destination.ip());
+        let permit = |reach: &Reach| {
+            reach.sources.permit(request.source.ip()) && reach.destinations.permit(request.destination.ip())
+        };
         self.transport.allows(at).is_none_or(permit)
     }
 

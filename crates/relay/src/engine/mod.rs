@@ -35,7 +35,7 @@ mod room;
 mod turn;
 mod waiting;
 
-pub use adapter::{Answer, ConnectError, Hosts, Opening, Progress, StreamEvent, Transport};
+pub use adapter::{ConnectError, ConnectReply, Hosts, Progress, ReceivedRequest, StreamEvent, Transport};
 pub use connection::Relayed;
 pub use interception::Intercepted;
 pub use notice::{Counters, Notice};
@@ -43,16 +43,16 @@ pub use peers::{Peer, PeerSettings};
 
 use crate::classes::Class;
 use crate::classes::Conditions;
+use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
-use crate::preamble::Open;
 use crate::routes::Routes;
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};
 
-/// How long the far gateway waits for the rest of a preamble. Its bytes leave together, so a lost part is soon repaired.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the far gateway waits for the rest of a connect request. Its bytes leave together, so a lost part is soon repaired.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a client has to complete the handshake after its held SYN was released.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -115,8 +115,8 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
 /// The addresses of a connection's client and server: unlike its DSCP, the same in every packet.
 type Ends = (SocketAddr, SocketAddr);
 
-fn ends(open: &Open) -> Ends {
-    (open.source, open.destination)
+fn ends(request: &ConnectRequest) -> Ends {
+    (request.source, request.destination)
 }
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
@@ -200,8 +200,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     /// The class of a connection; `None` is the default class.
-    pub fn class_of(&self, open: &Open) -> Option<&Class> {
-        Class::find(&self.settings.classes, open)
+    pub fn class_of(&self, request: &ConnectRequest) -> Option<&Class> {
+        Class::find(&self.settings.classes, request)
     }
 
     /// Resets every connection: this gateway stops.
@@ -232,13 +232,13 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         } else {
             self.counters.reset += 1;
         }
-        if let Some(open) = connection.open {
+        if let Some(request) = connection.request {
             // The same addresses may ask for another connection by now.
-            if self.unaccepted.get(&ends(&open)) == Some(&key) {
-                self.unaccepted.remove(&ends(&open));
+            if self.unaccepted.get(&ends(&request)) == Some(&key) {
+                self.unaccepted.remove(&ends(&request));
             }
             let (from_tcp, to_tcp) = (connection.from_tcp, connection.to_tcp);
-            self.notices.push_back(Notice::Closed { open, from_tcp, to_tcp, orderly });
+            self.notices.push_back(Notice::Closed { request, from_tcp, to_tcp, orderly });
         }
         if let Some(tcp) = connection.tcp {
             self.hosts.abort(now, tcp);

@@ -1,8 +1,8 @@
 //! What happened to relayed connections and peers, for logs, counters and tests.
 
+use crate::connect::{ConnectRequest, ConnectRequestError};
 use crate::connection::{Event, State, Unexpected};
 use crate::policy::Denial;
-use crate::preamble::{Open, PreambleError};
 use ipnet::IpNet;
 use satpep::ResetReason;
 
@@ -25,7 +25,7 @@ pub struct Counters {
     pub refused: u64,
     /// Connections to servers that could not be reached, or not in time.
     pub unreachable: u64,
-    /// Streams or preambles of peers that broke the protocol.
+    /// Streams or connect requests of peers that broke the protocol.
     pub protocol_errors: u64,
     /// Bytes read from TCP.
     pub bytes_from_tcp: u64,
@@ -41,7 +41,7 @@ pub enum Notice {
         /// The connection's key.
         key: usize,
         /// Client and server, once known.
-        open: Option<Open>,
+        request: Option<ConnectRequest>,
         /// The state before.
         from: State,
         /// What happened.
@@ -52,16 +52,16 @@ pub enum Notice {
     /// A client was accepted.
     Accepted {
         /// Client and server.
-        open: Open,
+        request: ConnectRequest,
         /// The peer behind which the server lies.
         peer: usize,
     },
     /// No peer is up for the server that a client connects to.
-    Unavailable(Open),
+    Unavailable(ConnectRequest),
     /// A connection is over.
     Closed {
         /// Client and server.
-        open: Open,
+        request: ConnectRequest,
         /// Bytes from TCP to the stream.
         from_tcp: u64,
         /// Bytes from the stream to TCP.
@@ -77,26 +77,26 @@ pub enum Notice {
         reason: ResetReason,
     },
     /// A stream has failed on this side.
-    StreamFailed(Option<Open>, ResetReason),
+    StreamFailed(Option<ConnectRequest>, ResetReason),
     /// The far gateway has no connection to the server.
-    NotConnected(Option<Open>, ResetReason),
+    NotConnected(Option<ConnectRequest>, ResetReason),
     /// A host has not acknowledged anything for too long.
-    HostVanished(Option<Open>),
+    HostVanished(Option<ConnectRequest>),
     /// The adapter reported what cannot happen: the connection is reset.
     Defect(Unexpected),
-    /// A peer sent something that is no preamble.
-    BadPreamble {
+    /// A peer sent something that is no connect request.
+    BadRequest {
         /// The peer.
         peer: usize,
         /// What is wrong.
-        error: PreambleError,
+        error: ConnectRequestError,
     },
     /// A peer asked for a connection that it may not have.
     Denied {
         /// The peer.
         peer: usize,
         /// Client and server.
-        open: Open,
+        request: ConnectRequest,
         /// Why.
         denial: Denial,
     },

@@ -1,9 +1,9 @@
 //! The peers: what the operator says of each, and how it stands.
 
 use super::{Engine, Hosts, Transport};
+use crate::connect::ConnectRequest;
 use crate::connection::Event;
 use crate::policy::Policy;
-use crate::preamble::Open;
 use crate::reach::Reach;
 use ipnet::IpNet;
 use slab::Slab;
@@ -51,7 +51,7 @@ pub struct Peer<C> {
 pub(super) struct WaitingClient<C> {
     pub(super) since: Instant,
     pub(super) tcp: C,
-    pub(super) open: Open,
+    pub(super) request: ConnectRequest,
 }
 
 impl<C> Peer<C> {

@@ -1,9 +1,9 @@
 //! One connection's turn: bytes from TCP into the stream, bytes from the stream to TCP.
 
-use super::{Answer, Engine, Hosts, Notice, Opening, Progress, Transport};
+use super::{ConnectReply, Engine, Hosts, Notice, Progress, ReceivedRequest, Transport};
 use crate::classes::Class;
+use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
-use crate::preamble::Open;
 use satpep::ResetReason;
 use units::Instant;
 
@@ -31,10 +31,10 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     fn turn(&mut self, now: Instant, key: usize) {
-        if self.state(key) == State::Opening && !self.read_opening(now, key) {
+        if self.state(key) == State::Opening && !self.read_request(now, key) {
             return;
         }
-        if self.state(key).awaits_answer() && !self.read_answer(now, key) {
+        if self.state(key).awaits_answer() && !self.read_reply(now, key) {
             return;
         }
         let mut more = false;
@@ -62,71 +62,71 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
-        self.notices.push_back(Notice::StreamFailed(self.connections[key].open, reason));
+        self.notices.push_back(Notice::StreamFailed(self.connections[key].request, reason));
         self.apply(now, key, Event::StreamReset);
     }
 
-    /// Reads on in the preamble. Returns whether the connection is still there.
-    fn read_opening(&mut self, now: Instant, key: usize) -> bool {
+    /// Reads on in the connect request. Returns whether the connection is still there.
+    fn read_request(&mut self, now: Instant, key: usize) -> bool {
         let (stream, peer) = (self.connections[key].stream, self.connections[key].peer);
-        match self.transport.read_opening(now, stream) {
-            Opening::Waiting => {}
-            Opening::NoConnection => self.let_go(key),
-            Opening::Ended => {
+        match self.transport.read_request(now, stream) {
+            ReceivedRequest::Waiting => {}
+            ReceivedRequest::NoConnection => self.let_go(key),
+            ReceivedRequest::Ended => {
                 self.counters.protocol_errors += 1;
                 self.apply(now, key, Event::StreamFin);
             }
-            Opening::Malformed(error) => {
+            ReceivedRequest::Malformed(error) => {
                 self.counters.protocol_errors += 1;
-                self.notices.push_back(Notice::BadPreamble { peer, error });
-                self.apply(now, key, Event::OpenRefused(ResetReason::Protocol));
+                self.notices.push_back(Notice::BadRequest { peer, error });
+                self.apply(now, key, Event::RequestDenied(ResetReason::Protocol));
             }
-            Opening::Open(open) => self.on_open(now, key, open),
+            ReceivedRequest::Complete(request) => self.on_open(now, key, request),
         }
         self.connections.contains(key)
     }
 
-    /// The preamble of connection `key` is complete.
-    fn on_open(&mut self, now: Instant, key: usize, open: Open) {
+    /// The connect request of connection `key` is complete.
+    fn on_open(&mut self, now: Instant, key: usize, request: ConnectRequest) {
         let connection = &mut self.connections[key];
-        connection.open = Some(open);
+        connection.request = Some(request);
         let (stream, peer) = (connection.stream, connection.peer);
-        match self.peers[peer].policy.check(&open) {
+        match self.peers[peer].policy.check(&request) {
             Ok(()) => {
-                if let Some(class) = Class::find(&self.settings.classes, &open) {
+                if let Some(class) = Class::find(&self.settings.classes, &request) {
                     self.transport.classify(now, stream, class);
                 }
-                self.apply(now, key, Event::OpenValid);
+                self.apply(now, key, Event::RequestValid);
             }
             Err(denial) => {
                 self.counters.denied += 1;
-                self.notices.push_back(Notice::Denied { peer, open, denial });
-                self.apply(now, key, Event::OpenRefused(ResetReason::Denied));
+                self.notices.push_back(Notice::Denied { peer, request, denial });
+                self.apply(now, key, Event::RequestDenied(ResetReason::Denied));
             }
         }
     }
 
     /// Reads the far gateway's answer if it is there. Returns whether the connection is still there.
-    fn read_answer(&mut self, now: Instant, key: usize) -> bool {
+    fn read_reply(&mut self, now: Instant, key: usize) -> bool {
         let connection = &self.connections[key];
         // Without a far gateway, nobody else counts.
         let is_direct = u64::from(self.peers[connection.peer].settings.is_direct);
-        let event = match self.transport.read_answer(now, connection.stream) {
-            Answer::Waiting => return true,
-            Answer::Connected => {
+        let event = match self.transport.read_reply(now, connection.stream) {
+            ConnectReply::Waiting => return true,
+            ConnectReply::Connected => {
                 self.counters.connected += is_direct;
                 Event::Answered
             }
-            Answer::Failed(reason) => {
-                self.notices.push_back(Notice::NotConnected(connection.open, reason));
+            ConnectReply::Failed(reason) => {
+                self.notices.push_back(Notice::NotConnected(connection.request, reason));
                 match reason {
                     ResetReason::Refused => self.counters.refused += is_direct,
                     _ => self.counters.unreachable += is_direct,
                 }
                 Event::StreamReset
             }
-            Answer::Ended => Event::StreamFin,
-            Answer::Malformed => Event::ProtocolError,
+            ConnectReply::Ended => Event::StreamFin,
+            ConnectReply::Malformed => Event::ProtocolError,
         };
         if matches!(event, Event::StreamFin | Event::ProtocolError) {
             self.counters.protocol_errors += 1;

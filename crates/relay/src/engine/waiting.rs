@@ -2,8 +2,8 @@
 
 use super::peers::WaitingClient;
 use super::{Engine, Hosts, Notice, Transport};
+use crate::connect::ConnectRequest;
 use crate::connection::State;
-use crate::preamble::Open;
 use units::{Duration, Instant};
 
 /// Clients that may wait for a stream: no more than the kernel usually lets wait to be accepted, where the others do.
@@ -34,12 +34,12 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     }
 
     /// A client has connected, for which there is peer `at`.
-    pub(super) fn relay_or_wait(&mut self, now: Instant, at: usize, tcp: H::Connection, open: Open) {
-        let tcp = if self.peers[at].waiting.is_empty() { self.relay(now, tcp, open) } else { Some(tcp) };
+    pub(super) fn relay_or_wait(&mut self, now: Instant, at: usize, tcp: H::Connection, request: ConnectRequest) {
+        let tcp = if self.peers[at].waiting.is_empty() { self.relay(now, tcp, request) } else { Some(tcp) };
         let Some(tcp) = tcp else { return };
         self.waiting += 1;
         let queue = &mut self.peers[at].waiting;
-        queue.push_back(WaitingClient { since: now, tcp, open });
+        queue.push_back(WaitingClient { since: now, tcp, request });
         if queue.len() == MANY {
             self.look_at_queue(now, at);
         }
@@ -58,7 +58,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         for at in self.places() {
             while may_serve && let Some(client) = self.take_waiting(at) {
                 // What this one lacks, those behind it lack as well.
-                if let Some(tcp) = self.relay(now, client.tcp, client.open) {
+                if let Some(tcp) = self.relay(now, client.tcp, client.request) {
                     self.waiting += 1;
                     self.peers[at].waiting.push_front(WaitingClient { tcp, ..client });
                     break;

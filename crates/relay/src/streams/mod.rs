@@ -4,9 +4,9 @@
 mod announcements;
 
 use crate::classes::Class;
+use crate::connect::{CONNECTED, ConnectRequest, MAX_LENGTH, Parser};
 use crate::dscp::Dscp;
-use crate::engine::{Answer, Opening, StreamEvent};
-use crate::preamble::{CONNECTED, MAX_LENGTH, Open, Parser};
+use crate::engine::{ConnectReply, ReceivedRequest, StreamEvent};
 use crate::reach::{ANNOUNCEMENT, Reach, ReachError};
 use announcements::Announcements;
 use satpep::{Endpoint, Event, Payload, PeerId, PeerState, ResetReason, StreamId};
@@ -20,8 +20,8 @@ pub struct Streams<P: Payload> {
     pub endpoint: Endpoint<P>,
     peers: Vec<PeerId>,
     by_id: HashMap<PeerId, usize>,
-    /// Preambles that have not arrived in full.
-    openings: HashMap<StreamId, Parser>,
+    /// Connect requests that have not arrived in full.
+    requests: HashMap<StreamId, Parser>,
     announcements: Announcements,
     /// Whether some peer allows something else than before.
     reach_has_changed: bool,
@@ -54,7 +54,7 @@ impl<P: Payload> Streams<P> {
             announcements: Announcements::new(&peers),
             by_id: peers.iter().enumerate().map(|(at, id)| (*id, at)).collect(),
             peers,
-            openings: HashMap::new(),
+            requests: HashMap::new(),
             reach_has_changed: false,
             copies_dscp,
         }
@@ -142,7 +142,7 @@ impl<P: Payload> Streams<P> {
             self.endpoint.reset(now, stream, ResetReason::Protocol);
             return None;
         };
-        self.openings.insert(stream, Parser::new());
+        self.requests.insert(stream, Parser::new());
         Some(StreamEvent::Opened(stream, at))
     }
 
@@ -175,17 +175,23 @@ impl<P: Payload> Streams<P> {
         self.announcements.allows(at)
     }
 
-    /// Opens a stream through peer `at` for the connection `open`; `None` if there is none left.
-    pub fn open(&mut self, now: Instant, at: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
-        let mut preamble = [0; MAX_LENGTH];
-        let length = open.encode(&mut preamble).ok()?;
+    /// Opens a stream through peer `at` for the connection `request`; `None` if there is none left.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        at: usize,
+        request: &ConnectRequest,
+        class: Option<&Class>,
+    ) -> Option<StreamId> {
+        let mut encoded = [0; MAX_LENGTH];
+        let length = request.encode(&mut encoded).ok()?;
         let stream = self.endpoint.open(now, self.peers[at]).ok()?;
         if let Some(class) = class {
             self.endpoint.set_class(now, stream, &class.settings);
         }
-        self.mark(now, stream, open.dscp);
-        // An empty stream has room for a preamble.
-        if self.endpoint.write(now, stream, &preamble[..length]) < length {
+        self.mark(now, stream, request.dscp);
+        // An empty stream has room for a connect request.
+        if self.endpoint.write(now, stream, &encoded[..length]) < length {
             self.endpoint.reset(now, stream, ResetReason::StreamLimit);
             return None;
         }
@@ -198,57 +204,57 @@ impl<P: Payload> Streams<P> {
         }
     }
 
-    /// Reads on in the preamble of a stream that a peer has opened.
-    pub fn read_opening(&mut self, now: Instant, stream: StreamId) -> Opening {
-        let Some(parser) = self.openings.get_mut(&stream) else { return Opening::Ended };
+    /// Reads on in the connect request of a stream that a peer has opened.
+    pub fn read_request(&mut self, now: Instant, stream: StreamId) -> ReceivedRequest {
+        let Some(parser) = self.requests.get_mut(&stream) else { return ReceivedRequest::Ended };
         loop {
             let mut slices = [IoSlice::new(&[]); 1];
             if self.endpoint.readable(stream, &mut slices) == 0 {
                 let ended = self.endpoint.is_read_finished(stream);
-                return if ended { Opening::Ended } else { Opening::Waiting };
+                return if ended { ReceivedRequest::Ended } else { ReceivedRequest::Waiting };
             }
             if parser.is_new() && slices[0].first() == Some(&ANNOUNCEMENT) {
-                self.openings.remove(&stream);
-                let Some(at) = self.place(stream.peer()) else { return Opening::Ended };
+                self.requests.remove(&stream);
+                let Some(at) = self.place(stream.peer()) else { return ReceivedRequest::Ended };
                 self.reach_has_changed |= self.announcements.hear(now, &mut self.endpoint, at, stream);
-                return Opening::NoConnection;
+                return ReceivedRequest::NoConnection;
             }
             match parser.push(&slices[0]) {
-                Ok((used, open)) => {
+                Ok((used, request)) => {
                     self.endpoint.consume(now, stream, used);
-                    if let Some(open) = open {
-                        self.openings.remove(&stream);
-                        self.mark(now, stream, open.dscp);
-                        return Opening::Open(open);
+                    if let Some(request) = request {
+                        self.requests.remove(&stream);
+                        self.mark(now, stream, request.dscp);
+                        return ReceivedRequest::Complete(request);
                     }
                 }
-                Err(error) => return Opening::Malformed(error),
+                Err(error) => return ReceivedRequest::Malformed(error),
             }
         }
     }
 
     /// Reads the far gateway's answer on a stream that was opened here.
-    pub fn read_answer(&mut self, now: Instant, stream: StreamId) -> Answer {
+    pub fn read_reply(&mut self, now: Instant, stream: StreamId) -> ConnectReply {
         let mut slices = [IoSlice::new(&[]); 1];
         if self.endpoint.readable(stream, &mut slices) == 0 {
-            return if self.endpoint.is_read_finished(stream) { Answer::Ended } else { Answer::Waiting };
+            return if self.endpoint.is_read_finished(stream) { ConnectReply::Ended } else { ConnectReply::Waiting };
         }
         if slices[0].first() == Some(&CONNECTED) {
             self.endpoint.consume(now, stream, 1);
-            Answer::Connected
+            ConnectReply::Connected
         } else {
-            Answer::Malformed
+            ConnectReply::Malformed
         }
     }
 
     /// Tells the near gateway that the server has accepted. The stream is empty, and has room for that.
-    pub fn answer(&mut self, now: Instant, stream: StreamId) {
+    pub fn reply(&mut self, now: Instant, stream: StreamId) {
         let written = self.endpoint.write(now, stream, &[CONNECTED]);
         debug_assert_eq!(written, 1, "an empty stream has room for one byte");
     }
 
     /// The engine knows the stream no longer.
     pub fn forget(&mut self, stream: StreamId) {
-        self.openings.remove(&stream);
+        self.requests.remove(&stream);
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers that may be used once.
 
-/// Numbers further behind the highest one than this are refused unseen. Openings overtake one another only while one of
+/// Numbers further behind the highest one than this are refused unseen. Tunnel requests overtake one another only while one of
 /// them is repeated; a gateway that opens a thousand connections in a second has a minute for that.
 pub const REACH: u64 = 65_536;
 

@@ -11,7 +11,7 @@
 //! | 0 | [`Word::Probe`] | 1: its number |
 //! | 1 | [`Word::Answer`] | 1: the number of the probe |
 //! | 2 | [`Word::Idle`] | nothing |
-//! | 3 | [`Word::Ended`] | 8: the session, 8: the opening's number, 1: [`ResetReason::code`] |
+//! | 3 | [`Word::Ended`] | 8: the session, 8: the tunnel request's number, 1: [`ResetReason::code`] |
 //! | 4 | [`Word::Room`] | 1: 1 if there is, 0 if not |
 //! | 5 | [`Word::Reach`] | [`crate::reach::Reach::encode`] |
 //! | 6 | [`Word::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
@@ -50,7 +50,7 @@ pub enum Word {
 pub struct Ended {
     /// The session in which it was opened.
     pub session: u64,
-    /// The number of its opening.
+    /// The number of its tunnel request.
     pub number: u64,
     /// Why it has ended.
     pub reason: ResetReason,

@@ -1,8 +1,8 @@
 //! A transport and hosts that say what a test has them say, and remember what they were told.
 
 use relay::classes::Class;
-use relay::engine::{Answer, ConnectError, Hosts, Opening, PeerSettings, Progress, Transport};
-use relay::preamble::Open;
+use relay::connect::ConnectRequest;
+use relay::engine::{ConnectError, ConnectReply, Hosts, PeerSettings, Progress, ReceivedRequest, Transport};
 use relay::reach::Reach;
 use satpep::ResetReason;
 use std::collections::HashMap;
@@ -30,13 +30,13 @@ pub struct FakeHosts {
     pub gone: Vec<u32>,
     /// How many connections there may be.
     pub most: usize,
-    open: usize,
+    request: usize,
     made: u32,
 }
 
 impl Default for FakeHosts {
     fn default() -> Self {
-        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, open: 0, made: 1000 }
+        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, request: 0, made: 1000 }
     }
 }
 
@@ -44,16 +44,16 @@ impl Hosts for FakeHosts {
     type Connection = u32;
     type Syn = &'static str;
 
-    fn connect(&mut self, _: Instant, key: usize, open: &Open, _: bool) -> Result<u32, ConnectError> {
-        self.heard.push(Heard::Connecting(key, open.destination));
-        self.open += 1;
+    fn connect(&mut self, _: Instant, key: usize, request: &ConnectRequest, _: bool) -> Result<u32, ConnectError> {
+        self.heard.push(Heard::Connecting(key, request.destination));
+        self.request += 1;
         self.made += 1;
         Ok(self.made)
     }
 
     fn adopt(&mut self, key: usize, tcp: &u32) -> Result<(), ConnectError> {
         self.heard.push(Heard::Adopted(key, *tcp));
-        self.open += 1;
+        self.request += 1;
         Ok(())
     }
 
@@ -63,12 +63,12 @@ impl Hosts for FakeHosts {
 
     fn close(&mut self, _: Instant, tcp: u32) {
         self.heard.push(Heard::Closed(tcp));
-        self.open = self.open.saturating_sub(1);
+        self.request = self.request.saturating_sub(1);
     }
 
     fn abort(&mut self, _: Instant, tcp: u32) {
         self.heard.push(Heard::Aborted(tcp));
-        self.open = self.open.saturating_sub(1);
+        self.request = self.request.saturating_sub(1);
     }
 
     fn is_gone(&mut self, _: Instant, tcp: &mut u32, _: Duration, _: Duration) -> bool {
@@ -76,11 +76,11 @@ impl Hosts for FakeHosts {
     }
 
     fn has_room(&self) -> bool {
-        self.open < self.most
+        self.request < self.most
     }
 
     fn is_scarce(&self, _: &u32) -> bool {
-        self.open + 1 >= self.most
+        self.request + 1 >= self.most
     }
 
     fn release_syn(&mut self, syn: &'static str) {
@@ -111,15 +111,15 @@ pub struct FakePeer {
 #[derive(Debug, Default)]
 pub struct FakeTransport {
     pub peers: Vec<FakePeer>,
-    pub openings: HashMap<u32, Opening>,
-    pub answers: Vec<Answer>,
+    pub requests: HashMap<u32, ReceivedRequest>,
+    pub replies: Vec<ConnectReply>,
     /// What the next calls move; otherwise nothing.
     pub to_send: Vec<(u64, Progress)>,
     pub to_receive: Vec<(u64, Progress)>,
     /// What each call of `send` moves.
     pub always: Option<(u64, Progress)>,
     pub resets: Vec<(u32, ResetReason)>,
-    pub answered: Vec<u32>,
+    pub replied: Vec<u32>,
     opened: u32,
 }
 
@@ -154,7 +154,7 @@ impl Transport<FakeHosts> for FakeTransport {
         self.peers[peer].allows.as_ref()
     }
 
-    fn open(&mut self, _: Instant, peer: usize, _: &Open, _: Option<&Class>) -> Option<u32> {
+    fn open(&mut self, _: Instant, peer: usize, _: &ConnectRequest, _: Option<&Class>) -> Option<u32> {
         let peer = &mut self.peers[peer];
         peer.free = peer.free.checked_sub(1)?;
         self.opened += 1;
@@ -163,16 +163,16 @@ impl Transport<FakeHosts> for FakeTransport {
 
     fn classify(&mut self, _: Instant, _: u32, _: &Class) {}
 
-    fn read_opening(&mut self, _: Instant, stream: u32) -> Opening {
-        self.openings.remove(&stream).unwrap_or(Opening::Waiting)
+    fn read_request(&mut self, _: Instant, stream: u32) -> ReceivedRequest {
+        self.requests.remove(&stream).unwrap_or(ReceivedRequest::Waiting)
     }
 
-    fn read_answer(&mut self, _: Instant, _: u32) -> Answer {
-        self.answers.pop().unwrap_or(Answer::Waiting)
+    fn read_reply(&mut self, _: Instant, _: u32) -> ConnectReply {
+        self.replies.pop().unwrap_or(ConnectReply::Waiting)
     }
 
-    fn answer(&mut self, _: Instant, stream: u32) {
-        self.answered.push(stream);
+    fn reply(&mut self, _: Instant, stream: u32) {
+        self.replied.push(stream);
     }
 
     fn finish(&mut self, _: Instant, _: u32) {}

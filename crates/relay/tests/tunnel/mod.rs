@@ -1,10 +1,10 @@
-//! The handshake and the openings of the `tcp` transport as state machines, with someone between the gateways who knows public
-//! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes an opening only if the near one
+//! The handshake and the tunnel requests of the `tcp` transport as state machines, with someone between the gateways who knows public
+//! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes a tunnel request only if the near one
 //! made it, and once; neither takes a session for the other's that is not.
 
-use relay::preamble::Open;
+use relay::connect::ConnectRequest;
 use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Opening, Parser, SessionKey, TAG};
+use relay::tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Parser, SessionKey, TAG, TunnelRequest};
 use satpep::PrivateKey;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -33,25 +33,25 @@ pub struct Model {
     /// All that was ever on the way.
     challenges: Vec<[u8; CHALLENGE]>,
     proofs: Vec<[u8; TAG]>,
-    openings: Vec<Vec<u8>>,
+    requests: Vec<Vec<u8>>,
     /// What the near gateway opened: session of the near one, number, connection.
-    made: BTreeSet<(u64, u64, Open)>,
+    made: BTreeSet<(u64, u64, ConnectRequest)>,
     taken: BTreeSet<(u64, u64)>,
     nonces: u8,
 }
 
-fn open(byte: u8) -> Open {
+fn open(byte: u8) -> ConnectRequest {
     let address = |last: u8| std::net::SocketAddr::from(([198, 18, 0, last], 80));
-    Open::new(address(1), address(byte))
+    ConnectRequest::new(address(1), address(byte))
 }
 
-fn opening(bytes: &[u8]) -> Option<Opening> {
+fn tunnel_request(bytes: &[u8]) -> Option<TunnelRequest> {
     let (mut parser, mut rest) = (Parser::new(), bytes);
     while !rest.is_empty() {
         let (piece, behind) = rest.split_at(parser.missing().min(rest.len()));
         rest = behind;
         match parser.push(piece) {
-            Ok(Some(Greeting::Opening(opening))) => return Some(opening),
+            Ok(Some(Greeting::Tunnel(tunnel_request))) => return Some(tunnel_request),
             Ok(None) => {}
             _ => return None,
         }
@@ -101,17 +101,24 @@ impl Model {
         }
     }
 
-    fn read_opening(&mut self, bytes: &[u8]) {
-        let Some(opening) = opening(bytes) else { return };
-        let number = (opening.session as usize).wrapping_sub(1);
+    fn read_tunnel_request(&mut self, bytes: &[u8]) {
+        let Some(tunnel_request) = tunnel_request(bytes) else { return };
+        let number = (tunnel_request.session as usize).wrapping_sub(1);
         let Some(called) = self.far.get_mut(number) else { return };
-        if called.is_proved && called.key.is_made_by_peer(&opening) && called.window.take(opening.number) {
-            assert!(self.made.contains(&(opening.session, opening.number, opening.open)), "{opening:?} was invented");
-            assert!(self.taken.insert((opening.session, opening.number)), "{opening:?} was taken twice");
+        if called.is_proved && called.key.is_made_by_peer(&tunnel_request) && called.window.take(tunnel_request.number)
+        {
+            assert!(
+                self.made.contains(&(tunnel_request.session, tunnel_request.number, tunnel_request.connect)),
+                "{tunnel_request:?} was invented"
+            );
+            assert!(
+                self.taken.insert((tunnel_request.session, tunnel_request.number)),
+                "{tunnel_request:?} was taken twice"
+            );
         }
     }
 
-    /// One thing happens, as two bytes say. Returns how many openings were taken so far.
+    /// One thing happens, as two bytes say. Returns how many tunnel requests were taken so far.
     pub fn step(&mut self, operation: u8, argument: u8) -> usize {
         let pick = |length: usize| usize::from(argument) % length.max(1);
         match operation % 12 {
@@ -151,21 +158,21 @@ impl Model {
                 self.read_proof(pick(self.far.len()), tag);
             }
             9 if !self.near.is_empty() => {
-                let (number, open) = (self.openings.len() as u64, open(argument));
-                let bytes = self.near[pick(self.near.len())].open(number, &open).expect("addresses of one family");
-                let session = opening(&bytes).expect("it was just written").session;
-                self.made.insert((session, number, open));
-                self.read_opening(&bytes);
-                self.openings.push(bytes);
+                let (number, request) = (self.requests.len() as u64, open(argument));
+                let bytes = self.near[pick(self.near.len())].open(number, &request).expect("addresses of one family");
+                let session = tunnel_request(&bytes).expect("it was just written").session;
+                self.made.insert((session, number, request));
+                self.read_tunnel_request(&bytes);
+                self.requests.push(bytes);
             }
-            10 if !self.openings.is_empty() => {
-                let bytes = self.openings[pick(self.openings.len())].clone();
-                self.read_opening(&bytes);
+            10 if !self.requests.is_empty() => {
+                let bytes = self.requests[pick(self.requests.len())].clone();
+                self.read_tunnel_request(&bytes);
             }
-            11 if !self.openings.is_empty() => {
-                let mut bytes = self.openings[self.openings.len() - 1].clone();
+            11 if !self.requests.is_empty() => {
+                let mut bytes = self.requests[self.requests.len() - 1].clone();
                 flip(&mut bytes, argument);
-                self.read_opening(&bytes);
+                self.read_tunnel_request(&bytes);
             }
             _ => {}
         }

@@ -8,14 +8,14 @@ use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
-use relay::tunnel::{Greeting, Hello, Offer, Opening, Parser, SessionKey, Trial};
+use relay::tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
 use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
 
 /// How long a connection that was made ahead of need may wait for its use; whoever has made it gives it up before.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
-/// Sessions of one peer whose openings are taken: an opening that is lost is sent again, and while that takes seconds, the path may
+/// Sessions of one peer whose tunnel requests are taken: a tunnel request that is lost is sent again, and while that takes seconds, the path may
 /// change more than once, which begins a session each time.
 const SESSIONS_EACH: usize = 16;
 /// Addresses of which each peer is known.
@@ -119,7 +119,7 @@ impl TcpTransport {
                 }
                 refusal
             }
-            Ok(Some(Ok(Greeting::Opening(opening)))) => self.admit(at, &opening).err(),
+            Ok(Some(Ok(Greeting::Tunnel(tunnel_request)))) => self.admit(at, &tunnel_request).err(),
             Ok(Some(Ok(Greeting::Trial(trial)))) => self.begin_echo(at, &trial).err(),
             Ok(Some(Err(error))) => {
                 self.say_malformed(now, self.tunnels[at].from, &in_words(&error));
@@ -146,7 +146,7 @@ impl TcpTransport {
     fn is_early(&self, greeting: &Greeting) -> bool {
         match greeting {
             Greeting::Session(_) => false,
-            Greeting::Opening(Opening { session, .. }) | Greeting::Trial(Trial { session, .. }) => {
+            Greeting::Tunnel(TunnelRequest { session, .. }) | Greeting::Trial(Trial { session, .. }) => {
                 self.challenged.contains(session)
             }
         }
@@ -155,14 +155,14 @@ impl TcpTransport {
     /// The proof has come on which these have waited, or will not come any more.
     fn take_early(&mut self, session: u64) {
         let is_of = |tunnel: &Tunnel| match tunnel.early {
-            Some(Greeting::Opening(opening)) => opening.session == session,
+            Some(Greeting::Tunnel(tunnel_request)) => tunnel_request.session == session,
             Some(Greeting::Trial(trial)) => trial.session == session,
             _ => false,
         };
         let waiting: Vec<usize> = self.tunnels.iter().filter(|(_, tunnel)| is_of(tunnel)).map(|(at, _)| at).collect();
         for at in waiting {
             let outcome = match self.tunnels[at].early.take() {
-                Some(Greeting::Opening(opening)) => self.admit(at, &opening),
+                Some(Greeting::Tunnel(tunnel_request)) => self.admit(at, &tunnel_request),
                 Some(Greeting::Trial(trial)) => self.begin_echo(at, &trial),
                 _ => Ok(()),
             };
@@ -198,10 +198,10 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Takes the opening of a relayed connection.
-    fn admit(&mut self, at: usize, opening: &Opening) -> Result<(), &'static str> {
+    /// Takes the tunnel request of a relayed connection.
+    fn admit(&mut self, at: usize, tunnel_request: &TunnelRequest) -> Result<(), &'static str> {
         let from = self.tunnels[at].from;
-        let session = self.sessions.get_mut(&opening.session).ok_or("no_session")?;
+        let session = self.sessions.get_mut(&tunnel_request.session).ok_or("no_session")?;
         let peer = session.peer;
         if !self.peers[peer].may_call_from(from) {
             return Err("address");
@@ -209,21 +209,21 @@ impl TcpTransport {
         if !self.peers[peer].settings.public_key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
             return Err("stranger");
         }
-        session.take(opening).map_err(Refusal::name)?;
+        session.take(tunnel_request).map_err(Refusal::name)?;
         if self.peers[peer].streams >= self.max_streams {
             return Err("too_many");
         }
         self.peers[peer].streams += 1;
         self.give_place_back(at);
         self.set_deadline(at, None);
-        let name = Name { peer, is_own: false, session: opening.session, number: opening.number };
+        let name = Name { peer, is_own: false, session: tunnel_request.session, number: tunnel_request.number };
         self.names.insert(name, at);
         let tunnel = &mut self.tunnels[at];
         tunnel.role = Role::Stream(peer);
-        (tunnel.name, tunnel.open) = (Some(name), Some(opening.open));
+        (tunnel.name, tunnel.request) = (Some(name), Some(tunnel_request.connect));
         let id = TunnelId { at, number: tunnel.number };
         self.events.push_back(StreamEvent::Opened(id, peer));
-        self.mark_packets(id, &opening.open, None);
+        self.mark_packets(id, &tunnel_request.connect, None);
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl TcpTransport {
                 _ => return,
             };
             match outcome {
-                // The process that takes over, where openings arrive, would not know the session: the peer calls that one instead.
+                // The process that takes over, where tunnel requests arrive, would not know the session: the peer calls that one instead.
                 Ok(Some(_)) if self.has_successor() => return self.hang_up(at),
                 Ok(accepted) => {
                     self.set_deadline(at, Some(now + self.pace.caller_silence));
@@ -316,7 +316,7 @@ impl TcpTransport {
         }
     }
 
-    /// Ends the session's own connection `at`, which a peer has made. Its openings are taken for some sessions more.
+    /// Ends the session's own connection `at`, which a peer has made. Its tunnel requests are taken for some sessions more.
     pub(super) fn hang_up(&mut self, at: usize) {
         let tunnel = self.remove(at);
         if let Role::Called(called) = &tunnel.role {

@@ -8,7 +8,7 @@ use crate::config::Class;
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
 use ::satpep::{Priority, ResetReason};
-use relay::preamble::Open;
+use relay::connect::ConnectRequest;
 use relay::tunnel::search::Size;
 use relay::tunnel::words::Reader;
 use relay::tunnel::{AnswerError, Hello, SessionKey};
@@ -196,7 +196,7 @@ impl TcpTransport {
             known.own_ends.clear();
         }
         known.own_ends.restart();
-        let was_invited = self.end_opening_in_former(peer);
+        let was_invited = self.end_request_in_former(peer);
         let known = &mut self.peers[peer];
         if !was_invited {
             known.search.begin();
@@ -244,9 +244,9 @@ impl TcpTransport {
         let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
         call.tunnel().into_iter().for_each(|at| drop(self.remove(at)));
         // Nobody takes the place of the process that has left.
-        let was_opening = self.peers[peer].opener().is_some();
-        self.end_opening_in_former(peer);
-        if call.is_up() || was_opening {
+        let was_requesting = self.peers[peer].opener().is_some();
+        self.end_request_in_former(peer);
+        if call.is_up() || was_requesting {
             tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
             self.events.push_back(StreamEvent::PeersChanged);
         } else {
@@ -299,7 +299,7 @@ impl TcpTransport {
     }
 
     /// A connection to `peer`'s gateway that says what it carries.
-    pub(super) fn open_tunnel(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+    pub(super) fn open_tunnel(&mut self, now: Instant, peer: usize, request: &ConnectRequest) -> Option<usize> {
         let (key, next) = match self.peers[peer].call.as_mut() {
             Some(Call::Up { tunnel, key, is_confirmed, next, next_look, said_at, .. }) => {
                 *is_confirmed |= self.tunnels[*tunnel].is_acknowledged();
@@ -317,7 +317,7 @@ impl TcpTransport {
                 (&opener.key, &mut opener.next)
             }
         };
-        let opening = key.open(*next, open).ok()?;
+        let tunnel_request = key.open(*next, request).ok()?;
         let name = Name { peer, is_own: true, session: key.session(), number: *next };
         *next += 1;
         if let Some(at) = self.take_warm(peer) {
@@ -325,7 +325,7 @@ impl TcpTransport {
             self.names.insert(name, at);
             self.tunnels[at].name = Some(name);
             let tunnel = &mut self.tunnels[at];
-            if let Err(error) = tunnel.open_with(&opening, None) {
+            if let Err(error) = tunnel.open_with(&tunnel_request, None) {
                 tunnel.fail(&error);
             }
             tunnel.role = Role::Stream(peer);
@@ -344,7 +344,7 @@ impl TcpTransport {
         // With TLS nothing of the client's goes with the SYN.
         let until = (is_fast_open && self.tls.is_none()).then(|| now + HOLD);
         let tunnel = &mut self.tunnels[at];
-        if let Err(error) = tunnel.open_with(&opening, until) {
+        if let Err(error) = tunnel.open_with(&tunnel_request, until) {
             tunnel.fail(&error);
         }
         self.set_deadline(at, until);
@@ -404,10 +404,10 @@ impl TcpTransport {
     }
 
     /// Puts the client's marking and the class's priority on a stream's packets.
-    pub(super) fn mark_packets(&mut self, stream: TunnelId, open: &Open, class: Option<&Class>) {
+    pub(super) fn mark_packets(&mut self, stream: TunnelId, request: &ConnectRequest, class: Option<&Class>) {
         let marking = self.sockets.dscp;
         let Some(socket) = self.tunnel(stream).and_then(|tunnel| tunnel.tcp.socket.as_ref()) else { return };
-        kernel::transparent::set_dscp(socket, marking.of(open.dscp).value());
+        kernel::transparent::set_dscp(socket, marking.of(request.dscp).value());
         let priority = match class.map(|class| class.settings.priority) {
             Some(Priority::Interactive) => INTERACTIVE,
             Some(Priority::Bulk) => BULK,

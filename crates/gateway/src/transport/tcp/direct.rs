@@ -2,28 +2,28 @@
 
 use super::TcpTransport;
 use super::tunnel::{Role, Tunnel, server_reason_of};
-use crate::transport::Answer;
+use crate::transport::ConnectReply;
 use ::satpep::ResetReason;
 use kernel::transparent;
-use relay::preamble::Open;
+use relay::connect::ConnectRequest;
 use socket2::Socket;
 use std::net::SocketAddr;
 use units::Instant;
 
 impl TcpTransport {
     /// A connection to the server itself: there is no gateway on the far side, or none can be reached now.
-    pub(super) fn open_direct(&mut self, now: Instant, peer: usize, open: &Open) -> Option<usize> {
+    pub(super) fn open_direct(&mut self, now: Instant, peer: usize, request: &ConnectRequest) -> Option<usize> {
         let known = &self.peers[peer];
         // A far gateway's `connect_from` is about the connections that it asks for.
         let as_client = known.settings.connect_as_client || !known.is_direct();
-        let source = as_client.then(|| other_port(open.source));
+        let source = as_client.then(|| other_port(request.source));
         let prepared = |socket: &Socket| self.sockets.prepare(socket);
-        let socket = transparent::connect(source, open.destination, self.mark, self.host_keepalive, prepared)
+        let socket = transparent::connect(source, request.destination, self.mark, self.host_keepalive, prepared)
             .inspect_err(
-                |error| tracing::debug!(destination = %open.destination, %error, "no connection to the server"),
+                |error| tracing::debug!(destination = %request.destination, %error, "no connection to the server"),
             )
             .ok()?;
-        let at = self.insert(Role::Stream(peer), socket, open.destination.ip()).ok()?;
+        let at = self.insert(Role::Stream(peer), socket, request.destination.ip()).ok()?;
         self.tunnels[at].is_direct = true;
         self.set_deadline(at, Some(now + self.connect_timeout));
         self.count_opened("direct");
@@ -33,13 +33,13 @@ impl TcpTransport {
 
 impl Tunnel {
     /// Whether the server itself has accepted.
-    pub(super) fn connection_to_server(&self) -> Answer {
-        let Some(socket) = &self.tcp.socket else { return Answer::Failed(ResetReason::Aborted) };
+    pub(super) fn connection_to_server(&self) -> ConnectReply {
+        let Some(socket) = &self.tcp.socket else { return ConnectReply::Failed(ResetReason::Aborted) };
         match (socket.take_error(), self.failed) {
-            (Ok(Some(error)) | Err(error), _) => Answer::Failed(server_reason_of(&error)),
-            (Ok(None), Some(reason)) => Answer::Failed(reason),
-            (Ok(None), None) if socket.peer_addr().is_ok() => Answer::Connected,
-            (Ok(None), None) => Answer::Waiting,
+            (Ok(Some(error)) | Err(error), _) => ConnectReply::Failed(server_reason_of(&error)),
+            (Ok(None), Some(reason)) => ConnectReply::Failed(reason),
+            (Ok(None), None) if socket.peer_addr().is_ok() => ConnectReply::Connected,
+            (Ok(None), None) => ConnectReply::Waiting,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The session with a peer: who it is, whether it answers, and the key of its openings.
+//! The session with a peer: who it is, whether it answers, and the key of its tunnel requests.
 
 use relay::tunnel::replay::ReplayWindow;
 use relay::tunnel::words::Reader;
-use relay::tunnel::{CHALLENGE, Challenge, Hello, Opening, SessionKey, TAG, Trial};
+use relay::tunnel::{CHALLENGE, Challenge, Hello, SessionKey, TAG, Trial, TunnelRequest};
 use units::{Duration, Instant};
 
 /// The least time between two probes.
@@ -73,7 +73,7 @@ pub(super) enum Call {
         key: SessionKey,
         /// Whether the proof of who calls has arrived: nothing is opened before, for the session may be lost with it.
         is_confirmed: bool,
-        /// The number of the next opening.
+        /// The number of the next tunnel request.
         next: u64,
         reader: Reader,
         /// When it is looked at next.
@@ -210,7 +210,7 @@ pub(super) struct Accepted {
     pub(super) challenge: Challenge,
 }
 
-/// Why an opening is refused.
+/// Why a tunnel request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     NotAuthentic,
@@ -239,11 +239,11 @@ impl Accepted {
         }
     }
 
-    /// Takes an opening, once.
-    pub(super) fn take(&mut self, opening: &Opening) -> Result<(), Refusal> {
-        if !self.key.is_made_by_peer(opening) {
+    /// Takes a tunnel request, once.
+    pub(super) fn take(&mut self, tunnel_request: &TunnelRequest) -> Result<(), Refusal> {
+        if !self.key.is_made_by_peer(tunnel_request) {
             Err(Refusal::NotAuthentic)
-        } else if !self.window.take(opening.number) {
+        } else if !self.window.take(tunnel_request.number) {
             Err(Refusal::Replayed)
         } else {
             Ok(())

@@ -49,7 +49,7 @@ pub(super) struct FormerCall {
     pub(super) opener: Option<Opener>,
 }
 
-/// A session's key, and the number of the next opening.
+/// A session's key, and the number of the next tunnel request.
 #[derive(Debug)]
 pub(super) struct Opener {
     pub(super) key: SessionKey,
@@ -71,7 +71,7 @@ struct Estate {
 struct Session {
     hello: Vec<u8>,
     challenge: Vec<u8>,
-    /// The number above those of all openings, and those below that have not been seen.
+    /// The number above those of all tunnel requests, and those below that have not been seen.
     next: u64,
     unused: Vec<u64>,
 }
@@ -178,7 +178,7 @@ impl TcpTransport {
 
     /// The new process of `peer` has answered: nothing is opened in the session with the old one any more. Returns whether
     /// connections had better go through the peer before.
-    pub(super) fn end_opening_in_former(&mut self, peer: usize) -> bool {
+    pub(super) fn end_request_in_former(&mut self, peer: usize) -> bool {
         let openers = self.peers[peer].former_calls.iter_mut().filter_map(|former| former.opener.take());
         let had_opener = openers.last();
         if had_opener.is_some() {
@@ -252,7 +252,7 @@ impl TcpTransport {
         let ends = std::mem::replace(&mut known.its_ends, newer.ends);
         known.former_callers.push_back(Former { tunnel: at, session, ends });
         (known.is_told_full, known.told) = (false, Told::default());
-        // Its openings are still taken, but it is the first that goes.
+        // Its tunnel requests are still taken, but it is the first that goes.
         known.sessions.retain(|other| *other != session);
         known.sessions.push_front(session);
     }

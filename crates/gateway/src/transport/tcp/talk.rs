@@ -69,7 +69,7 @@ impl TcpTransport {
         let streams = self.tunnels.iter_mut().map(|(_, tunnel)| tunnel);
         for tunnel in streams.filter(|tunnel| matches!(tunnel.role, Role::Stream(of) if of == peer)) {
             tunnel.has_sent = tunnel.has_sent && tunnel.has_data_under_way();
-            is_busy |= tunnel.has_sent || tunnel.awaits_answer;
+            is_busy |= tunnel.has_sent || tunnel.awaits_reply;
             if is_busy {
                 break;
             }

@@ -8,14 +8,14 @@ use crate::tcp_socket::Tcp;
 use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
-use relay::preamble::Open;
-use relay::tunnel::{LONGEST, Opening, Parser};
+use relay::connect::ConnectRequest;
+use relay::tunnel::{LONGEST, Parser, TunnelRequest};
 use socket2::Socket;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use units::Instant;
 
-/// As much of a client's first bytes as is read to go with the SYN: a little less than a packet holds beside the opening.
+/// As much of a client's first bytes as is read to go with the SYN: a little less than a packet holds beside the tunnel request.
 const FIRST_BYTES: usize = 1_300;
 
 /// What a connection is for.
@@ -51,16 +51,16 @@ pub(super) struct Tunnel {
     /// Whether the server itself is at the other end.
     pub(super) is_direct: bool,
     /// Whether the far side has yet to answer.
-    pub(super) awaits_answer: bool,
+    pub(super) awaits_reply: bool,
     /// Whether this side has told the near side that the server has accepted.
-    pub(super) has_answered: bool,
+    pub(super) has_replied: bool,
     /// Whether this side has told the near side why there will be no connection.
     pub(super) has_said_why: bool,
     /// What a peer has opened it for, until the relays have asked.
-    pub(super) open: Option<Open>,
-    /// Bytes that go before all others: the opening, and what of the client's is to go with it.
+    pub(super) request: Option<ConnectRequest>,
+    /// Bytes that go before all others: the tunnel request, and what of the client's is to go with it.
     pending: Vec<u8>,
-    /// Until when the opening waits for the client's first bytes.
+    /// Until when the tunnel request waits for the client's first bytes.
     pub(super) held_until: Option<Instant>,
     /// Whether it was opened with TCP Fast Open, and nobody has looked yet how that went.
     pub(super) is_fast_open: bool,
@@ -97,10 +97,10 @@ impl Tunnel {
             tcp,
             from,
             is_direct: false,
-            awaits_answer: false,
-            has_answered: false,
+            awaits_reply: false,
+            has_replied: false,
             has_said_why: false,
-            open: None,
+            request: None,
             pending: Vec::new(),
             held_until: None,
             is_fast_open: false,
@@ -186,17 +186,21 @@ impl Tunnel {
         self.flush().map(drop)
     }
 
-    /// Says ahead of need what every opening begins with: where it rides in a SYN, it tells whether that works.
+    /// Says ahead of need what every tunnel request begins with: where it rides in a SYN, it tells whether that works.
     pub(super) fn say_prefix(&mut self) -> io::Result<()> {
         // Of TLS it is the ClientHello that rides there.
-        if self.tls.is_some() { self.flush().map(drop) } else { self.say(&Opening::PREFIX) }
+        if self.tls.is_some() { self.flush().map(drop) } else { self.say(&TunnelRequest::PREFIX) }
     }
 
-    /// Has `opening` go first; with `until`, together with the client's first bytes if they come before.
-    pub(super) fn open_with(&mut self, opening: &[u8], until: Option<Instant>) -> io::Result<()> {
+    /// Has `request` go first; with `until`, together with the client's first bytes if they come before.
+    pub(super) fn open_with(&mut self, tunnel_request: &[u8], until: Option<Instant>) -> io::Result<()> {
         // Of a warm connection in clear, the far side has the first bytes.
         let is_begun = matches!(self.role, Role::Warm(_)) && self.tls.is_none();
-        self.pending.extend_from_slice(if is_begun { &opening[Opening::PREFIX.len()..] } else { opening });
+        self.pending.extend_from_slice(if is_begun {
+            &tunnel_request[TunnelRequest::PREFIX.len()..]
+        } else {
+            tunnel_request
+        });
         self.held_until = until;
         if until.is_some() { Ok(()) } else { self.flush().map(drop) }
     }
@@ -238,7 +242,7 @@ impl Tunnel {
         Ok(true)
     }
 
-    /// Reads what the client sends at once, to go with the opening. Returns how many bytes that were.
+    /// Reads what the client sends at once, to go with the tunnel request. Returns how many bytes that were.
     fn gather(&mut self, client: &mut Tcp) -> (u64, Option<Progress>) {
         let Some(mut socket) = client.socket.as_ref().filter(|_| client.readable) else { return (0, None) };
         let before = self.pending.len();
@@ -328,7 +332,7 @@ impl Tunnel {
         }
     }
 
-    /// Whether an opening that is said now goes at once.
+    /// Whether a tunnel request that is said now goes at once.
     pub(super) fn is_ready(&self) -> bool {
         self.is_connected() && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }

@@ -2,8 +2,8 @@
 
 use crate::gateway::half::{Route, SplitHalf};
 use crate::wire::Wire;
+use relay::connect::ConnectRequest;
 use relay::engine::{ConnectError, Hosts};
-use relay::preamble::Open;
 use satpep::ResetReason;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ pub(super) struct SimulatedHosts {
     /// Flows whose TCP may have something to send.
     touched: Vec<u32>,
     /// How many connections are open, and how many may be.
-    open: u64,
+    request: u64,
     most: Option<u64>,
 }
 
@@ -46,15 +46,15 @@ pub(super) struct End {
 pub(super) struct FlowTcp(pub(super) u32);
 
 /// The addresses of the pair's flow number `split`: the client's carries the number.
-pub(super) fn open(split: u32) -> Open {
+pub(super) fn open(split: u32) -> ConnectRequest {
     let [_, a, b, c] = split.to_be_bytes();
     let socket = |ip, port| SocketAddr::new(IpAddr::V4(ip), port);
-    Open::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
+    ConnectRequest::new(socket(Ipv4Addr::new(10, a, b, c), 1024), socket(Ipv4Addr::new(198, 18, 1, 1), 80))
 }
 
 /// The flow that addresses name.
-pub(super) fn split_named(open: &Open) -> Option<u32> {
-    match open.source.ip() {
+pub(super) fn split_named(request: &ConnectRequest) -> Option<u32> {
+    match request.source.ip() {
         IpAddr::V4(ip) => {
             let [_, a, b, c] = ip.octets();
             Some(u32::from_be_bytes([0, a, b, c]))
@@ -75,7 +75,7 @@ impl SimulatedHosts {
             closed: None,
         };
         let ends = routes.into_iter().map(end).collect();
-        Self { ends, terrestrial, touched: Vec::new(), open: 0, most }
+        Self { ends, terrestrial, touched: Vec::new(), request: 0, most }
     }
 
     pub(super) fn half_mut(&mut self, tcp: FlowTcp) -> Option<&mut SplitHalf> {
@@ -102,7 +102,7 @@ impl SimulatedHosts {
 
     fn let_go(&mut self, tcp: FlowTcp, end: impl FnOnce(&mut tcp::Connection)) {
         self.touch(tcp);
-        self.open = self.open.saturating_sub(1);
+        self.request = self.request.saturating_sub(1);
         let of_flow = &mut self.ends[tcp.0 as usize];
         of_flow.key = None;
         if let Some(half) = &mut of_flow.half {
@@ -116,19 +116,25 @@ impl Hosts for SimulatedHosts {
     /// SYNs are not held here.
     type Syn = Infallible;
 
-    fn connect(&mut self, now: Instant, key: usize, open: &Open, _: bool) -> Result<FlowTcp, ConnectError> {
-        let end = split_named(open).and_then(|split| Some((split, self.ends.get_mut(split as usize)?)));
+    fn connect(
+        &mut self,
+        now: Instant,
+        key: usize,
+        request: &ConnectRequest,
+        _: bool,
+    ) -> Result<FlowTcp, ConnectError> {
+        let end = split_named(request).and_then(|split| Some((split, self.ends.get_mut(split as usize)?)));
         let (split, end) = end.ok_or(ConnectError::Failed(ResetReason::Unreachable))?;
         end.half = Some(SplitHalf::connect(&self.terrestrial, end.route, now));
         end.key = Some(key);
-        self.open += 1;
+        self.request += 1;
         self.touch(FlowTcp(split));
         Ok(FlowTcp(split))
     }
 
     fn adopt(&mut self, key: usize, tcp: &FlowTcp) -> Result<(), ConnectError> {
         self.ends[tcp.0 as usize].key = Some(key);
-        self.open += 1;
+        self.request += 1;
         Ok(())
     }
 
@@ -153,11 +159,11 @@ impl Hosts for SimulatedHosts {
     }
 
     fn has_room(&self) -> bool {
-        self.most.is_none_or(|most| self.open < most - most / KEPT_BACK / 2)
+        self.most.is_none_or(|most| self.request < most - most / KEPT_BACK / 2)
     }
 
     fn is_scarce(&self, _: &FlowTcp) -> bool {
-        self.most.is_some_and(|most| self.open >= most - most / KEPT_BACK)
+        self.most.is_some_and(|most| self.request >= most - most / KEPT_BACK)
     }
 
     fn release_syn(&mut self, syn: Infallible) {

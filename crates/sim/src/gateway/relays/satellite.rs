@@ -2,8 +2,8 @@
 
 use super::hosts::{FlowTcp, SimulatedHosts};
 use relay::classes::Class;
-use relay::engine::{Answer, Opening, Progress, StreamEvent, Transport};
-use relay::preamble::Open;
+use relay::connect::ConnectRequest;
+use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent, Transport};
 use relay::reach::Reach;
 use relay::streams::{Reported, Streams};
 use satpep::{Elided, Event, ResetReason, StreamId};
@@ -53,24 +53,24 @@ impl Transport<SimulatedHosts> for Satellite {
         self.streams.allows(peer)
     }
 
-    fn open(&mut self, now: Instant, peer: usize, open: &Open, class: Option<&Class>) -> Option<StreamId> {
-        self.streams.open(now + self.ahead, peer, open, class)
+    fn open(&mut self, now: Instant, peer: usize, request: &ConnectRequest, class: Option<&Class>) -> Option<StreamId> {
+        self.streams.open(now + self.ahead, peer, request, class)
     }
 
     fn classify(&mut self, now: Instant, stream: StreamId, class: &Class) {
         self.streams.endpoint.set_class(now + self.ahead, stream, &class.settings);
     }
 
-    fn read_opening(&mut self, now: Instant, stream: StreamId) -> Opening {
-        self.streams.read_opening(now + self.ahead, stream)
+    fn read_request(&mut self, now: Instant, stream: StreamId) -> ReceivedRequest {
+        self.streams.read_request(now + self.ahead, stream)
     }
 
-    fn read_answer(&mut self, now: Instant, stream: StreamId) -> Answer {
-        self.streams.read_answer(now + self.ahead, stream)
+    fn read_reply(&mut self, now: Instant, stream: StreamId) -> ConnectReply {
+        self.streams.read_reply(now + self.ahead, stream)
     }
 
-    fn answer(&mut self, now: Instant, stream: StreamId) {
-        self.streams.answer(now + self.ahead, stream);
+    fn reply(&mut self, now: Instant, stream: StreamId) {
+        self.streams.reply(now + self.ahead, stream);
     }
 
     fn finish(&mut self, now: Instant, stream: StreamId) {

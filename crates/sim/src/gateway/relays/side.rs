@@ -292,13 +292,13 @@ impl Side {
     fn take_notices(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
             match notice {
-                Notice::Closed { open, from_tcp, to_tcp, .. } => {
-                    if let Some(split) = split_named(&open) {
+                Notice::Closed { request, from_tcp, to_tcp, .. } => {
+                    if let Some(split) = split_named(&request) {
                         self.engine.hosts.ends[split as usize].closed = Some((from_tcp, to_tcp));
                     }
                 }
-                Notice::Transition { open, from, event, to, .. } => {
-                    let split = open.as_ref().and_then(split_named);
+                Notice::Transition { request, from, event, to, .. } => {
+                    let split = request.as_ref().and_then(split_named);
                     self.transitions.push(Transition { at: now, split, from, event, to });
                 }
                 _ => {}

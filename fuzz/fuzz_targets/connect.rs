@@ -1,8 +1,8 @@
-//! The preamble of a stream, in whatever pieces it comes.
+//! The connect request of a stream, in whatever pieces it comes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::preamble::{HAS_FIELDS, MAX_LENGTH, Parser};
+use relay::connect::{HAS_FIELDS, MAX_LENGTH, Parser};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&piece, bytes)) = input.split_first() else { return };

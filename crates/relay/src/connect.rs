@@ -28,7 +28,7 @@ pub const HAS_FIELDS: u8 = 0x40;
 pub const SKIPPABLE: u8 = 0x80;
 /// Length of the longest fields.
 pub const MAX_FIELDS: usize = 64;
-/// Length of the longest preamble (IPv6, with fields).
+/// Length of the longest connect request (IPv6, with fields).
 pub const MAX_LENGTH: usize = ADDRESSES_V6 + 1 + MAX_FIELDS;
 /// Bytes up to the end of the addresses.
 const ADDRESSES_V4: usize = 3 + 2 * (4 + 2);
@@ -38,7 +38,7 @@ pub const CONNECTED: u8 = 0;
 
 /// The connection that a stream carries: who called whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Open {
+pub struct ConnectRequest {
     /// The client's address and port.
     pub source: SocketAddr,
     /// The server's address and port, as the client called them; of the same family as `source`.
@@ -47,10 +47,10 @@ pub struct Open {
     pub dscp: Dscp,
 }
 
-/// Why bytes are not a preamble.
+/// Why bytes are not a connect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum PreambleError {
+pub enum ConnectRequestError {
     /// The first byte names no purpose that streams have in this version.
     #[error("a stream of kind {0} is unknown")]
     Kind(u8),
@@ -74,19 +74,19 @@ pub enum PreambleError {
     MixedFamilies,
 }
 
-impl Open {
+impl ConnectRequest {
     /// A connection whose packets carry no marking.
     pub fn new(source: SocketAddr, destination: SocketAddr) -> Self {
         Self { source, destination, dscp: Dscp::default() }
     }
 
-    /// Writes the preamble into `buffer`; returns its length.
+    /// Writes the connect request into `buffer`; returns its length.
     ///
     /// # Errors
     /// If the two addresses are of different families, or a port is zero.
-    pub fn encode(&self, buffer: &mut [u8; MAX_LENGTH]) -> Result<usize, PreambleError> {
+    pub fn encode(&self, buffer: &mut [u8; MAX_LENGTH]) -> Result<usize, ConnectRequestError> {
         if self.source.port() == 0 || self.destination.port() == 0 {
-            return Err(PreambleError::Port);
+            return Err(ConnectRequestError::Port);
         }
         buffer[0] = CONNECT;
         buffer[1] = self.dscp.value();
@@ -107,12 +107,12 @@ impl Open {
                 buffer[37..39].copy_from_slice(&self.destination.port().to_be_bytes());
                 Ok(ADDRESSES_V6)
             }
-            _ => Err(PreambleError::MixedFamilies),
+            _ => Err(ConnectRequestError::MixedFamilies),
         }
     }
 }
 
-/// Collects a preamble that arrives in pieces. Holds at most [`MAX_LENGTH`] bytes, whatever comes.
+/// Collects a connect request that arrives in pieces. Holds at most [`MAX_LENGTH`] bytes, whatever comes.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
     bytes: Vec<u8>,
@@ -129,23 +129,23 @@ impl Parser {
         self.bytes.is_empty()
     }
 
-    /// Reads on in `input`: returns how many of its bytes belong to the preamble, and the preamble if it is complete.
+    /// Reads on in `input`: returns how many of its bytes belong to the connect request, and the connect request if it is complete.
     /// What follows those bytes is the connection's data.
     ///
     /// # Errors
-    /// At the first byte that cannot be part of a preamble.
-    pub fn push(&mut self, input: &[u8]) -> Result<(usize, Option<Open>), PreambleError> {
+    /// At the first byte that cannot be part of a connect request.
+    pub fn push(&mut self, input: &[u8]) -> Result<(usize, Option<ConnectRequest>), ConnectRequestError> {
         for (at, byte) in input.iter().enumerate() {
             self.bytes.push(*byte);
             self.check_last()?;
             if self.missing() == 0 {
-                return self.decode().map(|open| (at + 1, Some(open)));
+                return self.decode().map(|request| (at + 1, Some(request)));
             }
         }
         Ok((input.len(), None))
     }
 
-    /// How many bytes the preamble has at least beyond those seen.
+    /// How many bytes the connect request has at least beyond those seen.
     pub fn missing(&self) -> usize {
         let seen = self.bytes.len();
         let [_, marking, family, ..] = *self.bytes else { return 3 - seen };
@@ -157,31 +157,31 @@ impl Parser {
         addresses + fields - seen
     }
 
-    fn check_last(&self) -> Result<(), PreambleError> {
+    fn check_last(&self) -> Result<(), ConnectRequestError> {
         match *self.bytes {
-            [kind] if kind != CONNECT => Err(PreambleError::Kind(kind)),
-            [_, marking] if Dscp::new(marking & !HAS_FIELDS).is_none() => Err(PreambleError::Marking(marking)),
-            [_, _, family] if family != 4 && family != 6 => Err(PreambleError::Family(family)),
+            [kind] if kind != CONNECT => Err(ConnectRequestError::Kind(kind)),
+            [_, marking] if Dscp::new(marking & !HAS_FIELDS).is_none() => Err(ConnectRequestError::Marking(marking)),
+            [_, _, family] if family != 4 && family != 6 => Err(ConnectRequestError::Family(family)),
             [_, _, family, .., length]
                 if self.bytes.len() == addresses(family) + 1 && usize::from(length) > MAX_FIELDS =>
             {
-                Err(PreambleError::Fields)
+                Err(ConnectRequestError::Fields)
             }
             _ => Ok(()),
         }
     }
 
-    fn decode(&self) -> Result<Open, PreambleError> {
+    fn decode(&self) -> Result<ConnectRequest, ConnectRequestError> {
         let (addresses, fields) = self.bytes.split_at(addresses(self.bytes[2]));
         let (source, destination) = addresses[3..].split_at((addresses.len() - 3) / 2);
         let marking = self.bytes[1] & !HAS_FIELDS;
-        let dscp = Dscp::new(marking).ok_or(PreambleError::Marking(marking))?;
-        let open = Open { source: endpoint(source), destination: endpoint(destination), dscp };
-        if open.source.port() == 0 || open.destination.port() == 0 {
-            return Err(PreambleError::Port);
+        let dscp = Dscp::new(marking).ok_or(ConnectRequestError::Marking(marking))?;
+        let request = ConnectRequest { source: endpoint(source), destination: endpoint(destination), dscp };
+        if request.source.port() == 0 || request.destination.port() == 0 {
+            return Err(ConnectRequestError::Port);
         }
         check_fields(fields.get(1..).unwrap_or_default())?;
-        Ok(open)
+        Ok(request)
     }
 }
 
@@ -191,14 +191,14 @@ fn addresses(family: u8) -> usize {
 }
 
 /// Finds a field that must not be skipped: this version has none that it knows.
-fn check_fields(mut fields: &[u8]) -> Result<(), PreambleError> {
+fn check_fields(mut fields: &[u8]) -> Result<(), ConnectRequestError> {
     while let [kind, length, rest @ ..] = fields {
-        fields = rest.get(usize::from(*length)..).ok_or(PreambleError::Fields)?;
+        fields = rest.get(usize::from(*length)..).ok_or(ConnectRequestError::Fields)?;
         if *kind < SKIPPABLE {
-            return Err(PreambleError::Field(*kind));
+            return Err(ConnectRequestError::Field(*kind));
         }
     }
-    if fields.is_empty() { Ok(()) } else { Err(PreambleError::Fields) }
+    if fields.is_empty() { Ok(()) } else { Err(ConnectRequestError::Fields) }
 }
 
 /// An address of 4 or 16 bytes followed by a port of 2.
@@ -216,13 +216,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn open(source: &str, destination: &str) -> Open {
-        Open::new(source.parse().unwrap(), destination.parse().unwrap())
+    fn open(source: &str, destination: &str) -> ConnectRequest {
+        ConnectRequest::new(source.parse().unwrap(), destination.parse().unwrap())
     }
 
-    fn encoded(open: &Open) -> Vec<u8> {
+    fn encoded(request: &ConnectRequest) -> Vec<u8> {
         let mut buffer = [0; MAX_LENGTH];
-        let length = open.encode(&mut buffer).unwrap();
+        let length = request.encode(&mut buffer).unwrap();
         buffer[..length].to_vec()
     }
 
@@ -230,29 +230,29 @@ mod tests {
     fn the_bytes_are_those_of_the_table() {
         let bytes = encoded(&open("10.0.0.1:256", "192.0.2.9:80"));
         assert_eq!(bytes, [1, 0, 4, 10, 0, 0, 1, 1, 0, 192, 0, 2, 9, 0, 80]);
-        let voice = Open { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
+        let voice = ConnectRequest { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
         assert_eq!(encoded(&voice)[..3], [1, 46, 4]);
         assert_eq!(encoded(&open("[2001:db8::1]:5", "[2001:db8::2]:443")).len(), ADDRESSES_V6);
     }
 
     #[test]
-    fn what_is_not_a_preamble_is_refused_at_the_first_wrong_byte() {
-        assert_eq!(Parser::new().push(&[2]), Err(PreambleError::Kind(2)));
-        assert_eq!(Parser::new().push(&[1, 128]), Err(PreambleError::Marking(128)));
-        assert_eq!(Parser::new().push(&[1, 0, 5]), Err(PreambleError::Family(5)));
+    fn what_is_not_a_request_is_refused_at_the_first_wrong_byte() {
+        assert_eq!(Parser::new().push(&[2]), Err(ConnectRequestError::Kind(2)));
+        assert_eq!(Parser::new().push(&[1, 128]), Err(ConnectRequestError::Marking(128)));
+        assert_eq!(Parser::new().push(&[1, 0, 5]), Err(ConnectRequestError::Family(5)));
         assert_eq!(
             Parser::new().push(&[1, 0, 4, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]),
-            Err(PreambleError::Port),
+            Err(ConnectRequestError::Port),
             "port zero"
         );
         let mixed = open("10.0.0.1:1", "[2001:db8::2]:2");
-        assert_eq!(mixed.encode(&mut [0; MAX_LENGTH]), Err(PreambleError::MixedFamilies));
-        assert_eq!(open("10.0.0.1:0", "10.0.0.2:1").encode(&mut [0; MAX_LENGTH]), Err(PreambleError::Port));
+        assert_eq!(mixed.encode(&mut [0; MAX_LENGTH]), Err(ConnectRequestError::MixedFamilies));
+        assert_eq!(open("10.0.0.1:0", "10.0.0.2:1").encode(&mut [0; MAX_LENGTH]), Err(ConnectRequestError::Port));
     }
 
-    /// A preamble with these fields.
-    fn with_fields(open: &Open, fields: &[u8]) -> Vec<u8> {
-        let mut bytes = encoded(open);
+    /// A connect request with these fields.
+    fn with_fields(request: &ConnectRequest, fields: &[u8]) -> Vec<u8> {
+        let mut bytes = encoded(request);
         bytes[1] |= HAS_FIELDS;
         bytes.push(fields.len() as u8);
         bytes.extend(fields);
@@ -261,25 +261,25 @@ mod tests {
 
     #[test]
     fn fields_of_a_later_version_are_skipped_or_named() {
-        let open = Open { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
+        let request = ConnectRequest { dscp: "ef".parse().unwrap(), ..open("10.0.0.1:256", "192.0.2.9:80") };
         for fields in [&[][..], &[0x80, 0], &[0xff, 2, 1, 2, 0x81, 1, 7]] {
-            let mut bytes = with_fields(&open, fields);
+            let mut bytes = with_fields(&request, fields);
             let length = bytes.len();
             bytes.extend(b"data");
             for cut in 0..length {
                 let mut parser = Parser::new();
                 assert_eq!(parser.push(&bytes[..cut]), Ok((cut, None)));
                 assert!((1..=length - cut).contains(&parser.missing()));
-                assert_eq!(parser.push(&bytes[cut..]), Ok((length - cut, Some(open))), "{fields:?}");
+                assert_eq!(parser.push(&bytes[cut..]), Ok((length - cut, Some(request))), "{fields:?}");
             }
         }
         for (fields, error) in [
-            (&[0x80, 0, 7, 1, 0][..], PreambleError::Field(7)),
-            (&[0x80, 2, 0], PreambleError::Fields),
-            (&[0x80], PreambleError::Fields),
-            (&[0x80; 65], PreambleError::Fields),
+            (&[0x80, 0, 7, 1, 0][..], ConnectRequestError::Field(7)),
+            (&[0x80, 2, 0], ConnectRequestError::Fields),
+            (&[0x80], ConnectRequestError::Fields),
+            (&[0x80; 65], ConnectRequestError::Fields),
         ] {
-            assert_eq!(Parser::new().push(&with_fields(&open, fields)), Err(error), "{fields:?}");
+            assert_eq!(Parser::new().push(&with_fields(&request, fields)), Err(error), "{fields:?}");
         }
     }
 
@@ -288,18 +288,18 @@ mod tests {
         fn round_trips_in_any_pieces(v6: bool, a: u128, b: u128, p in 1u16.., q in 1u16.., dscp in 0u8..64, cut in 0usize..40, tail: Vec<u8>) {
             let ip = |n: u128| if v6 { IpAddr::V6(n.into()) } else { IpAddr::V4((n as u32).into()) };
             let (source, destination) = (SocketAddr::new(ip(a), p), SocketAddr::new(ip(b), q));
-            let open = Open { source, destination, dscp: Dscp::new(dscp).unwrap() };
-            let mut bytes = encoded(&open);
+            let request = ConnectRequest { source, destination, dscp: Dscp::new(dscp).unwrap() };
+            let mut bytes = encoded(&request);
             let length = bytes.len();
             bytes.extend(tail);
             let (first, second) = bytes.split_at(cut.min(bytes.len()));
             let mut parser = Parser::new();
             let (used, done) = parser.push(first).unwrap();
             if let Some(found) = done {
-                prop_assert_eq!((used, found), (length, open));
+                prop_assert_eq!((used, found), (length, request));
             } else {
                 prop_assert_eq!(used, first.len());
-                prop_assert_eq!(parser.push(second), Ok((length - used, Some(open))));
+                prop_assert_eq!(parser.push(second), Ok((length - used, Some(request))));
             }
         }
 
