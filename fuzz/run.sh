@@ -25,7 +25,7 @@ options() {
   case $1 in
     frames | datagrams) echo -max_len=2048 ;;
     endpoints | tunnel | handshakes) echo -max_len=400 ;;
-    dlep | words) echo -max_len=1024 ;;
+    dlep | control) echo -max_len=1024 ;;
     connect | greeting | notices) echo -max_len=256 ;;
     syn | texts) echo -max_len=128 ;;
     feed) echo -max_len=512 ;;

@@ -27,7 +27,9 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let mut now = Instant::ZERO;
     let (mut modem, mut router) = (Modem::new(now, settings(), metrics), Router::new(now, settings(), None));
     if choice & 2 != 0 {
-        while let Some(bytes) = router.poll_transmit().inspect(|bytes| modem.handle_bytes(now, bytes)).and(modem.poll_transmit()) {
+        while let Some(bytes) =
+            router.poll_transmit().inspect(|bytes| modem.handle_bytes(now, bytes)).and(modem.poll_transmit())
+        {
             router.handle_bytes(now, &bytes);
         }
         modem.set_destination(MAC, Some(metrics));

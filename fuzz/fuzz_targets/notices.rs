@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use relay::tunnel::control::{Ended, Message, Reader};
 use relay::tunnel::notices::Notices;
-use relay::tunnel::words::{Ended, Reader, Word};
 use satpep::ResetReason;
 
-fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Word> {
+fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Message> {
     reader.push(bytes);
     std::iter::from_fn(|| reader.poll()).collect()
 }
@@ -26,12 +26,12 @@ fn tell(operations: &[u8]) {
             2 => notices
                 .poll_transmit(&mut way, usize::from(operation / 5) * 4 + 64 * 1024 * usize::from(*operation == 2)),
             3 => {
-                for word in read(&mut reader, &std::mem::take(&mut way)) {
-                    match word {
-                        Word::Ended(ended) => {
+                for message in read(&mut reader, &std::mem::take(&mut way)) {
+                    match message {
+                        Message::Ended(ended) => {
                             told.insert(ended.number);
                         }
-                        Word::Probe(number) => back.push(number),
+                        Message::Probe(number) => back.push(number),
                         other => panic!("nobody said {other:?}"),
                     }
                 }

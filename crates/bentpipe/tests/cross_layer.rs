@@ -49,7 +49,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     }
     let forward = LinkConfig { rate_steps: None, ..link.clone() };
     let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
-    (pair.settings, pair.hub_calls) = ("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true", true);
+    (pair.settings, pair.hub_initiates) = ("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true", true);
     pair.start(End::Hub, "");
     pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";

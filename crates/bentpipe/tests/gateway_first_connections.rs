@@ -15,7 +15,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(200);
 fn rounds(settings: &'static str, sections: &'static str) -> Option<Vec<f64>> {
     let way = LinkConfig::new(Rate::from_bps(50_000_000), units::Duration::from_millis(100));
     let mut pair = Pair::across(Some(Satellite { forward: way.clone(), return_link: way }))?;
-    (pair.settings, pair.sections, pair.hub_calls) = (settings, sections, true);
+    (pair.settings, pair.sections, pair.hub_initiates) = (settings, sections, true);
     for end in [End::Hub, End::Terminal] {
         let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
         pair.site(end).gateway.run(allow).unwrap().unwrap();

@@ -176,7 +176,7 @@ fn thousands_may_be_in_their_handshakes_at_once() {
     let way = LinkConfig::new(Rate::from_bps(500_000_000), units::Duration::from_millis(200));
     let Some(mut pair) = Pair::across(Some(Satellite { forward: way.clone(), return_link: way })) else { return };
     pair.settings = TLS;
-    pair.hub_calls = true;
+    pair.hub_initiates = true;
     let pair = pair.start_both("");
     let server = serve_many(&pair);
     assert_all_answered(&pair, clients(&pair, server, 5_000, 100_000));

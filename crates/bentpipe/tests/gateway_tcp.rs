@@ -9,8 +9,8 @@ use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
 use relay::connect::{CONNECTED, ConnectRequest};
-use relay::tunnel::words::Word;
-use relay::tunnel::{AnswerError, CHALLENGE, Challenge, Hello, Offer, SessionKey, TAG, TunnelRequest};
+use relay::tunnel::control::Message;
+use relay::tunnel::{CHALLENGE, Challenge, ChallengeError, Hello, Offer, SessionKey, TAG, TunnelRequest};
 use satpep::{PrivateKey, Versions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -39,7 +39,7 @@ fn both_directions_carry_their_bytes_and_end_each_alone() {
 #[test]
 fn with_tls_a_stranger_is_refused_and_so_is_who_speaks_in_clear() {
     let Some(mut pair) = Pair::with_tcp_transport(TLS) else { return };
-    pair.hub_calls = false;
+    pair.hub_initiates = false;
     pair.terminal_key = [3; 32];
     pair.start(End::Hub, "");
     pair.start(End::Terminal, "");
@@ -139,7 +139,7 @@ fn a_stranger_and_a_peer_from_elsewhere_are_refused_and_connections_go_end_to_en
     let (anywhere, elsewhere) = ("accept_from = [\"198.18.0.0/15\"]", "accept_from = [\"192.0.2.0/24\"]");
     for (key, hub_settings, reason) in [([3; 32], anywhere, "stranger"), ([2; 32], elsewhere, "address")] {
         let Some(mut pair) = clear() else { return };
-        (pair.hub_calls, pair.terminal_key) = (false, key);
+        (pair.hub_initiates, pair.terminal_key) = (false, key);
         pair.start(End::Hub, hub_settings);
         pair.start(End::Terminal, "");
         pair.wait_for(|pair| pair.rejected(reason) > 0);
@@ -176,11 +176,11 @@ fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
     let mut challenge = [0; CHALLENGE];
     session.read_exact(&mut challenge).unwrap();
     let challenge = Challenge::decode(&challenge).unwrap();
-    let (key, proof) = SessionKey::answer(&own, &hub_key.public_key(), &hello, &challenge).unwrap();
+    let (key, proof) = SessionKey::prove(&own, &hub_key.public_key(), &hello, &challenge).unwrap();
     session.write_all(&proof).unwrap();
     let (mut probe, mut answer) = (Vec::new(), Vec::new());
-    Word::Probe(9).encode(&mut probe);
-    Word::Answer(9).encode(&mut answer);
+    Message::Probe(9).encode(&mut probe);
+    Message::Answer(9).encode(&mut answer);
     session.write_all(&probe).unwrap();
     hear(&mut session, &answer);
     (session, key)
@@ -189,7 +189,7 @@ fn begin_session(pair: &Pair, hub: SocketAddr) -> (TcpStream, SessionKey) {
 /// A hub alone, and where it is.
 fn hub_alone() -> Option<(Pair, SocketAddr)> {
     let mut pair = clear()?;
-    pair.hub_calls = false;
+    pair.hub_initiates = false;
     pair.start(End::Hub, "accept_from = [\"198.18.0.0/15\"]");
     pair.wait_for(|pair| !pair.status(End::Hub).is_null());
     let hub = SocketAddr::new(pair.server().satellite_address(Family::V4), 4500);
@@ -210,7 +210,7 @@ fn a_session_goes_on_with_the_process_that_takes_over() {
     std::thread::sleep(Duration::from_millis(100));
     let mut old = pair.take_over(End::Hub);
     let mut leaving = Vec::new();
-    Word::Leaving { has_successor: true }.encode(&mut leaving);
+    Message::Leaving { has_successor: true }.encode(&mut leaving);
     hear(&mut session, &leaving);
     assert!(is_taken(&pair, hub, &key.open(6, &request).unwrap()));
     assert!(!is_taken(&pair, hub, &before), "it was taken by the old process");
@@ -236,8 +236,8 @@ fn a_gateway_without_a_common_version_is_told_which_there_are() {
     let mut challenge = [0; CHALLENGE];
     session.read_exact(&mut challenge).unwrap();
     let challenge = Challenge::decode(&challenge).unwrap();
-    let answer = SessionKey::answer(&own, &hub_key.public_key(), &hello, &challenge);
-    assert!(matches!(answer, Err(AnswerError::Versions(theirs)) if theirs == Offer::SPOKEN.versions));
+    let answer = SessionKey::prove(&own, &hub_key.public_key(), &hello, &challenge);
+    assert!(matches!(answer, Err(ChallengeError::Versions(theirs)) if theirs == Offer::SPOKEN.versions));
     session.write_all(&[0; TAG]).unwrap();
     assert_eq!(session.read(&mut [0]).unwrap_or_default(), 0, "no proof counts");
     let peer = &pair.status(End::Hub)["peers"][0];

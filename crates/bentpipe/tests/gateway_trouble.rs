@@ -45,7 +45,7 @@ fn a_key_that_the_hub_does_not_know_is_silence() {
     pair.start(End::Hub, "");
     pair.start(End::Terminal, "");
     pair.wait_for(|pair| reason(pair) == "no_answer");
-    pair.wait_for(|pair| pair.status(End::Hub)["peers"][0]["trouble"]["reason"] == "never_called");
+    pair.wait_for(|pair| pair.status(End::Hub)["peers"][0]["trouble"]["reason"] == "not_initiated");
 }
 
 #[test]
@@ -58,12 +58,15 @@ fn another_mode_is_told() {
 }
 
 #[test]
-fn without_a_gateway_doctor_calls_the_peers_itself() {
+fn without_a_gateway_doctor_begins_sessions_itself() {
     let Some(mut pair) = Pair::up("") else { return };
     pair.stop(End::Terminal);
     let (_, checks) = pair.doctor(End::Terminal);
     let peer = check(&checks, "peer other");
-    assert!(peer["ok"] == true && peer["says"].as_str().unwrap().contains("call with the gateway's key"), "{checks:?}");
+    assert!(
+        peer["ok"] == true && peer["says"].as_str().unwrap().contains("handshake with the gateway's key"),
+        "{checks:?}"
+    );
     assert_eq!(check(&checks, "mtu other")["ok"], true, "{checks:?}");
     assert!(!pair.sets(End::Terminal).contains("bentpipe"), "nothing stays behind");
 }

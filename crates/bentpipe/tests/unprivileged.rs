@@ -101,8 +101,8 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
         {
             let Some(mut pair) = Pair::new() else { return };
             (pair.within, pair.settings, pair.sections) = (place.within, transport, sections);
-            // Each calls the other: the `tcp` transport wants both up.
-            pair.hub_calls = true;
+            // Each initiates a session: the `tcp` transport wants both up.
+            pair.hub_initiates = true;
             carries_both_directions(&pair.start_both(""));
         }
     }

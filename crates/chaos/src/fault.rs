@@ -45,7 +45,7 @@ pub(crate) enum Fault {
     Replay { side: usize, per_second: u64, lasts: Duration },
     /// Strangers from many addresses begin handshakes.
     Inits { side: usize, per_second: u64, lasts: Duration },
-    /// A stranger answers a terminal's calls, before the hub does, with cookies as a busy hub would.
+    /// A stranger answers a terminal's inits, before the hub does, with cookies as a busy hub would.
     ForgedCookies { side: usize, lasts: Duration },
     /// A gateway takes other settings over: rates and caps of this share of what they were.
     Reload { side: usize, share: f64 },

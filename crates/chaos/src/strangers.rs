@@ -71,10 +71,10 @@ impl Strangers {
         Some(self.sent_by_stranger(to, bytes))
     }
 
-    /// The beginning of a handshake by someone who knows the public key of `callee`.
-    pub(crate) fn init(&mut self, now: Instant, callee: &PrivateKey, to: SocketAddr) -> Datagram {
+    /// The beginning of a handshake by someone who knows the public key of `responder`.
+    pub(crate) fn init(&mut self, now: Instant, responder: &PrivateKey, to: SocketAddr) -> Datagram {
         if self.inits.is_empty() {
-            self.inits = (0..4).map(|number| init_of_nobody(now, callee, number)).collect();
+            self.inits = (0..4).map(|number| init_of_nobody(now, responder, number)).collect();
         }
         let place = self.dice.index(self.inits.len());
         let bytes = self.inits[place].clone();
@@ -114,10 +114,10 @@ fn settings(key: &PrivateKey) -> EndpointConfig {
     EndpointConfig::new(key.clone(), rate, rate, Duration::from_millis(500))
 }
 
-fn init_of_nobody(now: Instant, callee: &PrivateKey, number: u8) -> Vec<u8> {
+fn init_of_nobody(now: Instant, responder: &PrivateKey, number: u8) -> Vec<u8> {
     let mut nobody = Endpoint::new(settings(&PrivateKey::from_random([200 + number; 32])), now, 1 << 60, [number; 32]);
     let somewhere = SocketAddr::from(([203, 0, 113, 1], 1));
-    nobody.add_peer(now, PeerConfig::new(callee.public_key(), Some(somewhere))).expect("one peer with another key");
+    nobody.add_peer(now, PeerConfig::new(responder.public_key(), Some(somewhere))).expect("one peer with another key");
     nobody.handle_timeout(now);
     let mut buffer = vec![0; 2048];
     let size = nobody.poll_transmit(now, &mut buffer).map_or(0, |transmit| transmit.size);

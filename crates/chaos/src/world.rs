@@ -62,7 +62,7 @@ struct Node {
     /// It ends with its last connection, but not before the first, and begins anew for so long after that.
     drains: Option<(Instant, Duration)>,
     moves: u16,
-    /// Its calls are answered with forged cookies until then.
+    /// Its inits are answered with forged cookies until then.
     mocked_until: Instant,
 }
 

@@ -118,7 +118,7 @@ pub struct Link {
     pub dscp: Marking,
     /// Receive memory for each peer; the transport's default if not set.
     pub receive_memory: Option<Bytes>,
-    /// The longest time without traffic after which a peer that this gateway calls is asked for a sign of life.
+    /// The longest time without traffic after which a peer whose address is configured is asked for a sign of life.
     pub keepalive: Duration,
     /// How long connections survive an outage.
     pub outage_limit: Option<Duration>,
@@ -138,9 +138,9 @@ pub struct Peer {
     /// Its key, which is its identity. Without one there is no gateway on the far side: the satellite transport runs to the
     /// servers themselves.
     pub public_key: Option<PublicKey>,
-    /// Where to call it.
+    /// Where to reach it.
     pub address: Option<SocketAddr>,
-    /// Where it calls from; with `tcp` transport, any address if there is none.
+    /// Addresses from which it may connect, with the `tcp` transport; any if there is none.
     pub accept_from: Vec<IpNet>,
     /// What lies behind it.
     pub routes: Vec<IpNet>,

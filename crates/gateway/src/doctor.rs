@@ -41,7 +41,7 @@ impl Check {
 }
 
 /// Examines the host, in the network namespace of the calling thread, and the peers of `settings`: by the gateway of these
-/// settings if it runs, or else by calling them with its key. That takes up to about half a minute. With `measures_rate` it
+/// settings if it runs, or else by handshakes with its key. That takes up to about half a minute. With `measures_rate` it
 /// fills the path to each peer for a moment as well, which costs [`cost`].
 pub fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     let mut checks = host::examine(settings);

@@ -91,7 +91,7 @@ impl Udp {
         reuseport::set_shared(&self.socket, false)
     }
 
-    /// Takes what is for this process's generation, and calls of peers, from the socket that was bound before.
+    /// Takes what is for this process's generation, and inits of peers, from the socket that was bound before.
     pub(crate) fn take_share(&self, generation: u32) -> io::Result<()> {
         reuseport::attach_selector(&self.socket, &selector::by_generation(generation))
     }

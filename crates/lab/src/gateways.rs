@@ -91,8 +91,8 @@ impl Gateways {
         for (index, terminal) in topology.terminals.iter().enumerate() {
             let (name, key) = (format!("terminal-{}", index + 1), new_key()?);
             hub.peer.push(peer_settings(&name, &key, None, Some(terminal), options));
-            let call = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
-            let peer = vec![peer_settings("hub", &hub_key, Some(call), None, options)];
+            let reached_at = SocketAddr::new(topology.hub.satellite_address(options.family), PORT);
+            let peer = vec![peer_settings("hub", &hub_key, Some(reached_at), None, options)];
             terminals.push((name, format::File { peer, ..settings(key, [up, down], rtt, options) }, terminal));
         }
         let mut gateways = Self { running: Vec::new(), modems: None };
@@ -305,11 +305,11 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
     format::File { gateway, tcp, intercept, ..format::File::new(link) }
 }
 
-/// The settings for a peer with `key`: where to call it, or which site it is that calls.
+/// The settings for a peer with `key`: where to reach it, or which site it is.
 fn peer_settings(
     name: &str,
     key: &PrivateKey,
-    call: Option<SocketAddr>,
+    reached_at: Option<SocketAddr>,
     site: Option<&Site>,
     options: &GatewayOptions,
 ) -> format::Peer {
@@ -321,7 +321,7 @@ fn peer_settings(
     format::Peer {
         public_key: Some(Public(key.public_key())),
         allow_destinations: Some(allowed.into()),
-        address: call.map(Address),
+        address: reached_at.map(Address),
         routes: site.map(|site| site.networks().map(|network| prefix(network.to_string())).into()),
         accept_from: site.filter(|_| options.transport == Transport::Tcp).map(from),
         ..format::Peer::new(ShortName(name.to_owned()))

@@ -6,15 +6,15 @@
 //! | 1 | 1 | 2 | 3 |
 //! | | 2: oldest and newest version | 8: the session, 8: a number used once in it | as a tunnel request |
 //! | | 4: capabilities | 16: tag | 16: tag |
-//! | | 32: the caller's public key | 15 to 104: [`crate::connect`] | 2: length of what follows, and comes back |
-//! | | 32: the caller's nonce | | |
+//! | | 32: the initiator's public key | 15 to 104: [`crate::connect`] | 2: length of what follows, and comes back |
+//! | | 32: the initiator's nonce | | |
 //!
 //! The format is that of this head, the same in all versions from 3 on. The version of a session is the highest one that both
 //! gateways speak; the ranges of both are under the tags, so that nobody between them can lower it. Without a common version the
-//! called gateway still answers, so that the caller knows why nothing follows.
+//! responder still answers, so that the initiator knows why nothing follows.
 //!
-//! One connection in each direction is the *session*: the called gateway answers with a [`Challenge`], the caller
-//! proves with a tag of its own that it holds its private key, and from then on both say [`words`]. Every other connection
+//! One connection in each direction is the *session*: the responder answers with a [`Challenge`], the initiator
+//! proves with a tag of its own that it holds its private key, and from then on both say messages ([`control`]). Every other connection
 //! begins with a tunnel request, whose tag is made with the session's key, and carries the data of one relayed connection; or with a
 //! trial, which is there to see how large the packets may be ([`search`]): as many bytes follow as it says, and as many come
 //! back.
@@ -23,11 +23,11 @@
 //! each tunnel request's number is taken once only ([`replay::ReplayWindow`]), whatever else it says; and a session's hello, which
 //! anybody may repeat, leads to nothing but a challenge with a fresh nonce.
 
+pub mod control;
 pub mod notices;
 pub mod replay;
 pub mod search;
 pub mod waiting;
-pub mod words;
 
 use crate::connect::{self, ConnectRequest, ConnectRequestError, MAX_LENGTH};
 use ring::hmac;
@@ -62,7 +62,7 @@ pub const LONGEST: usize = SEALED + MAX_LENGTH;
 /// What a connection begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
-    /// The session's own connection.
+    /// A control connection.
     Session(Hello),
     /// A connection that carries a relayed one.
     Tunnel(TunnelRequest),
@@ -107,21 +107,21 @@ impl Offer {
     }
 }
 
-/// The caller of a session.
+/// The initiator's first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// What it speaks.
     pub offer: Offer,
     /// Who it says it is.
-    pub caller: PublicKey,
+    pub initiator: PublicKey,
     /// Chosen anew for each session.
     pub nonce: [u8; NONCE],
 }
 
-/// The answer of the gateway that was called.
+/// The responder's answer to a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Challenge {
-    /// What the called gateway speaks.
+    /// What the responder speaks.
     pub offer: Offer,
     /// Chosen anew for each session.
     pub nonce: [u8; NONCE],
@@ -129,7 +129,7 @@ pub struct Challenge {
     pub session: u64,
     /// Names the run of the gateway's process: another one means that it lost its connections.
     pub epoch: u64,
-    /// Proves that the called gateway holds its private key.
+    /// Proves that the responder holds its private key.
     pub tag: [u8; TAG],
 }
 
@@ -166,9 +166,9 @@ pub enum GreetingError {
 }
 
 impl Hello {
-    /// That of a caller of this build, with a fresh `nonce`.
-    pub fn new(caller: PublicKey, nonce: [u8; NONCE]) -> Self {
-        Self { offer: Offer::SPOKEN, caller, nonce }
+    /// That of an initiator of this build, with a fresh `nonce`.
+    pub fn new(initiator: PublicKey, nonce: [u8; NONCE]) -> Self {
+        Self { offer: Offer::SPOKEN, initiator, nonce }
     }
 
     /// The bytes to send.
@@ -176,7 +176,7 @@ impl Hello {
         let mut bytes = [0; HELLO];
         bytes[..2].copy_from_slice(&[FORMAT, SESSION]);
         bytes[2..2 + OFFER].copy_from_slice(&self.offer.encode());
-        bytes[2 + OFFER..34 + OFFER].copy_from_slice(self.caller.as_bytes());
+        bytes[2 + OFFER..34 + OFFER].copy_from_slice(self.initiator.as_bytes());
         bytes[34 + OFFER..].copy_from_slice(&self.nonce);
         bytes
     }
@@ -309,7 +309,7 @@ impl Parser {
         }
         Some(Greeting::Session(Hello {
             offer: Offer::decode(field(&self.bytes, 2))?,
-            caller: PublicKey::from_bytes(field(&self.bytes, 2 + OFFER)),
+            initiator: PublicKey::from_bytes(field(&self.bytes, 2 + OFFER)),
             nonce: field(&self.bytes, 34 + OFFER),
         }))
     }
@@ -325,11 +325,11 @@ pub struct SessionKey {
 
 /// Why a challenge leads to no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// Who made it is not the gateway that was called, or it is for another hello.
-    #[error("the challenge is not the called gateway's")]
+pub enum ChallengeError {
+    /// Who made it is not the responder, or it is for another hello.
+    #[error("the challenge is not the responder's")]
     NotAuthentic,
-    /// It is the called gateway's, which speaks these versions: none of the caller's.
+    /// It is the responder's, which speaks these versions: none of the initiator's.
     #[error("it speaks {0}")]
     Versions(Versions),
 }
@@ -343,32 +343,32 @@ impl std::fmt::Debug for SessionKey {
 /// Which end makes a proof.
 #[derive(Clone, Copy)]
 enum End {
-    Called,
-    Caller,
+    Responder,
+    Initiator,
 }
 
 impl SessionKey {
     /// The key for `hello` and the nonce, session and epoch of `challenge`, at the gateway that holds `own`; `peer` is at
-    /// the other end and `called` is the one of the two that was called. `None` if the two keys make no shared secret.
+    /// the other end and `responder` is that of the two which responds. `None` if the two keys make no shared secret.
     fn derive(
         own: &PrivateKey,
         peer: &PublicKey,
-        called: &PublicKey,
+        responder: &PublicKey,
         hello: &Hello,
         challenge: &Challenge,
     ) -> Option<Self> {
         let secret = own.shared_secret(peer)?;
         let mut transcript = b"bentpipe tcp tunnel".to_vec();
         transcript.extend_from_slice(&hello.encode());
-        transcript.extend_from_slice(called.as_bytes());
+        transcript.extend_from_slice(responder.as_bytes());
         transcript.extend_from_slice(&challenge.encode()[..CHALLENGE - TAG]);
         let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), &transcript);
         let version = hello.offer.versions.common(challenge.offer.versions);
         Some(Self { session: challenge.session, version, key: hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()) })
     }
 
-    /// At the gateway that was called, which holds `own` and speaks what it offers: the challenge for `hello`, with a fresh
-    /// `nonce` and `session`. `None` if the caller's key is none.
+    /// At the responder, which holds `own` and speaks what it offers: the challenge for `hello`, with a fresh
+    /// `nonce` and `session`. `None` if the initiator's key is none.
     pub fn challenge(
         own: &PrivateKey,
         hello: &Hello,
@@ -378,35 +378,35 @@ impl SessionKey {
         epoch: u64,
     ) -> Option<(Self, Challenge)> {
         let mut challenge = Challenge { offer, nonce, session, epoch, tag: [0; TAG] };
-        let key = Self::derive(own, &hello.caller, &own.public_key(), hello, &challenge)?;
-        challenge.tag = key.proof(End::Called);
+        let key = Self::derive(own, &hello.initiator, &own.public_key(), hello, &challenge)?;
+        challenge.tag = key.proof(End::Responder);
         Some((key, challenge))
     }
 
-    /// At the caller, which holds `own` and has sent `hello` to `called`: the key, and the proof to send.
+    /// At the initiator, which holds `own` and has sent `hello` to `responder`: the key, and the proof to send.
     ///
     /// # Errors
-    /// If the challenge is not `called`'s, or the two have no version in common.
-    pub fn answer(
+    /// If the challenge is not `responder`'s, or the two have no version in common.
+    pub fn prove(
         own: &PrivateKey,
-        called: &PublicKey,
+        responder: &PublicKey,
         hello: &Hello,
         challenge: &Challenge,
-    ) -> Result<(Self, [u8; TAG]), AnswerError> {
-        let key = Self::derive(own, called, called, hello, challenge).ok_or(AnswerError::NotAuthentic)?;
-        if !is_equal(&key.proof(End::Called), &challenge.tag) {
-            return Err(AnswerError::NotAuthentic);
+    ) -> Result<(Self, [u8; TAG]), ChallengeError> {
+        let key = Self::derive(own, responder, responder, hello, challenge).ok_or(ChallengeError::NotAuthentic)?;
+        if !is_equal(&key.proof(End::Responder), &challenge.tag) {
+            return Err(ChallengeError::NotAuthentic);
         }
-        key.version.ok_or(AnswerError::Versions(challenge.offer.versions))?;
-        let proof = key.proof(End::Caller);
+        key.version.ok_or(ChallengeError::Versions(challenge.offer.versions))?;
+        let proof = key.proof(End::Initiator);
         Ok((key, proof))
     }
 
-    /// At the gateway that was called, which holds `own`: the key of the session that began with `hello` and `challenge`, as
+    /// At the responder, which holds `own`: the key of the session that began with `hello` and `challenge`, as
     /// another process of it has had it. `None` if the challenge is not this gateway's.
     pub fn resume(own: &PrivateKey, hello: &Hello, challenge: &Challenge) -> Option<Self> {
-        let key = Self::derive(own, &hello.caller, &own.public_key(), hello, challenge)?;
-        is_equal(&key.proof(End::Called), &challenge.tag).then_some(key)
+        let key = Self::derive(own, &hello.initiator, &own.public_key(), hello, challenge)?;
+        is_equal(&key.proof(End::Responder), &challenge.tag).then_some(key)
     }
 
     /// The session's name.
@@ -419,15 +419,15 @@ impl SessionKey {
         self.version
     }
 
-    /// Whether `proof` is the caller's, and there can be a session.
+    /// Whether `proof` is the initiator's, and there can be a session.
     pub fn is_proof(&self, proof: &[u8; TAG]) -> bool {
-        self.version.is_some() && is_equal(&self.proof(End::Caller), proof)
+        self.version.is_some() && is_equal(&self.proof(End::Initiator), proof)
     }
 
     fn proof(&self, end: End) -> [u8; TAG] {
         self.tag(match end {
-            End::Called => b"called",
-            End::Caller => b"caller",
+            End::Responder => b"called",
+            End::Initiator => b"caller",
         })
     }
 
@@ -444,7 +444,7 @@ impl SessionKey {
         Ok(bytes)
     }
 
-    /// Whether the peer has made `request` in this session; the caller looks at its number.
+    /// Whether the peer has made `request` in this session; whoever calls this looks at its number.
     pub fn is_made_by_peer(&self, tunnel_request: &TunnelRequest) -> bool {
         let (encoded, length) = &tunnel_request.encoded;
         let expected = self.seal(tunnel_request.number, &encoded[..*length]);
@@ -459,7 +459,7 @@ impl SessionKey {
         bytes
     }
 
-    /// Whether the peer has made `trial` in this session; the caller looks at its number.
+    /// Whether the peer has made `trial` in this session; whoever calls this looks at its number.
     pub fn is_tried_by_peer(&self, trial: &Trial) -> bool {
         trial.session == self.session && is_equal(&self.seal_trial(trial.number, trial.length), &trial.tag)
     }
@@ -486,15 +486,15 @@ mod tests {
         [1, 2].map(|byte| PrivateKey::from_random([byte; 32]))
     }
 
-    /// The session's key at the caller and at the called gateway.
+    /// The session's key at the initiator and at the responder.
     fn session() -> (SessionKey, SessionKey) {
         let [near, far] = keys();
         let hello = Hello::new(near.public_key(), [3; NONCE]);
         let (at_far, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
         let challenge = Challenge::decode(&challenge.encode()).unwrap();
-        let (at_near, proof) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
+        let (at_near, proof) = SessionKey::prove(&near, &far.public_key(), &hello, &challenge).unwrap();
         assert!(at_far.is_proof(&proof));
-        assert!(!at_far.is_proof(&challenge.tag), "the challenge's own proof is not the caller's");
+        assert!(!at_far.is_proof(&challenge.tag), "the challenge's own proof is not the initiator's");
         (at_near, at_far)
     }
 
@@ -537,20 +537,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_neither_calls_nor_is_called() {
+    fn a_stranger_neither_initiates_nor_responds() {
         let [near, far] = keys();
         let stranger = PrivateKey::from_random([9; 32]);
         let hello = Hello::new(near.public_key(), [3; NONCE]);
         let (at_far, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
-        assert!(SessionKey::answer(&stranger, &far.public_key(), &hello, &challenge).is_err());
+        assert!(SessionKey::prove(&stranger, &far.public_key(), &hello, &challenge).is_err());
         let (_, forged) = SessionKey::challenge(&stranger, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
-        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &forged).is_err());
+        assert!(SessionKey::prove(&near, &far.public_key(), &hello, &forged).is_err());
         let (_, other) =
             SessionKey::challenge(&far, &Hello { nonce: [8; NONCE], ..hello }, Offer::SPOKEN, [4; NONCE], 77, 5)
                 .unwrap();
-        assert!(SessionKey::answer(&near, &far.public_key(), &hello, &other).is_err(), "a challenge is for one hello");
+        assert!(SessionKey::prove(&near, &far.public_key(), &hello, &other).is_err(), "a challenge is for one hello");
         assert!(!at_far.is_proof(&[0; TAG]));
-        let nobody = Hello { caller: PublicKey::from_bytes([0; 32]), ..hello };
+        let nobody = Hello { initiator: PublicKey::from_bytes([0; 32]), ..hello };
         assert!(
             SessionKey::challenge(&far, &nobody, Offer::SPOKEN, [4; NONCE], 77, 5).is_none(),
             "a key of small order"
@@ -568,11 +568,11 @@ mod tests {
     }
 
     #[test]
-    fn another_process_of_the_called_gateway_finds_the_key_again() {
+    fn another_process_of_the_responder_finds_the_key_again() {
         let [near, far] = keys();
         let hello = Hello::new(near.public_key(), [3; NONCE]);
         let (_, challenge) = SessionKey::challenge(&far, &hello, Offer::SPOKEN, [4; NONCE], 77, 5).unwrap();
-        let (at_near, _) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
+        let (at_near, _) = SessionKey::prove(&near, &far.public_key(), &hello, &challenge).unwrap();
         let bytes = at_near.open(9, &open("10.0.0.1:256", "192.0.2.9:80")).unwrap();
         let Ok(Some(Greeting::Tunnel(tunnel_request))) = parse(&bytes) else { panic!("{bytes:?}") };
         assert!(SessionKey::resume(&far, &hello, &challenge).unwrap().is_made_by_peer(&tunnel_request));
@@ -586,28 +586,28 @@ mod tests {
         let speaks = |oldest, newest| Offer { versions: Versions::new(oldest, newest).unwrap(), ..Offer::SPOKEN };
         let hello = Hello { offer: speaks(3, 5), ..Hello::new(near.public_key(), [3; NONCE]) };
         let (at_far, challenge) = SessionKey::challenge(&far, &hello, speaks(2, 4), [4; NONCE], 77, 5).unwrap();
-        let (at_near, proof) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge).unwrap();
+        let (at_near, proof) = SessionKey::prove(&near, &far.public_key(), &hello, &challenge).unwrap();
         assert_eq!((at_near.version(), at_far.version(), at_far.is_proof(&proof)), (Some(4), Some(4), true));
         // Someone between them has altered the hello, or alters the challenge.
         let altered = Hello { offer: speaks(3, 3), ..hello };
         let (_, other) = SessionKey::challenge(&far, &altered, speaks(2, 4), [4; NONCE], 77, 5).unwrap();
         let lowered = Challenge { offer: speaks(3, 3), ..challenge };
         for challenge in [other, lowered] {
-            let answer = SessionKey::answer(&near, &far.public_key(), &hello, &challenge);
-            assert!(matches!(answer, Err(AnswerError::NotAuthentic)));
+            let answer = SessionKey::prove(&near, &far.public_key(), &hello, &challenge);
+            assert!(matches!(answer, Err(ChallengeError::NotAuthentic)));
         }
     }
 
     #[test]
-    fn without_a_common_version_the_caller_learns_which_there_are_and_no_proof_counts() {
+    fn without_a_common_version_the_initiator_learns_which_there_are_and_no_proof_counts() {
         let [near, far] = keys();
         let hello = Hello::new(near.public_key(), [3; NONCE]);
         let versions = Versions::new(4, 6).unwrap();
         let offer = Offer { versions, ..Offer::SPOKEN };
         let (at_far, challenge) = SessionKey::challenge(&far, &hello, offer, [4; NONCE], 77, 5).unwrap();
-        let answer = SessionKey::answer(&near, &far.public_key(), &hello, &challenge);
-        assert!(matches!(answer, Err(AnswerError::Versions(theirs)) if theirs == versions));
-        let proof = at_far.proof(End::Caller);
+        let answer = SessionKey::prove(&near, &far.public_key(), &hello, &challenge);
+        assert!(matches!(answer, Err(ChallengeError::Versions(theirs)) if theirs == versions));
+        let proof = at_far.proof(End::Initiator);
         assert!(!at_far.is_proof(&proof));
     }
 

@@ -5,8 +5,8 @@
 
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MOST_ENTRIES, Ranges, Reach};
+use relay::tunnel::control::{Ended, Message, Reader};
 use relay::tunnel::replay::REACH;
-use relay::tunnel::words::{Ended, Reader, Word};
 use relay::tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
 use satpep::{Capabilities, PrivateKey, ResetReason, Versions};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ fn session(name: &str, versions: [Versions; 2]) -> Value {
         "challenge": hex(&challenge.encode()),
         "version": at_far.version(),
     });
-    if let Ok((key, proof)) = SessionKey::answer(&near, &far.public_key(), &hello, &challenge) {
+    if let Ok((key, proof)) = SessionKey::prove(&near, &far.public_key(), &hello, &challenge) {
         assert!(at_far.is_proof(&proof));
         let request = connections()[0].0;
         vector["proof"] = json!(hex(&proof));
@@ -101,24 +101,24 @@ fn session(name: &str, versions: [Versions; 2]) -> Value {
     vector
 }
 
-fn words() -> [Word; 7] {
+fn messages() -> [Message; 7] {
     let ended = Ended { session: 77, number: 9, reason: ResetReason::Aborted };
     [
-        Word::Probe(1),
-        Word::Answer(1),
-        Word::Idle,
-        Word::Ended(ended),
-        Word::Room(false),
-        Word::Reach(announcement().encode()),
-        Word::Leaving { has_successor: true },
+        Message::Probe(1),
+        Message::Answer(1),
+        Message::Idle,
+        Message::Ended(ended),
+        Message::Room(false),
+        Message::Reach(announcement().encode()),
+        Message::Leaving { has_successor: true },
     ]
 }
 
 fn made() -> Value {
     let range = |oldest, newest| Versions::new(oldest, newest).expect("a range");
-    let messages = words().map(|word| {
+    let messages = messages().map(|message| {
         let mut out = Vec::new();
-        word.encode(&mut out);
+        message.encode(&mut out);
         hex(&out)
     });
     json!({
@@ -156,12 +156,12 @@ fn vectors_are_read_as_they_say() {
     }
     assert_eq!(reach::Reader::new().push(&bytes(&known["announcement"])), Ok(Some(announcement())));
     let mut reader = Reader::new();
-    for (vector, word) in known["control_messages"].as_array().expect("a list").iter().zip(words()) {
+    for (vector, message) in known["control_messages"].as_array().expect("a list").iter().zip(messages()) {
         reader.push(&bytes(vector));
-        assert_eq!(reader.poll(), Some(word));
+        assert_eq!(reader.poll(), Some(message));
     }
     reader.push(&bytes(&known["unknown_control_message_and_probe"]));
-    assert_eq!((reader.poll(), reader.poll()), (Some(Word::Probe(1)), None));
+    assert_eq!((reader.poll(), reader.poll()), (Some(Message::Probe(1)), None));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn vectors_of_sessions_authenticate() {
         let challenge = challenge.expect("a challenge");
         let at_far = SessionKey::resume(&far, &hello, &challenge).expect("the responder's own");
         assert_eq!(at_far.version().map(u64::from), vector["version"].as_u64());
-        let answer = SessionKey::answer(&near, &far.public_key(), &hello, &challenge);
+        let answer = SessionKey::prove(&near, &far.public_key(), &hello, &challenge);
         let Some(proof) = vector.get("proof") else {
             assert!(answer.is_err(), "{vector}");
             continue;

@@ -38,7 +38,7 @@ pub struct EndpointConfig {
     /// The largest IP packet that the path may carry, at least 576. Default 1500; smaller paths are found by probing, down
     /// to 576 bytes over IPv4 and 1280 over IPv6.
     pub mtu: u16,
-    /// The longest time without news from a peer that this side calls, after which it is asked for some. It is less where
+    /// The longest time without news from a peer whose address is configured, after which it is asked for some. It is less where
     /// NATs on the path forget sooner. Default 100 s.
     pub keepalive: Duration,
     /// Time without news after which the streams of a peer are given up. Default 10 min: a pass out of sight, a
@@ -183,7 +183,7 @@ impl EndpointConfig {
 pub struct PeerConfig {
     /// Who the peer is.
     pub public_key: PublicKey,
-    /// Where to call it; `None` waits to be called.
+    /// Where handshakes go; `None` waits for the peer's.
     pub address: Option<SocketAddr>,
     /// Its share of the link relative to other peers. Default 1.
     pub weight: u32,

@@ -32,7 +32,7 @@
 //! | [`dscp`] | the DSCP of packets |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
-//! | `trouble` | why a peer is not up, and who else calls |
+//! | `trouble` | why a peer is not up, and who else initiates |
 //! | `version` | which versions and services two gateways have in common |
 //! | `key_log` | data keys for whoever reads recorded traffic |
 //! | `wire` | packets and frames as bytes |

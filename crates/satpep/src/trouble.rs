@@ -1,4 +1,4 @@
-//! Why a peer is not up, as far as it shows in the handshakes, and who else calls.
+//! Why a peer is not up, as far as it shows in the handshakes, and who else initiates.
 
 use crate::key::PublicKey;
 use crate::seal::Mode;
@@ -10,11 +10,11 @@ use units::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// It has no configured address, so that it must call, and no handshake of it that authenticates has arrived. If it
-    /// does call: does it have this gateway's public key, address and port, and is its own public key the configured one
-    /// ([`Endpoint::strangers`](crate::Endpoint::strangers) says who else called)?
-    NeverCalled,
-    /// It was called `attempts` times in the last `since`, to no answer at all. A gateway does not answer who calls it by
+    /// It has no configured address, so that it must initiate, and no handshake of it that authenticates has arrived. If it
+    /// does initiate: does it have this gateway's public key, address and port, and is its own public key the configured one
+    /// ([`Endpoint::strangers`](crate::Endpoint::strangers) says who else initiated)?
+    NotInitiated,
+    /// It was sent inits `attempts` times in the last `since`, to no answer at all. A gateway does not answer inits for
     /// a wrong public key, or whose own key it does not know; nor does it if address, port or a firewall is wrong, or it is
     /// not running.
     NoAnswer {
@@ -46,7 +46,7 @@ pub enum Trouble {
     },
 }
 
-/// Someone who called this gateway and is none of its peers.
+/// An initiator that is none of its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
     /// What is wrong with it.
@@ -69,8 +69,8 @@ pub enum StrangerFault {
     /// It knows this gateway's public key and has this key itself, which is no peer's. Anyone can repeat the handshake of
     /// another, so `from` need not be where the holder of the key is.
     UnknownKey(PublicKey),
-    /// It called by a public key that is not this gateway's.
-    CalledByAnotherKey,
+    /// Its init is for a public key that is not this gateway's.
+    OtherResponderKey,
     /// It speaks these versions, in which its key cannot be read.
     OtherVersions(Versions),
 }
@@ -89,7 +89,7 @@ impl Strangers {
     /// New ones are noted at this pace, a few at once: what is noted is logged.
     const PACE: Duration = Duration::from_secs(10);
     const AT_ONCE: u64 = 4;
-    /// One who goes on calling is reported anew after this time.
+    /// One that goes on is reported again after this time.
     const REPORT_AGAIN: Duration = Duration::from_secs(600);
 
     /// A handshake of a stranger arrived.
@@ -151,7 +151,7 @@ mod tests {
         strangers.note(at(700), from(1), fault);
         assert_eq!(strangers.poll(at(1198)), None);
         assert_eq!(strangers.poll(at(1199)).map(|stranger| stranger.handshakes), Some(600));
-        assert_eq!(strangers.poll(at(9000)), None, "it has not called again");
+        assert_eq!(strangers.poll(at(9000)), None, "it has sent no other init");
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let mut strangers = Strangers::default();
         let mut reports = 0;
         for second in 0..1000 {
-            (0..1000).for_each(|host| strangers.note(at(second), from(host), StrangerFault::CalledByAnotherKey));
+            (0..1000).for_each(|host| strangers.note(at(second), from(host), StrangerFault::OtherResponderKey));
             reports += std::iter::from_fn(|| strangers.poll(at(second))).count();
             assert!(strangers.list().len() <= Strangers::MOST);
         }

@@ -38,8 +38,8 @@ pub struct Pair {
     pub sections: &'static str,
     /// What the satellite session runs over.
     pub outside: Family,
-    /// Whether the hub is told the terminal's address, so that each calls the other.
-    pub hub_calls: bool,
+    /// Whether the hub is told the terminal's address, so that each initiates a session.
+    pub hub_initiates: bool,
     /// Whether each has a gateway on its far side.
     pub has_far_gateway: bool,
     /// The terminal's private key; the hub expects it to be `[2; 32]`.
@@ -84,7 +84,7 @@ impl Pair {
             control_settings: "",
             sections: "",
             outside: Family::V4,
-            hub_calls: false,
+            hub_initiates: false,
             has_far_gateway: true,
             terminal_key: [2; 32],
             logged: None,
@@ -96,7 +96,7 @@ impl Pair {
     pub fn with_tcp_transport(settings: &'static str) -> Option<Self> {
         let mut pair = Self::new()?;
         // Each has to be up for the other.
-        (pair.settings, pair.hub_calls) = (settings, true);
+        (pair.settings, pair.hub_initiates) = (settings, true);
         for end in [End::Hub, End::Terminal] {
             let allow = || kernel::sysctl::write("net.ipv4.tcp_fastopen", "3");
             pair.site(end).gateway.run(allow).unwrap().unwrap();
@@ -139,7 +139,7 @@ impl Pair {
         let address =
             |site: &Site| format!("address = \"{}\"", SocketAddr::new(site.satellite_address(self.outside), 4500));
         let (settings, link, call, own, other) = match end {
-            End::Hub if self.hub_calls => ("", self.hub_link, address(self.client()), hub, terminal),
+            End::Hub if self.hub_initiates => ("", self.hub_link, address(self.client()), hub, terminal),
             End::Hub => ("", self.hub_link, String::new(), hub, terminal),
             End::Terminal => (self.terminal_settings, self.terminal_link, address(self.server()), own_terminal, hub),
         };

@@ -304,9 +304,9 @@ pub struct Peer {
     pub far_gateway: Option<bool>,
     /// Its key, which is its identity; required where there is a far gateway.
     pub public_key: Option<Public>,
-    /// Where to call it; leave it out to wait for its call.
+    /// Where to reach it. Without one, the peer initiates the session.
     pub address: Option<Address>,
-    /// With the tcp transport: where it calls from. By default with mode clear its address, else anywhere.
+    /// With the tcp transport: addresses from which it may connect. By default with mode clear its address, else any.
     pub accept_from: Option<Vec<Prefix>>,
     /// What lies behind it. By default everything.
     pub routes: Option<Vec<Prefix>>,

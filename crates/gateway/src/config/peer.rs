@@ -61,14 +61,14 @@ fn peer(written: format::Peer, choice: Choice) -> Peer {
     let routes = written.routes.map_or_else(everything, plain);
     let address = written.address.map(|address| address.0);
     // In clear, some address must be known.
-    let caller = address.filter(|_| choice.is_tcp && choice.mode == Mode::Clear && written.far_gateway.unwrap_or(true));
+    let known = address.filter(|_| choice.is_tcp && choice.mode == Mode::Clear && written.far_gateway.unwrap_or(true));
     Peer {
         name: written.name.0,
         public_key: written.public_key.map(|key| key.0),
         address,
         accept_from: written
             .accept_from
-            .map_or_else(|| caller.iter().map(|address| address.ip().into()).collect(), plain),
+            .map_or_else(|| known.iter().map(|address| address.ip().into()).collect(), plain),
         overlap: written.overlap.unwrap_or(false),
         allow_sources: written.allow_sources.map_or_else(|| routes.clone(), plain),
         allow_destinations: written.allow_destinations.map_or_else(everything, plain),

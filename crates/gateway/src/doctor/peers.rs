@@ -29,11 +29,11 @@ pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
             let survey = |peer| if measures_rate { rate::by_gateway(settings, peer) } else { peer };
             ("the running gateway", peers.into_iter().map(survey).collect())
         }
-        Err(_) => match call(settings, measures_rate) {
-            Ok(peers) => ("a call with the gateway's key", peers),
+        Err(_) => match shake_hands(settings, measures_rate) {
+            Ok(peers) => ("a handshake with the gateway's key", peers),
             Err(error) => {
                 let remedy = "start the gateway, or let this program use its address and port ([gateway] listen)";
-                return vec![Check::bad("peers", format!("they cannot be called: {error}"), remedy)];
+                return vec![Check::bad("peers", format!("no handshake can begin: {error}"), remedy)];
             }
         },
     };
@@ -97,22 +97,22 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
     checks
 }
 
-/// Calls all peers as the gateway would, and returns what its status would tell of them.
-fn call(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
+/// Begins a session with each peer as the gateway would, and returns what its status would tell of them.
+fn shake_hands(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
     match &settings.tcp {
-        None => called(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
-        Some(tcp) => {
-            called(settings, measures_rate, |settings, now, watch| TcpTransport::start(settings, tcp, now, watch, None))
-        }
+        None => outcome(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),
+        Some(tcp) => outcome(settings, measures_rate, |settings, now, watch| {
+            TcpTransport::start(settings, tcp, now, watch, None)
+        }),
     }
 }
 
-fn called<T: SatelliteTransport>(
+fn outcome<T: SatelliteTransport>(
     settings: &Settings,
     measures_rate: bool,
     start: impl FnOnce(&Settings, Instant, &Watch) -> Result<T, StartError>,
 ) -> Result<Vec<Value>, StartError> {
-    let io = |source| StartError::Io { doing: "calling the peers".into(), source };
+    let io = |source| StartError::Io { doing: "beginning sessions with the peers".into(), source };
     let mut poll = Poll::new().map_err(io)?;
     let watch = Watch::new(poll.registry(), 0).map_err(io)?;
     let begun = clock::now();

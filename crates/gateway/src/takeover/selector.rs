@@ -19,7 +19,7 @@ pub(crate) fn first() -> Vec<Instruction> {
     vec![Instruction(RETURN, 0, 0, OLDER)]
 }
 
-/// What belongs to a session is for the process of its generation, a call for the one that it names, or for the newer, whose
+/// What belongs to a session is for the process of its generation, an init for the one that it names, or for the newer, whose
 /// generation is `newer`.
 pub(crate) fn by_generation(newer: u32) -> Vec<Instruction> {
     let load = |offset: usize| Instruction(LOAD_BYTE, 0, 0, offset as u32);
@@ -30,7 +30,7 @@ pub(crate) fn by_generation(newer: u32) -> Vec<Instruction> {
         is_kind(routing::DATA, 4),
         is_kind(routing::RESPONSE, 5),
         is_kind(routing::INIT, 6),
-        // Cookies and whatever else answers a call.
+        // Cookies and whatever else answers an init.
         load(routing::generation_at(routing::COOKIE)),
         to_the_generation(6),
         load(routing::generation_at(routing::DATA)),

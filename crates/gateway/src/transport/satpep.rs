@@ -85,7 +85,7 @@ impl std::fmt::Debug for Satpep {
 /// What is known of the way to one peer.
 #[derive(Debug)]
 struct Way {
-    /// Where it is called.
+    /// Where handshakes go.
     address: Option<SocketAddr>,
     knock: Knock,
     batches: Batches,
@@ -98,7 +98,7 @@ impl Way {
 }
 
 impl Satpep {
-    /// Binds the socket and begins to call the peers.
+    /// Binds the socket and begins handshakes with the peers.
     pub(crate) fn start(
         settings: &Settings,
         now: Instant,
@@ -113,7 +113,7 @@ impl Satpep {
         let (mut endpoint, peers) = endpoint(settings, run, now)?;
         if let Some(heir) = heir {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
-            call(&mut endpoint, now, settings, &peers, &heir.offer);
+            initiate(&mut endpoint, now, settings, &peers, &heir.offer);
         }
         let outside = match &settings.link.interface {
             None => None,
@@ -173,8 +173,8 @@ impl Satpep {
         }
         if address.is_none() {
             return Trouble::new(
-                "never_called",
-                "it has no address here, so that it must call, and no call of it has arrived: check that its gateway runs, and \
+                "not_initiated",
+                "it has no address here, so that it must initiate the session, and no handshake of it has arrived: check that its gateway runs, and \
                  its address, port and public_key for this one; its own key must be the public_key here",
             );
         }
@@ -185,7 +185,7 @@ impl Satpep {
         )
     }
 
-    /// Asks the network about the peers that are called and do not answer.
+    /// Asks the network about the peers that do not answer handshakes.
     fn look_at_ways(&mut self, now: Instant) {
         for (at, Way { address, knock, .. }) in self.ways.iter_mut().enumerate() {
             let is_there = self.streams.place(self.streams.id(at)) == Some(at);
@@ -669,21 +669,21 @@ fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
 }
 
-/// Logs who called and is no peer.
+/// Logs handshakes by keys of no peer.
 fn tell_of(stranger: &satpep::Stranger) {
     let satpep::Stranger { from, handshakes, .. } = stranger;
     match stranger.fault {
         StrangerFault::UnknownKey(key) => tracing::warn!(
-            %from, handshakes, "a gateway with the unknown key {key} calls: if it is a peer's, put it into that [[peer]]'s public_key"
+            %from, handshakes, "handshake by the unknown key {key}: if it is a peer's, put it into that [[peer]]'s public_key"
         ),
-        StrangerFault::CalledByAnotherKey => tracing::warn!(
-            %from, handshakes, "a gateway calls this one by another public key: check this gateway's public_key in its [[peer]]"
+        StrangerFault::OtherResponderKey => tracing::warn!(
+            %from, handshakes, "handshake for another public key than this gateway's: check this gateway's public_key in its [[peer]]"
         ),
         StrangerFault::OtherVersions(theirs) => tracing::warn!(
-            %from, handshakes, "a gateway calls that speaks version {theirs} of the protocol: {}",
+            %from, handshakes, "handshake of version {theirs} of the protocol: {}",
             crate::trouble::remedy(Versions::SPOKEN, theirs)
         ),
-        _ => tracing::warn!(%from, handshakes, "a stranger calls"),
+        _ => tracing::warn!(%from, handshakes, "handshake of a stranger"),
     }
 }
 
@@ -695,16 +695,16 @@ fn memory(stats: &MemoryStats) -> snapshot::Memory {
     }
 }
 
-/// Between calls of peers that a process before this one had.
-const CALL_SPACING: Duration = Duration::from_millis(2);
+/// Between handshakes with peers that a process before this one had.
+const HANDSHAKE_SPACING: Duration = Duration::from_millis(2);
 
-/// Calls the peers that were up with the process before this one where they were.
-fn call(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[PeerId], offer: &Offer) {
+/// Begins handshakes with the peers that were up with the process before this one, where they were.
+fn initiate(endpoint: &mut Endpoint, now: Instant, settings: &Settings, ids: &[PeerId], offer: &Offer) {
     let known: HashMap<String, PeerId> =
         settings.peers.iter().zip(ids).filter_map(|(peer, id)| Some((peer.public_key?.to_string(), *id))).collect();
     for (index, (key, address)) in offer.peers.iter().enumerate() {
         if let Some(id) = known.get(key) {
-            endpoint.call(now + CALL_SPACING * index as u64, *id, *address);
+            endpoint.initiate(now + HANDSHAKE_SPACING * index as u64, *id, *address);
         }
     }
 }

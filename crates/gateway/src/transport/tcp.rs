@@ -2,7 +2,7 @@
 //! operator's choice.
 //!
 //! Bytes pass through pipes and are not copied (`splice`). Who may open connections is settled once for each peer, by
-//! the session's own connection, which then also tells whether the peer answers (`session`, `calls`); the first bytes of
+//! the control connection, which then also tells whether the peer answers (`session`, `initiator`); the first bytes of
 //! every other connection say what it carries ([`relay::tunnel`], `arrivals`).
 //!
 //! A connection across the satellite need not wait for its handshake. Some are opened before they are needed; beyond those, the
@@ -10,10 +10,10 @@
 
 mod arrivals;
 mod buffers;
-mod calls;
 mod cross;
 mod direct;
 mod identity;
+mod initiator;
 mod membership;
 mod peer;
 mod place;
@@ -48,9 +48,9 @@ use peer::TcpPeer;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
 use relay::reach::Reach;
+use relay::tunnel::control::Message;
 use relay::tunnel::waiting::Waiting;
-use relay::tunnel::words::Word;
-use session::{Accepted, Call, Pace};
+use session::{Accepted, Initiator, Pace};
 use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
@@ -109,7 +109,7 @@ pub(crate) struct TcpTransport {
     by_key: HashMap<PublicKey, usize>,
     /// Sessions that peers have begun.
     sessions: HashMap<u64, Accepted>,
-    /// Sessions whose callers have been challenged.
+    /// Sessions whose initiators have been challenged.
     challenged: HashSet<u64>,
     /// Streams of relayed connections by the names that both gateways have for them.
     names: HashMap<Name, usize>,
@@ -130,7 +130,7 @@ pub(crate) struct TcpTransport {
     /// The link's expected round-trip time.
     rtt: Duration,
     /// What peers are told while this process opens and takes no more connections.
-    leaving: Option<Word>,
+    leaving: Option<Message>,
     /// What the link carries away from here: configured, or told.
     capacity: Rate,
     warm_connections: usize,
@@ -165,7 +165,7 @@ struct Counters {
 }
 
 impl TcpTransport {
-    /// Listens for peers and begins to call them.
+    /// Listens for peers and begins sessions with them.
     pub(crate) fn start(
         settings: &Settings,
         tcp: &config::TcpSettings,
@@ -277,8 +277,8 @@ impl TcpTransport {
                 peer.retransmitted_segments += info.map_or(0, |info| u64::from(info.retransmitted_segments));
             }
             Role::Warm(peer) => self.peers[*peer].warm.retain(|warm| *warm != at),
-            Role::Unknown(_) | Role::Calling(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving => {}
-            Role::Called(called) => drop(self.challenged.remove(&called.session)),
+            Role::Unknown(_) | Role::Initiator(_) | Role::Trying { .. } | Role::Echoing { .. } | Role::Leaving => {}
+            Role::Responder(responder) => drop(self.challenged.remove(&responder.session)),
         }
     }
 
@@ -308,11 +308,11 @@ impl TcpTransport {
             // The client's first bytes came in time.
             Role::Stream(_) => {}
             Role::Unknown(_) => self.on_late(now, at),
-            Role::Called(_) => self.hang_up(at),
+            Role::Responder(_) => self.end_responder(at),
             // It has been kept for so long that the path may have forgotten it; another one takes its place.
             Role::Warm(_) => self.remove(at).close(),
             Role::Trying { .. } | Role::Echoing { .. } => drop(self.remove(at)),
-            Role::Calling(_) | Role::Leaving => {}
+            Role::Initiator(_) | Role::Leaving => {}
         }
     }
 
@@ -415,8 +415,8 @@ impl SatelliteTransport for TcpTransport {
         tunnel.tcp.on_event(event);
         match tunnel.role {
             Role::Unknown(_) => self.greet(now, at),
-            Role::Calling(peer) => self.on_call(now, peer, at),
-            Role::Called(_) => self.on_called(now, at),
+            Role::Initiator(peer) => self.on_initiator(now, peer, at),
+            Role::Responder(_) => self.on_responder(now, at),
             Role::Warm(_) => self.on_warm(now, at),
             Role::Stream(_) => self.on_stream(now, at, event),
             Role::Trying { .. } => self.on_trying(now, at),
@@ -435,8 +435,8 @@ impl SatelliteTransport for TcpTransport {
             self.on_deadline(now, at);
         }
         for peer in 0..self.peers.len() {
-            if self.peers[peer].call.as_ref().is_some_and(|call| call.due() <= now) {
-                self.serve_call(now, peer);
+            if self.peers[peer].initiator.as_ref().is_some_and(|initiator| initiator.due() <= now) {
+                self.serve_initiator(now, peer);
             }
         }
         self.accept(now, accepts);
@@ -465,9 +465,9 @@ impl SatelliteTransport for TcpTransport {
     }
 
     fn next_timeout(&self, _: Instant) -> Option<Instant> {
-        let calls = self.peers.iter().filter_map(|peer| peer.call.as_ref().map(Call::due));
+        let initiators = self.peers.iter().filter_map(|peer| peer.initiator.as_ref().map(Initiator::due));
         let trials = self.peers.iter().filter_map(|peer| peer.search.next_timeout());
-        calls.chain(trials).chain(self.deadlines.first().map(|(due, _)| *due)).min()
+        initiators.chain(trials).chain(self.deadlines.first().map(|(due, _)| *due)).min()
     }
 
     fn tick(&mut self, now: Instant) {
@@ -522,7 +522,7 @@ impl Membership for TcpTransport {
 impl Succession for TcpTransport {
     fn offer(&mut self, settings: &[(usize, &Peer)]) -> Result<TransportOffer, String> {
         let up = |&(at, peer): &(usize, &Peer)| {
-            let is_up = self.peers[at].call.as_ref().is_some_and(Call::is_up);
+            let is_up = self.peers[at].initiator.as_ref().is_some_and(Initiator::is_up);
             is_up.then(|| Some((peer.public_key?.to_string(), peer.address?))).flatten()
         };
         let listener = self.listener.as_ref().map(Socket::try_clone).transpose();
@@ -572,17 +572,18 @@ impl Reports for TcpTransport {
 
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let peer = &self.peers[at];
-        let session = peer.call.as_ref().and_then(Call::tunnel).or(peer.called_by).and_then(|at| self.tunnels.get(at));
+        let session =
+            peer.initiator.as_ref().and_then(Initiator::tunnel).or(peer.responder).and_then(|at| self.tunnels.get(at));
         let socket = session.and_then(|tunnel| tunnel.tcp.socket.as_ref());
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         // A peer that does not answer is there only as far as it has been heard of.
-        let heard_at = if peer.call.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
-        let calls = peer.called_by.is_some() && now.since(heard_at) < self.pace.silence;
-        let is_up = self.is_up(at) || calls;
+        let heard_at = if peer.initiator.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
+        let is_heard = peer.responder.is_some() && now.since(heard_at) < self.pace.silence;
+        let is_up = self.is_up(at) || is_heard;
         snapshot::Peer {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
-                (true, _) if peer.call.as_ref().is_some_and(Call::is_draining) => "draining",
+                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => "draining",
                 (true, _) => "up",
                 (false, true) => "unresponsive",
                 (false, false) => "connecting",
@@ -606,7 +607,7 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn is_up(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
-        peer.is_direct() || peer.call.as_ref().is_some_and(Call::is_up) || peer.opener().is_some()
+        peer.is_direct() || peer.initiator.as_ref().is_some_and(Initiator::is_up) || peer.opener().is_some()
     }
 
     fn room(&self, peer: usize) -> (u64, u64) {
@@ -627,8 +628,10 @@ impl Transport<HostSockets> for TcpTransport {
     fn invites(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
         let may_cross = self.out_of_ports_until.is_none();
-        let invites =
-            || peer.call.as_ref().is_some_and(Call::invites) || peer.opener().is_some_and(|opener| opener.invites);
+        let invites = || {
+            peer.initiator.as_ref().is_some_and(Initiator::invites)
+                || peer.opener().is_some_and(|opener| opener.invites)
+        };
         peer.is_direct() || (may_cross && invites())
     }
 
@@ -643,7 +646,7 @@ impl Transport<HostSockets> for TcpTransport {
         let crossing = if is_direct { None } else { self.open_tunnel(now, peer, request) };
         let at = match crossing {
             Some(at) => at,
-            // A client that has been accepted cannot be sent past the gateway any more; its server can be called without the far one.
+            // A client that has been accepted cannot be sent past the gateway any more; its server can be reached without the far one.
             None if is_direct || self.out_of_ports_until.is_some() => self.open_direct(now, peer, request)?,
             None => return None,
         };

@@ -1,10 +1,10 @@
 //! Ends of relayed connections that the other gateway has to learn of, however the path behaves.
 //!
 //! A connection that is reset tells the other end by one packet, which may be lost: in an outage it is. So each such end is
-//! also said on the session's own connection, and on the next one if that goes, until the other end has answered a probe that
+//! also said on the control connection, and on the next one if that goes, until the other end has answered a probe that
 //! was said behind it.
 
-use super::words::{Ended, Word};
+use super::control::{Ended, Message};
 use std::collections::VecDeque;
 
 /// Ends that are kept for a peer. Those beyond are left to TCP, the oldest first.
@@ -58,7 +58,7 @@ impl Notices {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>, room: usize) {
         let end = out.len() + room;
         while let Some(ended) = self.unconfirmed.get(self.said).filter(|_| out.len() < end) {
-            Word::Ended(*ended).encode(out);
+            Message::Ended(*ended).encode(out);
             self.said += 1;
         }
         self.ask(out);
@@ -78,14 +78,14 @@ impl Notices {
         if self.said > 0 && self.probe.is_none() {
             self.last_probe = self.last_probe.wrapping_add(1).max(1);
             self.probe = Some((self.last_probe, self.said));
-            Word::Probe(self.last_probe).encode(out);
+            Message::Probe(self.last_probe).encode(out);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::Reader;
+    use super::super::control::Reader;
     use super::*;
     use satpep::ResetReason;
 
@@ -97,10 +97,10 @@ mod tests {
     fn heard(bytes: &[u8]) -> (Vec<u64>, Vec<u8>) {
         let (mut reader, mut ends, mut probes) = (Reader::new(), Vec::new(), Vec::new());
         reader.push(bytes);
-        while let Some(word) = reader.poll() {
-            match word {
-                Word::Ended(ended) => ends.push(ended.number),
-                Word::Probe(number) => probes.push(number),
+        while let Some(message) = reader.poll() {
+            match message {
+                Message::Ended(ended) => ends.push(ended.number),
+                Message::Probe(number) => probes.push(number),
                 other => panic!("{other:?}"),
             }
         }

@@ -104,7 +104,7 @@ impl Search {
         }
     }
 
-    /// A trial was refused: perhaps it was sooner there than the word that begins the session.
+    /// A trial was refused: perhaps it was sooner there than the message that begins the session.
     pub fn on_refused(&mut self, now: Instant, size: Size) {
         if let (State::Route(until, None), None) = (self.state, size) {
             self.state = State::Route(until, Some(now + self.patience / 8));

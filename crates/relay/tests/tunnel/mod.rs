@@ -16,9 +16,9 @@ fn keys() -> &'static [PrivateKey; 3] {
 }
 
 /// What the far gateway knows of a session that somebody asked for.
-struct Called {
+struct Responder {
     key: SessionKey,
-    /// The caller has proved who it is, and it is the near gateway.
+    /// The initiator has proved who it is, and it is the near gateway.
     is_proved: bool,
     window: ReplayWindow,
 }
@@ -29,7 +29,7 @@ pub struct Model {
     /// What the near gateway asked, and the sessions that it takes for the far one's.
     hellos: Vec<Hello>,
     near: Vec<SessionKey>,
-    far: Vec<Called>,
+    far: Vec<Responder>,
     /// All that was ever on the way.
     challenges: Vec<[u8; CHALLENGE]>,
     proofs: Vec<[u8; TAG]>,
@@ -70,20 +70,20 @@ impl Model {
         [self.nonces; 32]
     }
 
-    /// The far gateway is called by someone with the public key of `caller`.
+    /// Someone begins a session with the far gateway with the public key `initiator`.
     fn call(&mut self, hello: &Hello) {
         let (nonce, session) = (self.nonce(), self.far.len() as u64 + 1);
-        let called = SessionKey::challenge(&keys()[1], hello, Offer::SPOKEN, nonce, session, 1);
-        let (key, challenge) = called.expect("the keys are real ones");
+        let responder = SessionKey::challenge(&keys()[1], hello, Offer::SPOKEN, nonce, session, 1);
+        let (key, challenge) = responder.expect("the keys are real ones");
         self.challenges.push(challenge.encode());
-        self.far.push(Called { key, is_proved: false, window: ReplayWindow::new() });
+        self.far.push(Responder { key, is_proved: false, window: ReplayWindow::new() });
     }
 
     /// The near gateway reads a challenge as the answer to its hello.
     fn read_challenge(&mut self, hello: usize, bytes: [u8; CHALLENGE]) {
         let Some(challenge) = Challenge::decode(&bytes) else { return };
         let hello = self.hellos[hello];
-        if let Ok((key, proof)) = SessionKey::answer(&keys()[0], &keys()[1].public_key(), &hello, &challenge) {
+        if let Ok((key, proof)) = SessionKey::prove(&keys()[0], &keys()[1].public_key(), &hello, &challenge) {
             assert!(
                 self.challenges.contains(&bytes),
                 "a challenge that the far gateway never made was taken for its own"
@@ -94,18 +94,20 @@ impl Model {
     }
 
     fn read_proof(&mut self, session: usize, proof: [u8; TAG]) {
-        let called = &mut self.far[session];
-        if called.key.is_proof(&proof) {
+        let responder = &mut self.far[session];
+        if responder.key.is_proof(&proof) {
             assert!(self.proofs.contains(&proof), "a proof that the near gateway never made");
-            called.is_proved = true;
+            responder.is_proved = true;
         }
     }
 
     fn read_tunnel_request(&mut self, bytes: &[u8]) {
         let Some(tunnel_request) = tunnel_request(bytes) else { return };
         let number = (tunnel_request.session as usize).wrapping_sub(1);
-        let Some(called) = self.far.get_mut(number) else { return };
-        if called.is_proved && called.key.is_made_by_peer(&tunnel_request) && called.window.take(tunnel_request.number)
+        let Some(responder) = self.far.get_mut(number) else { return };
+        if responder.is_proved
+            && responder.key.is_made_by_peer(&tunnel_request)
+            && responder.window.take(tunnel_request.number)
         {
             assert!(
                 self.made.contains(&(tunnel_request.session, tunnel_request.number, tunnel_request.connect)),

@@ -10,15 +10,15 @@ use crate::session::Session;
 use std::net::SocketAddr;
 use units::Instant;
 
-/// Calls after which a peer whose address was handed over is no longer called there.
-const CALLS: u32 = 8;
+/// Attempts after which no handshake goes any more to an address that was handed over.
+const ATTEMPTS: u32 = 8;
 
 impl<P: Payload> Endpoint<P> {
-    /// Calls a peer at `address` from `at` on, where a process before this one had it. If it does not answer soon, it is
-    /// left to call.
-    pub fn call(&mut self, at: Instant, id: PeerId, address: SocketAddr) {
+    /// Begins handshakes with a peer at `address` from `at` on, where a process before this one had it. If it does not answer soon, it is
+    /// left to initiate.
+    pub fn initiate(&mut self, at: Instant, id: PeerId, address: SocketAddr) {
         let Some(peer) = self.peers.get_mut(id.index()) else { return };
-        peer.calls_left = CALLS;
+        peer.attempts_left = ATTEMPTS;
         peer.attempt_at = at;
         self.set_address(id, address);
         self.refresh(at, id);
@@ -29,7 +29,7 @@ impl<P: Payload> Endpoint<P> {
         let (own, entry) = (id.of_generation(0), id.of_generation(generation));
         if self.peers.get(entry.index()).is_none() {
             let config = crate::PeerConfig { address: None, ..self.peers[own.index()].config.clone() };
-            // A call goes out under the peer's own name, and one that crosses it is answered under the twin's: both tell one epoch.
+            // An init goes out under the peer's own name, and one that crosses it is answered under the twin's: both tell one epoch.
             let epoch = self.peers[own.index()].epoch;
             let acquaintance = self.identity.acquaintance(&config.public_key);
             self.peers.add_twin(entry, || Peer::new(config, acquaintance, epoch, now));
@@ -40,8 +40,8 @@ impl<P: Payload> Endpoint<P> {
         entry
     }
 
-    /// The entry of the process that has answered a call under the name `id`. `None` if the call was for another process, which
-    /// had a session: that one is no more, since its calls would have found it. The answer is not used then: the call has named
+    /// The entry of the process that has answered an init under the name `id`. `None` if the init was for another process, which
+    /// had a session: that one is no more, since its inits would have found it. The answer is not used then: the init has named
     /// the run of the session that is over, which the process that has answered would take for a loss of its own session.
     pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, hello: &Hello) -> Option<PeerId> {
         let entry = self.entry(now, id, Run::of(hello.epoch).generation());
@@ -59,13 +59,13 @@ impl<P: Payload> Endpoint<P> {
 
     /// Whether a handshake is begun under the name `id`: not for a new session where another process has one, or where this
     /// one takes no more streams. It counts.
-    pub(super) fn may_call(&mut self, id: PeerId) -> bool {
+    pub(super) fn may_initiate(&mut self, id: PeerId) -> bool {
         let peer = &mut self.peers[id.index()];
-        peer.calls_left = peer.calls_left.saturating_sub(1);
+        peer.attempts_left = peer.attempts_left.saturating_sub(1);
         peer.session.is_some() || !(self.draining || self.has_other_session(id))
     }
 
-    /// The entry that datagrams for `receiver` belong to: a call goes out under the peer's own name, and its answer may
+    /// The entry that datagrams for `receiver` belong to: an init goes out under the peer's own name, and its answer may
     /// come from a process of either generation.
     pub(super) fn entry_of(&self, receiver: u32) -> Option<PeerId> {
         let id = PeerId(receiver & 0xffff);

@@ -1,8 +1,8 @@
-//! Handshakes: calls that go out, their answers, and calls that come in.
+//! Handshakes: inits that go out, their responses, and inits that come in.
 
 use super::Endpoint;
 use super::output::ip_overhead;
-use super::peer::{Calls, KeyPair, Said, Unconfirmed};
+use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
 use crate::epoch::Run;
 use crate::event::{ClockSkew, Event, PeerId, ResetReason};
@@ -31,25 +31,25 @@ impl<P: Payload> Endpoint<P> {
         if self.best_session(id).is_some_and(|session| !session.is_unresponsive()) {
             return None;
         }
-        let Calls { attempts, first, said } = peer.calls;
+        let Handshakes { attempts, first, said } = peer.handshakes;
         let since = first.map_or(Duration::ZERO, |first| now.since(first));
         Some(match said {
             Some(Said::OtherMode) => Trouble::OtherMode { ours: self.identity.mode },
             Some(Said::OtherVersions(theirs, is_proven)) => {
                 Trouble::OtherVersions { ours: self.identity.versions, theirs, is_proven }
             }
-            _ if peer.address.is_none() => Trouble::NeverCalled,
+            _ if peer.address.is_none() => Trouble::NotInitiated,
             Some(Said::Cookie) => Trouble::OnlyCookies { attempts, since },
             None => Trouble::NoAnswer { attempts, since },
         })
     }
 
-    /// The latest of those who called and are no peers: at most 16, kept in memory whatever arrives.
+    /// The latest initiators that are no peers: at most 16, kept in memory whatever arrives.
     pub fn strangers(&self) -> &[Stranger] {
         self.strangers.list()
     }
 
-    /// A stranger that the operator should hear of: each once, and again every ten minutes while it calls; not more
+    /// A stranger that the operator should hear of: each once, and again every ten minutes while it goes on; not more
     /// than one in ten seconds on average. Ask once a second or so until there is none.
     pub fn poll_stranger(&mut self, now: Instant) -> Option<Stranger> {
         self.strangers.poll(now)
@@ -105,8 +105,8 @@ impl<P: Payload> Endpoint<P> {
             }
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
-            let calls = self.peers[id.own().index()].config.address.is_some();
-            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, calls), now);
+            let initiates = self.peers[id.own().index()].config.address.is_some();
+            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, initiates), now);
             if self.draining {
                 session.drain(now);
             }
@@ -121,7 +121,7 @@ impl<P: Payload> Endpoint<P> {
         let peer = &mut self.peers[id.index()];
         pair.first_number = peer.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
         peer.keys.previous = peer.keys.current.replace(pair);
-        peer.calls = Calls::default();
+        peer.handshakes = Handshakes::default();
         peer.attempts = 0;
         peer.refuses_padding = false;
         self.refresh(now, id);
@@ -139,7 +139,7 @@ impl<P: Payload> Endpoint<P> {
     pub(super) fn on_init(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
         if !self.identity.has_valid_mac1(datagram) {
             self.stats.dropped.stranger += 1;
-            self.strangers.note(now, from, StrangerFault::CalledByAnotherKey);
+            self.strangers.note(now, from, StrangerFault::OtherResponderKey);
             return;
         }
         if self.closing {
@@ -160,13 +160,13 @@ impl<P: Payload> Endpoint<P> {
         };
         if self.identity.versions.common(received.versions).is_none() {
             self.stats.dropped.version_mismatch += 1;
-            self.peers[id.index()].calls.said = Some(Said::OtherVersions(received.versions, true));
+            self.peers[id.index()].handshakes.said = Some(Said::OtherVersions(received.versions, true));
             self.notify(id, from, &Notice::OtherVersions(self.identity.versions), datagram);
             return;
         }
         if received.mode != self.identity.mode {
             self.stats.dropped.mode_mismatch += 1;
-            self.peers[id.index()].calls.said = Some(Said::OtherMode);
+            self.peers[id.index()].handshakes.said = Some(Said::OtherMode);
             self.notify(id, from, &Notice::OtherMode, datagram);
             return;
         }
@@ -297,15 +297,15 @@ impl<P: Payload> Endpoint<P> {
             Ok(agreement) => {
                 self.log_keys(&agreement, pending.local_index);
                 let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
-                let caller = id;
-                let Some(id) = self.answered_by(now, caller, &hello) else {
-                    return self.refresh(now, caller);
+                let own = id;
+                let Some(id) = self.answered_by(now, own, &hello) else {
+                    return self.refresh(now, own);
                 };
                 // The answer may come from anywhere; what it answers arrived at `to`.
                 self.set_address(id, to);
                 let unix_time = self.unix_time(now);
                 self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, hello.timestamp));
-                let peer = &mut self.peers[caller.index()];
+                let peer = &mut self.peers[own.index()];
                 peer.echo = Echo::default();
                 if let Some(cookie) = pending.cookie {
                     peer.cookies.on_success(cookie);
@@ -339,7 +339,7 @@ impl<P: Payload> Endpoint<P> {
         match pending.and_then(|pending| pending.read_cookie(&peer.config.public_key, datagram)) {
             Some(cookie) => {
                 peer.cookies.on_reply(now, cookie, random);
-                peer.calls.said = peer.calls.said.or(Some(Said::Cookie));
+                peer.handshakes.said = peer.handshakes.said.or(Some(Said::Cookie));
             }
             None => self.stats.dropped.not_authentic += 1,
         }
@@ -370,13 +370,13 @@ impl<P: Payload> Endpoint<P> {
                 }
                 self.refresh(now, id);
             }
-            Some(Notice::OtherMode) => peer.calls.said = Some(Said::OtherMode),
-            Some(Notice::OtherVersions(theirs)) => peer.calls.said = Some(Said::OtherVersions(theirs, true)),
+            Some(Notice::OtherMode) => peer.handshakes.said = Some(Said::OtherMode),
+            Some(Notice::OtherVersions(theirs)) => peer.handshakes.said = Some(Said::OtherVersions(theirs, true)),
             // Anyone can have said so: nothing to go by but for words, where there are no better ones.
             Some(Notice::UnprovenVersions(theirs)) => {
-                let is_better = matches!(peer.calls.said, Some(Said::OtherVersions(_, true) | Said::OtherMode));
+                let is_better = matches!(peer.handshakes.said, Some(Said::OtherVersions(_, true) | Said::OtherMode));
                 if !is_better {
-                    peer.calls.said = Some(Said::OtherVersions(theirs, false));
+                    peer.handshakes.said = Some(Said::OtherVersions(theirs, false));
                 }
             }
             None => self.stats.dropped.not_authentic += 1,
@@ -412,7 +412,7 @@ impl<P: Payload> Endpoint<P> {
 
     fn hello(&mut self, now: Instant, id: PeerId) -> Hello {
         let credit = self.receive_memory.reserve();
-        // A call may be answered by a process of either generation.
+        // An init may be answered by a process of either generation.
         let advertised = &mut self.peers[id.own().index()].advertised_credit;
         *advertised = credit.max(*advertised);
         Hello {
@@ -428,7 +428,7 @@ impl<P: Payload> Endpoint<P> {
 
     pub(super) fn begin_handshake(&mut self, now: Instant, id: PeerId) {
         self.peers[id.index()].on_attempt(now, self.config.rtt);
-        if self.closing || !self.may_call(id) {
+        if self.closing || !self.may_initiate(id) {
             return;
         }
         let (local_index, random) = (self.new_index(id), self.random.u32());
@@ -444,8 +444,8 @@ impl<P: Payload> Endpoint<P> {
         let init =
             self.identity.initiate(whom, &hello, (local_index, padded, wanted), (cookie, peer.echo), &mut self.random);
         if let Some((datagram, pending)) = init {
-            peer.calls.attempts = peer.calls.attempts.saturating_add(1);
-            peer.calls.first.get_or_insert(now);
+            peer.handshakes.attempts = peer.handshakes.attempts.saturating_add(1);
+            peer.handshakes.first.get_or_insert(now);
             peer.attempt = Some((pending, to));
             self.put_out(to, datagram);
         }

@@ -17,7 +17,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const REMINDER: Duration = Duration::from_millis(500);
 
 impl<P: Payload> Endpoint<P> {
-    /// Adds a peer, and calls it if its address is known. It may get the name of one that was removed.
+    /// Adds a peer, and begins a handshake if its address is known. It may get the name of one that was removed.
     ///
     /// # Errors
     /// If the key is this gateway's own or another peer's, or there are too many peers.
@@ -56,8 +56,8 @@ impl<P: Payload> Endpoint<P> {
         Ok(id)
     }
 
-    /// Changes what a peer is given: its weight, its cap, where it is called. Its session and its streams go on. A session
-    /// stays where the peer answers; a new address counts from the next call on.
+    /// Changes what a peer is given: its weight, its cap, where handshakes go. Its session and its streams go on. A session
+    /// stays where the peer answers; a new address counts from the next handshake on.
     ///
     /// # Errors
     /// If the key is not the peer's: another key is another peer.
@@ -125,7 +125,7 @@ impl<P: Payload> Endpoint<P> {
         self.config.run = Run::Beside { generation: self.config.run.generation() };
         for id in self.peers.ids() {
             let peer = &mut self.peers[id.index()];
-            // A call that is answered from now on would begin a session of the run before.
+            // An init that is answered from now on would begin a session of the run before.
             if peer.session.is_none() && !peer.may_have_begun(now) {
                 peer.attempt = None;
                 peer.epoch = self.config.run.epoch(peer.epoch);

@@ -461,11 +461,11 @@ impl<P: Payload> Endpoint<P> {
         let ip_size = u16::try_from(size + output::ip_overhead(&to)).unwrap_or(u16::MAX);
         for id in self.peers.ids() {
             let peer = &mut self.peers[id.index()];
-            let is_called = peer.attempt.as_ref().is_some_and(|(_, called)| *called == to);
+            let is_attempted = peer.attempt.as_ref().is_some_and(|(_, at)| *at == to);
             match &mut peer.session {
                 Some(session) if peer.address == Some(to) => session.on_refused(now, ip_size),
-                // It was a padded call: another goes at once.
-                None if is_called && !peer.refuses_padding => (peer.refuses_padding, peer.attempt_at) = (true, now),
+                // It was a padded init: another goes at once.
+                None if is_attempted && !peer.refuses_padding => (peer.refuses_padding, peer.attempt_at) = (true, now),
                 _ => continue,
             }
             self.refresh(now, id);

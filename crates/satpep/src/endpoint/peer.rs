@@ -40,8 +40,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) cookies: Cookies,
     /// What our secret with it gives; `None` if its key is no key.
     pub(super) acquaintance: Option<Box<Acquaintance>>,
-    /// What came of our calls since it was last up.
-    pub(super) calls: Calls,
+    /// What came of our handshakes since it was last up.
+    pub(super) handshakes: Handshakes,
     /// The latest time that its inits told, and `mac1` of the latest that was answered: others may be replays.
     pub(super) latest_timestamp: u64,
     pub(super) latest_init: [u8; MAC],
@@ -67,8 +67,8 @@ pub(super) struct Peer<P: Payload> {
     pub(super) idle_queued: bool,
     pub(super) working_queued: bool,
     pub(super) timer: Option<Instant>,
-    /// Calls left to where a process before this one had it.
-    pub(super) calls_left: u32,
+    /// Attempts left to where a process before this one had it.
+    pub(super) attempts_left: u32,
     /// The peer was removed, and is told so until then.
     pub(super) leaves_at: Option<Instant>,
     /// It has left; another peer may have its place.
@@ -102,9 +102,9 @@ impl<K> Default for Keys<K> {
     }
 }
 
-/// What came of the calls to a peer.
+/// What came of the handshakes with a peer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Calls {
+pub(super) struct Handshakes {
     pub(super) attempts: u32,
     /// When the first went out.
     pub(super) first: Option<Instant>,
@@ -196,7 +196,7 @@ impl<P: Payload> Peer<P> {
             refuses_padding: false,
             cookies: Cookies::default(),
             acquaintance: acquaintance.map(Box::new),
-            calls: Calls::default(),
+            handshakes: Handshakes::default(),
             latest_timestamp: 0,
             latest_init: [0; MAC],
             challenge: None,
@@ -213,13 +213,13 @@ impl<P: Payload> Peer<P> {
             idle_queued: false,
             working_queued: false,
             timer: None,
-            calls_left: 0,
+            attempts_left: 0,
             leaves_at: None,
             is_vacant: false,
         }
     }
 
-    /// When a handshake should begin; never if the peer can't be called or need not be.
+    /// When a handshake should begin; never if the peer has no address or need not be reached.
     pub(super) fn handshake_at(&self) -> Instant {
         if self.address.is_none() || self.leaves_at.is_some() {
             return Instant::FAR_FUTURE;
@@ -239,8 +239,8 @@ impl<P: Payload> Peer<P> {
                     false => keys.since + life * 3 / 2,
                 }
             }
-            // A peer that was never called waits for a call; one that became unresponsive may have restarted.
-            _ if self.config.address.is_some() || self.session.is_some() || self.calls_left > 0 => Instant::ZERO,
+            // A peer without an address waits for an init; one that became unresponsive may have restarted.
+            _ if self.config.address.is_some() || self.session.is_some() || self.attempts_left > 0 => Instant::ZERO,
             _ => Instant::FAR_FUTURE,
         };
         wanted.max(self.attempt_at)

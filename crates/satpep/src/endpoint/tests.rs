@@ -17,7 +17,7 @@ fn address(index: usize) -> SocketAddr {
 }
 
 impl Pair {
-    /// A connected pair; the second called the first.
+    /// A connected pair; the second is the initiator.
     fn new() -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let rate = Rate::from_bps(100_000_000);
@@ -26,8 +26,8 @@ impl Pair {
             let mut config = EndpointConfig::new(key(index), rate, rate, Duration::from_millis(20));
             config.keepalive = Duration::from_secs(2);
             let mut end = Endpoint::new(config, now, 1 << 60, [index as u8; 32]);
-            let call = (index == 1).then(|| address(0));
-            end.add_peer(now, PeerConfig::new(key(1 - index).public_key(), call)).expect("peer");
+            let address_of_peer = (index == 1).then(|| address(0));
+            end.add_peer(now, PeerConfig::new(key(1 - index).public_key(), address_of_peer)).expect("peer");
             end
         });
         let mut pair = Self { now, ends };
@@ -107,7 +107,7 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
         assert_eq!(pair.ends[0].stats().violations, 1);
         assert_eq!(pair.ends[0].peer_state(PeerId(0)), PeerState::Connecting);
         assert_eq!(pair.ends[0].open(pair.now, PeerId(0)), Err(OpenError::NotConnected));
-        // The other end finds out by the silence, and calls again.
+        // The other end finds out by the silence, and begins again.
         pair.run(12_000);
         assert!(pair.ends.iter().all(|end| end.peer_state(PeerId(0)) == PeerState::Up));
         let id = pair.ends[0].open(pair.now, PeerId(0)).expect("open");

@@ -37,7 +37,7 @@ pub(crate) enum Notice {
     OtherMode,
     /// The receiver speaks these versions, none of which the sender speaks.
     OtherVersions(Versions),
-    /// The same where the receiver could not read who calls: whoever knows the receiver's public key can say so.
+    /// The same where the receiver could not read the initiator's key: whoever knows the receiver's public key can say so.
     UnprovenVersions(Versions),
 }
 

@@ -1,6 +1,6 @@
 //! The two MACs that end a handshake message, and cookies.
 //!
-//! `mac1` is keyed by the receiver's public key: whoever makes it knows whom it calls. `mac2` is keyed by a cookie, which
+//! `mac1` is keyed by the receiver's public key: whoever makes it knows the responder. `mac2` is keyed by a cookie, which
 //! proves that the sender receives at its address; or, without one, by the secret that the two static keys share, which
 //! proves who the sender is to a receiver that guesses right by the address (see [`super::acquaintance`]).
 

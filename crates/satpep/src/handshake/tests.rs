@@ -126,7 +126,7 @@ fn gateways_without_a_common_version_have_no_session() {
     let (near, far) = (speaking(1, Mode::Encrypted, 3, 3), speaking(2, Mode::Encrypted, 4, 5));
     let mut random = SecureRandom::new([3; 32]);
     let (init, _) = init(&near, &far, &hello(10), None, &mut random);
-    let received = far.receive(&init, &mut random).expect("who calls is known nevertheless");
+    let received = far.receive(&init, &mut random).expect("the initiator is known nevertheless");
     assert_eq!((received.initiator, received.versions.to_string()), (near.public, "3".into()));
     assert!(far.respond::<DataKey>(received, &hello(20), (88, None)).is_none());
 }

@@ -36,10 +36,10 @@ impl Keepalive {
     /// No NAT in use forgets sooner.
     pub(super) const LEAST: Duration = Duration::from_secs(10);
 
-    /// Asks after `longest` without news at the latest, if this side calls the peer: then NATs may be on its path. A side
-    /// that is called asks only if the other one has not done so for long.
-    pub(super) fn new(longest: Duration, calls: bool) -> Self {
-        let interval = if calls { Self::FIRST.min(longest) } else { longest * 2 };
+    /// Asks after `longest` without news at the latest, if this side has the peer's address: then NATs may be on its path. A side
+    /// that only responds asks only if the other one has not done so for long.
+    pub(super) fn new(longest: Duration, initiates: bool) -> Self {
+        let interval = if initiates { Self::FIRST.min(longest) } else { longest * 2 };
         Self { interval, longest: longest.max(interval), grown_from: None, asked: false }
     }
 
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nat_makes_it_ask_all_the_time_and_who_is_called_waits_longer() {
+    fn no_nat_makes_it_ask_all_the_time_and_who_responds_waits_longer() {
         let mut keepalive = Keepalive::new(LONGEST, true);
         for _ in 0..10 {
             keepalive.on_asked();

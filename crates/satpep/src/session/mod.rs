@@ -175,20 +175,20 @@ pub(crate) struct Session<P: Payload> {
 
 impl<P: Payload> Session<P> {
     /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers,
-    /// `calls` whether we know where to call the peer.
+    /// `initiates` whether we know the peer's address.
     pub(crate) fn new(
         config: &EndpointConfig,
         peer: PeerId,
         tag: u32,
         hello: &Hello,
-        (even, calls): (bool, bool),
+        (even, initiates): (bool, bool),
         now: Instant,
     ) -> Self {
         Self {
             peer,
             tag,
             peer_epoch: hello.epoch,
-            keepalive: liveness::Keepalive::new(config.longest_keepalive(), calls),
+            keepalive: liveness::Keepalive::new(config.longest_keepalive(), initiates),
             repair: config.repair,
             repair_overhead: config.repair_overhead,
             sent_packets: SentPackets::new(config.reordering),

@@ -14,15 +14,15 @@
 
 use crate::version::Versions;
 
-/// The first byte of a call.
+/// The first byte of an init.
 pub const INIT: u8 = 1;
-/// The first byte of the answer to a call.
+/// The first byte of a response.
 pub const RESPONSE: u8 = 2;
 /// The first byte of a cookie reply.
 pub const COOKIE: u8 = 3;
 /// The first byte of what belongs to a session.
 pub const DATA: u8 = 4;
-/// The first byte of what else a call may be told.
+/// The first byte of what else an init may be told.
 pub const NOTICE: u8 = 5;
 
 /// Bytes before the frames of a packet.

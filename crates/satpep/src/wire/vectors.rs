@@ -352,7 +352,7 @@ fn vectors_of_handshakes_and_replies_are_read() {
         let limits = &vector["initiator"]["limits"];
         assert_eq!(Some(received.hello.timestamp), limits["time"].as_u64());
         assert_eq!(Some(received.hello.session_credit), limits["session_credit"].as_u64());
-        // A masked time and a MAC that vouch for who calls.
+        // A masked time and a MAC that vouch for the initiator.
         let acquaintance = far.acquaintance(&public).expect("a secret");
         assert_eq!(acquaintance.vouches(&init), limits["time"].as_u64());
         let jar = CookieJar::new(&mut SecureRandom::new([8; 32]));

@@ -451,7 +451,7 @@ impl World {
         let mut successor = self.gateway(place, terminals, 2, run);
         for (peer, known) in successor.peers.clone().into_iter().zip(self.gateways[index].peers.clone()) {
             if let Some(at) = self.gateways[index].endpoint.peer_address(known) {
-                successor.endpoint.call(self.now, peer, at);
+                successor.endpoint.initiate(self.now, peer, at);
             }
         }
         self.add(successor)

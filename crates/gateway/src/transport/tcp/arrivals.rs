@@ -1,7 +1,7 @@
 //! Connections that peers make: what for, and whether they may.
 
 use super::place::Place;
-use super::session::{Accepted, Call, Called, Refusal};
+use super::session::{Accepted, Initiator, Refusal, Responder};
 use super::talk::Told;
 use super::trouble::in_words;
 use super::tunnel::{Role, Tunnel};
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(2 * 3600);
 const SESSIONS_EACH: usize = 16;
 /// Addresses of which each peer is known.
 const ADDRESSES_EACH: usize = 4;
-/// Bytes of words read at once.
+/// Bytes of messages read at once.
 const WORDS: usize = 1024;
 
 impl TcpTransport {
@@ -35,8 +35,8 @@ impl TcpTransport {
             match self.sockets.accept(listener) {
                 Ok(None) => return,
                 Ok(Some((socket, from))) => {
-                    if !self.peers.iter().any(|peer| peer.may_call_from(from)) {
-                        // Dropping the socket resets the caller.
+                    if !self.peers.iter().any(|peer| peer.accepts_from(from)) {
+                        // Dropping the socket resets the connection.
                         self.count_rejected("address");
                         continue;
                     }
@@ -51,7 +51,7 @@ impl TcpTransport {
                     self.tunnels[at].tcp.readable = true;
                     self.greet(now, at);
                 }
-                // The caller had gone before it was accepted; or descriptors are short: the next tick tries again.
+                // The peer had gone before it was accepted; or descriptors are short: the next tick tries again.
                 Err(error) => {
                     tracing::debug!(%error, "accept");
                     return;
@@ -115,7 +115,7 @@ impl TcpTransport {
             Ok(Some(Ok(Greeting::Session(hello)))) => {
                 let refusal = self.challenge(now, at, &hello).err();
                 if refusal == Some("stranger") {
-                    self.say_stranger(now, self.tunnels[at].from, &hello.caller);
+                    self.say_stranger(now, self.tunnels[at].from, &hello.initiator);
                 }
                 refusal
             }
@@ -142,7 +142,7 @@ impl TcpTransport {
         drop(self.remove(at));
     }
 
-    /// Whether `greeting` is of a session whose caller has yet to prove who it is: it may have done so, on another connection.
+    /// Whether `greeting` is of a session whose initiator has yet to prove its key: it may have done so, on another connection.
     fn is_early(&self, greeting: &Greeting) -> bool {
         match greeting {
             Greeting::Session(_) => false,
@@ -172,11 +172,11 @@ impl TcpTransport {
 
     /// Answers the hello of a peer.
     fn challenge(&mut self, now: Instant, at: usize, hello: &Hello) -> Result<(), &'static str> {
-        let &peer = self.by_key.get(&hello.caller).ok_or("stranger")?;
-        if !self.peers[peer].may_call_from(self.tunnels[at].from) {
+        let &peer = self.by_key.get(&hello.initiator).ok_or("stranger")?;
+        if !self.peers[peer].accepts_from(self.tunnels[at].from) {
             return Err("address");
         }
-        if !self.tunnels[at].may_be(&hello.caller) {
+        if !self.tunnels[at].may_be(&hello.initiator) {
             return Err("stranger");
         }
         if self.has_successor() {
@@ -191,7 +191,7 @@ impl TcpTransport {
             self.note_versions(peer, hello.offer.versions);
             self.count_rejected("version");
         }
-        self.tunnels[at].role = Role::Called(Box::new(Called::new(peer, key, *hello, challenge)));
+        self.tunnels[at].role = Role::Responder(Box::new(Responder::new(peer, key, *hello, challenge)));
         self.challenged.insert(session);
         self.tunnels[at].say(&challenge.encode()).map_err(|_| "gone")?;
         self.set_deadline(at, Some(now + self.pace.authentication));
@@ -203,7 +203,7 @@ impl TcpTransport {
         let from = self.tunnels[at].from;
         let session = self.sessions.get_mut(&tunnel_request.session).ok_or("no_session")?;
         let peer = session.peer;
-        if !self.peers[peer].may_call_from(from) {
+        if !self.peers[peer].accepts_from(from) {
             return Err("address");
         }
         if !self.peers[peer].settings.public_key.is_some_and(|key| self.tunnels[at].may_be(&key)) {
@@ -227,43 +227,43 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Reads what a peer says on the session's own connection.
-    pub(super) fn on_called(&mut self, now: Instant, at: usize) {
+    /// Reads what a peer says on the control connection.
+    pub(super) fn on_responder(&mut self, now: Instant, at: usize) {
         loop {
-            let Role::Called(called) = &self.tunnels[at].role else { return };
+            let Role::Responder(responder) = &self.tunnels[at].role else { return };
             let (peer, session, is_proved, missing) =
-                (called.peer, called.session, called.is_proved(), called.missing());
+                (responder.peer, responder.session, responder.is_proved(), responder.missing());
             let mut buffer = [0; WORDS];
             let room = if is_proved { WORDS } else { missing };
             let tunnel = &mut self.tunnels[at];
             let said = match tunnel.read(&mut buffer[..room]) {
                 Ok(count @ 1..) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => return self.hang_up(at),
+                Ok(_) | Err(_) => return self.end_responder(at),
             };
             let outcome = match &mut tunnel.role {
-                Role::Called(called) if is_proved => {
-                    called.reader.push(said);
+                Role::Responder(responder) if is_proved => {
+                    responder.reader.push(said);
                     Ok(None)
                 }
-                Role::Called(called) => called.push(said),
+                Role::Responder(responder) => responder.push(said),
                 _ => return,
             };
             match outcome {
-                // The process that takes over, where tunnel requests arrive, would not know the session: the peer calls that one instead.
-                Ok(Some(_)) if self.has_successor() => return self.hang_up(at),
+                // The process that takes over, where tunnel requests arrive, would not know the session: the peer begins a session with that one instead.
+                Ok(Some(_)) if self.has_successor() => return self.end_responder(at),
                 Ok(accepted) => {
-                    self.set_deadline(at, Some(now + self.pace.caller_silence));
+                    self.set_deadline(at, Some(now + self.pace.initiator_silence));
                     if let Some(accepted) = accepted {
                         self.begin(now, at, peer, session, accepted);
                     }
-                    if !self.hear_caller(now, peer, at) {
-                        return self.hang_up(at);
+                    if !self.hear_initiator(now, peer, at) {
+                        return self.end_responder(at);
                     }
                 }
                 Err(_) => {
                     self.count_rejected("not_authentic");
-                    return self.hang_up(at);
+                    return self.end_responder(at);
                 }
             }
         }
@@ -286,48 +286,48 @@ impl TcpTransport {
         known.heard_at = now;
         known.is_told_full = false;
         known.told = Told::default();
-        if let Some(Call::Up { next_look, .. }) = &mut known.call {
+        if let Some(Initiator::Up { next_look, .. }) = &mut known.initiator {
             // It may have restarted, and what said so may have been lost.
             *next_look = now;
             known.must_ask = true;
         }
-        let before = known.called_by.replace(at);
-        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "peer has called");
+        let before = known.responder.replace(at);
+        tracing::info!(peer = known.settings.name, from = %self.tunnels[at].from, "the peer has begun a session");
         self.events.push_back(StreamEvent::PeersChanged);
         if let Some(before) = before.filter(|before| *before != at && self.tunnels.contains(*before)) {
-            self.keep_former_caller(peer, before);
+            self.keep_former_responder(peer, before);
         }
         self.peers[peer].its_ends.restart();
-        // It opens nothing before it has heard something; where another process has taken over, it is to call that.
+        // It opens nothing before it has heard something; where another process has taken over, the session is to be with that one.
         self.talk(now);
     }
 
     /// A peer has proved that it is at `address`.
     fn know_address(&mut self, peer: usize, address: IpAddr) {
-        let called_from = &mut self.peers[peer].called_from;
-        if called_from.contains(&address) {
+        let known_addresses = &mut self.peers[peer].known_addresses;
+        if known_addresses.contains(&address) {
             return;
         }
-        called_from.push_back(address);
-        let forgotten = if called_from.len() > ADDRESSES_EACH { called_from.pop_front() } else { None };
+        known_addresses.push_back(address);
+        let forgotten = if known_addresses.len() > ADDRESSES_EACH { known_addresses.pop_front() } else { None };
         self.count_address(address);
         if let Some(forgotten) = forgotten {
             self.forget_address(forgotten);
         }
     }
 
-    /// Ends the session's own connection `at`, which a peer has made. Its tunnel requests are taken for some sessions more.
-    pub(super) fn hang_up(&mut self, at: usize) {
+    /// Ends the control connection `at`, which a peer has made. Its tunnel requests are taken for some sessions more.
+    pub(super) fn end_responder(&mut self, at: usize) {
         let tunnel = self.remove(at);
-        if let Role::Called(called) = &tunnel.role {
-            if !called.is_proved() {
+        if let Role::Responder(responder) = &tunnel.role {
+            if !responder.is_proved() {
                 // What waits for the proof waits in vain.
-                self.take_early(called.session);
+                self.take_early(responder.session);
             }
-            let peer = &mut self.peers[called.peer];
-            peer.former_callers.retain(|former| former.tunnel != at);
-            if peer.called_by == Some(at) {
-                peer.called_by = None;
+            let peer = &mut self.peers[responder.peer];
+            peer.former_responders.retain(|former| former.tunnel != at);
+            if peer.responder == Some(at) {
+                peer.responder = None;
                 tracing::warn!(peer = peer.settings.name, "the peer's session has ended");
                 self.events.push_back(StreamEvent::PeersChanged);
             }
@@ -337,7 +337,7 @@ impl TcpTransport {
 
 impl super::TcpPeer {
     /// Whether the peer's gateway may be at `address`.
-    pub(super) fn may_call_from(&self, address: IpAddr) -> bool {
+    pub(super) fn accepts_from(&self, address: IpAddr) -> bool {
         let accepted = &self.settings.accept_from;
         self.settings.public_key.is_some()
             && (accepted.is_empty() || accepted.iter().any(|prefix| prefix.contains(&address)))

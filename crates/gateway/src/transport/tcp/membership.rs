@@ -28,7 +28,7 @@ impl TcpTransport {
         }
     }
 
-    /// The settings of peer `at` are others. Connections that there are go on; at another address it is called anew.
+    /// The settings of peer `at` are others. Connections that there are go on; at another address the session is made anew.
     pub(super) fn alter_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
         let before = std::mem::replace(&mut self.peers[at].settings, peer.clone());
         if before.address != peer.address {
@@ -38,22 +38,22 @@ impl TcpTransport {
             if let Some(address) = before.address {
                 self.forget_address(address.ip());
             }
-            self.lose_call(now, at, "its address has changed");
-            self.peers[at].call = TcpPeer::new(peer, now, self.rtt).call;
+            self.lose_session(now, at, "its address has changed");
+            self.peers[at].initiator = TcpPeer::new(peer, now, self.rtt).initiator;
         }
-        let caller =
-            self.peers[at].called_by.filter(|caller| !self.peers[at].may_call_from(self.tunnels[*caller].from));
-        if let Some(caller) = caller {
-            self.hang_up(caller);
+        let responder =
+            self.peers[at].responder.filter(|responder| !self.peers[at].accepts_from(self.tunnels[*responder].from));
+        if let Some(responder) = responder {
+            self.end_responder(responder);
         }
     }
 
     /// The peer at place `at` is none any more: nothing is left of it.
     pub(super) fn forget_peer(&mut self, now: Instant, at: usize) {
-        self.lose_call(now, at, "it is no longer in the settings");
+        self.lose_session(now, at, "it is no longer in the settings");
         let belongs = |role: &Role| match role {
-            Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. } => *peer == at,
-            Role::Called(called) => called.peer == at,
+            Role::Initiator(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. } => *peer == at,
+            Role::Responder(responder) => responder.peer == at,
             Role::Unknown(_) | Role::Echoing { .. } | Role::Leaving => false,
         };
         let gone: Vec<usize> =
@@ -66,7 +66,7 @@ impl TcpTransport {
             self.sessions.remove(&session);
         }
         let configured = known.settings.address.map(|address| address.ip());
-        known.called_from.into_iter().chain(configured).for_each(|address| self.forget_address(address));
+        known.known_addresses.into_iter().chain(configured).for_each(|address| self.forget_address(address));
         if let Some(key) = known.settings.public_key {
             self.by_key.remove(&key);
         }

@@ -1,18 +1,18 @@
 //! What there is with one peer.
 
 use super::Name;
-use super::calls::FastOpen;
-use super::session::Call;
-use super::succession::{Former, FormerCall, Opener};
+use super::initiator::FastOpen;
+use super::session::Initiator;
+use super::succession::{Former, FormerInitiator, Opener};
 use super::talk::Told;
 use super::tunnel::Tunnel;
 use crate::config::Peer;
 use crate::trouble::Trouble;
 use ::satpep::ResetReason;
 use relay::reach::Reach;
+use relay::tunnel::control::Ended;
 use relay::tunnel::notices::Notices;
 use relay::tunnel::search::Search;
-use relay::tunnel::words::Ended;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -21,11 +21,11 @@ use units::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct TcpPeer {
     pub(super) settings: Peer,
-    pub(super) call: Option<Call>,
+    pub(super) initiator: Option<Initiator>,
     /// Sessions that it has begun, the newest last.
     pub(super) sessions: VecDeque<u64>,
     /// The connection of the newest.
-    pub(super) called_by: Option<usize>,
+    pub(super) responder: Option<usize>,
     pub(super) has_been_up: bool,
     /// Why it is not up, as far as was seen.
     pub(super) trouble: Option<Trouble>,
@@ -35,20 +35,20 @@ pub(super) struct TcpPeer {
     pub(super) received_at: Instant,
     /// How many bytes had come when that was last looked at.
     pub(super) received_before: u64,
-    /// Whether it is to be asked at once whether it is still the one that was called.
+    /// Whether it is to be asked at once whether it is still the one that responded.
     pub(super) must_ask: bool,
     /// Ends that it has to learn of: of the streams that were opened here, and of those that it has opened.
     pub(super) own_ends: Notices,
     pub(super) its_ends: Notices,
-    /// Where it has called from, the last address last.
-    pub(super) called_from: VecDeque<IpAddr>,
+    /// Addresses from which it has begun sessions, the latest last.
+    pub(super) known_addresses: VecDeque<IpAddr>,
     /// Connections of sessions with processes that are being replaced, the newest last: those made here, and those that it
     /// has made.
-    pub(super) former_calls: VecDeque<FormerCall>,
-    pub(super) former_callers: VecDeque<Former>,
+    pub(super) former_initiators: VecDeque<FormerInitiator>,
+    pub(super) former_responders: VecDeque<Former>,
     /// Whether it has been told that there is no room for what it opens.
     pub(super) is_told_full: bool,
-    /// What else its call has been told.
+    /// What else it has been told.
     pub(super) told: Told,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
@@ -72,12 +72,12 @@ pub(super) struct TcpPeer {
 
 impl TcpPeer {
     pub(super) fn new(settings: &Peer, now: Instant, rtt: Duration) -> Self {
-        let is_called = settings.public_key.is_some() && settings.address.is_some();
+        let is_initiator = settings.public_key.is_some() && settings.address.is_some();
         Self {
             settings: settings.clone(),
-            call: is_called.then_some(Call::Waits(now)),
+            initiator: is_initiator.then_some(Initiator::Waits(now)),
             sessions: VecDeque::new(),
-            called_by: None,
+            responder: None,
             has_been_up: false,
             trouble: None,
             heard_at: now,
@@ -86,9 +86,9 @@ impl TcpPeer {
             must_ask: false,
             own_ends: Notices::new(),
             its_ends: Notices::new(),
-            called_from: VecDeque::new(),
-            former_calls: VecDeque::new(),
-            former_callers: VecDeque::new(),
+            known_addresses: VecDeque::new(),
+            former_initiators: VecDeque::new(),
+            former_responders: VecDeque::new(),
             is_told_full: false,
             told: Told::default(),
             epoch: None,
@@ -113,25 +113,25 @@ impl TcpPeer {
         Self { is_none: true, ..Self::new(&settings, now, rtt) }
     }
 
-    /// The ends of what was opened in the session whose own connection is at `at`: one that this side has begun, or the peer.
+    /// The ends of what was opened in the session whose control connection is at `at`: one that this side has begun, or the peer.
     pub(super) fn ends_at(&mut self, at: usize, is_own: bool) -> &mut Notices {
         if is_own {
-            let former = self.former_calls.iter_mut().find(|former| former.line.tunnel == at);
+            let former = self.former_initiators.iter_mut().find(|former| former.line.tunnel == at);
             former.map_or(&mut self.own_ends, |former| &mut former.line.ends)
         } else {
-            let former = self.former_callers.iter_mut().find(|former| former.tunnel == at);
+            let former = self.former_responders.iter_mut().find(|former| former.tunnel == at);
             former.map_or(&mut self.its_ends, |former| &mut former.ends)
         }
     }
 
-    /// The session whose own connection is at `at`, if another one is taking its place.
-    pub(super) fn former_call(&mut self, at: usize) -> Option<&mut FormerCall> {
-        self.former_calls.iter_mut().find(|former| former.line.tunnel == at)
+    /// The session whose control connection is at `at`, if another one is taking its place.
+    pub(super) fn former_initiator(&mut self, at: usize) -> Option<&mut FormerInitiator> {
+        self.former_initiators.iter_mut().find(|former| former.line.tunnel == at)
     }
 
     /// What connections are opened with while the process that takes over has not answered.
     pub(super) fn opener(&self) -> Option<&Opener> {
-        self.former_calls.back().and_then(|former| former.opener.as_ref())
+        self.former_initiators.back().and_then(|former| former.opener.as_ref())
     }
 
     /// Since when something should have been heard of it. While nothing is under way, it speaks each `keepalive` only; bytes that came
@@ -152,12 +152,12 @@ impl TcpPeer {
             let ends = if is_own { &mut self.own_ends } else { &mut self.its_ends };
             ends.push(ended);
             // It may be with a process that is being replaced.
-            let calls = self.former_calls.iter_mut().map(|former| &mut former.line);
-            let callers = self.former_callers.iter_mut();
+            let initiators = self.former_initiators.iter_mut().map(|former| &mut former.line);
+            let responders = self.former_responders.iter_mut();
             let of_session = |former: &&mut Former| former.session == session;
             match is_own {
-                true => calls.filter(of_session).for_each(|former| former.ends.push(ended)),
-                false => callers.filter(of_session).for_each(|former| former.ends.push(ended)),
+                true => initiators.filter(of_session).for_each(|former| former.ends.push(ended)),
+                false => responders.filter(of_session).for_each(|former| former.ends.push(ended)),
             }
         }
     }

@@ -1,20 +1,20 @@
 //! The session with a peer: who it is, whether it answers, and the key of its tunnel requests.
 
+use relay::tunnel::control::Reader;
 use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::words::Reader;
 use relay::tunnel::{CHALLENGE, Challenge, Hello, SessionKey, TAG, Trial, TunnelRequest};
 use units::{Duration, Instant};
 
 /// The least time between two probes.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
-/// How long to wait before a peer that could not be reached is called again.
-const REDIAL_PERIOD: Duration = Duration::from_secs(1);
-/// The longest time for which a caller may be told to leave its session alone while nothing is under way.
+/// How long to wait before a peer that could not be reached is tried again.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// The longest time for which an initiator may be told to leave its session alone while nothing is under way.
 const LONGEST_KEEPALIVE: Duration = Duration::from_secs(3600);
 /// How long a connection may take to say who makes it; on a long path four round trips.
 const AUTHENTICATION: Duration = Duration::from_secs(10);
-/// A peer that calls is gone if it has said nothing for so long beyond that.
-const CALLER_SILENCE: Duration = Duration::from_secs(60);
+/// An initiator is gone if it has said nothing for so long beyond that.
+const INITIATOR_SILENCE: Duration = Duration::from_secs(60);
 /// How long interception waits at most for the first connection that is kept ahead of need and for what packets the path
 /// carries, beyond twenty round trips.
 const SETTLING: Duration = Duration::from_secs(10);
@@ -23,15 +23,15 @@ const SETTLING: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) probe: Duration,
-    /// How long a probe, or a call, may remain unanswered.
+    /// How long a probe, or a hello, may remain unanswered.
     pub(super) silence: Duration,
-    pub(super) redial: Duration,
-    pub(super) caller_silence: Duration,
-    /// The longest time without a word from here.
+    pub(super) retry: Duration,
+    pub(super) initiator_silence: Duration,
+    /// The longest time without a message from here.
     pub(super) keepalive: Duration,
     /// The longest that the peer's settings may say.
     pub(super) longest_keepalive: Duration,
-    /// Until when a caller has to have proved who it is.
+    /// Until when an initiator has to have proved its key.
     pub(super) authentication: Duration,
     pub(super) settling: Duration,
 }
@@ -44,8 +44,8 @@ impl Pace {
         Self {
             probe,
             silence: probe * 2 + rtt * 4,
-            redial: REDIAL_PERIOD,
-            caller_silence: CALLER_SILENCE + LONGEST_KEEPALIVE + rtt * 4,
+            retry: RETRY_PERIOD,
+            initiator_silence: INITIATOR_SILENCE + LONGEST_KEEPALIVE + rtt * 4,
             keepalive: keepalive.max(probe),
             longest_keepalive: LONGEST_KEEPALIVE,
             authentication: AUTHENTICATION.max(rtt * 4),
@@ -54,13 +54,13 @@ impl Pace {
     }
 }
 
-/// What this side's call of a peer has come to.
+/// The session with a peer of which this gateway is the initiator.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum Initiator {
     /// It is made again at this time.
     Waits(Instant),
     /// Connection `tunnel` has said hello.
-    Dialled {
+    HelloSent {
         /// Its place in the table.
         tunnel: usize,
         hello: Hello,
@@ -71,7 +71,7 @@ pub(super) enum Call {
     Up {
         tunnel: usize,
         key: SessionKey,
-        /// Whether the proof of who calls has arrived: nothing is opened before, for the session may be lost with it.
+        /// Whether the proof has arrived: nothing is opened before, for the session may be lost with it.
         is_confirmed: bool,
         /// The number of the next tunnel request.
         next: u64,
@@ -93,12 +93,12 @@ pub(super) enum Call {
     },
 }
 
-impl Call {
+impl Initiator {
     /// When something is to be done.
     pub(super) fn due(&self) -> Instant {
         match self {
-            Call::Waits(until) | Call::Dialled { until, .. } => *until,
-            Call::Up { next_look, silent_at, .. } => {
+            Initiator::Waits(until) | Initiator::HelloSent { until, .. } => *until,
+            Initiator::Up { next_look, silent_at, .. } => {
                 silent_at.map_or(*next_look, |silent_at| silent_at.min(*next_look))
             }
         }
@@ -107,29 +107,29 @@ impl Call {
     /// The place of its connection.
     pub(super) fn tunnel(&self) -> Option<usize> {
         match self {
-            Call::Waits(_) => None,
-            Call::Dialled { tunnel, .. } | Call::Up { tunnel, .. } => Some(*tunnel),
+            Initiator::Waits(_) => None,
+            Initiator::HelloSent { tunnel, .. } | Initiator::Up { tunnel, .. } => Some(*tunnel),
         }
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self, Call::Up { .. })
+        matches!(self, Initiator::Up { .. })
     }
 
     /// Whether connections that begin now had better go through the peer.
     pub(super) fn invites(&self) -> bool {
-        matches!(self, Call::Up { settles_at: None, has_room: true, is_draining: false, .. })
+        matches!(self, Initiator::Up { settles_at: None, has_room: true, is_draining: false, .. })
     }
 
     /// Whether the process at the other end has said that it takes no more connections.
     pub(super) fn is_draining(&self) -> bool {
-        matches!(self, Call::Up { is_draining: true, .. })
+        matches!(self, Initiator::Up { is_draining: true, .. })
     }
 
     /// How many bytes of the challenge are missing.
     pub(super) fn missing(&self) -> usize {
         match self {
-            Call::Dialled { challenge, .. } => CHALLENGE - challenge.len(),
+            Initiator::HelloSent { challenge, .. } => CHALLENGE - challenge.len(),
             _ => 0,
         }
     }
@@ -137,7 +137,7 @@ impl Call {
     /// The challenge, once it is complete: none if the bytes are no challenge.
     pub(super) fn challenge(&self) -> Option<(Hello, Option<Challenge>)> {
         match self {
-            Call::Dialled { hello, challenge, .. } => {
+            Initiator::HelloSent { hello, challenge, .. } => {
                 challenge.first_chunk().map(|bytes| (*hello, Challenge::decode(bytes)))
             }
             _ => None,
@@ -145,9 +145,9 @@ impl Call {
     }
 }
 
-/// The called side of a session's own connection.
+/// The responder's end of a control connection.
 #[derive(Debug)]
-pub(super) struct Called {
+pub(super) struct Responder {
     pub(super) peer: usize,
     pub(super) session: u64,
     key: SessionKey,
@@ -156,20 +156,20 @@ pub(super) struct Called {
     challenge: Challenge,
     proof: Vec<u8>,
     is_proved: bool,
-    /// Whether the process that has called opens no more connections.
+    /// Whether the initiating process opens no more connections.
     pub(super) is_leaving: bool,
     /// Of what it says from then on.
     pub(super) reader: Reader,
 }
 
-impl Called {
+impl Responder {
     pub(super) fn new(peer: usize, key: SessionKey, hello: Hello, challenge: Challenge) -> Self {
         let session = challenge.session;
         let (proof, reader) = (Vec::new(), Reader::new());
         Self { peer, session, key, hello, challenge, proof, is_proved: false, is_leaving: false, reader }
     }
 
-    /// Whether the caller has proved who it is: what it sends from now on are words.
+    /// Whether the initiator has proved its key: what it sends from now on are messages.
     pub(super) fn is_proved(&self) -> bool {
         self.is_proved
     }

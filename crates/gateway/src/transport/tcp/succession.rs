@@ -3,20 +3,20 @@
 //!
 //! A connection across the satellite stays with the process that has its socket. The listener goes over to the new process at
 //! once, and with it the sessions that peers have begun: what they open from then on is taken there, whether or not they
-//! have heard yet. They are told, call the new process, and open with the session that they get there. The old session's own
+//! have heard yet. They are told, begin a session with the new process, and open with the session that they get there. The old control
 //! connection is kept on both sides for what was opened in it.
 
 use super::TcpTransport;
-use super::session::{Accepted, Call};
+use super::session::{Accepted, Initiator};
 use super::talk::{MOST_PENDING, Told, room};
 use super::tunnel::{Role, Tunnel};
 use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
 use crate::transport::StreamEvent;
 use mio::unix::SourceFd;
+use relay::tunnel::control::{Message, Reader};
 use relay::tunnel::notices::Notices;
 use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::words::{Reader, Word};
 use relay::tunnel::{Challenge, Greeting, Hello, Parser, SessionKey};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
@@ -25,10 +25,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use units::Instant;
 
-/// Sessions' own connections that are kept beside the newest: that of the process before it.
+/// Control connections that are kept beside the newest: that of the process before it.
 const FORMER: usize = 1;
 
-/// A session's own connection that another one has taken the place of.
+/// A control connection that another one has taken the place of.
 #[derive(Debug)]
 pub(super) struct Former {
     /// Its place in the table.
@@ -40,7 +40,7 @@ pub(super) struct Former {
 
 /// The same of one that was made here.
 #[derive(Debug)]
-pub(super) struct FormerCall {
+pub(super) struct FormerInitiator {
     pub(super) line: Former,
     reader: Reader,
     /// When something was said last.
@@ -131,25 +131,30 @@ impl TcpTransport {
 
     /// Opens no more connections, and tells the peers.
     pub(super) fn begin_leaving(&mut self, now: Instant, has_successor: bool) {
-        self.leaving.get_or_insert(Word::Leaving { has_successor });
+        self.leaving.get_or_insert(Message::Leaving { has_successor });
         (0..self.peers.len()).for_each(|peer| self.drop_warm(peer));
         self.talk(now);
     }
 
     /// Whether another process has taken over what peers begin.
     pub(super) fn has_successor(&self) -> bool {
-        matches!(self.leaving, Some(Word::Leaving { has_successor: true }))
+        matches!(self.leaving, Some(Message::Leaving { has_successor: true }))
     }
 
     /// The process that `peer`'s session is with takes no more connections.
     pub(super) fn on_peer_leaves(&mut self, now: Instant, peer: usize, at: usize, has_successor: bool) {
         let known = &mut self.peers[peer];
-        let Some(Call::Up { is_draining, .. }) = known.call.as_mut().filter(|call| call.tunnel() == Some(at)) else {
+        let Some(Initiator::Up { is_draining, .. }) =
+            known.initiator.as_mut().filter(|initiator| initiator.tunnel() == Some(at))
+        else {
             return;
         };
         if has_successor && self.leaving.is_none() {
-            tracing::info!(peer = known.settings.name, "another process of the peer takes over: it is called");
-            return self.call_successor(now, peer);
+            tracing::info!(
+                peer = known.settings.name,
+                "another process of the peer takes over: a session with it begins"
+            );
+            return self.initiate_with_successor(now, peer);
         }
         if !std::mem::replace(is_draining, true) {
             tracing::info!(peer = known.settings.name, "peer drains: it takes no more connections");
@@ -158,28 +163,31 @@ impl TcpTransport {
         }
     }
 
-    /// Calls the process that answers for `peer` now, and opens with the session that there is until it has answered.
-    fn call_successor(&mut self, now: Instant, peer: usize) {
+    /// Begins a session with the process that answers for `peer` now, and opens with the session that there is until it has answered.
+    fn initiate_with_successor(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
-        let invites = known.call.as_ref().is_some_and(Call::invites);
-        let Some(Call::Up { tunnel, key, next, reader, .. }) = known.call.replace(Call::Waits(now)) else { return };
-        known.former_calls.push_back(FormerCall {
+        let invites = known.initiator.as_ref().is_some_and(Initiator::invites);
+        let Some(Initiator::Up { tunnel, key, next, reader, .. }) = known.initiator.replace(Initiator::Waits(now))
+        else {
+            return;
+        };
+        known.former_initiators.push_back(FormerInitiator {
             line: Former { tunnel, session: key.session(), ends: known.own_ends.clone() },
             reader,
             said_at: now,
             opener: Some(Opener { key, next, invites }),
         });
-        if known.former_calls.len() > FORMER
-            && let Some(oldest) = known.former_calls.front().map(|former| former.line.tunnel)
+        if known.former_initiators.len() > FORMER
+            && let Some(oldest) = known.former_initiators.front().map(|former| former.line.tunnel)
         {
-            self.end_former_call(peer, oldest);
+            self.end_former_initiator(peer, oldest);
         }
     }
 
     /// The new process of `peer` has answered: nothing is opened in the session with the old one any more. Returns whether
     /// connections had better go through the peer before.
     pub(super) fn end_request_in_former(&mut self, peer: usize) -> bool {
-        let openers = self.peers[peer].former_calls.iter_mut().filter_map(|former| former.opener.take());
+        let openers = self.peers[peer].former_initiators.iter_mut().filter_map(|former| former.opener.take());
         let had_opener = openers.last();
         if had_opener.is_some() {
             // They were made to the old process.
@@ -188,36 +196,36 @@ impl TcpTransport {
         had_opener.is_some_and(|opener| opener.invites)
     }
 
-    /// The own connection, at `at`, of a session with a process of `peer` that is being replaced is ready for something.
-    pub(super) fn on_former_call(&mut self, now: Instant, peer: usize, at: usize) {
+    /// The control connection `at` of a session with a process of `peer` that is being replaced is ready for something.
+    pub(super) fn on_former_initiator(&mut self, now: Instant, peer: usize, at: usize) {
         loop {
-            while let Some(former) = self.peers[peer].former_call(at)
-                && let Some(word) = former.reader.poll()
+            while let Some(former) = self.peers[peer].former_initiator(at)
+                && let Some(message) = former.reader.poll()
             {
-                self.hear(now, peer, at, true, word);
+                self.hear(now, peer, at, true, message);
             }
             let mut buffer = [0; 1024];
             let tunnel = &mut self.tunnels[at];
             if tunnel.pending() >= MOST_PENDING {
-                return self.end_former_call(peer, at);
+                return self.end_former_initiator(peer, at);
             }
             match tunnel.flush().and_then(|_| tunnel.read(&mut buffer)) {
                 Ok(count @ 1..) => {
-                    if let Some(former) = self.peers[peer].former_call(at) {
+                    if let Some(former) = self.peers[peer].former_initiator(at) {
                         former.reader.push(&buffer[..count]);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => return self.end_former_call(peer, at),
+                Ok(_) | Err(_) => return self.end_former_initiator(peer, at),
             }
         }
     }
 
     /// Ends such a connection: the process at its other end has ended, or cannot be reached.
-    fn end_former_call(&mut self, peer: usize, at: usize) {
+    fn end_former_initiator(&mut self, peer: usize, at: usize) {
         let known = &mut self.peers[peer];
-        let Some(place) = known.former_calls.iter().position(|former| former.line.tunnel == at) else { return };
-        let former = known.former_calls.remove(place);
+        let Some(place) = known.former_initiators.iter().position(|former| former.line.tunnel == at) else { return };
+        let former = known.former_initiators.remove(place);
         drop(self.remove(at));
         if former.is_some_and(|former| former.opener.is_some()) {
             self.events.push_back(StreamEvent::PeersChanged);
@@ -225,44 +233,44 @@ impl TcpTransport {
     }
 
     /// Keeps the connection `before` of a session that `peer` has begun, now that it has begun another one.
-    pub(super) fn keep_former_caller(&mut self, peer: usize, before: usize) {
-        let Role::Called(called) = &self.tunnels[before].role else { return };
+    pub(super) fn keep_former_responder(&mut self, peer: usize, before: usize) {
+        let Role::Responder(responder) = &self.tunnels[before].role else { return };
         let known = &mut self.peers[peer];
         let ends = known.its_ends.clone();
-        known.former_callers.push_back(Former { tunnel: before, session: called.session, ends });
-        if known.former_callers.len() > FORMER
-            && let Some(oldest) = known.former_callers.pop_front()
+        known.former_responders.push_back(Former { tunnel: before, session: responder.session, ends });
+        if known.former_responders.len() > FORMER
+            && let Some(oldest) = known.former_responders.pop_front()
         {
             drop(self.remove(oldest.tunnel));
         }
     }
 
-    /// The process of `peer` that has called by connection `at` leaves. Where one that stays has called before, that one counts.
-    pub(super) fn on_caller_leaves(&mut self, peer: usize, at: usize) {
-        let Role::Called(called) = &mut self.tunnels[at].role else { return };
-        called.is_leaving = true;
-        let session = called.session;
+    /// The process of `peer` whose session has the control connection `at` leaves. Where one that stays has begun a session before, that one counts.
+    pub(super) fn on_initiator_leaves(&mut self, peer: usize, at: usize) {
+        let Role::Responder(responder) = &mut self.tunnels[at].role else { return };
+        responder.is_leaving = true;
+        let session = responder.session;
         let known = &mut self.peers[peer];
-        let stays = known.former_callers.back().is_some_and(|former| !is_leaving(&self.tunnels, former.tunnel));
-        if known.called_by != Some(at) || !stays {
+        let stays = known.former_responders.back().is_some_and(|former| !is_leaving(&self.tunnels, former.tunnel));
+        if known.responder != Some(at) || !stays {
             return;
         }
-        let Some(newer) = known.former_callers.pop_back() else { return };
-        known.called_by = Some(newer.tunnel);
+        let Some(newer) = known.former_responders.pop_back() else { return };
+        known.responder = Some(newer.tunnel);
         let ends = std::mem::replace(&mut known.its_ends, newer.ends);
-        known.former_callers.push_back(Former { tunnel: at, session, ends });
+        known.former_responders.push_back(Former { tunnel: at, session, ends });
         (known.is_told_full, known.told) = (false, Told::default());
         // Its tunnel requests are still taken, but it is the first that goes.
         known.sessions.retain(|other| *other != session);
         known.sessions.push_front(session);
     }
 
-    /// The process of `peer` that has called last stays: what is left of sessions that it had before is of no use.
-    pub(super) fn on_caller_stays(&mut self, peer: usize) {
+    /// The process of `peer` that has begun the latest session stays: what is left of sessions that it had before is of no use.
+    pub(super) fn on_initiator_stays(&mut self, peer: usize) {
         let known = &mut self.peers[peer];
-        let stale = known.former_callers.iter().find(|former| !is_leaving(&self.tunnels, former.tunnel));
+        let stale = known.former_responders.iter().find(|former| !is_leaving(&self.tunnels, former.tunnel));
         if let Some(stale) = stale.map(|former| former.tunnel) {
-            known.former_callers.retain(|former| former.tunnel != stale);
+            known.former_responders.retain(|former| former.tunnel != stale);
             drop(self.remove(stale));
         }
     }
@@ -270,19 +278,19 @@ impl TcpTransport {
     /// Says what is due on the connections of sessions that others have taken the place of.
     pub(super) fn talk_on_former(&mut self, now: Instant, peer: usize) {
         let known = &mut self.peers[peer];
-        for former in &mut known.former_calls {
+        for former in &mut known.former_initiators {
             let mut bytes = Vec::new();
             if now.since(former.said_at) >= self.pace.keepalive {
                 former.said_at = now;
                 // Else the other end takes the silence for that of a peer that is no more.
-                Word::Idle.encode(&mut bytes);
+                Message::Idle.encode(&mut bytes);
             }
             let tunnel = &mut self.tunnels[former.line.tunnel];
             former.line.ends.poll_transmit(&mut bytes, room(tunnel));
             // One that has failed says so by its next event.
             let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
         }
-        for former in &mut known.former_callers {
+        for former in &mut known.former_responders {
             let mut bytes = Vec::new();
             let tunnel = &mut self.tunnels[former.tunnel];
             former.ends.poll_transmit(&mut bytes, room(tunnel));
@@ -293,7 +301,7 @@ impl TcpTransport {
 
 /// Whether the process that has made connection `at` for its session has said that it leaves.
 fn is_leaving(tunnels: &Slab<Tunnel>, at: usize) -> bool {
-    matches!(&tunnels[at].role, Role::Called(called) if called.is_leaving)
+    matches!(&tunnels[at].role, Role::Responder(responder) if responder.is_leaving)
 }
 
 impl Session {
@@ -308,7 +316,7 @@ impl Session {
         let Ok(Some(Greeting::Session(hello))) = Parser::new().push(&self.hello) else { return None };
         let hello: Hello = hello;
         let challenge = Challenge::decode(self.challenge.first_chunk()?)?;
-        let &peer = transport.by_key.get(&hello.caller)?;
+        let &peer = transport.by_key.get(&hello.initiator)?;
         let key = SessionKey::resume(&transport.private_key, &hello, &challenge)?;
         let window = ReplayWindow::restore(self.next, &self.unused);
         Some((challenge.session, Accepted { peer, key, window, hello, challenge }))

@@ -1,12 +1,12 @@
-//! What is said on the session's own connections once both sides know one another: whether the other end is there, what has
+//! What is said on the control connections once both sides know one another: whether the other end is there, what has
 //! ended, and whether there is room.
 
-use super::session::Call;
+use super::session::Initiator;
 use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
 use relay::reach::Reach;
-use relay::tunnel::words::{Ended, Word};
+use relay::tunnel::control::{Ended, Message};
 use units::Instant;
 
 /// The number of probes that ask whether the peer answers; notices have others.
@@ -16,7 +16,7 @@ const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
 pub(super) const MOST_PENDING: usize = 256 << 10;
 
-/// What the peer's call has been told, beside whether there is room.
+/// What the peer has been told, beside whether there is room.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Told {
     /// What it may use here.
@@ -32,16 +32,18 @@ pub(super) fn room(tunnel: &Tunnel) -> usize {
 
 impl TcpTransport {
     /// Asks whether `peer` is there, as often as what is under way makes it worth knowing.
-    pub(super) fn look_at_call(&mut self, now: Instant, peer: usize) {
+    pub(super) fn look_at_session(&mut self, now: Instant, peer: usize) {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         let known = &mut self.peers[peer];
         known.received_before = known.received;
-        let Some(Call::Up { tunnel, next_look, said_at, silent_at, .. }) = known.call.as_mut() else { return };
+        let Some(Initiator::Up { tunnel, next_look, said_at, silent_at, .. }) = known.initiator.as_mut() else {
+            return;
+        };
         *next_look = now + self.pace.probe;
         let tunnel = &mut self.tunnels[*tunnel];
-        let word = match is_busy {
-            true => Word::Probe(ALIVE),
-            false if now.since(*said_at) >= self.pace.keepalive => Word::Idle,
+        let message = match is_busy {
+            true => Message::Probe(ALIVE),
+            false if now.since(*said_at) >= self.pace.keepalive => Message::Idle,
             false => {
                 // While all is quiet, TCP's acknowledgement is answer enough.
                 if silent_at.is_some() && tunnel.is_acknowledged() {
@@ -53,9 +55,9 @@ impl TcpTransport {
         *said_at = now;
         silent_at.get_or_insert(now + self.pace.silence);
         let mut bytes = Vec::new();
-        word.encode(&mut bytes);
+        message.encode(&mut bytes);
         if tunnel.say(&bytes).is_err() {
-            self.lose_call(now, peer, "its session has failed");
+            self.lose_session(now, peer, "its session has failed");
         }
     }
 
@@ -83,7 +85,7 @@ impl TcpTransport {
             let has_room = self.has_room(peer);
             self.talk_on_former(now, peer);
             let known = &mut self.peers[peer];
-            if let Some(Call::Up { tunnel, is_told_leaving, .. }) = &mut known.call {
+            if let Some(Initiator::Up { tunnel, is_told_leaving, .. }) = &mut known.initiator {
                 let tunnel = &mut self.tunnels[*tunnel];
                 let mut bytes = Vec::new();
                 if let Some(leaving) = self.leaving.as_ref().filter(|_| !std::mem::replace(is_told_leaving, true)) {
@@ -95,15 +97,15 @@ impl TcpTransport {
                 // A session that has failed says so by its next event.
                 let _ = if bytes.is_empty() { Ok(()) } else { tunnel.say(&bytes) };
             }
-            if let Some(at) = known.called_by {
+            if let Some(at) = known.responder {
                 let tunnel = &mut self.tunnels[at];
                 let mut bytes = Vec::new();
                 if known.is_told_full == has_room {
                     known.is_told_full = !has_room;
-                    Word::Room(has_room).encode(&mut bytes);
+                    Message::Room(has_room).encode(&mut bytes);
                 }
                 if !std::mem::replace(&mut known.told.reach, true) {
-                    Word::Reach(known.reach.clone()).encode(&mut bytes);
+                    Message::Reach(known.reach.clone()).encode(&mut bytes);
                 }
                 if let Some(leaving) =
                     self.leaving.as_ref().filter(|_| !std::mem::replace(&mut known.told.leaving, true))
@@ -127,46 +129,50 @@ impl TcpTransport {
         known.streams < self.max_streams - self.max_streams / share
     }
 
-    /// What the called gateway has said. Returns whether it may have.
-    pub(super) fn hear_called(&mut self, now: Instant, peer: usize, at: usize) -> bool {
-        while let Some(Call::Up { reader, .. }) = &mut self.peers[peer].call
-            && let Some(word) = reader.poll()
+    /// What the responder has said. Returns whether it may have.
+    pub(super) fn hear_responder(&mut self, now: Instant, peer: usize, at: usize) -> bool {
+        while let Some(Initiator::Up { reader, .. }) = &mut self.peers[peer].initiator
+            && let Some(message) = reader.poll()
         {
-            self.hear(now, peer, at, true, word);
+            self.hear(now, peer, at, true, message);
         }
         self.tunnels[at].pending() < MOST_PENDING
     }
 
-    /// What a caller has said. Returns whether it may have.
-    pub(super) fn hear_caller(&mut self, now: Instant, peer: usize, at: usize) -> bool {
-        while let Role::Called(called) = &mut self.tunnels[at].role
-            && called.is_proved()
-            && let Some(word) = called.reader.poll()
+    /// What an initiator has said. Returns whether it may have.
+    pub(super) fn hear_initiator(&mut self, now: Instant, peer: usize, at: usize) -> bool {
+        while let Role::Responder(responder) = &mut self.tunnels[at].role
+            && responder.is_proved()
+            && let Some(message) = responder.reader.poll()
         {
             self.peers[peer].heard_at = now;
-            if self.peers[peer].called_by == Some(at) && !matches!(word, Word::Leaving { .. }) {
-                self.on_caller_stays(peer);
+            if self.peers[peer].responder == Some(at) && !matches!(message, Message::Leaving { .. }) {
+                self.on_initiator_stays(peer);
             }
-            self.hear(now, peer, at, false, word);
+            self.hear(now, peer, at, false, message);
         }
         self.tunnels[at].pending() < MOST_PENDING
     }
 
     /// What `peer` has said on connection `at`, of the session that this side has begun or the peer.
-    pub(super) fn hear(&mut self, now: Instant, peer: usize, at: usize, is_own: bool, word: Word) {
+    pub(super) fn hear(&mut self, now: Instant, peer: usize, at: usize, is_own: bool, message: Message) {
         let known = &mut self.peers[peer];
         let mut answer = Vec::new();
-        match word {
-            Word::Probe(number) => Word::Answer(number).encode(&mut answer),
-            Word::Answer(number) => {
-                if let Some(Call::Up { silent_at, .. }) = known.call.as_mut().filter(|_| is_own && number == ALIVE) {
+        match message {
+            Message::Probe(number) => Message::Answer(number).encode(&mut answer),
+            Message::Answer(number) => {
+                if let Some(Initiator::Up { silent_at, .. }) =
+                    known.initiator.as_mut().filter(|_| is_own && number == ALIVE)
+                {
                     *silent_at = None;
                 }
                 known.ends_at(at, is_own).on_answer(number, &mut answer);
             }
-            Word::Ended(ended) => self.on_ended(peer, is_own, ended),
-            Word::Room(is_there) => {
-                if let Some(Call::Up { has_room, .. }) = known.call.as_mut().filter(|call| call.tunnel() == Some(at)) {
+            Message::Ended(ended) => self.on_ended(peer, is_own, ended),
+            Message::Room(is_there) => {
+                if let Some(Initiator::Up { has_room, .. }) =
+                    known.initiator.as_mut().filter(|initiator| initiator.tunnel() == Some(at))
+                {
                     *has_room = is_there;
                     let name = &known.settings.name;
                     if is_there {
@@ -180,7 +186,7 @@ impl TcpTransport {
                     self.events.push_back(StreamEvent::PeersChanged);
                 }
             }
-            Word::Reach(reach) => match Reach::decode(&reach) {
+            Message::Reach(reach) => match Reach::decode(&reach) {
                 Ok(reach) if is_own => {
                     known.allows = Some(reach);
                     self.events.push_back(StreamEvent::PeersChanged);
@@ -190,9 +196,9 @@ impl TcpTransport {
                     tracing::debug!(peer = known.settings.name, %error, "what the peer allows is not understood")
                 }
             },
-            Word::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
-            Word::Leaving { .. } => self.on_caller_leaves(peer, at),
-            Word::Idle => {}
+            Message::Leaving { has_successor } if is_own => self.on_peer_leaves(now, peer, at, has_successor),
+            Message::Leaving { .. } => self.on_initiator_leaves(peer, at),
+            Message::Idle => {}
         }
         if !answer.is_empty() {
             // A session that has failed says so by its next event.
@@ -217,7 +223,7 @@ impl TcpTransport {
         let known = &self.peers[peer];
         let is_warm = (self.warm_connections == 0 || known.warm.iter().any(|at| self.tunnels[*at].is_ready()))
             && known.search.found().is_some();
-        let Some(Call::Up { settles_at, .. }) = &mut self.peers[peer].call else { return };
+        let Some(Initiator::Up { settles_at, .. }) = &mut self.peers[peer].initiator else { return };
         if settles_at.take_if(|until| is_warm || *until <= now).is_some() {
             self.events.push_back(StreamEvent::PeersChanged);
         }

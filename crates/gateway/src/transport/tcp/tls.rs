@@ -27,9 +27,9 @@ const PROTOCOL: &[u8] = b"bentpipe-tcp/1";
 /// What connections are made with.
 pub(super) struct Configs {
     server: Arc<ServerConfig>,
-    /// Who may call.
-    callers: Arc<Known>,
-    /// With which peers are called, but for the key of each.
+    /// Keys of the peers that may connect.
+    initiators: Arc<Known>,
+    /// For connections to peers, but for the key of each.
     client: ClientConfig,
     /// For each peer that has a gateway.
     clients: Vec<Option<Arc<ClientConfig>>>,
@@ -49,11 +49,11 @@ impl Configs {
         let spki = CertificateDer::from(key.verification_key());
         let certified = Arc::new(CertifiedKey::new(vec![spki], Arc::new(Identity(key))));
         let known = || Arc::new(Known { keys: RwLock::default(), provider: Arc::clone(&provider) });
-        let callers = known();
+        let initiators = known();
         let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(failed)?
-            .with_client_cert_verifier(Arc::clone(&callers) as Arc<dyn ClientCertVerifier>)
+            .with_client_cert_verifier(Arc::clone(&initiators) as Arc<dyn ClientCertVerifier>)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&certified))));
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
         server.send_tls13_tickets = 0;
@@ -67,7 +67,7 @@ impl Configs {
         client.alpn_protocols = vec![PROTOCOL.to_vec()];
         client.resumption = Resumption::disabled();
         client.enable_sni = false;
-        let mut configs = Self { server: Arc::new(server), callers, client, clients: Vec::new() };
+        let mut configs = Self { server: Arc::new(server), initiators, client, clients: Vec::new() };
         for (at, peer) in settings.peers.iter().enumerate() {
             configs.set_peer(at, peer.public_key.as_ref());
         }
@@ -79,23 +79,23 @@ impl Configs {
         let key = key.and_then(identity::verification_key);
         self.clients.resize(self.clients.len().max(at + 1), None);
         self.clients[at] = key.clone().map(|key| {
-            let provider = Arc::clone(&self.callers.provider);
+            let provider = Arc::clone(&self.initiators.provider);
             let mut client = self.client.clone();
             client
                 .dangerous()
                 .set_certificate_verifier(Arc::new(Known { keys: RwLock::new(vec![Some(key)]), provider }));
             Arc::new(client)
         });
-        self.callers.set(at, key);
+        self.initiators.set(at, key);
     }
 
-    /// The called side of a connection.
+    /// The server's side of a connection.
     pub(super) fn accept(&self) -> io::Result<Tls> {
         let connection = ServerConnection::new(Arc::clone(&self.server)).map_err(io::Error::other)?;
         Ok(Tls::new(connection.into()))
     }
 
-    /// The calling side of a connection to `peer`.
+    /// The client's side of a connection to `peer`.
     pub(super) fn connect(&self, peer: usize) -> io::Result<Tls> {
         let config = self.clients.get(peer).and_then(Option::as_ref).ok_or(io::ErrorKind::InvalidInput)?;
         // The key is the name; this one is not sent.
@@ -123,7 +123,7 @@ pub(super) struct Tls {
 
 impl Tls {
     fn new(mut connection: Connection) -> Self {
-        // The caller bounds what it hands over.
+        // The length is bounded where it is called.
         connection.set_buffer_limit(None);
         Self { connection }
     }

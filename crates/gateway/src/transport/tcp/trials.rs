@@ -1,7 +1,7 @@
 //! How large the packets may be on the path to a peer: connections that are made to find out.
 
 use super::TcpTransport;
-use super::session::{Call, Refusal};
+use super::session::{Initiator, Refusal};
 use super::tunnel::Role;
 use relay::tunnel::Trial;
 use relay::tunnel::search::Size;
@@ -34,7 +34,7 @@ impl TcpTransport {
         if known.search.next_timeout().is_none_or(|due| due > now) {
             return;
         }
-        if !known.call.as_ref().is_some_and(Call::is_up) {
+        if !known.initiator.as_ref().is_some_and(Initiator::is_up) {
             return known.search.stop();
         }
         let before = known.search.found();
@@ -64,7 +64,7 @@ impl TcpTransport {
     fn make_trial(&mut self, now: Instant, peer: usize, size: Size) -> io::Result<()> {
         let known = &mut self.peers[peer];
         let address = known.settings.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let Some(Call::Up { key, next, tunnel, .. }) = known.call.as_mut() else { return Ok(()) };
+        let Some(Initiator::Up { key, next, tunnel, .. }) = known.initiator.as_mut() else { return Ok(()) };
         let session = self.tunnels[*tunnel].tcp.socket.as_ref();
         // Two segments, so that one is full in TLS, too.
         let full = match size {
@@ -72,12 +72,12 @@ impl TcpTransport {
             None => session.map_or(Ok(1_460), socket2::Socket::tcp_mss)?,
         };
         let length = u16::try_from(full * 2).unwrap_or(u16::MAX);
-        let mut words = key.trial(*next, length);
+        let mut bytes = key.trial(*next, length);
         *next += 1;
-        words.resize(words.len() + usize::from(length), 0);
+        bytes.resize(bytes.len() + usize::from(length), 0);
         let at = self.connect_with(now, peer, Role::Trying { peer, size, missing: length.into() }, size)?;
         self.set_deadline(at, Some(now + self.pace.authentication));
-        self.tunnels[at].say(&words).inspect_err(|_| drop(self.remove(at)))
+        self.tunnels[at].say(&bytes).inspect_err(|_| drop(self.remove(at)))
     }
 
     /// Something of a trial has come back.
@@ -134,7 +134,7 @@ impl TcpTransport {
             }
             None => return,
         }
-        self.lose_call(now, peer, "its path carries smaller packets than was thought");
+        self.lose_session(now, peer, "its path carries smaller packets than was thought");
     }
 
     /// Sends back what a peer sends to try the path.
@@ -143,7 +143,7 @@ impl TcpTransport {
         let session = self.sessions.get_mut(&trial.session).ok_or("no_session")?;
         let peer = session.peer;
         let key = self.peers[peer].settings.public_key;
-        if !self.peers[peer].may_call_from(from) {
+        if !self.peers[peer].accepts_from(from) {
             return Err("address");
         }
         if !key.is_some_and(|key| self.tunnels[at].may_be(&key)) {

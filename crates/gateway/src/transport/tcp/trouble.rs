@@ -1,10 +1,10 @@
-//! Why a peer of the `tcp` transport is not up, and who else calls.
+//! Why a peer of the `tcp` transport is not up, and who else connects.
 
 use super::TcpTransport;
-use super::session::Call;
+use super::session::Initiator;
 use crate::trouble::{Trouble, remedy};
 use ::satpep::Versions;
-use relay::tunnel::{AnswerError, GreetingError, SPOKEN};
+use relay::tunnel::{ChallengeError, GreetingError, SPOKEN};
 use std::io;
 use std::net::IpAddr;
 use units::Instant;
@@ -16,24 +16,24 @@ impl TcpTransport {
     /// Why `peer` is not up, by what was seen of it last; `None` if it is.
     pub(super) fn trouble_of(&self, peer: usize) -> Option<Trouble> {
         let known = &self.peers[peer];
-        if known.is_direct() || known.called_by.is_some() || known.call.as_ref().is_some_and(Call::is_up) {
+        if known.is_direct() || known.responder.is_some() || known.initiator.as_ref().is_some_and(Initiator::is_up) {
             return None;
         }
-        let says = if known.call.is_some() {
+        let says = if known.initiator.is_some() {
             "it has not answered yet"
         } else {
-            "it has no address here, so that it must call, and it has not: check that its gateway runs, and its address, \
+            "it has no address here, so that it must initiate the session, and it has not: check that its gateway runs, and its address, \
              port, public_key, transport and mode for this one"
         };
-        let reason = if known.call.is_some() { "no_answer" } else { "never_called" };
+        let reason = if known.initiator.is_some() { "no_answer" } else { "not_initiated" };
         Some(known.trouble.clone().unwrap_or_else(|| Trouble::new(reason, says)))
     }
 
     /// The version of the session with `peer`: of the one that this gateway has begun, else of the one that the peer has.
     pub(super) fn version(&self, peer: usize) -> Option<u8> {
         let known = &self.peers[peer];
-        match &known.call {
-            Some(Call::Up { key, .. }) => key.version(),
+        match &known.initiator {
+            Some(Initiator::Up { key, .. }) => key.version(),
             _ => known.sessions.back().and_then(|session| self.sessions.get(session)?.key.version()),
         }
     }
@@ -49,7 +49,7 @@ impl TcpTransport {
                 ),
             ),
             io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => not_accepted(),
-            _ => Trouble::of_way(error).unwrap_or_else(|| Trouble::new("cannot_call", error.to_string())),
+            _ => Trouble::of_way(error).unwrap_or_else(|| Trouble::new("cannot_connect", error.to_string())),
         };
         self.peers[peer].trouble = Some(trouble);
     }
@@ -65,27 +65,27 @@ impl TcpTransport {
     }
 
     /// What answers at `peer`'s address leads to no session.
-    pub(super) fn note_answer(&mut self, peer: usize, error: AnswerError) {
+    pub(super) fn note_answer(&mut self, peer: usize, error: ChallengeError) {
         let says =
             "who answers at its address does not hold the private key to its public_key: check public_key and address";
         self.peers[peer].trouble = Some(match error {
-            AnswerError::NotAuthentic => Trouble::new("wrong_key", says),
-            AnswerError::Versions(theirs) => Trouble::other_versions(SPOKEN, theirs, true),
+            ChallengeError::NotAuthentic => Trouble::new("wrong_key", says),
+            ChallengeError::Versions(theirs) => Trouble::other_versions(SPOKEN, theirs, true),
         });
     }
 
-    /// Someone calls as `peer` and speaks none of this gateway's versions. It has proved nothing.
+    /// Someone says hello as `peer` and speaks none of this gateway's versions. It has proved nothing.
     pub(super) fn note_versions(&mut self, peer: usize, theirs: Versions) {
         self.peers[peer].trouble = Some(Trouble::other_versions(SPOKEN, theirs, false));
     }
 
-    /// Someone who called is none of the peers: said, though not often.
+    /// Someone who said hello is none of the peers: said, though not often.
     pub(super) fn say_stranger(&mut self, now: Instant, from: IpAddr, key: &dyn std::fmt::Display) {
         if self.rarely.is_due(now, &format!("{key}")) {
             tracing::warn!(
                 %from,
                 public_key = %key,
-                "a stranger calls: no [[peer]] has its key; if it is a gateway of yours, add it"
+                "hello with an unknown key: no [[peer]] has it; if it is a gateway of yours, add it"
             );
         }
     }
@@ -95,7 +95,7 @@ impl TcpTransport {
         if self.rarely.is_due(now, &format!("{from}")) {
             tracing::warn!(
                 %from,
-                "someone calls who does not speak as a peer would ({error}): if it is a gateway of yours, check that transport, mode, \
+                "malformed greeting ({error}): if it is a gateway of yours, check that transport, mode, \
                  cipher and version are the same on both sides"
             );
         }

@@ -24,9 +24,9 @@ pub(super) enum Role {
     /// A peer has made it and has not said what for.
     Unknown(Parser),
     /// This side has made it for the session with a peer.
-    Calling(usize),
+    Initiator(usize),
     /// A peer has made it for the session.
-    Called(Box<super::session::Called>),
+    Responder(Box<super::session::Responder>),
     /// This side has made it ahead of need.
     Warm(usize),
     /// It carries a relayed connection, through a peer.

@@ -1,4 +1,4 @@
-//! Clocks that are wrong, or were: who calls is let in all the same, and replays are not.
+//! Clocks that are wrong, or were: initiators are let in all the same, and replays are not.
 
 use super::net::{Net, address, elsewhere};
 use crate::event::Event;

@@ -30,7 +30,7 @@ pub(crate) struct Side {
     pub(crate) inits: Vec<Instant>,
 }
 
-/// Side 0 is the hub, which waits to be called; the others are terminals, which call it.
+/// Side 0 is the hub, the responder; the others are terminals, which initiate.
 pub(crate) struct Net {
     pub(crate) now: Instant,
     pub(crate) sides: Vec<Side>,
@@ -109,8 +109,8 @@ impl Net {
         config.capabilities = self.capabilities[index];
         let seed: [u8; 32] = SecureRandom::new([(self.sent % 251) as u8 ^ index as u8; 32]).block();
         let mut endpoint = Endpoint::new(config, self.now, unix_time(self.now, skew), seed);
-        let mut add = |of: usize, call| {
-            endpoint.add_peer(self.now, PeerConfig::new(key(of).public_key(), call)).expect("a peer");
+        let mut add = |of: usize, address_of_peer| {
+            endpoint.add_peer(self.now, PeerConfig::new(key(of).public_key(), address_of_peer)).expect("a peer");
         };
         if index == 0 {
             (0..absent).for_each(|number| add(1000 + number, None));

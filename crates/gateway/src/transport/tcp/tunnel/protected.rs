@@ -134,8 +134,8 @@ mod tests {
             let [one, other] = pair();
             let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
             let (mut near, mut far) = (tunnel(one), tunnel(other));
-            near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the calling side")));
-            far.tls = Some(Box::new(configs(2, 1).accept().expect("the called side")));
+            near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the client's side")));
+            far.tls = Some(Box::new(configs(2, 1).accept().expect("the server's side")));
             let ([client, at_client], [server, at_server]) = (pair(), pair());
             let (client, server) = (tcp(client), tcp(server));
             let mut ends =
@@ -145,8 +145,8 @@ mod tests {
                     return ends;
                 }
                 ends.wake();
-                ends.near.flush().expect("the calling side's handshake");
-                ends.far.flush().expect("the called side's handshake");
+                ends.near.flush().expect("the client's side's handshake");
+                ends.far.flush().expect("the server's side's handshake");
             }
             panic!("the handshake does not end");
         }
@@ -214,8 +214,8 @@ mod tests {
         let [one, other] = pair();
         let tunnel = |socket| Tunnel::new(1, Role::Stream(0), socket, IpAddr::V4(Ipv4Addr::LOCALHOST));
         let (mut near, mut far) = (tunnel(one), tunnel(other));
-        near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the calling side")));
-        far.tls = Some(Box::new(configs(2, 1).accept().expect("the called side")));
+        near.tls = Some(Box::new(configs(1, 2).connect(0).expect("the client's side")));
+        far.tls = Some(Box::new(configs(2, 1).accept().expect("the server's side")));
         near.say(b"opening").expect("the hello goes");
         assert!(!far.flush().expect("the answer goes"));
         near.flush().expect("the end of the handshake goes, and what is behind it");

@@ -1,4 +1,4 @@
-//! What two gateways say to one another on the session's own connection, once the caller has proved who it is.
+//! The messages of the control connection, once the initiator has proved its key.
 //!
 //! | bytes | |
 //! | --- | --- |
@@ -8,15 +8,15 @@
 //!
 //! | kind | | what follows |
 //! | --- | --- | --- |
-//! | 0 | [`Word::Probe`] | 1: its number |
-//! | 1 | [`Word::Answer`] | 1: the number of the probe |
-//! | 2 | [`Word::Idle`] | nothing |
-//! | 3 | [`Word::Ended`] | 8: the session, 8: the tunnel request's number, 1: [`ResetReason::code`] |
-//! | 4 | [`Word::Room`] | 1: 1 if there is, 0 if not |
-//! | 5 | [`Word::Reach`] | [`crate::reach::Reach::encode`] |
-//! | 6 | [`Word::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
+//! | 0 | [`Message::Probe`] | 1: its number |
+//! | 1 | [`Message::Answer`] | 1: the number of the probe |
+//! | 2 | [`Message::Idle`] | nothing |
+//! | 3 | [`Message::Ended`] | 8: the session, 8: the tunnel request's number, 1: [`ResetReason::code`] |
+//! | 4 | [`Message::Room`] | 1: 1 if there is, 0 if not |
+//! | 5 | [`Message::Reach`] | [`crate::reach::Reach::encode`] |
+//! | 6 | [`Message::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
 //!
-//! Kinds that a gateway does not know are skipped; so is what follows a word beyond what it needs.
+//! Kinds that a gateway does not know are skipped; so is what follows a message beyond what it needs.
 
 use satpep::ResetReason;
 
@@ -25,7 +25,7 @@ const HEAD: usize = 3;
 
 /// One thing that is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Word {
+pub enum Message {
     /// Asks for an answer with the same number.
     Probe(u8),
     /// The other end has read the probe with this number, and all that was said before it.
@@ -36,11 +36,11 @@ pub enum Word {
     Ended(Ended),
     /// Whether the far side has room for connections that are opened from now on. It has until it says otherwise.
     Room(bool),
-    /// What the caller may use at the called gateway, as [`crate::reach::Reach::decode`] reads it.
+    /// What the initiator may reach at the responder, as [`crate::reach::Reach::decode`] reads it.
     Reach(Vec<u8>),
     /// The process that says so takes and opens no more connections, and ends with its last.
     Leaving {
-        /// Whether another process of the same gateway has taken over: it answers whoever calls now.
+        /// Whether another process of the same gateway has taken over: it answers new sessions.
         has_successor: bool,
     },
 }
@@ -56,31 +56,31 @@ pub struct Ended {
     pub reason: ResetReason,
 }
 
-impl Word {
+impl Message {
     /// Appends the bytes to send to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut say = |kind: u8, body: &[u8]| {
-            let length = u16::try_from(body.len()).expect("no word is as long as that");
+            let length = u16::try_from(body.len()).expect("no message is as long as that");
             out.push(kind);
             out.extend_from_slice(&length.to_be_bytes());
             out.extend_from_slice(body);
         };
         match self {
-            Word::Probe(number) => say(0, &[*number]),
-            Word::Answer(number) => say(1, &[*number]),
-            Word::Idle => say(2, &[]),
-            Word::Ended(Ended { session, number, reason }) => {
+            Message::Probe(number) => say(0, &[*number]),
+            Message::Answer(number) => say(1, &[*number]),
+            Message::Idle => say(2, &[]),
+            Message::Ended(Ended { session, number, reason }) => {
                 let mut body = [0; 17];
                 body[..8].copy_from_slice(&session.to_be_bytes());
                 body[8..16].copy_from_slice(&number.to_be_bytes());
                 body[16] = u8::try_from(reason.code()).unwrap_or(u8::MAX);
                 say(3, &body);
             }
-            Word::Room(is_there) => say(4, &[u8::from(*is_there)]),
-            // What is too long for a word is left out, so that the caller is told nothing rather than something else.
-            Word::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
-            Word::Reach(reach) => say(5, reach),
-            Word::Leaving { has_successor } => say(6, &[u8::from(*has_successor)]),
+            Message::Room(is_there) => say(4, &[u8::from(*is_there)]),
+            // What is too long for a message is left out, so that the initiator is told nothing rather than something else.
+            Message::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
+            Message::Reach(reach) => say(5, reach),
+            Message::Leaving { has_successor } => say(6, &[u8::from(*has_successor)]),
         }
     }
 
@@ -88,25 +88,25 @@ impl Word {
     fn decode(kind: u8, body: &[u8]) -> Option<Self> {
         let number = |at: usize| body.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
         Some(match kind {
-            0 => Word::Probe(*body.first()?),
-            1 => Word::Answer(*body.first()?),
-            2 => Word::Idle,
+            0 => Message::Probe(*body.first()?),
+            1 => Message::Answer(*body.first()?),
+            2 => Message::Idle,
             3 => {
                 let reason = ResetReason::from_code(u64::from(*body.get(16)?));
-                Word::Ended(Ended { session: number(0)?, number: number(8)?, reason })
+                Message::Ended(Ended { session: number(0)?, number: number(8)?, reason })
             }
-            4 => Word::Room(*body.first()? != 0),
-            5 => Word::Reach(body.to_vec()),
-            6 => Word::Leaving { has_successor: *body.first()? != 0 },
+            4 => Message::Room(*body.first()? != 0),
+            5 => Message::Reach(body.to_vec()),
+            6 => Message::Leaving { has_successor: *body.first()? != 0 },
             _ => return None,
         })
     }
 }
 
-/// Collects words that arrive in pieces. Holds the longest word at most, 64 KiB.
+/// Collects messages that arrive in pieces. Holds the longest message at most, 64 KiB.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    /// What has arrived of words that have not been returned.
+    /// What has arrived of messages that have not been returned.
     bytes: Vec<u8>,
     /// How many of those have been.
     read: usize,
@@ -125,14 +125,14 @@ impl Reader {
     }
 
     /// The next word that is complete and known.
-    pub fn poll(&mut self) -> Option<Word> {
+    pub fn poll(&mut self) -> Option<Message> {
         loop {
             let rest = &self.bytes[self.read..];
             let [kind, high, low, behind @ ..] = rest else { return None };
             let body = behind.get(..usize::from(u16::from_be_bytes([*high, *low])))?;
             self.read += HEAD + body.len();
-            if let Some(word) = Word::decode(*kind, body) {
-                return Some(word);
+            if let Some(message) = Message::decode(*kind, body) {
+                return Some(message);
             }
         }
     }
@@ -143,26 +143,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all() -> Vec<Word> {
+    fn all() -> Vec<Message> {
         let ended = Ended { session: 1 << 60, number: 77, reason: ResetReason::Aborted };
         vec![
-            Word::Probe(9),
-            Word::Answer(255),
-            Word::Idle,
-            Word::Ended(ended),
-            Word::Room(true),
-            Word::Reach(vec![7; 300]),
-            Word::Leaving { has_successor: true },
+            Message::Probe(9),
+            Message::Answer(255),
+            Message::Idle,
+            Message::Ended(ended),
+            Message::Room(true),
+            Message::Reach(vec![7; 300]),
+            Message::Leaving { has_successor: true },
         ]
     }
 
-    fn encoded(words: &[Word]) -> Vec<u8> {
+    fn encoded(messages: &[Message]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        words.iter().for_each(|word| word.encode(&mut bytes));
+        messages.iter().for_each(|message| message.encode(&mut bytes));
         bytes
     }
 
-    fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Word> {
+    fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Message> {
         reader.push(bytes);
         std::iter::from_fn(|| reader.poll()).collect()
     }
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_the_table() {
         let ended = Ended { session: 1, number: 2, reason: ResetReason::Aborted };
-        let leaving = Word::Leaving { has_successor: false };
-        let bytes = encoded(&[Word::Probe(7), Word::Idle, Word::Ended(ended), Word::Room(true), leaving]);
+        let leaving = Message::Leaving { has_successor: false };
+        let bytes = encoded(&[Message::Probe(7), Message::Idle, Message::Ended(ended), Message::Room(true), leaving]);
         let expected = [
             &[0, 0, 1, 7, 2, 0, 0, 3, 0, 17][..],
             &[0, 0, 0, 0, 0, 0, 0, 1],
@@ -190,17 +190,17 @@ mod tests {
     proptest! {
         #[test]
         fn words_pass_in_any_pieces(pieces in prop::collection::vec(1usize..30, 1..20)) {
-            let (bytes, mut reader, mut words) = (encoded(&all()), Reader::new(), Vec::new());
+            let (bytes, mut reader, mut messages) = (encoded(&all()), Reader::new(), Vec::new());
             let mut rest = &bytes[..];
             for piece in pieces.iter().cycle() {
                 let (now, later) = rest.split_at((*piece).min(rest.len()));
-                words.extend(read(&mut reader, now));
+                messages.extend(read(&mut reader, now));
                 rest = later;
                 if rest.is_empty() {
                     break;
                 }
             }
-            prop_assert_eq!(words, all());
+            prop_assert_eq!(messages, all());
         }
 
         #[test]

@@ -1,6 +1,6 @@
-//! Connections to peers: the session that says whether they answer, those opened before they are needed, and those of streams.
+//! Connections to peers: the control connection as initiator, warm connections, and tunnels.
 
-use super::session::Call;
+use super::session::Initiator;
 use super::trials::segment;
 use super::tunnel::Role;
 use super::{HOLD, Name, TcpTransport, TunnelId};
@@ -9,9 +9,9 @@ use crate::entropy::seed;
 use crate::transport::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::connect::ConnectRequest;
+use relay::tunnel::control::Reader;
 use relay::tunnel::search::Size;
-use relay::tunnel::words::Reader;
-use relay::tunnel::{AnswerError, Hello, SessionKey};
+use relay::tunnel::{ChallengeError, Hello, SessionKey};
 use std::io;
 use units::{Duration, Instant};
 
@@ -61,35 +61,35 @@ impl FastOpen {
 
 impl TcpTransport {
     /// Does what is due for the session with `peer`.
-    pub(super) fn serve_call(&mut self, now: Instant, peer: usize) {
-        match &self.peers[peer].call {
-            Some(Call::Up { silent_at: Some(silent_at), .. }) if *silent_at <= now => {
-                self.lose_call(now, peer, "it does not answer");
+    pub(super) fn serve_initiator(&mut self, now: Instant, peer: usize) {
+        match &self.peers[peer].initiator {
+            Some(Initiator::Up { silent_at: Some(silent_at), .. }) if *silent_at <= now => {
+                self.lose_session(now, peer, "it does not answer");
             }
-            Some(Call::Up { .. }) => self.look_at_call(now, peer),
-            Some(Call::Dialled { .. }) => {
+            Some(Initiator::Up { .. }) => self.look_at_session(now, peer),
+            Some(Initiator::HelloSent { .. }) => {
                 self.note_silence(peer);
-                self.lose_call(now, peer, "it has not answered");
+                self.lose_session(now, peer, "it has not answered");
             }
-            Some(Call::Waits(_)) => self.dial(now, peer),
+            Some(Initiator::Waits(_)) => self.send_hello(now, peer),
             None => {}
         }
     }
 
-    fn dial(&mut self, now: Instant, peer: usize) {
+    fn send_hello(&mut self, now: Instant, peer: usize) {
         let settings = &self.peers[peer].settings;
         let (Some(address), Ok(nonce)) = (settings.address, seed()) else { return };
         let hello = Hello::new(self.private_key.public_key(), nonce);
         // The hello may be repeated by anybody: it may ride in the SYN, and fetches the cookie for those that follow.
-        let dialled = self
-            .connect(now, peer, Role::Calling(peer))
+        let sent = self
+            .connect(now, peer, Role::Initiator(peer))
             .and_then(|at| self.tunnels[at].say(&hello.encode()).map(|()| at).inspect_err(|_| drop(self.remove(at))));
-        self.peers[peer].call = Some(match dialled {
-            Ok(tunnel) => Call::Dialled { tunnel, hello, challenge: Vec::new(), until: now + self.pace.silence },
+        self.peers[peer].initiator = Some(match sent {
+            Ok(tunnel) => Initiator::HelloSent { tunnel, hello, challenge: Vec::new(), until: now + self.pace.silence },
             Err(error) => {
-                tracing::debug!(%address, %error, "the peer cannot be called");
+                tracing::debug!(%address, %error, "cannot connect to the peer");
                 self.note_failure(peer, &error);
-                Call::Waits(now + self.pace.redial)
+                Initiator::Waits(now + self.pace.retry)
             }
         });
     }
@@ -116,35 +116,35 @@ impl TcpTransport {
     }
 
     /// The session's connection is ready for something.
-    pub(super) fn on_call(&mut self, now: Instant, peer: usize, at: usize) {
-        if self.peers[peer].former_call(at).is_some() {
-            return self.on_former_call(now, peer, at);
+    pub(super) fn on_initiator(&mut self, now: Instant, peer: usize, at: usize) {
+        if self.peers[peer].former_initiator(at).is_some() {
+            return self.on_former_initiator(now, peer, at);
         }
         if let Err(error) = self.tunnels[at].flush() {
             self.note_failure(peer, &error);
-            return self.lose_call(now, peer, "its session has failed");
+            return self.lose_session(now, peer, "its session has failed");
         }
         self.look_at_fast_open(now, at);
         loop {
-            let Some(call) = &self.peers[peer].call else { return };
+            let Some(initiator) = &self.peers[peer].initiator else { return };
             let mut buffer = [0; 1024];
-            let room = if call.is_up() { buffer.len() } else { call.missing().min(buffer.len()) };
+            let room = if initiator.is_up() { buffer.len() } else { initiator.missing().min(buffer.len()) };
             match self.tunnels[at].read(&mut buffer[..room]) {
                 Ok(count @ 1..) => {
                     if let Err(error) = self.on_said(now, peer, at, &buffer[..count]) {
                         self.note_answer(peer, error);
-                        return self.lose_call(
+                        return self.lose_session(
                             now,
                             peer,
                             match error {
-                                AnswerError::Versions(_) => "the two have no version of the protocol in common",
-                                AnswerError::NotAuthentic => "it is not who it should be",
+                                ChallengeError::Versions(_) => "the two have no version of the protocol in common",
+                                ChallengeError::NotAuthentic => "it is not who it should be",
                             },
                         );
                     }
-                    if self.peers[peer].former_call(at).is_some() {
+                    if self.peers[peer].former_initiator(at).is_some() {
                         // Another process of the peer is called in its place.
-                        return self.on_former_call(now, peer, at);
+                        return self.on_former_initiator(now, peer, at);
                     }
                     continue;
                 }
@@ -152,7 +152,7 @@ impl TcpTransport {
                 Ok(_) => self.note_end(peer),
                 Err(error) => self.note_failure(peer, &error),
             }
-            return self.lose_call(now, peer, "its session has ended");
+            return self.lose_session(now, peer, "its session has ended");
         }
     }
 
@@ -160,33 +160,33 @@ impl TcpTransport {
     ///
     /// # Errors
     /// If it may not have, or there can be no session with it.
-    fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> Result<(), AnswerError> {
+    fn on_said(&mut self, now: Instant, peer: usize, at: usize, said: &[u8]) -> Result<(), ChallengeError> {
         let known = &mut self.peers[peer];
         known.heard_at = now;
-        match &mut known.call {
-            Some(Call::Up { reader, is_confirmed, .. }) => {
+        match &mut known.initiator {
+            Some(Initiator::Up { reader, is_confirmed, .. }) => {
                 reader.push(said);
                 if !std::mem::replace(is_confirmed, true) {
                     self.events.push_back(StreamEvent::PeersChanged);
                 }
-                return self.hear_called(now, peer, at).then_some(()).ok_or(AnswerError::NotAuthentic);
+                return self.hear_responder(now, peer, at).then_some(()).ok_or(ChallengeError::NotAuthentic);
             }
-            Some(Call::Dialled { challenge, .. }) => challenge.extend_from_slice(said),
-            _ => return Err(AnswerError::NotAuthentic),
+            Some(Initiator::HelloSent { challenge, .. }) => challenge.extend_from_slice(said),
+            _ => return Err(ChallengeError::NotAuthentic),
         }
-        let Some((hello, challenge)) = known.call.as_ref().and_then(Call::challenge) else { return Ok(()) };
-        let answer = challenge.zip(known.settings.public_key).ok_or(AnswerError::NotAuthentic);
+        let Some((hello, challenge)) = known.initiator.as_ref().and_then(Initiator::challenge) else { return Ok(()) };
+        let answer = challenge.zip(known.settings.public_key).ok_or(ChallengeError::NotAuthentic);
         let answer = answer.and_then(|(challenge, public_key)| {
-            let (key, proof) = SessionKey::answer(&self.private_key, &public_key, &hello, &challenge)?;
+            let (key, proof) = SessionKey::prove(&self.private_key, &public_key, &hello, &challenge)?;
             Ok((challenge, key, proof))
         });
         let (challenge, key, proof) = answer.inspect_err(|error| {
             self.count_rejected(match error {
-                AnswerError::Versions(_) => "version",
-                AnswerError::NotAuthentic => "not_authentic",
+                ChallengeError::Versions(_) => "version",
+                ChallengeError::NotAuthentic => "not_authentic",
             });
         })?;
-        self.tunnels[at].say(&proof).map_err(|_| AnswerError::NotAuthentic)?;
+        self.tunnels[at].say(&proof).map_err(|_| ChallengeError::NotAuthentic)?;
         let known = &mut self.peers[peer];
         let epoch = challenge.epoch;
         let has_restarted = known.epoch.replace(epoch).is_some_and(|before| before != epoch);
@@ -201,7 +201,7 @@ impl TcpTransport {
         if !was_invited {
             known.search.begin();
         }
-        known.call = Some(Call::Up {
+        known.initiator = Some(Initiator::Up {
             tunnel: at,
             key,
             is_confirmed: false,
@@ -223,7 +223,7 @@ impl TcpTransport {
             self.reset_streams(peer, ResetReason::PeerRestarted);
         }
         if self.leaving.is_some() {
-            // Where another process has called, the peer is to go by that.
+            // Where another process has begun a session, the peer is to go by that.
             self.talk(now);
         }
         Ok(())
@@ -239,14 +239,16 @@ impl TcpTransport {
         }
     }
 
-    /// The session with `peer` is over; it is called again soon.
-    pub(super) fn lose_call(&mut self, now: Instant, peer: usize, why: &'static str) {
-        let Some(call) = self.peers[peer].call.replace(Call::Waits(now + self.pace.redial)) else { return };
-        call.tunnel().into_iter().for_each(|at| drop(self.remove(at)));
+    /// The session with `peer` is over; another begins soon.
+    pub(super) fn lose_session(&mut self, now: Instant, peer: usize, why: &'static str) {
+        let Some(initiator) = self.peers[peer].initiator.replace(Initiator::Waits(now + self.pace.retry)) else {
+            return;
+        };
+        initiator.tunnel().into_iter().for_each(|at| drop(self.remove(at)));
         // Nobody takes the place of the process that has left.
         let was_requesting = self.peers[peer].opener().is_some();
         self.end_request_in_former(peer);
-        if call.is_up() || was_requesting {
+        if initiator.is_up() || was_requesting {
             tracing::warn!(peer = self.peers[peer].settings.name, "peer is not up: {why}");
             self.events.push_back(StreamEvent::PeersChanged);
         } else {
@@ -265,7 +267,7 @@ impl TcpTransport {
     /// Opens connections to `peer` ahead of need.
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
-        let is_wanted = known.call.as_ref().is_some_and(|call| call.is_up() && !call.is_draining());
+        let is_wanted = known.initiator.as_ref().is_some_and(|initiator| initiator.is_up() && !initiator.is_draining());
         if known.warm.len() >= self.warm_connections || now < known.next_warm || !is_wanted || self.leaving.is_some() {
             return;
         }
@@ -300,8 +302,8 @@ impl TcpTransport {
 
     /// A connection to `peer`'s gateway that says what it carries.
     pub(super) fn open_tunnel(&mut self, now: Instant, peer: usize, request: &ConnectRequest) -> Option<usize> {
-        let (key, next) = match self.peers[peer].call.as_mut() {
-            Some(Call::Up { tunnel, key, is_confirmed, next, next_look, said_at, .. }) => {
+        let (key, next) = match self.peers[peer].initiator.as_mut() {
+            Some(Initiator::Up { tunnel, key, is_confirmed, next, next_look, said_at, .. }) => {
                 *is_confirmed |= self.tunnels[*tunnel].is_acknowledged();
                 if !*is_confirmed {
                     return None;
@@ -313,7 +315,7 @@ impl TcpTransport {
                 (&*key, next)
             }
             _ => {
-                let opener = self.peers[peer].former_calls.back_mut()?.opener.as_mut()?;
+                let opener = self.peers[peer].former_initiators.back_mut()?.opener.as_mut()?;
                 (&opener.key, &mut opener.next)
             }
         };
@@ -384,7 +386,7 @@ impl TcpTransport {
     /// Looks how TCP Fast Open has gone for connection `at`, once that is known.
     pub(super) fn look_at_fast_open(&mut self, now: Instant, at: usize) {
         let tunnel = &mut self.tunnels[at];
-        let (Role::Calling(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = tunnel.role
+        let (Role::Initiator(peer) | Role::Warm(peer) | Role::Stream(peer) | Role::Trying { peer, .. }) = tunnel.role
         else {
             return;
         };
