@@ -3,11 +3,11 @@
 mod bypass;
 mod class;
 mod dlep;
+mod dscp;
 mod feed;
 pub mod format;
 mod host;
 mod link;
-mod marking;
 mod memory;
 mod peer;
 mod tcp;
@@ -26,9 +26,9 @@ use units::{Bytes, Duration, Rate};
 
 pub use bypass::Bypass;
 pub use document::Faults;
+pub use dscp::DscpPolicy;
 pub use format::Accept;
 pub use host::{Named, missing_interfaces};
-pub use marking::Marking;
 pub use relay::classes::Class;
 pub use satpep::CapacitySource;
 pub(crate) use tcp::CROSS_LAYER;
@@ -75,7 +75,7 @@ pub struct Settings {
     pub link: Link,
     /// Interception.
     pub rules: Rules,
-    /// The gateways on the other side.
+    /// The peers.
     pub peers: Vec<Peer>,
     /// Which peer (by its place in `peers`) each destination lies behind.
     pub routes: Routes<usize>,
@@ -114,8 +114,8 @@ pub struct Link {
     pub rtt: Duration,
     /// Largest IP packet.
     pub mtu: u16,
-    /// How packets to peers are marked.
-    pub dscp: Marking,
+    /// DSCP of packets to peers.
+    pub dscp: DscpPolicy,
     /// Receive memory for each peer; the transport's default if not set.
     pub receive_memory: Option<Bytes>,
     /// The longest time without traffic after which a peer whose address is configured is asked for a sign of life.
@@ -135,7 +135,7 @@ pub struct Link {
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: String,
-    /// Its key, which is its identity. Without one there is no gateway on the far side: the satellite transport runs to the
+    /// Its key, which is its identity. Without one there is no far gateway: the satellite transport runs to the
     /// servers themselves.
     pub public_key: Option<PublicKey>,
     /// Where to reach it.

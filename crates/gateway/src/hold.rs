@@ -60,7 +60,7 @@ impl AsRawFd for HeldSyns {
     }
 }
 
-/// Source, destination and marking of a TCP packet; `None` if it is another one, or too short.
+/// Source, destination and DSCP of a TCP packet; `None` if it is another one, or too short.
 pub(crate) fn parse(packet: &[u8]) -> Option<ConnectRequest> {
     const TCP: u8 = 6;
     let (source, destination, traffic_class, tcp): (IpAddr, IpAddr, u8, &[u8]) = match packet.first()? >> 4 {

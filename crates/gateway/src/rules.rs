@@ -1,9 +1,9 @@
 //! The gateway's own nftables table, routing rules and routes: how TCP connections reach it, and how they pass it by.
 //!
-//! The decision falls at the SYN and is kept in the connection's mark, so that whatever starts, stops or comes back later
+//! The decision falls at the SYN and is kept in the connection's fwmark, so that whatever starts, stops or comes back later
 //! moves no connection from one way to the other:
 //!
-//! | mark | on | meaning |
+//! | fwmark | on | meaning |
 //! | --- | --- | --- |
 //! | `deliver` | packets | route to this host whatever the destination (`ip rule`, a local default route) |
 //! | `near` | connections | intercepted: the client talks to our listener |
@@ -41,7 +41,7 @@ pub struct Rules {
     pub towards: Vec<String>,
     /// Port of the transparent listeners on 127.0.0.1 and ::1.
     pub port: u16,
-    /// Base of the marks.
+    /// Base of the fwmarks.
     pub mark: u32,
     /// Routing table that delivers everything locally.
     pub routing_table: u32,
@@ -63,7 +63,7 @@ pub enum Hold {
 }
 
 impl Rules {
-    /// Mark of packets to be delivered to this host.
+    /// fwmark of packets to be delivered to this host.
     pub fn deliver(&self) -> u32 {
         self.mark + 1
     }
@@ -85,17 +85,17 @@ impl Rules {
         self.mark + 4
     }
 
-    /// Mark of the sockets that the gateway makes towards servers.
+    /// fwmark of the sockets that the gateway makes towards servers.
     pub fn made(&self) -> u32 {
         self.mark + 5
     }
 
-    /// Mark of held SYNs that are to be answered with a reset.
+    /// fwmark of held SYNs that are to be answered with a reset.
     pub fn refused(&self) -> u32 {
         self.mark + 6
     }
 
-    /// Mark of the connections of the `tcp` transport across the satellite, by which the cross-layer congestion control knows them.
+    /// fwmark of the connections of the `tcp` transport across the satellite, by which the cross-layer congestion control knows them.
     pub fn crossing(&self) -> u32 {
         self.mark + 7
     }

@@ -43,7 +43,7 @@ pub struct Snapshot {
     pub bypassed: BTreeMap<String, u64>,
     /// The satellite link.
     pub satellite: Satellite,
-    /// The gateways on the other side.
+    /// The peers.
     pub peers: Vec<Peer>,
     /// Relayed connections, one row for each.
     pub streams: Vec<Stream>,
@@ -194,20 +194,20 @@ pub struct Stream {
     pub stream: u64,
     /// The peer's name.
     pub peer: String,
-    /// `near`: the client is on this side; `far`: the server is.
+    /// `near`: this is the near gateway; `far`: this is the far gateway.
     pub side: &'static str,
     /// The client, once known.
     pub client: Option<SocketAddr>,
     /// The server, once known.
     pub server: Option<SocketAddr>,
-    /// Its class at this side, once its ends are known.
+    /// Its class at this gateway, once its ends are known.
     pub class: Option<String>,
     /// Where the connection stands.
     pub state: String,
     /// Seconds since it began.
     pub age_s: f64,
-    /// Bytes taken from TCP on this side.
+    /// Bytes taken from TCP at this gateway.
     pub from_tcp_bytes: u64,
-    /// Bytes given to TCP on this side.
+    /// Bytes given to TCP at this gateway.
     pub to_tcp_bytes: u64,
 }

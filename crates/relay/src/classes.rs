@@ -34,7 +34,7 @@ pub struct Conditions {
     pub clients: Vec<IpNet>,
     /// Where the server is.
     pub servers: Vec<IpNet>,
-    /// How the client's packets are marked.
+    /// DSCP of the client's packets.
     pub dscp: Vec<Dscp>,
 }
 

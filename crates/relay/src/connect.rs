@@ -1,9 +1,9 @@
-//! The first bytes of a stream: which TCP connection it carries; and the far side's answer.
+//! The connect request, which says which TCP connection a stream carries, and the far gateway's connect reply.
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | 1 | what the stream is for, [`CONNECT`] |
-//! | 1 | how the client's packets are marked, 0 to 63; [`HAS_FIELDS`] is added where fields follow (128 is reserved) |
+//! | 1 | DSCP of the client's packets, 0 to 63; [`HAS_FIELDS`] is added where fields follow (128 is reserved) |
 //! | 1 | family, 4 or 6 |
 //! | 4 or 16 | address of the client |
 //! | 2 | port of the client, big-endian |
@@ -13,7 +13,7 @@
 //! | length | fields: a type (1), a length (1) and as many bytes |
 //!
 //! This version has no fields. Of a later one's, those of a type from [`SKIPPABLE`] on are skipped; others are refused, for the
-//! connection would not be what the client's gateway asks for. The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far side
+//! connection would not be what the client's gateway asks for. The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far gateway
 //! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
 //! an empty, clean end. A stream that begins with another byte may be an announcement ([`crate::reach`]).
 
@@ -22,7 +22,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First byte of a stream that carries a connection.
 pub const CONNECT: u8 = 1;
-/// The bit beside the marking that says that fields follow.
+/// The bit beside the DSCP that says that fields follow.
 pub const HAS_FIELDS: u8 = 0x40;
 /// The lowest type of a field that is skipped by whoever does not know it.
 pub const SKIPPABLE: u8 = 0x80;
@@ -43,7 +43,7 @@ pub struct ConnectRequest {
     pub source: SocketAddr,
     /// The server's address and port, as the client called them; of the same family as `source`.
     pub destination: SocketAddr,
-    /// How the client's packets are marked.
+    /// DSCP of the client's packets.
     pub dscp: Dscp,
 }
 
@@ -54,9 +54,9 @@ pub enum ConnectRequestError {
     /// The first byte names no purpose that streams have in this version.
     #[error("a stream of kind {0} is unknown")]
     Kind(u8),
-    /// The marking is none.
-    #[error("marking {0} is above 63")]
-    Marking(u8),
+    /// The DSCP is none.
+    #[error("DSCP {0} is above 63")]
+    Dscp(u8),
     /// A field is unknown and must not be skipped.
     #[error("field {0} is unknown")]
     Field(u8),
@@ -75,7 +75,7 @@ pub enum ConnectRequestError {
 }
 
 impl ConnectRequest {
-    /// A connection whose packets carry no marking.
+    /// A connection whose packets have DSCP 0.
     pub fn new(source: SocketAddr, destination: SocketAddr) -> Self {
         Self { source, destination, dscp: Dscp::default() }
     }
@@ -148,11 +148,11 @@ impl Parser {
     /// How many bytes the connect request has at least beyond those seen.
     pub fn missing(&self) -> usize {
         let seen = self.bytes.len();
-        let [_, marking, family, ..] = *self.bytes else { return 3 - seen };
+        let [_, dscp, family, ..] = *self.bytes else { return 3 - seen };
         let addresses = addresses(family);
         let fields = match self.bytes.get(addresses) {
             Some(length) => 1 + usize::from(*length),
-            None => usize::from(marking & HAS_FIELDS != 0),
+            None => usize::from(dscp & HAS_FIELDS != 0),
         };
         addresses + fields - seen
     }
@@ -160,7 +160,7 @@ impl Parser {
     fn check_last(&self) -> Result<(), ConnectRequestError> {
         match *self.bytes {
             [kind] if kind != CONNECT => Err(ConnectRequestError::Kind(kind)),
-            [_, marking] if Dscp::new(marking & !HAS_FIELDS).is_none() => Err(ConnectRequestError::Marking(marking)),
+            [_, dscp] if Dscp::new(dscp & !HAS_FIELDS).is_none() => Err(ConnectRequestError::Dscp(dscp)),
             [_, _, family] if family != 4 && family != 6 => Err(ConnectRequestError::Family(family)),
             [_, _, family, .., length]
                 if self.bytes.len() == addresses(family) + 1 && usize::from(length) > MAX_FIELDS =>
@@ -174,8 +174,8 @@ impl Parser {
     fn decode(&self) -> Result<ConnectRequest, ConnectRequestError> {
         let (addresses, fields) = self.bytes.split_at(addresses(self.bytes[2]));
         let (source, destination) = addresses[3..].split_at((addresses.len() - 3) / 2);
-        let marking = self.bytes[1] & !HAS_FIELDS;
-        let dscp = Dscp::new(marking).ok_or(ConnectRequestError::Marking(marking))?;
+        let dscp = self.bytes[1] & !HAS_FIELDS;
+        let dscp = Dscp::new(dscp).ok_or(ConnectRequestError::Dscp(dscp))?;
         let request = ConnectRequest { source: endpoint(source), destination: endpoint(destination), dscp };
         if request.source.port() == 0 || request.destination.port() == 0 {
             return Err(ConnectRequestError::Port);
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_is_not_a_request_is_refused_at_the_first_wrong_byte() {
         assert_eq!(Parser::new().push(&[2]), Err(ConnectRequestError::Kind(2)));
-        assert_eq!(Parser::new().push(&[1, 128]), Err(ConnectRequestError::Marking(128)));
+        assert_eq!(Parser::new().push(&[1, 128]), Err(ConnectRequestError::Dscp(128)));
         assert_eq!(Parser::new().push(&[1, 0, 5]), Err(ConnectRequestError::Family(5)));
         assert_eq!(
             Parser::new().push(&[1, 0, 4, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0]),

@@ -1,4 +1,4 @@
-//! What happens next to one relayed connection: a TCP connection on this side, a stream of the satellite transport
+//! What happens next to one relayed connection: a TCP connection at this gateway, a stream of the satellite transport
 //! towards the other gateway, and the two directions between them, which end independently of one another.
 //!
 //! The machine never turns an unclean end into a clean one: a reset on one side becomes a reset on the other, and TCP is
@@ -19,17 +19,17 @@ use satpep::ResetReason;
 /// Where a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Near side, `confirmed`: the stream is open, the client's SYN is held, the server has not answered.
+    /// Near gateway, `confirmed`: the stream is open, the client's SYN is held, the server has not answered.
     Confirming,
-    /// Near side, `confirmed`: the server has answered and the SYN has been let go; TCP has not been accepted yet.
+    /// Near gateway, `confirmed`: the server has answered and the SYN has been let go; TCP has not been accepted yet.
     Released,
-    /// Near side: TCP is accepted and its data flow to the far side, which has not answered yet.
+    /// Near gateway: TCP is accepted and its data flow to the far gateway, which has not answered yet.
     Requested,
     /// As [`State::Requested`], and the client's FIN has been passed on.
     RequestedEnded,
-    /// Far side: the connect request has not arrived in full.
+    /// Far gateway: the connect request has not arrived in full.
     Opening,
-    /// Far side: connecting to the server.
+    /// Far gateway: connecting to the server.
     Connecting,
     /// Both directions flow.
     Established,
@@ -44,7 +44,7 @@ pub enum State {
 /// What has happened to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The far side says that the server has accepted.
+    /// The far gateway says that the server has accepted.
     Answered,
     /// TCP has been accepted after its SYN was released.
     Accepted,
@@ -130,7 +130,7 @@ impl State {
             (Requested, Event::Answered) => step(Established, None, None),
             (Requested, Event::TcpFin) => step(RequestedEnded, Some(Action::FinishStream), None),
             (RequestedEnded, Event::Answered) => step(TcpEnded, None, None),
-            // An end without an answer: the far side may finish only what it has connected.
+            // An end without an answer: the far gateway may finish only what it has connected.
             (Confirming | Requested | RequestedEnded | Opening, Event::StreamFin) => {
                 self.abort(Some(ResetReason::Protocol))
             }
@@ -178,7 +178,7 @@ impl State {
         matches!(self, State::Established | State::TcpEnded)
     }
 
-    /// Whether the stream's next byte is the far side's answer.
+    /// Whether the stream's next byte is the far gateway's answer.
     pub fn awaits_answer(self) -> bool {
         matches!(self, State::Confirming | State::Requested | State::RequestedEnded)
     }

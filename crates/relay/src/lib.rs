@@ -2,7 +2,7 @@
 //!
 //! | module | decides |
 //! | --- | --- |
-//! | [`connect`] | how a stream says which connection it carries, and how the far side answers |
+//! | [`connect`] | the connect request, the first bytes of a stream, and the reply to it |
 //! | [`engine`] | all relayed connections of a gateway: table, deadlines, work queue, policy, limits, interception |
 //! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |

@@ -1,4 +1,4 @@
-//! The epoch that a hello names: one run of a gateway's process, between two losses of its sessions.
+//! The epoch that transport parameters name: one run of a gateway's process, between two losses of its sessions.
 //!
 //! The upper two bits say what kind of run it is, the others are random: a clock may say the same at two starts. The bits are
 //! clear in epochs of gateways that know nothing of them: their runs are fresh, and what asks for knowledge of the bits is

@@ -2,7 +2,7 @@
 
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, ResetReason};
-use crate::handshake::Hello;
+use crate::handshake::TransportParameters;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
 use crate::{Capabilities, PrivateKey};
@@ -17,9 +17,16 @@ pub fn handshakes(input: &[u8]) {
 }
 
 /// What a peer without ambition says of itself.
-pub(crate) fn hello() -> Hello {
+pub(crate) fn parameters() -> TransportParameters {
     let capabilities = Capabilities::NONE;
-    Hello { epoch: 1, timestamp: 1, session_credit: 1 << 20, stream_credit: 1 << 16, max_streams: 20, capabilities }
+    TransportParameters {
+        epoch: 1,
+        timestamp: 1,
+        session_credit: 1 << 20,
+        stream_credit: 1 << 16,
+        max_streams: 20,
+        capabilities,
+    }
 }
 
 /// Hands the pieces of `input` (each after a byte with its length) to a session as the frames of one datagram after the
@@ -29,9 +36,9 @@ pub fn session(mut input: &[u8]) {
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.receive_memory = Some(Bytes::new(1 << 20));
     config.max_streams = 20;
-    let hello = hello();
+    let parameters = parameters();
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &hello, (false, true), now);
+    let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &parameters, (false, true), now);
     let own = session.open().expect("the first stream");
     session.write(own, &[7; 3000]);
     let mut buffer = [0; 1400];

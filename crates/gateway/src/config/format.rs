@@ -1,7 +1,7 @@
 //! What a gateway's configuration file may say: the types whose documentation is the schema's (docs/gateway-config.md).
 
 pub use super::text::{
-    Address, ClassName, CodePoint, ControlName, Interface, Listen, Mac, MarkingText, ModemAddress, Path, PortRange,
+    Address, ClassName, CodePoint, ControlName, DscpPolicyText, Interface, Listen, Mac, ModemAddress, Path, PortRange,
     Prefix, Private, Public, ShortName, SocketPath,
 };
 
@@ -17,7 +17,7 @@ pub(super) fn format() -> &'static Format {
         let names = Format::of::<File>().with::<ShortName>().with::<ClassName>().with::<ControlName>();
         let places = names.with::<Interface>().with::<Listen>().with::<Address>().with::<ModemAddress>().with::<Mac>();
         let files = places.with::<Prefix>().with::<Private>().with::<Public>().with::<Path>().with::<SocketPath>();
-        files.with::<PortRange>().with::<CodePoint>().with::<MarkingText>()
+        files.with::<PortRange>().with::<CodePoint>().with::<DscpPolicyText>()
     });
     &FORMAT
 }
@@ -63,7 +63,7 @@ pub struct File {
     /// What is accelerated.
     #[serde(default)]
     pub intercept: Intercept,
-    /// The gateways on the other side.
+    /// The peers.
     #[schemars(length(min = 1))]
     pub peer: Vec<Peer>,
     /// Classes of connections; each belongs to the first that it fits, to `default` if to none.
@@ -204,10 +204,10 @@ pub struct Link {
     /// Largest IP packet of the satellite transport; smaller paths are found.
     #[schemars(range(min = 576, max = 65_534), extend("default" = 1500))]
     pub mtu: Option<u16>,
-    /// How packets between the gateways are marked: as those of the clients whose connections they carry, or all with one code
+    /// DSCP of packets between the gateways: as that of the clients whose connections they carry, or all with one code
     /// point.
     #[schemars(extend("default" = "copy"))]
-    pub dscp: Option<MarkingEntry>,
+    pub dscp: Option<DscpPolicyEntry>,
     /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "x-example" = "4MB"))]
     pub receive_memory: Option<Size>,
@@ -283,7 +283,7 @@ pub struct Intercept {
     /// Local port of the transparent listener (loopback only).
     #[schemars(range(min = 1, max = 65_535), extend("default" = 4501))]
     pub port: Option<u16>,
-    /// Firewall marks mark+1 to mark+7 are used (packet and connection marks).
+    /// fwmarks mark+1 to mark+7 are used, on packets and connections.
     #[schemars(range(min = 1, max = 4_294_967_279u32), extend("default" = 0x6270_0000))]
     pub mark: Option<u32>,
     /// Routing table that delivers intercepted packets locally.
@@ -294,12 +294,12 @@ pub struct Intercept {
     pub rule_priority: Option<u32>,
 }
 
-/// A gateway on the other side.
+/// A peer: the gateway at the other end of the satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Peer {
     /// Its name in logs and tables.
     pub name: ShortName,
-    /// With the tcp transport: whether there is a gateway on the far side. Without one the TCP tunnels end at the servers.
+    /// With the tcp transport: whether there is a far gateway. Without one the TCP tunnels end at the servers.
     #[schemars(extend("default" = true))]
     pub far_gateway: Option<bool>,
     /// Its key, which is its identity; required where there is a far gateway.
@@ -397,7 +397,7 @@ pub struct Conditions {
     pub clients: Option<Vec<Prefix>>,
     /// Where the server is.
     pub servers: Option<Vec<Prefix>>,
-    /// Marking of the client's packets.
+    /// DSCP of the client's packets.
     pub dscp: Option<Vec<DscpEntry>>,
 }
 
@@ -421,14 +421,14 @@ pub enum DscpEntry {
     Name(CodePoint),
 }
 
-/// How packets are marked.
+/// DSCP of packets.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum MarkingEntry {
+pub enum DscpPolicyEntry {
     /// All with the code point of this number.
     Number(#[schemars(range(min = 0, max = 63))] u8),
     /// As the text says.
-    Text(MarkingText),
+    Text(DscpPolicyText),
 }
 
 /// Who may tell what the link carries.

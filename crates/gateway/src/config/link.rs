@@ -1,7 +1,7 @@
 //! `[link]`: the satellite link.
 
+use super::dscp::DscpPolicy;
 use super::format;
-use super::marking::Marking;
 use super::{Choice, Link};
 use crate::told::FeedSettings;
 use document::Document;
@@ -30,7 +30,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
         receive_rate: written.receive_rate.unwrap_or(written.rate).0,
         rtt: written.rtt.0,
         mtu: written.mtu.unwrap_or(1500),
-        dscp: written.dscp.map(Marking::from).unwrap_or_default(),
+        dscp: written.dscp.map(DscpPolicy::from).unwrap_or_default(),
         receive_memory: written.receive_memory.map(|size| size.0),
         keepalive: written.keepalive.map_or(KEEPALIVE, |time| time.0),
         outage_limit: written.outage_limit.map(|limit| limit.0),
@@ -40,11 +40,11 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Option<Link> 
     })
 }
 
-impl From<format::MarkingEntry> for Marking {
-    fn from(entry: format::MarkingEntry) -> Self {
+impl From<format::DscpPolicyEntry> for DscpPolicy {
+    fn from(entry: format::DscpPolicyEntry) -> Self {
         match entry {
-            format::MarkingEntry::Number(number) => Self::Fixed(Dscp::new(number).unwrap_or_default()),
-            format::MarkingEntry::Text(text) => text.0,
+            format::DscpPolicyEntry::Number(number) => Self::Fixed(Dscp::new(number).unwrap_or_default()),
+            format::DscpPolicyEntry::Text(text) => text.0,
         }
     }
 }

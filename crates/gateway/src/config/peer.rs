@@ -1,4 +1,4 @@
-//! `[[peer]]`: the gateways on the other side.
+//! `[[peer]]`: The peers.
 
 use super::text::Prefix;
 use super::{Choice, Peer, format};

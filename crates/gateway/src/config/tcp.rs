@@ -12,7 +12,7 @@ pub struct TcpSettings {
     pub congestion_control: Option<String>,
     /// Whether connections may open with TCP Fast Open.
     pub fast_open: bool,
-    /// Connections to each peer that are kept open ahead of need.
+    /// Connections to each peer that are opened before they are needed.
     pub warm_connections: usize,
     /// What may wait at the link under the cross-layer control.
     pub queue: Duration,

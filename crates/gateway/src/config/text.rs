@@ -1,6 +1,6 @@
 //! The forms of texts that only a gateway's configuration has: names, addresses, keys, ports.
 
-use super::marking::Marking;
+use super::dscp::DscpPolicy;
 use dlep::Mac as MacAddress;
 use document::form;
 use ipnet::IpNet;
@@ -102,9 +102,9 @@ text!(
     |text| text.parse().ok(), |dscp| dscp.value()
 );
 text!(
-    /// How packets are marked.
-    MarkingText(Marking), "marking", "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"", "^[A-Za-z0-9-]+$",
-    |text| text.parse().ok(), |marking| marking.to_string()
+    /// DSCP of packets.
+    DscpPolicyText(DscpPolicy), "DSCP", "\"copy\", or a code point from 0 to 63 or its name, such as 26, \"af31\", \"cs1\"", "^[A-Za-z0-9-]+$",
+    |text| text.parse().ok(), |policy| policy.to_string()
 );
 
 fn is_name(text: &str, most: usize) -> bool {

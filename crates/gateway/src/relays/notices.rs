@@ -28,7 +28,7 @@ impl<T: SatelliteTransport> Relays<T> {
             Notice::Closed { request, from_tcp, to_tcp, orderly } => {
                 tracing::debug!(client = %request.source, destination = %request.destination, from_tcp, to_tcp, orderly, "closed");
             }
-            Notice::ResetByPeer { stream, reason } => tracing::debug!(stream, %reason, "reset by the other side"),
+            Notice::ResetByPeer { stream, reason } => tracing::debug!(stream, %reason, "reset by the peer"),
             Notice::StreamFailed(request, reason) => tracing::debug!(?request, %reason, "the stream has failed"),
             Notice::NotConnected(request, reason) => tracing::debug!(?request, %reason, "no connection to the server"),
             Notice::HostVanished(request) => tracing::debug!(?request, "the host has vanished"),

@@ -58,7 +58,7 @@ impl Rules {
             String::new()
         } else {
             let out = super::quoted_list(&self.towards);
-            // The mark, because policy routing goes by it; the rules of `ip rule` that name the interface of arrival cannot be asked.
+            // The fwmark, because policy routing goes by it; the rules of `ip rule` that name the interface of arrival cannot be asked.
             format!("    fib daddr . mark oifname != {out} counter name {ELSEWHERE} ct mark set {bypass:#x} return\n")
         };
         let look6 = if self.ipv6 { "    ip6 daddr @near6 jump accelerate\n" } else { "" };

@@ -5,7 +5,7 @@ mod key_log;
 use super::{
     ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
 };
-use crate::config::{CapacitySource, Class, Marking, Peer, Settings};
+use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
@@ -56,7 +56,7 @@ pub(crate) struct Satpep {
     readable: bool,
     writable: bool,
     mtu: u16,
-    dscp: Marking,
+    dscp: DscpPolicy,
     /// What the socket would not take yet.
     unsent: Option<Transmit>,
     /// How much of that it has taken, where datagrams are sent one by one.
@@ -125,7 +125,7 @@ impl Satpep {
         };
         Ok(Self {
             run,
-            streams: Streams::new(endpoint, peers, settings.link.dscp == Marking::Copy),
+            streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
             send_buffer: vec![0; udp.batch_size(settings.link.mtu)],
             udp,
             readable: true,
@@ -663,7 +663,7 @@ impl Transport<HostSockets> for Satpep {
 /// How long connections survive an outage, unless told.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
-/// What the transport is told of a peer; `None` if there is no gateway on its side.
+/// What the transport is told of a peer; `None` if there is no far gateway.
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })
@@ -731,9 +731,7 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     for peer in &settings.peers {
         let Some(config) = peer_config(peer) else {
             let name = &peer.name;
-            return Err(while_doing(format!("peer {name}"))(io::Error::other(
-                "this transport needs a gateway on the far side",
-            )));
+            return Err(while_doing(format!("peer {name}"))(io::Error::other("this transport needs a far gateway")));
         };
         let id =
             endpoint.add_peer(now, config).map_err(|source| StartError::Peer { name: peer.name.clone(), source })?;

@@ -70,7 +70,7 @@ const HOLD: Duration = Duration::from_millis(10);
 /// Connections that strangers may have made without saying who they are: all together, and those of one prefix.
 const STRANGERS: [usize; 2] = [3_072, 256];
 /// The same for connections from addresses at which peers are known to be, and for those whose key is known and that have not
-/// said what for. Each peer keeps up to 1,024 open ahead of need, and 5,000 new ones a second are in their handshakes for two round
+/// said what for. Each peer keeps up to 1,024 warm ones, and 5,000 new ones a second are in their handshakes for two round
 /// trips: as many as a peer may have streams, unless told.
 const KNOWN: [usize; 2] = [65_536, 16_384];
 /// Connections with each peer, unless told.
@@ -87,7 +87,7 @@ pub(crate) struct TunnelId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
     peer: usize,
-    /// Whether this side has opened it.
+    /// Whether this gateway has opened it.
     is_own: bool,
     session: u64,
     number: u64,
@@ -147,7 +147,7 @@ pub(crate) struct TcpTransport {
     has_news: bool,
     /// Until when no connections are made across the satellite, for this host's ports were used up.
     out_of_ports_until: Option<Instant>,
-    /// Mark of sockets towards servers.
+    /// fwmark of sockets towards servers.
     mark: u32,
     /// After what idle time servers are probed.
     host_keepalive: std::time::Duration,
@@ -699,7 +699,7 @@ impl Transport<HostSockets> for TcpTransport {
 
     fn reset(&mut self, _: Instant, stream: TunnelId, reason: ResetReason) {
         let Some(tunnel) = self.tunnel(stream) else { return };
-        // Before the server has accepted, the near side learns why it has not; afterwards, a reset says all.
+        // Before the server has accepted, the near gateway learns why it has not; afterwards, a reset says all.
         let code = u8::try_from(reason.code()).unwrap_or(u8::MAX);
         tunnel.has_said_why = tunnel.request.is_some() && !tunnel.has_replied && tunnel.say(&[code]).is_ok();
         if tunnel.has_said_why {

@@ -134,7 +134,7 @@ pub enum StreamEvent<S> {
     Opened(S, usize),
     /// The stream may be able to move bytes.
     Ready(S),
-    /// The stream was reset by the other side, or has failed.
+    /// The stream was reset by the peer, or has failed.
     Reset(S, ResetReason),
     /// Both directions of the stream have ended in order.
     Closed(S),

@@ -5,7 +5,7 @@ use crate::connect::ConnectRequest;
 use crate::connection::State;
 use units::Instant;
 
-/// A relayed connection: TCP with a host on this side, a stream towards the other gateway.
+/// A relayed connection: TCP with a host at this gateway, a stream towards the other gateway.
 #[derive(Debug)]
 pub struct Relayed<S, H: Hosts> {
     pub(super) state: State,

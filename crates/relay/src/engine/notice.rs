@@ -76,7 +76,7 @@ pub enum Notice {
         /// Its reason.
         reason: ResetReason,
     },
-    /// A stream has failed on this side.
+    /// A stream has failed at this gateway.
     StreamFailed(Option<ConnectRequest>, ResetReason),
     /// The far gateway has no connection to the server.
     NotConnected(Option<ConnectRequest>, ResetReason),

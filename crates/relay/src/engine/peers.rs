@@ -24,7 +24,7 @@ pub struct PeerSettings {
     pub allow_destinations: Vec<IpNet>,
     /// Whether servers see the client's address, rather than this gateway's.
     pub connect_as_client: bool,
-    /// Whether there is no gateway on its side: streams run to the servers themselves.
+    /// Whether there is no far gateway: streams run to the servers themselves.
     pub is_direct: bool,
 }
 

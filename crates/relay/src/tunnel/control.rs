@@ -34,7 +34,7 @@ pub enum Message {
     Idle,
     /// A relayed connection has ended with a reset.
     Ended(Ended),
-    /// Whether the far side has room for connections that are opened from now on. It has until it says otherwise.
+    /// Whether the far gateway has room for connections that are opened from now on. It has until it says otherwise.
     Room(bool),
     /// What the initiator may reach at the responder, as [`crate::reach::Reach::decode`] reads it.
     Reach(Vec<u8>),

@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::peer::Peer;
 use crate::epoch::Run;
 use crate::event::{Event, PeerId, PeerState, ResetReason};
-use crate::handshake::Hello;
+use crate::handshake::TransportParameters;
 use crate::payload::Payload;
 use crate::session::Session;
 use std::net::SocketAddr;
@@ -43,8 +43,8 @@ impl<P: Payload> Endpoint<P> {
     /// The entry of the process that has answered an init under the name `id`. `None` if the init was for another process, which
     /// had a session: that one is no more, since its inits would have found it. The answer is not used then: the init has named
     /// the run of the session that is over, which the process that has answered would take for a loss of its own session.
-    pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, hello: &Hello) -> Option<PeerId> {
-        let entry = self.entry(now, id, Run::of(hello.epoch).generation());
+    pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, parameters: &TransportParameters) -> Option<PeerId> {
+        let entry = self.entry(now, id, Run::of(parameters.epoch).generation());
         if entry == id || self.peers[id.index()].session.is_none() {
             return Some(entry);
         }

@@ -6,7 +6,7 @@ use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
 use crate::epoch::Run;
 use crate::event::{ClockSkew, Event, PeerId, ResetReason};
-use crate::handshake::{Agreement, Echo, Hello, Notice, Pending, Received, mac1_of, unproven_versions};
+use crate::handshake::{Agreement, Echo, Notice, Pending, Received, TransportParameters, mac1_of, unproven_versions};
 use crate::key_log::LoggedKey;
 use crate::payload::Payload;
 use crate::routing::{self, GENERATION_BIT};
@@ -83,20 +83,20 @@ impl<P: Payload> Endpoint<P> {
     /// The peer uses the keys of the handshake that we answered: so do we from now on.
     pub(super) fn confirm(&mut self, now: Instant, id: PeerId) {
         let unconfirmed = self.peers[id.index()].keys.unconfirmed.take();
-        if let Some(Unconfirmed { pair, hello, answered_to, padded, .. }) = unconfirmed {
+        if let Some(Unconfirmed { pair, parameters, answered_to, padded, .. }) = unconfirmed {
             self.set_address(id, answered_to);
-            self.establish(now, id, pair, &hello);
+            self.establish(now, id, pair, &parameters);
             self.prove_path(now, id, padded);
         }
     }
 
     /// Puts new keys to use, in the session there is if the peer still has it, else in a new one.
-    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, hello: &Hello) {
+    fn establish(&mut self, now: Instant, id: PeerId, mut pair: KeyPair<P::Key>, parameters: &TransportParameters) {
         self.stats.handshakes += 1;
         let continues =
-            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == hello.epoch);
+            self.peers[id.index()].session.as_ref().is_some_and(|session| session.peer_epoch == parameters.epoch);
         if !continues {
-            if Run::of(hello.epoch) == Run::Fresh {
+            if Run::of(parameters.epoch) == Run::Fresh {
                 self.end_other(now, id);
             }
             if self.peers[id.index()].session.is_some() {
@@ -106,7 +106,7 @@ impl<P: Payload> Endpoint<P> {
             self.sessions += 1;
             let even = self.identity.public < self.peers[id.index()].config.public_key;
             let initiates = self.peers[id.own().index()].config.address.is_some();
-            let mut session = Session::new(&self.config, id, self.sessions, hello, (even, initiates), now);
+            let mut session = Session::new(&self.config, id, self.sessions, parameters, (even, initiates), now);
             if self.draining {
                 session.drain(now);
             }
@@ -201,7 +201,7 @@ impl<P: Payload> Endpoint<P> {
             self.stats.dropped.replayed += 1;
             return false;
         }
-        let timestamp = received.hello.timestamp;
+        let timestamp = received.parameters.timestamp;
         let behind = peer.latest_timestamp.checked_sub(timestamp);
         if let Some(behind) = behind {
             if peer.challenge.take_if(|challenge| *challenge == received.echo).is_none() {
@@ -225,18 +225,20 @@ impl<P: Payload> Endpoint<P> {
     /// Answers an init. A padded one is answered by a padded response, which proves to both sides what
     /// the path carries.
     fn respond(&mut self, now: Instant, id: PeerId, from: SocketAddr, received: Received) {
-        let id = self.entry(now, id, Run::of(received.hello.epoch).generation());
+        let id = self.entry(now, id, Run::of(received.parameters.epoch).generation());
         let local_index = self.new_index(id);
-        let ours = self.hello(now, id);
+        let ours = self.parameters(now, id);
         let takes_streams = ours.max_streams > 0;
-        self.peers[id.own().index()].clock = Some(ClockSkew::between(self.unix_time(now), received.hello.timestamp));
+        self.peers[id.own().index()].clock =
+            Some(ClockSkew::between(self.unix_time(now), received.parameters.timestamp));
         let padded = received.padded.and_then(|length| Some(length.min(padded_length(&self.config, &from)?)));
         let answer = self.identity.respond(received, &ours, (local_index, padded));
         if let Some((response, agreement)) = answer {
             self.log_keys(&agreement, local_index);
-            let (pair, hello) = KeyPair::new(agreement, local_index, false, now);
+            let (pair, parameters) = KeyPair::new(agreement, local_index, false, now);
             let padded = padded.filter(|_| unpadded_length(&response) < Some(response.len()));
-            let unconfirmed = Unconfirmed { pair, hello, answered_to: from, padded, answered_at: now, takes_streams };
+            let unconfirmed =
+                Unconfirmed { pair, parameters, answered_to: from, padded, answered_at: now, takes_streams };
             self.peers[id.index()].keys.unconfirmed = Some(unconfirmed);
             self.put_out(from, response);
         }
@@ -296,21 +298,21 @@ impl<P: Payload> Endpoint<P> {
         match self.identity.complete(&mut pending, datagram) {
             Ok(agreement) => {
                 self.log_keys(&agreement, pending.local_index);
-                let (pair, hello) = KeyPair::new(agreement, pending.local_index, true, now);
+                let (pair, parameters) = KeyPair::new(agreement, pending.local_index, true, now);
                 let own = id;
-                let Some(id) = self.answered_by(now, own, &hello) else {
+                let Some(id) = self.answered_by(now, own, &parameters) else {
                     return self.refresh(now, own);
                 };
                 // The answer may come from anywhere; what it answers arrived at `to`.
                 self.set_address(id, to);
                 let unix_time = self.unix_time(now);
-                self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, hello.timestamp));
+                self.peers[id.own().index()].clock = Some(ClockSkew::between(unix_time, parameters.timestamp));
                 let peer = &mut self.peers[own.index()];
                 peer.echo = Echo::default();
                 if let Some(cookie) = pending.cookie {
                     peer.cookies.on_success(cookie);
                 }
-                self.establish(now, id, pair, &hello);
+                self.establish(now, id, pair, &parameters);
                 // A padded response answers an init that arrived padded.
                 let arrived = pending.padded.filter(|_| unpadded_length(datagram) < Some(datagram.len()));
                 self.prove_path(now, id, arrived);
@@ -410,12 +412,12 @@ impl<P: Payload> Endpoint<P> {
         self.random.u32() << 17 | generation | id.0
     }
 
-    fn hello(&mut self, now: Instant, id: PeerId) -> Hello {
+    fn parameters(&mut self, now: Instant, id: PeerId) -> TransportParameters {
         let credit = self.receive_memory.reserve();
         // An init may be answered by a process of either generation.
         let advertised = &mut self.peers[id.own().index()].advertised_credit;
         *advertised = credit.max(*advertised);
-        Hello {
+        TransportParameters {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
             session_credit: credit,
@@ -432,7 +434,7 @@ impl<P: Payload> Endpoint<P> {
             return;
         }
         let (local_index, random) = (self.new_index(id), self.random.u32());
-        let hello = self.hello(now, id);
+        let parameters = self.parameters(now, id);
         let peer = &mut self.peers[id.index()];
         let cookie = peer.cookies.next(now, peer.attempts, random);
         // A peer that became unresponsive may be found where it was last heard, or where it is configured to be.
@@ -441,8 +443,13 @@ impl<P: Payload> Endpoint<P> {
         let whom = (&peer.config.public_key, &**acquaintance);
         let padded = peer.wants_padding().then(|| padded_length(&self.config, &to)).flatten();
         let wanted = peer.session.as_ref().map_or(0, |_| routing::wanted(id.generation()));
-        let init =
-            self.identity.initiate(whom, &hello, (local_index, padded, wanted), (cookie, peer.echo), &mut self.random);
+        let init = self.identity.initiate(
+            whom,
+            &parameters,
+            (local_index, padded, wanted),
+            (cookie, peer.echo),
+            &mut self.random,
+        );
         if let Some((datagram, pending)) = init {
             peer.handshakes.attempts = peer.handshakes.attempts.saturating_add(1);
             peer.handshakes.first.get_or_insert(now);

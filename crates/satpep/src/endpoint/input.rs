@@ -68,7 +68,7 @@ impl<P: Payload> Endpoint<P> {
         };
         let fresh_session = match &peer.keys.unconfirmed {
             Some(unconfirmed) if unconfirmed.pair.local_index == header.receiver => {
-                peer.session.as_ref().is_none_or(|session| session.peer_epoch != unconfirmed.hello.epoch)
+                peer.session.as_ref().is_none_or(|session| session.peer_epoch != unconfirmed.parameters.epoch)
             }
             _ => false,
         };

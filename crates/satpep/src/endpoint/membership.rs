@@ -197,7 +197,8 @@ impl<P: Payload> Peer<P> {
     fn may_have_begun(&self, now: Instant) -> bool {
         let unconfirmed = self.keys.unconfirmed.as_ref().filter(|_| self.leaves_at.is_none());
         unconfirmed.is_some_and(|answered| {
-            let continues = self.session.as_ref().is_some_and(|session| session.peer_epoch == answered.hello.epoch);
+            let continues =
+                self.session.as_ref().is_some_and(|session| session.peer_epoch == answered.parameters.epoch);
             answered.takes_streams && !continues && now < answered.answered_at + Drain::PATIENCE
         })
     }

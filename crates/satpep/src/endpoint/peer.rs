@@ -5,7 +5,7 @@ use super::cookies::Cookies;
 use super::path::Candidates;
 use crate::config::PeerConfig;
 use crate::event::ClockSkew;
-use crate::handshake::{Acquaintance, Agreement, Echo, Hello, Pending};
+use crate::handshake::{Acquaintance, Agreement, Echo, Pending, TransportParameters};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::Place;
@@ -86,7 +86,7 @@ pub(super) struct Keys<K> {
 /// Keys of a handshake that we answered.
 pub(super) struct Unconfirmed<K> {
     pub(super) pair: KeyPair<K>,
-    pub(super) hello: Hello,
+    pub(super) parameters: TransportParameters,
     /// Where the answer went: if the peer uses the keys, there it was.
     pub(super) answered_to: SocketAddr,
     /// The length of the answer, if it was padded.
@@ -159,9 +159,14 @@ impl<K> KeyPair<K> {
     /// Keys that only keepalives and their answers were sealed with are kept so long.
     pub(super) const REKEY_UNUSED_AFTER: Duration = Duration::from_secs(900);
 
-    pub(super) fn new(agreement: Agreement<K>, local_index: u32, ours: bool, now: Instant) -> (Self, Hello) {
-        let Agreement { send, receive, version, peer_index, hello, .. } = agreement;
-        (Self { local_index, peer_index, version, send, receive, since: now, first_number: 0, ours }, hello)
+    pub(super) fn new(
+        agreement: Agreement<K>,
+        local_index: u32,
+        ours: bool,
+        now: Instant,
+    ) -> (Self, TransportParameters) {
+        let Agreement { send, receive, version, peer_index, parameters, .. } = agreement;
+        (Self { local_index, peer_index, version, send, receive, since: now, first_number: 0, ours }, parameters)
     }
 
     /// How many packets the pair has sealed, with `next` the number of the next.

@@ -36,7 +36,7 @@ pub(crate) use cookie::seal_cookie;
 pub(crate) use cookie::{Cookie, CookieJar, mac1_of};
 #[cfg(test)]
 pub(crate) use cookie::{append_macs, mac1_key as mac1_key_of};
-pub(crate) use parameters::Hello;
+pub(crate) use parameters::TransportParameters;
 
 const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 /// What the prologue begins with, before the versions and the mode.
@@ -69,7 +69,7 @@ pub(crate) struct Agreement<K> {
     pub(crate) secrets: DataSecrets,
     /// The index that the peer receives by.
     pub(crate) peer_index: u32,
-    pub(crate) hello: Hello,
+    pub(crate) parameters: TransportParameters,
 }
 
 /// A Noise message that does not authenticate, or whose content is not ours to read.
@@ -92,7 +92,7 @@ pub(crate) struct Pending {
 pub(crate) struct Received {
     noise: Box<snow::HandshakeState>,
     pub(crate) initiator: PublicKey,
-    pub(crate) hello: Hello,
+    pub(crate) parameters: TransportParameters,
     /// The mode that the initiator uses.
     pub(crate) mode: Mode,
     /// What it speaks.
@@ -141,7 +141,7 @@ impl Identity {
     pub(crate) fn initiate(
         &self,
         (peer, acquaintance): (&PublicKey, &Acquaintance),
-        hello: &Hello,
+        parameters: &TransportParameters,
         (local_index, padded, wanted): (u32, Option<usize>, u8),
         (cookie, echo): (Option<Cookie>, Echo),
         random: &mut SecureRandom,
@@ -151,10 +151,10 @@ impl Identity {
         let mut datagram = vec![INIT, oldest, newest, wanted];
         datagram.extend_from_slice(&local_index.to_be_bytes());
         let mut payload = Vec::new();
-        parameters::write_init(&mut payload, self.cipher.code(), hello, &echo);
+        parameters::write_init(&mut payload, self.cipher.code(), parameters, &echo);
         datagram.resize(INIT_HEADER + INIT_NOISE + payload.len(), 0);
         let length = noise.write_message(&payload, &mut datagram[INIT_HEADER..]).ok()?;
-        let masked = acquaintance.masked(hello.timestamp, &datagram[INIT_HEADER..]);
+        let masked = acquaintance.masked(parameters.timestamp, &datagram[INIT_HEADER..]);
         datagram[8..16].copy_from_slice(&masked.to_be_bytes());
         datagram[16] = self.mode.code();
         set_noise_length(&mut datagram, length);
@@ -176,11 +176,11 @@ impl Identity {
         let mut payload = vec![0; message.len()];
         let length = noise.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
         let initiator = noise.get_remote_static().and_then(|key| key.try_into().ok()).map(PublicKey::from_bytes);
-        let (cipher, hello, echo) = parameters::read_init(&payload[..length]).ok_or(NotAuthentic)?;
+        let (cipher, parameters, echo) = parameters::read_init(&payload[..length]).ok_or(NotAuthentic)?;
         let is_padded = unpadded_length(datagram).is_some_and(|unpadded| datagram.len() > unpadded);
         Ok(Received {
             initiator: initiator.ok_or(NotAuthentic)?,
-            hello,
+            parameters,
             mode,
             versions,
             echo,
@@ -195,7 +195,7 @@ impl Identity {
     pub(crate) fn respond<K: Sealing>(
         &self,
         mut received: Received,
-        hello: &Hello,
+        parameters: &TransportParameters,
         (local_index, padded): (u32, Option<usize>),
     ) -> Option<(Vec<u8>, Agreement<K>)> {
         let version = self.versions.common(received.versions)?;
@@ -203,7 +203,7 @@ impl Identity {
         datagram.extend_from_slice(&local_index.to_be_bytes());
         datagram.extend_from_slice(&received.peer_index.to_be_bytes());
         let mut payload = Vec::new();
-        parameters::write_response(&mut payload, self.versions, hello);
+        parameters::write_response(&mut payload, self.versions, parameters);
         datagram.resize(RESPONSE_HEADER + RESPONSE_NOISE + payload.len(), 0);
         let length = received.noise.write_message(&payload, &mut datagram[RESPONSE_HEADER..]).ok()?;
         set_noise_length(&mut datagram, length);
@@ -218,7 +218,7 @@ impl Identity {
             version,
             secrets: DataSecrets { suite, send: responder_sends, receive: initiator_sends },
             peer_index: received.peer_index,
-            hello: received.hello,
+            parameters: received.parameters,
         };
         Some((datagram, agreement))
     }
@@ -232,7 +232,7 @@ impl Identity {
         let message = noise_message(datagram).ok_or(NotAuthentic)?;
         let mut payload = vec![0; message.len()];
         let length = pending.noise.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
-        let (theirs, hello) = parameters::read_response(&payload[..length]).ok_or(NotAuthentic)?;
+        let (theirs, parameters) = parameters::read_response(&payload[..length]).ok_or(NotAuthentic)?;
         // Both ranges are authenticated; the version in clear is not, and is for whoever looks on.
         let version = self.versions.common(theirs).ok_or(NotAuthentic)?;
         let (initiator_sends, responder_sends) = pending.noise.dangerously_get_raw_split();
@@ -243,7 +243,7 @@ impl Identity {
             version,
             secrets: DataSecrets { suite, send: initiator_sends, receive: responder_sends },
             peer_index: read_u32(datagram, 4).ok_or(NotAuthentic)?,
-            hello,
+            parameters,
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) const LIMITS: usize = 8 + 8 + 8 + 8 + 4;
 
 /// What each side tells the other about itself, inside the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hello {
+pub(crate) struct TransportParameters {
     /// Names the run of the gateway's process: another epoch from a known peer means that it lost its streams.
     pub(crate) epoch: u64,
     /// Its wall clock: nanoseconds since 1970.
@@ -40,41 +40,41 @@ pub(crate) struct Hello {
 }
 
 /// Appends what an init says.
-pub(super) fn write_init(out: &mut Vec<u8>, cipher: u8, hello: &Hello, echo: &Echo) {
+pub(super) fn write_init(out: &mut Vec<u8>, cipher: u8, parameters: &TransportParameters, echo: &Echo) {
     out.push(cipher);
-    write_hello(out, hello);
+    write_parameters(out, parameters);
     if *echo != Echo::default() {
         write_parameter(out, ECHO, echo);
     }
 }
 
-/// Reads what an init says: the cipher's code, the hello, and what is repeated. `None` if it is malformed.
-pub(super) fn read_init(payload: &[u8]) -> Option<(u8, Hello, Echo)> {
+/// Reads what an init says: the cipher's code, the transport parameters, and what is repeated. `None` if it is malformed.
+pub(super) fn read_init(payload: &[u8]) -> Option<(u8, TransportParameters, Echo)> {
     let (cipher, rest) = payload.split_first()?;
-    let (hello, echo) = read_hello(rest)?;
-    Some((*cipher, hello, echo))
+    let (parameters, echo) = read_parameters(rest)?;
+    Some((*cipher, parameters, echo))
 }
 
 /// Appends what a response says.
-pub(super) fn write_response(out: &mut Vec<u8>, versions: Versions, hello: &Hello) {
+pub(super) fn write_response(out: &mut Vec<u8>, versions: Versions, parameters: &TransportParameters) {
     out.extend_from_slice(&versions.encode());
-    write_hello(out, hello);
+    write_parameters(out, parameters);
 }
 
 /// Reads what a response says. `None` if it is malformed.
-pub(super) fn read_response(payload: &[u8]) -> Option<(Versions, Hello)> {
+pub(super) fn read_response(payload: &[u8]) -> Option<(Versions, TransportParameters)> {
     let (versions, rest) = payload.split_first_chunk()?;
-    Some((Versions::decode(*versions)?, read_hello(rest)?.0))
+    Some((Versions::decode(*versions)?, read_parameters(rest)?.0))
 }
 
-fn write_hello(out: &mut Vec<u8>, hello: &Hello) {
-    for field in [hello.epoch, hello.timestamp, hello.session_credit, hello.stream_credit] {
+fn write_parameters(out: &mut Vec<u8>, parameters: &TransportParameters) {
+    for field in [parameters.epoch, parameters.timestamp, parameters.session_credit, parameters.stream_credit] {
         out.extend_from_slice(&field.to_be_bytes());
     }
-    out.extend_from_slice(&hello.max_streams.to_be_bytes());
-    if hello.capabilities != Capabilities::NONE {
+    out.extend_from_slice(&parameters.max_streams.to_be_bytes());
+    if parameters.capabilities != Capabilities::NONE {
         let mut value = [0; 8];
-        let length = varint::write(hello.capabilities.bits() & varint::MAX, &mut value);
+        let length = varint::write(parameters.capabilities.bits() & varint::MAX, &mut value);
         write_parameter(out, CAPABILITIES, &value[..length]);
     }
 }
@@ -88,11 +88,11 @@ fn write_parameter(out: &mut Vec<u8>, kind: u64, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-fn read_hello(bytes: &[u8]) -> Option<(Hello, Echo)> {
-    let (limits, parameters) = bytes.split_first_chunk::<LIMITS>()?;
+fn read_parameters(bytes: &[u8]) -> Option<(TransportParameters, Echo)> {
+    let (limits, fields) = bytes.split_first_chunk::<LIMITS>()?;
     let long = |at: usize| u64::from_be_bytes(*limits[at..].first_chunk().expect("the field lies inside the array"));
     let in_varint_range = |value: u64| (value <= varint::MAX).then_some(value);
-    let mut hello = Hello {
+    let mut parameters = TransportParameters {
         epoch: long(0),
         timestamp: long(8),
         session_credit: in_varint_range(long(16))?,
@@ -101,19 +101,19 @@ fn read_hello(bytes: &[u8]) -> Option<(Hello, Echo)> {
         capabilities: Capabilities::NONE,
     };
     let mut echo = Echo::default();
-    read_parameters(parameters, |kind, mut value| {
+    read_fields(fields, |kind, mut value| {
         match kind {
             ECHO => echo = value.try_into().ok()?,
-            CAPABILITIES => hello.capabilities = Capabilities::from_bits(varint::read(&mut value)?),
+            CAPABILITIES => parameters.capabilities = Capabilities::from_bits(varint::read(&mut value)?),
             _ => {}
         }
         Some(())
     })?;
-    Some((hello, echo))
+    Some((parameters, echo))
 }
 
 /// Hands each parameter to `take`; `None` if one is cut off, or `take` says so.
-fn read_parameters<'a>(mut input: &'a [u8], mut take: impl FnMut(u64, &'a [u8]) -> Option<()>) -> Option<()> {
+fn read_fields<'a>(mut input: &'a [u8], mut take: impl FnMut(u64, &'a [u8]) -> Option<()>) -> Option<()> {
     while !input.is_empty() {
         let kind = varint::read(&mut input)?;
         let length = usize::try_from(varint::read(&mut input)?).ok()?;
@@ -128,8 +128,8 @@ fn read_parameters<'a>(mut input: &'a [u8], mut take: impl FnMut(u64, &'a [u8]) 
 mod tests {
     use super::*;
 
-    fn hello() -> Hello {
-        Hello {
+    fn parameters() -> TransportParameters {
+        TransportParameters {
             epoch: 1 << 63,
             timestamp: 5,
             session_credit: 1 << 40,
@@ -142,21 +142,21 @@ mod tests {
     #[test]
     fn what_is_said_is_read_and_what_is_unknown_is_skipped() {
         let mut init = Vec::new();
-        write_init(&mut init, 2, &hello(), &[7; 16]);
-        assert_eq!(read_init(&init), Some((2, hello(), [7; 16])));
+        write_init(&mut init, 2, &parameters(), &[7; 16]);
+        assert_eq!(read_init(&init), Some((2, parameters(), [7; 16])));
         // A type of two bytes, and one that has no value.
         init.extend([0x7f, 0xff, 3, 1, 2, 3, 0x3f, 0]);
-        assert_eq!(read_init(&init), Some((2, hello(), [7; 16])));
+        assert_eq!(read_init(&init), Some((2, parameters(), [7; 16])));
         let mut response = Vec::new();
         let versions = Versions::new(3, 4).expect("a range");
-        write_response(&mut response, versions, &hello());
-        assert_eq!(read_response(&response), Some((versions, hello())));
+        write_response(&mut response, versions, &parameters());
+        assert_eq!(read_response(&response), Some((versions, parameters())));
     }
 
     #[test]
     fn what_is_cut_off_is_refused() {
         let mut init = Vec::new();
-        write_init(&mut init, 2, &Hello { capabilities: Capabilities::NONE, ..hello() }, &[0; 16]);
+        write_init(&mut init, 2, &TransportParameters { capabilities: Capabilities::NONE, ..parameters() }, &[0; 16]);
         assert_eq!(init.len(), 1 + LIMITS, "nothing optional");
         for length in 0..init.len() {
             assert_eq!(read_init(&init[..length]), None, "{length}");

@@ -9,7 +9,7 @@
 
 use super::Session;
 use crate::config::EndpointConfig;
-use crate::handshake::Hello;
+use crate::handshake::TransportParameters;
 use crate::memory::{Holding, Memory};
 use crate::payload::Payload;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
@@ -56,7 +56,7 @@ impl Credit {
     /// Least window of a stream.
     const MIN_WINDOW: u64 = 64 * 1024;
 
-    pub(crate) fn new(config: &EndpointConfig, hello: &Hello) -> Self {
+    pub(crate) fn new(config: &EndpointConfig, parameters: &TransportParameters) -> Self {
         // A tenth of a second of the link, so that it never waits for the driver to read more.
         let unsent_cap = config.capacity.bytes_in(units::Duration::from_millis(100)).as_u64();
         Self {
@@ -70,8 +70,8 @@ impl Credit {
             advertised: Advertised::default(),
             repeats: VecDeque::new(),
             own_stream_credit: config.stream_credit(),
-            peer_stream_credit: hello.stream_credit,
-            peer_limit: hello.session_credit,
+            peer_stream_credit: parameters.stream_credit,
+            peer_limit: parameters.session_credit,
             sent: 0,
             send_pool: config.send_pool(),
             send_buffered: 0,
@@ -312,7 +312,7 @@ mod tests {
         let rate = Rate::from_bps(6_000_000);
         let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
         config.receive_memory = Some(Bytes::new(1_600_000));
-        let hello = Hello {
+        let parameters = TransportParameters {
             epoch: 1,
             timestamp: 1,
             capabilities: crate::Capabilities::NONE,
@@ -320,7 +320,7 @@ mod tests {
             stream_credit: 500,
             max_streams: 9,
         };
-        Credit::new(&config, &hello)
+        Credit::new(&config, &parameters)
     }
 
     #[test]

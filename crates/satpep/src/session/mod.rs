@@ -39,7 +39,7 @@ use crate::capacity::{ArrivalRequests, Arrivals, Feedback};
 use crate::config::EndpointConfig;
 use crate::dscp::Dscp;
 use crate::event::{Event, PeerId, ResetReason, StreamId};
-use crate::handshake::Hello;
+use crate::handshake::TransportParameters;
 use crate::mtu::{self, MtuSearch};
 use crate::payload::Payload;
 use crate::received::Received;
@@ -174,20 +174,20 @@ pub(crate) struct Session<P: Payload> {
 }
 
 impl<P: Payload> Session<P> {
-    /// A session with the peer whose hello arrived. `even` says whether the streams that we open have even numbers,
+    /// A session with the peer whose transport parameters arrived. `even` says whether the streams that we open have even numbers,
     /// `initiates` whether we know the peer's address.
     pub(crate) fn new(
         config: &EndpointConfig,
         peer: PeerId,
         tag: u32,
-        hello: &Hello,
+        parameters: &TransportParameters,
         (even, initiates): (bool, bool),
         now: Instant,
     ) -> Self {
         Self {
             peer,
             tag,
-            peer_epoch: hello.epoch,
+            peer_epoch: parameters.epoch,
             keepalive: liveness::Keepalive::new(config.longest_keepalive(), initiates),
             repair: config.repair,
             repair_overhead: config.repair_overhead,
@@ -202,7 +202,7 @@ impl<P: Payload> Session<P> {
             own_parity: u64::from(!even),
             next_own: u64::from(!even),
             own_open: 0,
-            peer_max_streams: hello.max_streams,
+            peer_max_streams: parameters.max_streams,
             seen: RangeSet::new(),
             peer_open: 0,
             max_streams: config.max_streams,
@@ -212,7 +212,7 @@ impl<P: Payload> Session<P> {
             marking: Dscp::default(),
             marking_received: None,
             control: VecDeque::new(),
-            credit: credit::Credit::new(config, hello),
+            credit: credit::Credit::new(config, parameters),
             waiting_writers: VecDeque::new(),
             last_heard: now,
             last_traffic: Instant::ZERO,
@@ -231,7 +231,7 @@ impl<P: Payload> Session<P> {
             farewell: farewell::Farewell::default(),
             drain: Drain::default(),
             peer_drains: false,
-            knows_drain: crate::epoch::knows_of_runs(hello.epoch),
+            knows_drain: crate::epoch::knows_of_runs(parameters.epoch),
             stop_waiting_sent: 0,
             path_news: None,
             round_ends: now,
@@ -246,7 +246,10 @@ impl<P: Payload> Session<P> {
             survey: None,
             news: VecDeque::new(),
             events: VecDeque::new(),
-            stats: PeerStats { capabilities: config.capabilities.common(hello.capabilities), ..PeerStats::default() },
+            stats: PeerStats {
+                capabilities: config.capabilities.common(parameters.capabilities),
+                ..PeerStats::default()
+            },
         }
     }
 

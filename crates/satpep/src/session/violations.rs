@@ -25,7 +25,7 @@ fn session() -> Session<Stored> {
     config.receive_memory = Some(Bytes::new(POOL));
     config.max_streams = MAX_STREAMS;
     assert_eq!((config.receive_pool(), config.stream_credit()), (POOL, STREAM_CREDIT));
-    let hello = Hello {
+    let parameters = TransportParameters {
         epoch: 1,
         timestamp: 1,
         session_credit: 1 << 20,
@@ -33,7 +33,7 @@ fn session() -> Session<Stored> {
         max_streams: MAX_STREAMS,
         capabilities: Capabilities::NONE,
     };
-    Session::new(&config, PeerId(0), 1, &hello, (false, true), now())
+    Session::new(&config, PeerId(0), 1, &parameters, (false, true), now())
 }
 
 /// Hands in one packet of what `write` writes.

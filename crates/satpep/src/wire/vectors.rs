@@ -7,7 +7,9 @@ use super::frame::{Frame, Malformed, PathFrame, Reader, Writer};
 use super::packet::{DATA_HEADER, DataHeader, TAG, noise_message};
 use super::varint;
 use crate::event::Violation;
-use crate::handshake::{Acquaintance, Agreement, CookieJar, Hello, Identity, Notice, seal_cookie, unproven_versions};
+use crate::handshake::{
+    Acquaintance, Agreement, CookieJar, Identity, Notice, TransportParameters, seal_cookie, unproven_versions,
+};
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataKey, Mode, Sealing as _, Suite};
 use crate::{Capabilities, PrivateKey, PublicKey, ResetReason, Stored, Versions};
@@ -138,7 +140,7 @@ fn ephemeral(seed: u8) -> [u8; 32] {
 fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2], padded: Option<usize>) -> Value {
     let ends = [1, 2].map(|byte| Identity::new(key(byte), mode, cipher, versions[usize::from(byte) - 1]));
     let [near, far] = &ends;
-    let hello = |epoch: u64, capabilities| Hello {
+    let parameters = |epoch: u64, capabilities| TransportParameters {
         epoch,
         timestamp: 1_700_000_000_000_000_000 + epoch,
         session_credit: 32 << 20,
@@ -146,7 +148,7 @@ fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2]
         max_streams: 16_384,
         capabilities,
     };
-    let (first, second) = (hello(1 << 62 | 10, Capabilities::NONE), hello(1 << 62 | 20, Capabilities::NONE));
+    let (first, second) = (parameters(1 << 62 | 10, Capabilities::NONE), parameters(1 << 62 | 20, Capabilities::NONE));
     let acquaintance = near.acquaintance(&far.public).expect("a secret");
     let echo = if padded.is_some() { [9; 16] } else { [0; 16] };
     let initiated = near.initiate(
@@ -166,10 +168,10 @@ fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2]
         let public = PrivateKey::from_random(ephemeral(seed)).public_key();
         assert_eq!(noise_message(datagram).expect("a message")[..32], public.as_bytes()[..]);
     }
-    let limits = |hello: &Hello| {
+    let limits = |parameters: &TransportParameters| {
         json!({
-            "epoch": format!("{:016x}", hello.epoch), "time": hello.timestamp, "session_credit": hello.session_credit,
-            "stream_credit": hello.stream_credit, "max_streams": hello.max_streams,
+            "epoch": format!("{:016x}", parameters.epoch), "time": parameters.timestamp, "session_credit": parameters.session_credit,
+            "stream_credit": parameters.stream_credit, "max_streams": parameters.max_streams,
         })
     };
     json!({
@@ -350,8 +352,8 @@ fn vectors_of_handshakes_and_replies_are_read() {
         assert_eq!((received.initiator, received.versions), (public, versions(&vector["initiator"])));
         assert_eq!(hex(&received.echo), vector["initiator"]["echo"]);
         let limits = &vector["initiator"]["limits"];
-        assert_eq!(Some(received.hello.timestamp), limits["time"].as_u64());
-        assert_eq!(Some(received.hello.session_credit), limits["session_credit"].as_u64());
+        assert_eq!(Some(received.parameters.timestamp), limits["time"].as_u64());
+        assert_eq!(Some(received.parameters.session_credit), limits["session_credit"].as_u64());
         // A masked time and a MAC that vouch for the initiator.
         let acquaintance = far.acquaintance(&public).expect("a secret");
         assert_eq!(acquaintance.vouches(&init), limits["time"].as_u64());

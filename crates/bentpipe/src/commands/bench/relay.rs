@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
     Ok(Findings { claim, table, rows: json(&rows)? })
 }
 
-/// What PEPsal carries in the gateways' place, in clear. It passes no end of one direction alone, with which every transfer
+/// What PEPsal carries in the gateways' place, in clear. It passes no half-close, with which every transfer
 /// of the other rows ends: here the client sends without an end.
 fn measure_pepsal(args: &Args, program: &Path) -> Result<Measured, Failure> {
     let workload = Workload { direction: Direction::Up, ..args.experiment()?.workload };

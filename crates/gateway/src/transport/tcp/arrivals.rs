@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use units::{Duration, Instant};
 
-/// How long a connection that was made ahead of need may wait for its use; whoever has made it gives it up before.
+/// How long a connection that was made before it was needed may wait for its use; whoever has made it gives it up before.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose tunnel requests are taken: a tunnel request that is lost is sent again, and while that takes seconds, the path may
 /// change more than once, which begins a session each time.
@@ -130,7 +130,7 @@ impl TcpTransport {
                 self.say_malformed(now, self.tunnels[at].from, &error);
                 Some("stranger")
             }
-            // One that was made ahead of need and is not needed any more.
+            // One that was made before it was needed and is not needed any more.
             Err(_) => return drop(self.remove(at)),
         };
         refusal.into_iter().for_each(|reason| self.refuse(at, reason));

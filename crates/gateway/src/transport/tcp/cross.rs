@@ -20,7 +20,7 @@ const REFRESH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct CrossLayer {
     source: Source,
-    /// The marks of our sockets.
+    /// The fwmarks of our sockets.
     marks: [u32; 2],
     configured: Rate,
     /// What may wait at the link.

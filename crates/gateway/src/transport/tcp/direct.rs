@@ -1,4 +1,4 @@
-//! Without a gateway on the far side: the transport runs to the server itself.
+//! Without a far gateway: the connection runs to the server itself.
 
 use super::TcpTransport;
 use super::tunnel::{Role, Tunnel, server_reason_of};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use units::Instant;
 
 impl TcpTransport {
-    /// A connection to the server itself: there is no gateway on the far side, or none can be reached now.
+    /// A connection to the server itself: there is no far gateway, or none can be reached now.
     pub(super) fn open_direct(&mut self, now: Instant, peer: usize, request: &ConnectRequest) -> Option<usize> {
         let known = &self.peers[peer];
         // A far gateway's `connect_from` is about the connections that it asks for.

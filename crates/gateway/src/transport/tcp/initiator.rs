@@ -20,9 +20,9 @@ use units::{Duration, Instant};
 const MISSES: u32 = 4;
 /// How long it is left alone then.
 const RESPITE: Duration = Duration::from_secs(600);
-/// How long to wait after a connection ahead of need has failed.
+/// How long to wait after a warm connection has failed.
 const WARM_RETRY: Duration = Duration::from_secs(5);
-/// How long a connection is kept ahead of need: less than the far side keeps it, or a NAT on the path that goes by RFC 5382.
+/// How long a warm connection is kept: less than the far gateway keeps it, or a NAT on the path that goes by RFC 5382.
 const WARM_LIFE: Duration = Duration::from_secs(3600);
 /// How long connections go past the far gateway once this host's ports are used up: about a sixth of those come back by then.
 const RECOVERY: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ impl TcpTransport {
         Ok(at)
     }
 
-    /// The session's connection is ready for something.
+    /// The control connection is ready for something.
     pub(super) fn on_initiator(&mut self, now: Instant, peer: usize, at: usize) {
         if self.peers[peer].former_initiator(at).is_some() {
             return self.on_former_initiator(now, peer, at);
@@ -156,7 +156,7 @@ impl TcpTransport {
         }
     }
 
-    /// The peer has said something on the session's connection.
+    /// The peer has said something on the control connection.
     ///
     /// # Errors
     /// If it may not have, or there can be no session with it.
@@ -257,14 +257,14 @@ impl TcpTransport {
         self.drop_warm(peer);
     }
 
-    /// Closes the connections to `peer` that are open ahead of need.
+    /// Closes the warm connections to `peer`.
     pub(super) fn drop_warm(&mut self, peer: usize) {
         while let Some(&warm) = self.peers[peer].warm.front() {
             drop(self.remove(warm));
         }
     }
 
-    /// Opens connections to `peer` ahead of need.
+    /// Opens warm connections to `peer`.
     pub(super) fn keep_warm(&mut self, now: Instant, peer: usize) {
         let known = &self.peers[peer];
         let is_wanted = known.initiator.as_ref().is_some_and(|initiator| initiator.is_up() && !initiator.is_draining());
@@ -278,14 +278,14 @@ impl TcpTransport {
                 self.tunnels[at].say_prefix().inspect_err(|_| drop(self.remove(at)))
             });
             if let Err(error) = opened {
-                tracing::debug!(%error, "no connection ahead of need");
+                tracing::debug!(%error, "no warm connection");
                 self.peers[peer].next_warm = now + WARM_RETRY;
                 return;
             }
         }
     }
 
-    /// A connection that was opened before it was needed is ready for something. The peer has nothing to say on it: if it does, or
+    /// A warm connection is ready for something. The peer has nothing to say on it: if it does, or
     /// ends it, the connection is of no use.
     pub(super) fn on_warm(&mut self, now: Instant, at: usize) {
         self.look_at_fast_open(now, at);
@@ -376,7 +376,7 @@ impl TcpTransport {
         tracing::warn!(%error, "this host makes no connections across the satellite: {remedy}");
     }
 
-    /// One of the connections that were opened before they are needed and are ready.
+    /// A warm connection that is ready.
     fn take_warm(&mut self, peer: usize) -> Option<usize> {
         let is_ready = |at: &usize| self.tunnels[*at].is_ready();
         let place = self.peers[peer].warm.iter().position(is_ready)?;
@@ -405,11 +405,11 @@ impl TcpTransport {
         }
     }
 
-    /// Puts the client's marking and the class's priority on a stream's packets.
+    /// Puts the client's DSCP and the class's priority on a stream's packets.
     pub(super) fn mark_packets(&mut self, stream: TunnelId, request: &ConnectRequest, class: Option<&Class>) {
-        let marking = self.sockets.dscp;
+        let policy = self.sockets.dscp;
         let Some(socket) = self.tunnel(stream).and_then(|tunnel| tunnel.tcp.socket.as_ref()) else { return };
-        kernel::transparent::set_dscp(socket, marking.of(request.dscp).value());
+        kernel::transparent::set_dscp(socket, policy.of(request.dscp).value());
         let priority = match class.map(|class| class.settings.priority) {
             Some(Priority::Interactive) => INTERACTIVE,
             Some(Priority::Bulk) => BULK,

@@ -113,7 +113,7 @@ impl TcpPeer {
         Self { is_none: true, ..Self::new(&settings, now, rtt) }
     }
 
-    /// The ends of what was opened in the session whose control connection is at `at`: one that this side has begun, or the peer.
+    /// The ends of what was opened in the session whose control connection is at `at`: one that this gateway has begun, or the peer.
     pub(super) fn ends_at(&mut self, at: usize, is_own: bool) -> &mut Notices {
         if is_own {
             let former = self.former_initiators.iter_mut().find(|former| former.line.tunnel == at);
@@ -162,7 +162,7 @@ impl TcpPeer {
         }
     }
 
-    /// Whether there is no gateway on the far side.
+    /// Whether there is no far gateway.
     pub(super) fn is_direct(&self) -> bool {
         self.settings.public_key.is_none() && !self.is_none
     }

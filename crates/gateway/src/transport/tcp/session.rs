@@ -15,7 +15,7 @@ const LONGEST_KEEPALIVE: Duration = Duration::from_secs(3600);
 const AUTHENTICATION: Duration = Duration::from_secs(10);
 /// An initiator is gone if it has said nothing for so long beyond that.
 const INITIATOR_SILENCE: Duration = Duration::from_secs(60);
-/// How long interception waits at most for the first connection that is kept ahead of need and for what packets the path
+/// How long interception waits at most for the first warm connection and for what packets the path
 /// carries, beyond twenty round trips.
 const SETTLING: Duration = Duration::from_secs(10);
 

@@ -2,7 +2,7 @@
 
 use super::cross::CrossLayer;
 use super::ports::Ports;
-use crate::config::{Marking, Settings};
+use crate::config::{DscpPolicy, Settings};
 use crate::error::{StartError, while_doing};
 use kernel::{sysctl, tcp, transparent};
 use relay::dscp::Dscp;
@@ -37,10 +37,10 @@ pub(super) struct Sockets {
     congestion_control: Option<String>,
     send_buffer: Bytes,
     receive_buffer: Bytes,
-    /// The mark by which the cross-layer control knows the sockets, where that is used.
+    /// The fwmark by which the cross-layer control knows the sockets, where that is used.
     mark: Option<u32>,
-    /// How packets are marked.
-    pub(super) dscp: Marking,
+    /// DSCP of packets.
+    pub(super) dscp: DscpPolicy,
     /// The longest wait between two retransmissions, which is about how soon they go on after an outage.
     longest_rto: Duration,
     ports: Ports,

@@ -11,7 +11,7 @@ use units::Instant;
 
 /// The number of probes that ask whether the peer answers; notices have others.
 const ALIVE: u8 = 0;
-/// Bytes of notices that go at once: what a session's connection has to say beside must not wait behind them for long.
+/// Bytes of notices that go at once: what a control connection has to say beside must not wait behind them for long.
 const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
 pub(super) const MOST_PENDING: usize = 256 << 10;
@@ -154,7 +154,7 @@ impl TcpTransport {
         self.tunnels[at].pending() < MOST_PENDING
     }
 
-    /// What `peer` has said on connection `at`, of the session that this side has begun or the peer.
+    /// What `peer` has said on connection `at`, of the session that this gateway has begun or the peer.
     pub(super) fn hear(&mut self, now: Instant, peer: usize, at: usize, is_own: bool, message: Message) {
         let known = &mut self.peers[peer];
         let mut answer = Vec::new();

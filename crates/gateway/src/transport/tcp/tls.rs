@@ -142,7 +142,7 @@ impl Tls {
     /// side has told.
     ///
     /// # Errors
-    /// Those of the socket; of kind `UnexpectedEof` for an end that the other side has not told, and `InvalidData` for
+    /// Those of the socket; of kind `UnexpectedEof` for an end that the peer has not told, and `InvalidData` for
     /// what is not its.
     pub(super) fn read(&mut self, mut socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -157,7 +157,7 @@ impl Tls {
     }
 
     /// Reads from `socket` into `arrived` once, and more often only if that does not complete a record. What is decrypted
-    /// is appended to `decrypted`; returns how many bytes that is, 0 at the end that the other side has told.
+    /// is appended to `decrypted`; returns how many bytes that is, 0 at the end that the peer has told.
     ///
     /// # Errors
     /// As [`Tls::read`], once no byte comes before them.
@@ -208,7 +208,7 @@ impl Tls {
     /// Goes on with the handshake until it has ended.
     ///
     /// # Errors
-    /// As [`Tls::read`]; of kind `WouldBlock` if it is the other side's turn.
+    /// As [`Tls::read`]; of kind `WouldBlock` if it is the peer's turn.
     pub(super) fn advance(&mut self, mut socket: &Socket) -> io::Result<()> {
         loop {
             match self.flush(socket) {
@@ -225,7 +225,7 @@ impl Tls {
 
     fn process(&mut self, mut socket: &Socket) -> io::Result<()> {
         self.connection.process_new_packets().map(drop).map_err(|error| {
-            // An alert tells the other side why.
+            // An alert tells the peer why.
             let _ = self.connection.write_tls(&mut socket);
             io::Error::new(io::ErrorKind::InvalidData, error)
         })
@@ -236,7 +236,7 @@ impl Tls {
         self.connection.writer().write_all(data)
     }
 
-    /// Tells the other side the end of what is sent.
+    /// Tells the peer the end of what is sent.
     pub(super) fn finish(&mut self) {
         self.connection.send_close_notify();
     }

@@ -129,7 +129,7 @@ impl TcpTransport {
             }
             None if before.is_some() => {
                 tracing::info!(peer = name, "the path carries packets as large as its route allows");
-                // Those that are kept ahead of need have the size that they were made with, and the session needs no larger one.
+                // Warm ones have the size that they were made with, and the session needs no larger one.
                 return self.drop_warm(peer);
             }
             None => return,

@@ -38,7 +38,7 @@ impl TcpTransport {
         }
     }
 
-    /// The session's connection with `peer` has failed before it was up.
+    /// The control connection with `peer` has failed before it was up.
     pub(super) fn note_failure(&mut self, peer: usize, error: &io::Error) {
         let trouble = match error.kind() {
             io::ErrorKind::TimedOut => no_answer(),
@@ -54,7 +54,7 @@ impl TcpTransport {
         self.peers[peer].trouble = Some(trouble);
     }
 
-    /// `peer` has ended the session's connection before it was up.
+    /// `peer` has ended the control connection before it was up.
     pub(super) fn note_end(&mut self, peer: usize) {
         self.peers[peer].trouble = Some(not_accepted());
     }

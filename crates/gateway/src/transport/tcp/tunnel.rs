@@ -23,15 +23,15 @@ const FIRST_BYTES: usize = 1_300;
 pub(super) enum Role {
     /// A peer has made it and has not said what for.
     Unknown(Parser),
-    /// This side has made it for the session with a peer.
+    /// This gateway has made it for the session with a peer.
     Initiator(usize),
     /// A peer has made it for the session.
     Responder(Box<super::session::Responder>),
-    /// This side has made it ahead of need.
+    /// A warm connection, made by this gateway.
     Warm(usize),
     /// It carries a relayed connection, through a peer.
     Stream(usize),
-    /// This side has made it to see whether packets of this size pass; so many bytes have not come back.
+    /// This gateway has made it to see whether packets of this size pass; so many bytes have not come back.
     Trying { peer: usize, size: relay::tunnel::search::Size, missing: usize },
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
@@ -50,11 +50,11 @@ pub(super) struct Tunnel {
     pub(super) from: IpAddr,
     /// Whether the server itself is at the other end.
     pub(super) is_direct: bool,
-    /// Whether the far side has yet to answer.
+    /// Whether the far gateway has yet to answer.
     pub(super) awaits_reply: bool,
-    /// Whether this side has told the near side that the server has accepted.
+    /// Whether this gateway has told the near gateway that the server has accepted.
     pub(super) has_replied: bool,
-    /// Whether this side has told the near side why there will be no connection.
+    /// Whether this gateway has told the near gateway why there will be no connection.
     pub(super) has_said_why: bool,
     /// What a peer has opened it for, until the relays have asked.
     pub(super) request: Option<ConnectRequest>,
@@ -83,7 +83,7 @@ pub(super) struct Tunnel {
     is_finished: bool,
     /// Whether TCP has been told the end of what is sent.
     is_shut_down: bool,
-    /// Whether the other side has been told the end of what is sent, in TLS.
+    /// Whether the peer has been told the end of what is sent, in TLS.
     has_told_end: bool,
     has_ended: bool,
 }
@@ -186,7 +186,7 @@ impl Tunnel {
         self.flush().map(drop)
     }
 
-    /// Says ahead of need what every tunnel request begins with: where it rides in a SYN, it tells whether that works.
+    /// Says what every tunnel request begins with: where it rides in a SYN, it tells whether that works.
     pub(super) fn say_prefix(&mut self) -> io::Result<()> {
         // Of TLS it is the ClientHello that rides there.
         if self.tls.is_some() { self.flush().map(drop) } else { self.say(&TunnelRequest::PREFIX) }
@@ -194,7 +194,7 @@ impl Tunnel {
 
     /// Has `request` go first; with `until`, together with the client's first bytes if they come before.
     pub(super) fn open_with(&mut self, tunnel_request: &[u8], until: Option<Instant>) -> io::Result<()> {
-        // Of a warm connection in clear, the far side has the first bytes.
+        // Of a warm connection in clear, the far gateway has the first bytes.
         let is_begun = matches!(self.role, Role::Warm(_)) && self.tls.is_none();
         self.pending.extend_from_slice(if is_begun {
             &tunnel_request[TunnelRequest::PREFIX.len()..]
@@ -256,7 +256,7 @@ impl Tunnel {
         }
     }
 
-    /// Moves bytes from `client` to the other side.
+    /// Moves bytes from `client` to the peer.
     pub(super) fn send(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
         if let Some(reason) = self.failed {
             return (0, Progress::StreamFailed(reason));
@@ -291,7 +291,7 @@ impl Tunnel {
         (gathered + count, progress)
     }
 
-    /// Moves bytes from the other side to `client`.
+    /// Moves bytes from the peer to `client`.
     pub(super) fn receive(&mut self, pipes: &mut Pipes, client: &mut Tcp) -> (u64, Progress) {
         if let Some(reason) = self.failed {
             return (0, Progress::StreamFailed(reason));
@@ -347,7 +347,7 @@ impl Tunnel {
         self.pending.len()
     }
 
-    /// Whether a relayed connection has data on their way to the other side.
+    /// Whether a relayed connection has data on their way to the peer.
     pub(super) fn has_data_under_way(&self) -> bool {
         let Some(socket) = self.tcp.socket.as_ref().filter(|_| matches!(self.role, Role::Stream(_))) else {
             return false;

@@ -255,10 +255,10 @@ pub(crate) fn init_to_hub(net: &Net, from: PrivateKey, at: SocketAddr, with_cook
     let (identity, hub) =
         (Identity::new(from, Mode::Encrypted, Cipher::default(), Versions::SPOKEN), key(0).public_key());
     let acquaintance = identity.acquaintance(&hub).expect("a secret");
-    let hello = crate::fuzzing::hello();
+    let parameters = crate::fuzzing::parameters();
     let mut make = |cookie| {
         let extras = (cookie, Default::default());
-        identity.initiate((&hub, &acquaintance), &hello, (1, None, 0), extras, &mut random).expect("an init")
+        identity.initiate((&hub, &acquaintance), &parameters, (1, None, 0), extras, &mut random).expect("an init")
     };
     let (mut bytes, pending) = make(None);
     if with_cookie {

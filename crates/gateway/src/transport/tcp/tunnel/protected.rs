@@ -59,7 +59,7 @@ impl Tunnel {
         }
     }
 
-    /// Has the buffers hold what one read from the other side brings; returns how many bytes that is, 0 at the end.
+    /// Has the buffers hold what one read from the peer brings; returns how many bytes that is, 0 at the end.
     fn read_records(&mut self, buffers: &mut Buffers) -> io::Result<usize> {
         self.advance()?;
         let (Some(tls), Some(socket)) = (&mut self.tls, self.tcp.socket.as_ref().filter(|_| self.tcp.readable)) else {
@@ -158,7 +158,7 @@ mod tests {
             }
         }
 
-        /// Moves what can be moved, once; returns what the far side has come to.
+        /// Moves what can be moved, once; returns what the far gateway has come to.
         fn turn(&mut self) -> Progress {
             self.wake();
             if self.near.flush().expect("the tunnel takes bytes") {
