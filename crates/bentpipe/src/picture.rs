@@ -2,6 +2,7 @@
 
 use crate::curves::Curve;
 use crate::output::Failure;
+use maud::html;
 use results::chart::{Axis, Chart, Series, Style};
 
 /// What a page shows.
@@ -20,27 +21,13 @@ pub struct Page<'a> {
 
 /// An HTML page in one file.
 pub fn page(page: &Page<'_>) -> String {
-    let [title, command, table, note] = [page.title, page.command, page.table, page.note].map(escape);
-    let picture = page.picture;
-    format!(
-        r#"<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>bentpipe: {title}</title>
-<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }} svg {{ width: 100%; height: auto }} pre {{ overflow-x: auto }}</style>
-<h1>{title}</h1>
-{picture}
-<pre>{table}</pre>
-<p>{note}</p>
-<pre>{command}</pre>
-</html>
-"#
-    )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let body = html! {
+        (results::page::figure(page.picture))
+        pre { (page.table) }
+        p.note { (page.note) }
+        pre { (page.command) }
+    };
+    results::page::page(page.title, &body)
 }
 
 /// The curves as SVG.

@@ -8,6 +8,7 @@ mod capture;
 pub mod chart;
 mod document;
 mod error;
+pub mod page;
 mod parquet;
 pub mod plot;
 mod run;

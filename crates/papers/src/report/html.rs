@@ -3,46 +3,23 @@
 use super::markdown::{COLUMNS, SUMMARY_COLUMNS, summary_cells};
 use super::{ItemReport, PaperReport};
 use crate::Error;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-const STYLE: &str = "
-body { font-family: sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; line-height: 1.4 }
-table { border-collapse: collapse; margin: 1em 0 }
-figure { margin: 1em 0 }
-svg { max-width: 100%; height: auto }
-th, td { border-bottom: 1px solid #ccc; padding: 0.25em 0.7em; text-align: left; vertical-align: top }
-td.number { text-align: right; white-space: nowrap }
-.found { color: #00704f }
-.contradicted { color: #b34700; font-weight: bold }
-pre { background: #f4f4f4; padding: 0.5em; overflow-x: auto }
-";
+use maud::{Markup, html};
+use results::page;
 
 /// The page.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
-pub fn page(reports: &[PaperReport]) -> Result<String, Error> {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width";
-                title { "bentpipe: five papers, number by number" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Five papers, number by number" }
-                (summary(reports))
-                @for report in reports {
-                    h2 id=(report.name) { (report.name) }
-                    p { (report.paper) }
-                    @for item in &report.items { (section(report, item)?) }
-                }
-            }
+pub fn report(reports: &[PaperReport]) -> Result<String, Error> {
+    let body = html! {
+        (summary(reports))
+        @for report in reports {
+            h2 id=(report.name) { (report.name) }
+            p { (report.paper) }
+            @for item in &report.items { (section(report, item)?) }
         }
     };
-    Ok(page.into_string())
+    Ok(page::page("five papers, number by number", &body))
 }
 
 /// The table with a line for each item.
@@ -81,7 +58,7 @@ fn section(report: &PaperReport, item: &ItemReport) -> Result<Markup, Error> {
                 }
             }
         }
-        @for figure in figures { figure { (PreEscaped(figure)) } }
+        @for figure in &figures { (page::figure(figure)) }
         @if !item.remarks.is_empty() {
             ul { @for remark in &item.remarks { li { (remark) } } }
         }

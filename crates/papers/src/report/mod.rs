@@ -114,7 +114,7 @@ fn figure_file(report: &PaperReport, item: &ItemReport, number: usize) -> String
 pub fn write(reports: &[PaperReport], directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(directory).map_err(|error| Error::Input(format!("{}: {error}", directory.display())))?;
     let mut files = vec![
-        ("report.html".to_owned(), html::page(reports)?),
+        ("report.html".to_owned(), html::report(reports)?),
         ("report.md".to_owned(), markdown::page(reports)),
         ("entries.csv".to_owned(), csv::entries(reports).map_err(Error::failed)?),
     ];
