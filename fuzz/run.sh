@@ -3,7 +3,7 @@
 #
 #   fuzz/run.sh [SECONDS] [TARGET[:SECONDS]...]      60 seconds each, all targets
 #
-# Needs cargo-fuzz. A stable compiler will do (see docs/fuzzing.md). Exit code 1: a target failed; its input is named.
+# Needs cargo-fuzz. A stable compiler will do (see docs/testing.md). Exit code 1: a target failed; its input is named.
 #
 #   JOBS=N         so many targets at once (2)
 #   RUNS=N         end each target after N executions, or SECONDS if that is earlier and not 0

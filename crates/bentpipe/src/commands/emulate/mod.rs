@@ -46,7 +46,7 @@ Examples:
   bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
   bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     tell a router at mgmt0 each rate, by DLEP
 
-A link file is TOML: [up] and [down], or [both], with everything that a link may be (docs/link.md):
+A link file is TOML: [up] and [down], or [both], with every key of link models (docs/links.md):
   [both]
   rate = \"6Mbit/s\"
   delay = { geo = { satellite_longitude = -34.5, stations = [
@@ -54,7 +54,7 @@ A link file is TOML: [up] and [down], or [both], with everything that a link may
   queue = { packets = 300 }
   rate_steps = { file = \"rain.trace\", repeat = \"10min\" }
   loss = { timed_gilbert_elliott = { mean_good = \"20s\", mean_bad = \"300ms\", loss_bad = 1.0 } }
-Instead of [up], terminals may share a return carrier on demand (DAMA; docs/link.md), told apart by where packets come from:
+Instead of [up], terminals may share a return carrier on demand (DAMA; docs/emulate.md), told apart by where packets come from:
   [carrier.return]
   rate = \"4Mbit/s\"
   [[terminal]]
