@@ -1,6 +1,7 @@
 //! What sits at the ends of flows.
 
 mod application;
+mod ns2_clock;
 mod ping;
 mod rtt;
 mod tcp;
@@ -31,6 +32,13 @@ pub(crate) enum Agent {
 pub(crate) enum Progress {
     GoesOn,
     Ended,
+}
+
+impl Progress {
+    /// This, and what came after it.
+    fn and(self, later: Self) -> Self {
+        if self == Progress::Ended { self } else { later }
+    }
 }
 
 impl Agent {
@@ -65,6 +73,11 @@ impl Agent {
         match (self, body) {
             (Agent::Tcp(tcp), Body::Tcp(segment)) => {
                 let port = *port;
+                if let Some(arrival) = wire.ns2_arrival(id) {
+                    let segment = *segment;
+                    wire.parcels.release(id);
+                    return tcp.handle_arrival(wire, port, &segment, arrival);
+                }
                 tcp.take(wire.now, port, segment);
                 wire.parcels.release(id);
                 tcp.serve(wire, port)
@@ -80,6 +93,11 @@ impl Agent {
             }
             (Agent::Tcp(_), _) => Progress::GoesOn,
         }
+    }
+
+    /// Whether its events run in ns-2's order.
+    pub(crate) fn has_ns2_order(&self) -> bool {
+        if let Agent::Tcp(tcp) = self { tcp.has_ns2_order() } else { false }
     }
 
     /// One of its timers was due; perhaps its deadline has moved into the future since.

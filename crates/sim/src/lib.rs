@@ -8,6 +8,7 @@ mod agent;
 mod carriers;
 mod gateway;
 mod heads;
+mod ns2_times;
 mod packet;
 mod passing;
 mod report;

@@ -40,6 +40,14 @@ pub(crate) struct Parcel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ParcelId(u32);
 
+impl ParcelId {
+    /// Its place.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The parcels of all packets under way. A place given up is the next to be used, so that few are in use and those are in
 /// the cache.
 #[derive(Debug, Default)]

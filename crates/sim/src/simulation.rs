@@ -156,8 +156,12 @@ impl Simulation {
             let site = Site { wire: &mut wire, paths: &mut paths, network: &network, agent, timer, seed };
             pairs.push(Gateway::new(config, split.pairs[number].clone(), site)?);
         }
+        let has_ns2_order = agents.iter().any(Agent::has_ns2_order);
+        if has_ns2_order {
+            wire.keep_ns2_times(&network);
+        }
         // What looks at packets between their ends wants an event at each node.
-        if settings.record.queue_interval.is_none() && settings.record.packets_at.is_empty() {
+        if settings.record.queue_interval.is_none() && settings.record.packets_at.is_empty() && !has_ns2_order {
             wire.let_packets_pass();
         }
         let mut simulation = Self {

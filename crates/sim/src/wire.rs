@@ -3,6 +3,7 @@
 use crate::carriers::Carriers;
 use crate::gateway::SplitFlows;
 use crate::heads::Heads;
+use crate::ns2_times::{EventTime, Ns2Times};
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
 use crate::passing::{Passing, Then};
 use crate::satpep2003::{Allocator, Division};
@@ -11,7 +12,7 @@ use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
     Record,
 };
-use link::{Counters, Fate, Link, Outcome};
+use link::{Counters, DropReason, Fate, Link, Outcome};
 use std::collections::BTreeMap;
 use units::{Bytes, Instant, Probability, Rate};
 
@@ -53,6 +54,7 @@ pub(crate) struct Wire {
     is_watched: bool,
     tap: Tap,
     allocators: Allocators,
+    ns2_times: Option<Box<Ns2Times>>,
 }
 
 /// What divides links among connections, and the direction that each measures.
@@ -134,6 +136,7 @@ impl Wire {
             flow_samples: Vec::new(),
             is_watched: !watched.is_empty(),
             allocators: Allocators { all: Vec::new(), directions: vec![None; directions.len()] },
+            ns2_times: None,
             tap: Tap { on: !watched.is_empty(), nodes, records: Vec::new(), pairs },
         };
         (0..wire.carriers.count()).for_each(|number| wire.set_carrier_timer(number));
@@ -189,6 +192,35 @@ impl Wire {
                 self.paths[i - 1] |= PASSES;
             }
         }
+    }
+
+    /// From now on carries ns-2's times along.
+    pub(crate) fn keep_ns2_times(&mut self, network: &Network) {
+        self.ns2_times = Some(Box::new(Ns2Times::new(network)));
+    }
+
+    /// When the packet came that is being delivered, if ns-2's times are kept.
+    #[inline]
+    pub(crate) fn ns2_arrival(&self, id: ParcelId) -> Option<EventTime> {
+        self.ns2_times.as_ref().map(|times| times.arrival(id))
+    }
+
+    /// ns-2's time now; that of the simulator where it keeps none.
+    pub(crate) fn ns2_now(&self) -> f64 {
+        self.ns2_times.as_ref().map_or(self.now.as_secs_f64(), |times| times.now)
+    }
+
+    /// Does what happens at `time`, ns-2's, and `now`, which is at most [`ROUNDING`](crate::ns2_times::ROUNDING) away from the
+    /// time of the event that is being handled.
+    pub(crate) fn at<T>(&mut self, time: f64, now: Instant, act: impl FnOnce(&mut Self) -> T) -> T {
+        if let Some(times) = &mut self.ns2_times {
+            times.now = time;
+        }
+        let handled = std::mem::replace(&mut self.now, now);
+        let done = act(self);
+        // What was sent over a link that takes no time may arrive before.
+        self.now = handled.min(self.next());
+        done
     }
 
     /// Where packets come from that enter each direction.
@@ -270,6 +302,9 @@ impl Wire {
             self.arrive(arrival.slot)
         } else {
             self.now = timer.at;
+            if let Some(times) = &mut self.ns2_times {
+                times.now = self.now.as_secs_f64();
+            }
             Event::Timer(timer.slot)
         }
     }
@@ -282,12 +317,16 @@ impl Wire {
         self.arrivals.set(direction, link.next_timeout().unwrap_or(NEVER));
         let mut packet = match outcome {
             Some(Outcome::Departure { packet, .. }) => packet,
-            Some(Outcome::Drop { packet, .. }) => {
+            Some(Outcome::Drop { packet, reason, .. }) => {
+                if reason == DropReason::Loss {
+                    self.cross(direction, &packet);
+                }
                 self.drop(packet.parcel);
                 return Event::Passage;
             }
             None => return Event::Passage,
         };
+        self.cross(direction, &packet);
         if self.duplicates[direction as usize] {
             packet.parcel = self.own(direction, packet.parcel);
         }
@@ -296,11 +335,22 @@ impl Wire {
         }
         let next = self.paths[packet.hop as usize];
         if next == END {
+            if let Some(times) = &mut self.ns2_times {
+                times.now = times.arrival(packet.parcel).at;
+            }
             return Event::Delivery(packet.parcel);
         }
         packet.hop += 1;
         self.enqueue(next, packet);
         Event::Passage
+    }
+
+    /// A packet has come to the end of a link now, or was lost on it.
+    #[inline]
+    fn cross(&mut self, direction: u32, packet: &Packet) {
+        if let Some(times) = &mut self.ns2_times {
+            times.on_crossed(direction, packet.parcel, packet.size, self.now);
+        }
     }
 
     /// The parcel of a packet that came out of a link that duplicates. A copy follows right behind its original and names
@@ -316,7 +366,11 @@ impl Wire {
             self.parcels.release(unused);
         }
         let content = *self.parcels.get(parcel);
-        self.parcels.keep(content)
+        let copy = self.parcels.keep(content);
+        if let Some(times) = &mut self.ns2_times {
+            times.on_copied(parcel, copy);
+        }
+        copy
     }
 
     /// Sends a packet of `size` bytes from `node`, where `path` starts.
@@ -324,6 +378,9 @@ impl Wire {
     pub(crate) fn send(&mut self, node: NodeId, path: Path, size: u32, parcel: Parcel) {
         let flow = parcel.agent << 1 | parcel.port & 1;
         let packet = Packet { parcel: self.parcels.keep(parcel), hop: path.0 + 1, size, flow };
+        if let Some(times) = &mut self.ns2_times {
+            times.on_sent(packet.parcel);
+        }
         if self.tap.on {
             self.record(node, &packet);
         }

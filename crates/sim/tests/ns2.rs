@@ -2,10 +2,10 @@
 //! they were made, are in `tests/data/ns2`.
 
 use link::{LinkConfig, LossModel, QueueLimit};
-use sim::{Application, FlowConfig, Network, NodeId, Settings, Simulation, Start, Traffic, Transfer};
+use sim::{Application, FlowConfig, FlowReport, Network, NodeId, Settings, Simulation, Start, Traffic, Transfer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tcp::{Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
+use tcp::{AckPolicy, Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// A row of results: fields by the names of their columns.
@@ -77,31 +77,60 @@ fn bulk(name: String, ends: (NodeId, NodeId), start: Start, config: Config, size
     }
 }
 
+/// The transfer of a row over the path of `transfer.tcl`, with an acknowledgement for `every` packets.
+fn transfer(row: &Row, window: u64, every: u32) -> FlowReport {
+    let mut network = Network::new();
+    let nodes = ["sender", "ug", "dg", "receiver"].map(|name| network.add_node(name).expect("new"));
+    let lan = link(10, 1, 600);
+    let back = link(6, 275, 600);
+    let drops = row["drops"].split([' ', ',']).filter_map(|drop| drop.parse().ok()).collect();
+    let there = LinkConfig { loss: LossModel::DropList(drops), ..back.clone() };
+    network.add_link("up", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("new");
+    network.add_link("satellite", nodes[1], nodes[2], there, back).expect("new");
+    network.add_link("down", nodes[2], nodes[3], lan.clone(), lan).expect("new");
+    let phase = if row["variant"] == "vegas" { 142_047 } else { 5_558_807 };
+    let config = agent(&row["variant"], 1460, window, Some(phase), 0);
+    let config = Config { acks: AckPolicy { every, ..config.acks }, ..config };
+    let start = Start { at: Instant::ZERO, spread: Duration::ZERO };
+    let flow = bulk("file".to_owned(), (nodes[0], nodes[3]), start, config, Some(685 * 1460));
+    let mut simulation = Simulation::new(network, vec![flow], Settings::default()).expect("valid");
+    simulation.run();
+    simulation.report().flows[0].clone()
+}
+
 #[test]
 fn a_transfer_with_given_losses_ends_as_in_ns2() {
     for row in rows("deterministic.csv") {
-        let mut network = Network::new();
-        let nodes = ["sender", "ug", "dg", "receiver"].map(|name| network.add_node(name).expect("new"));
-        let lan = link(10, 1, 600);
-        let back = link(6, 275, 600);
-        let drops = row["drops"].split(',').filter_map(|drop| drop.parse().ok()).collect();
-        let there = LinkConfig { loss: LossModel::DropList(drops), ..back.clone() };
-        network.add_link("up", nodes[0], nodes[1], lan.clone(), lan.clone()).expect("new");
-        network.add_link("satellite", nodes[1], nodes[2], there, back).expect("new");
-        network.add_link("down", nodes[2], nodes[3], lan.clone(), lan).expect("new");
-        let phase = if row["variant"] == "vegas" { 142_047 } else { 5_558_807 };
-        let config = agent(&row["variant"], 1460, 500, Some(phase), 0);
-        let start = Start { at: Instant::ZERO, spread: Duration::ZERO };
-        let flow = bulk("file".to_owned(), (nodes[0], nodes[3]), start, config, Some(685 * 1460));
-        let mut simulation = Simulation::new(network, vec![flow], Settings::default()).expect("valid");
-        simulation.run();
-        let ours = &simulation.report().flows[0];
+        let ours = transfer(&row, 500, 1);
         let end = ours.end_s.expect("complete");
         assert!((end - number(&row, "received_s")).abs() < 1e-5, "{end} {row:?}");
         let counts = [ours.data_packets, ours.retransmissions, ours.rtos];
         let theirs = ["data", "rexmit", "rto"].map(|name| number(&row, name) as u64);
         assert_eq!(counts, theirs, "{row:?}");
     }
+}
+
+/// The requirement is 99 % of the runs within 1 %. As the events of an instant run in ns-2's order, every run is held to its
+/// microseconds and counts (that of Vegas' timeouts includes expiries with nothing outstanding).
+#[test]
+fn transfers_with_delayed_acknowledgements_end_as_in_ns2() {
+    let runs = rows("delayed_acks.csv");
+    assert_eq!(runs.len(), 500);
+    let mut deviations = Vec::new();
+    let mut within = 0;
+    for row in runs {
+        let ours = transfer(&row, number(&row, "window") as u64, 2);
+        let (end, theirs) = (ours.end_s.expect("complete"), number(&row, "received_s"));
+        within += u32::from((end / theirs - 1.0).abs() < 0.01);
+        let counts =
+            [ours.data_packets, ours.retransmissions] == ["data", "rexmit"].map(|name| number(&row, name) as u64);
+        let has_timeouts = row["variant"] == "vegas" || ours.rtos == number(&row, "rto") as u64;
+        if (end - theirs).abs() >= 1e-5 || !counts || !has_timeouts {
+            deviations.push(format!("{} {} {}: {end} {theirs}", row["variant"], row["window"], row["drops"]));
+        }
+    }
+    println!("within 1 %: {within}, equal: {} of 500", 500 - deviations.len());
+    assert!(deviations.is_empty(), "{deviations:#?}");
 }
 
 /// Shares in percent of the satellite's transfers, the terrestrial ones and UDP.

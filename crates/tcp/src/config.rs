@@ -372,6 +372,11 @@ impl Config {
         }
     }
 
+    /// Whether the receiver delays acknowledgements by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
+    pub fn delays_acks_as_ns2(&self) -> bool {
+        self.profile == Profile::Ns2 && self.bare && self.acks.every > 1
+    }
+
     /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
     pub fn window_shift(&self) -> u8 {
         let buffer = self.buffer();

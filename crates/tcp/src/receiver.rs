@@ -97,7 +97,7 @@ impl Receiver {
             has_sack: false,
             blocks: config.sack_blocks,
             rounds_up: config.profile == Profile::Linux,
-            delays_as_ns2: config.profile == Profile::Ns2 && config.bare && config.acks.every > 1,
+            delays_as_ns2: config.delays_acks_as_ns2(),
             satpep: config
                 .satpep
                 .then(|| Box::new(Satpep { grant: None, mss: u64::from(config.mss), named_to: 0, has_arrival: false })),

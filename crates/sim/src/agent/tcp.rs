@@ -1,7 +1,9 @@
 //! A TCP connection: an endpoint at each end, and the application that uses it.
 
 use super::application::{App, Wish};
+use super::ns2_clock::Ns2Clock;
 use super::{Outcome, Place, Progress};
+use crate::ns2_times::EventTime;
 use crate::packet::Body;
 use crate::wire::{CLIENT, SERVER, Wire};
 use crate::{Application, FlowSample};
@@ -20,6 +22,8 @@ pub(crate) struct Tcp {
     /// When the timer of each end goes off: at its deadline or before, since a deadline that has moved into the future (as
     /// that of a retransmission keeps doing) is not worth a change of the timer.
     armed: [Instant; 2],
+    /// The clocks of the ends, if their events run in ns-2's order.
+    ns2_clocks: Option<Box<[Ns2Clock; 2]>>,
     /// Payload that each end's application has read.
     received: [u64; 2],
     /// When the receiver read last.
@@ -47,6 +51,7 @@ impl Tcp {
     ) -> Self {
         let [client, server] = configs;
         let mss = [client.mss, server.mss];
+        let has_ns2_order = client.delays_acks_as_ns2() || server.delays_acks_as_ns2();
         let is_bare = client.bare || server.bare;
         Self {
             place,
@@ -54,6 +59,7 @@ impl Tcp {
             mss,
             app: App::new(application, mss[0], random),
             armed: [Instant::FAR_FUTURE; 2],
+            ns2_clocks: has_ns2_order.then(|| Box::new([Ns2Clock::new(); 2])),
             received: [0; 2],
             last: None,
             start: None,
@@ -73,22 +79,57 @@ impl Tcp {
         self.ends[port as usize].handle_segment(now, segment);
     }
 
+    pub(crate) fn has_ns2_order(&self) -> bool {
+        self.ns2_clocks.is_some()
+    }
+
+    /// A segment has come to an end at `arrival`, ns-2's time: the end's timer runs before, if ns-2 would run it before.
+    pub(crate) fn handle_arrival(
+        &mut self,
+        wire: &mut Wire,
+        port: u32,
+        segment: &Segment,
+        arrival: EventTime,
+    ) -> Progress {
+        let mut progress = Progress::GoesOn;
+        if self.ns2_clocks.as_ref().is_some_and(|clocks| clocks[port as usize].is_due_before(arrival)) {
+            progress = self.run_timer(wire, port);
+        }
+        let now = self.ns2_clocks.as_mut().map_or(wire.now, |clocks| clocks[port as usize].arrive(arrival));
+        let last = wire.at(arrival.at, now, |wire| {
+            self.take(now, port, segment);
+            self.serve(wire, port)
+        });
+        progress.and(last)
+    }
+
     /// The timer of an end went off: perhaps its deadline has moved into the future since.
     pub(crate) fn handle_timeout(&mut self, wire: &mut Wire, port: u32) -> Progress {
         let mut progress = Progress::GoesOn;
-        if self.deadline(port) <= wire.now {
-            self.ends[port as usize].handle_timeout(wire.now);
-            progress = self.serve(wire, port);
+        if self.alarm(port) <= wire.now {
+            progress = self.run_timer(wire, port);
         }
-        let deadline = self.deadline(port);
-        self.arm(wire, port, deadline);
+        let alarm = self.alarm(port);
+        self.arm(wire, port, alarm);
         progress
     }
 
+    fn run_timer(&mut self, wire: &mut Wire, port: u32) -> Progress {
+        let run = |clocks: &mut Box<[Ns2Clock; 2]>| clocks[port as usize].run();
+        let Some((time, now)) = self.ns2_clocks.as_mut().map(run) else {
+            self.ends[port as usize].handle_timeout(wire.now);
+            return self.serve(wire, port);
+        };
+        wire.at(time, now, |wire| {
+            self.ends[port as usize].handle_timeout(now);
+            self.serve(wire, port)
+        })
+    }
+
     #[inline]
-    fn arm(&mut self, wire: &mut Wire, port: u32, deadline: Instant) {
-        self.armed[port as usize] = deadline;
-        wire.set_timer(self.place.timer + port, deadline);
+    fn arm(&mut self, wire: &mut Wire, port: u32, alarm: Instant) {
+        self.armed[port as usize] = alarm;
+        wire.set_timer(self.place.timer + port, alarm);
     }
 
     /// The application's timer was due: the first time, it is time to connect.
@@ -136,10 +177,20 @@ impl Tcp {
             self.record(wire);
         }
         let deadline = self.deadline(port);
-        if deadline < self.armed[port as usize] {
-            self.arm(wire, port, deadline);
+        if let Some(clocks) = &mut self.ns2_clocks {
+            clocks[port as usize].set(wire.now, wire.ns2_now(), deadline);
+        }
+        let alarm = self.alarm(port);
+        if alarm < self.armed[port as usize] {
+            self.arm(wire, port, alarm);
         }
         progress
+    }
+
+    /// When the timer of an end is to go off.
+    #[inline]
+    fn alarm(&self, port: u32) -> Instant {
+        self.ns2_clocks.as_ref().map_or_else(|| self.deadline(port), |clocks| clocks[port as usize].alarm())
     }
 
     #[inline]
