@@ -1,11 +1,12 @@
 # One file transfer over a GEO satellite path, losing chosen packets of the satellite hop, in ns-2.
-#   ns transfer.tcl v=sack drop=100,150 [file=1000000 mss=1460 bw=6 delay=275 win=500 iw=2 q=600 delack=0 trace=FILE]
+#   ns transfer.tcl v=sack drop=100,150 [file=1000000 mss=1460 bw=6 delay=275 win=500 iw=2 q=600 delack=0 start=0 trace=FILE]
 #   ns transfer.tcl v=sack one=1 drop=60 file=480000 mss=960 bw=2 delay=250 win=100 q=100000
 # v: tahoe reno newreno sack vegas. drop: indices of packets offered to the first satellite link, the SYN being 0; "-" or nothing for none.
+# start: when the transfer begins (s); what is printed counts from then.
 # delack=1: the receiver delays acknowledgements (Agent/TCPSink/DelAck, Agent/TCPSink/Sack1/DelAck).
 # one=1: one duplex link only, sender to receiver, instead of sender - 1 ms LAN - UG - satellite - DG - 1 ms LAN - receiver.
 # Prints: variant,drop list,last in-order byte at the receiver (s),sender done (s),data packets sent,retransmitted packets,retransmission timeouts,final ssthresh (packets)
-array set A {v sack drop "" file 1000000 mss 1460 bw 6 delay 275 win 500 iw 2 q 600 one 0 delack 0 trace "" tmax 200000}
+array set A {v sack drop "" file 1000000 mss 1460 bw 6 delay 275 win 500 iw 2 q 600 one 0 delack 0 start 0.0 trace "" tmax 200000}
 foreach kv $argv {
     set i [string first = $kv]
     set A([string range $kv 0 [expr {$i - 1}]]) [string range $kv [expr {$i + 1}] end]
@@ -64,11 +65,11 @@ $app attach-agent $sink
 $app start
 set ftp [new Application/FTP]
 $ftp attach-agent $tcp
-$ns at 0.0 "$ftp send $A(file)"
+$ns at $A(start) "$ftp send $A(file)"
 
 proc report {} {
     global A app ns tcp
-    puts [format "%s,\"%s\",%.6f,%.6f,%d,%d,%d,%d" $A(v) $A(drop) [$app last] [$ns now] [$tcp set ndatapack_] [$tcp set nrexmitpack_] [$tcp set nrexmit_] [$tcp set ssthresh_]]
+    puts [format "%s,\"%s\",%.6f,%.6f,%d,%d,%d,%d" $A(v) $A(drop) [expr {[$app last] - $A(start)}] [expr {[$ns now] - $A(start)}] [$tcp set ndatapack_] [$tcp set nrexmitpack_] [$tcp set nrexmit_] [$tcp set ssthresh_]]
     exit 0
 }
 Agent/TCP instproc done {} report
