@@ -80,6 +80,10 @@ impl WestwoodPlus {
 impl Control for WestwoodPlus {
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
         self.growth.on_ack(ack, window);
+        // Linux learns it before it looks whether a sample is complete (`tcp_ack` since 6.15).
+        if let Some(rtt) = ack.rtt {
+            self.update_min_rtt(rtt);
+        }
         let start = *self.sample_start.get_or_insert(ack.now);
         let elapsed = ack.now.since(start);
         if elapsed > self.rtt.max(Self::LEAST_SAMPLE) {
@@ -88,10 +92,6 @@ impl Control for WestwoodPlus {
             self.sample_bytes = 0;
         }
         self.sample_bytes += self.counter.count(ack);
-        // Linux learns it only after it has looked whether a sample is complete.
-        if let Some(rtt) = ack.rtt {
-            self.update_min_rtt(rtt);
-        }
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
@@ -122,7 +122,7 @@ impl Control for WestwoodPlus {
 mod tests {
     use super::*;
     use crate::config::Profile;
-    use crate::control::testing::{Path, ack};
+    use crate::control::testing::{MSS, Path, ack};
 
     #[test]
     fn the_cascade_starts_at_its_first_sample_and_follows_a_step() {
@@ -146,6 +146,24 @@ mod tests {
         assert!((path.window.cwnd / 101.0 - 1.0).abs() < 0.1, "{:?}", path.window);
         assert_eq!(path.window.cwnd, path.window.ssthresh);
         assert_eq!(path.window.cwnd.fract(), 0.0, "whole segments");
+    }
+
+    /// Linux 6.18 over `bentpipe lab`, 258 ms: the second window's first acknowledgement ends the first sample, of the ten
+    /// segments of the first, as the round-trip time that it tells is the shorter one.
+    #[test]
+    fn a_sample_ends_with_the_acknowledgement_whose_round_trip_time_it_exceeds() {
+        let mut control = WestwoodPlus::new(&Config::new(Profile::Linux));
+        let mut window = Window { cwnd: 10.0, ssthresh: f64::INFINITY };
+        let mut at = |micros, rtt| {
+            let now = Instant::ZERO + Duration::from_micros(micros);
+            control.on_ack(&Ack { now, rtt: Some(Duration::from_micros(rtt)), ..ack(1) }, &mut window);
+            control.filter.estimate
+        };
+        for number in 0..10 {
+            assert_eq!(at(263_692 + 1_571 * number, 259_961 + 420 * number), 0.0);
+        }
+        let estimate = at(523_609, 259_892);
+        assert!((estimate - 10.0 * f64::from(MSS) / 0.259_917).abs() < 1.0, "{estimate}");
     }
 
     #[test]
