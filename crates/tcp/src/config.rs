@@ -90,8 +90,15 @@ pub struct HostDelays {
     /// which the bottleneck sends: without such a delay every segment arrives at its queue just when another leaves (phase
     /// effects: Floyd and Jacobson, Internetworking 3(3), 1992; `overhead_` of ns-2).
     pub wake: Duration,
+    /// More of it for an acknowledgement before which nothing came for [`HostDelays::IDLE`]: the host's processor sleeps.
+    pub idle_wake: Duration,
     /// Tells series of random delays apart under one seed.
     pub stream: u64,
+}
+
+impl HostDelays {
+    /// A host to which nothing comes for so long sleeps.
+    pub const IDLE: Duration = Duration::from_millis(10);
 }
 
 /// TCP options.

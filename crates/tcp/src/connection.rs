@@ -219,6 +219,7 @@ impl Connection {
     /// The SYN of this end is acknowledged.
     fn start(&mut self, now: Instant, segment: &Segment) {
         self.sender.start(now, segment.window, self.handshake.opening(now, segment, &self.config));
+        self.receiver.start(now);
         self.establish();
     }
 
@@ -337,12 +338,12 @@ impl Connection {
         Some(segment)
     }
 
-    /// The control bits of data. The last that the application has written is pushed (RFC 9293, section 3.9.1.2, MUST-61).
+    /// The control bits of data.
     #[inline]
     fn data_flags(&self, seq: u64, len: u32, fin: bool) -> Flags {
         let flags = if fin { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
-        let is_last = len > 0 && self.sender.is_last_written(seq + u64::from(len));
-        if is_last { flags.with(Flags::PSH) } else { flags }
+        let is_pushed = len > 0 && self.sender.pushes(seq + u64::from(len));
+        if is_pushed { flags.with(Flags::PSH) } else { flags }
     }
 
     /// What leaves before anything else: a reset, a SYN, and acknowledgements that go alone.

@@ -1,6 +1,6 @@
 //! Linux hands data down in pieces of several segments, and waits a moment for the window to hold such a piece
 //! (`tcp_tso_should_defer`, `tcp_tso_autosize` of Linux 6.18): not for longer than a millisecond, so that it is the segments of
-//! links faster than that which leave in pieces.
+//! links faster than that which leave in pieces. What is paced leaves in pieces, too.
 
 use crate::outstanding::Outstanding;
 use units::{Duration, Instant};
@@ -9,7 +9,9 @@ use units::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Deferral {
     /// Bytes of a piece that has been let go and not yet left.
-    left: u64,
+    left: u32,
+    /// Some of it has.
+    has_begun: bool,
 }
 
 /// What there is to send, and how much of it the windows hold.
@@ -21,8 +23,10 @@ pub(crate) struct Room {
     pub(crate) receive_window: u64,
     /// The peer's whole window.
     pub(crate) told_window: u64,
-    /// When the latest segment left.
+    /// When the latest segment left, or the next may, where they are paced.
     pub(crate) last_sent_at: Instant,
+    /// Nothing is being repaired.
+    pub(crate) is_open: bool,
 }
 
 /// Only what follows another write so soon waits.
@@ -32,18 +36,23 @@ const WINDOW_DIVISOR: u64 = 3;
 /// The largest piece, and the smallest that is waited for, in segments.
 const LARGEST: u64 = 65_536;
 const LEAST: u64 = 2;
+/// Below this many bytes a second BBR sends segments singly.
+const SLOW: u64 = 150_000;
 
 impl Deferral {
     /// Whether the next `bytes` wait; they do at most until the next acknowledgement.
     pub(crate) fn holds(&mut self, now: Instant, bytes: u64, room: Room, out: &Outstanding) -> bool {
-        if self.left >= bytes {
-            self.left -= bytes;
+        if u64::from(self.left) >= bytes {
+            self.left -= bytes as u32;
+            self.has_begun = true;
             return false;
         }
+        self.has_begun = false;
         let cwnd = out.cwnd_bytes();
-        let available = cwnd.saturating_sub(out.board.pipe()).min(room.receive_window);
+        let available = cwnd.saturating_sub(out.pipe()).min(room.receive_window);
         let piece = piece(out);
-        let may_wait = room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
+        let may_wait =
+            room.is_open && room.waiting > out.mss() && available >= out.mss() && now <= room.last_sent_at + RECENT;
         let is_short = available < piece && available < cwnd.min(room.told_window) / WINDOW_DIVISOR;
         let soon = (out.rtt.srtt() / 2).min(RECENT);
         let answer_is_near = || out.board.first_sent_at().is_some_and(|first| first + out.rtt.srtt() <= now + soon);
@@ -51,26 +60,50 @@ impl Deferral {
         let whole = available.min(piece) / out.mss() * out.mss();
         let is_cut = available == room.receive_window && available < piece;
         let let_go = if is_cut && available >= out.mss() { available } else { whole };
-        self.left = if waits { 0 } else { let_go.saturating_sub(bytes) };
+        self.left = if waits { 0 } else { let_go.saturating_sub(bytes) as u32 };
         waits
+    }
+
+    /// Whether a piece has begun to leave: its segments leave together, whatever the pacer says.
+    pub(crate) fn is_within_piece(&self) -> bool {
+        self.left > 0
+    }
+
+    /// No more of the piece leaves.
+    pub(crate) fn end_piece(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether the segment that left last was the end of a piece of several.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_begun && self.left == 0
     }
 
     /// Whether part of a segment, which the peer's window cuts off, is the end of the piece that is leaving
     /// (`tcp_mss_split_point`, with `TCP_NODELAY`).
     pub(crate) fn ends_with(&self, bytes: u64) -> bool {
-        self.left == bytes
+        u64::from(self.left) == bytes
     }
 }
 
 /// The size of a piece: what leaves in about a millisecond at the rate of the window, more on the shortest paths.
 fn piece(out: &Outstanding) -> u64 {
-    let (srtt, cwnd) = (out.rtt.srtt().as_nanos() / 1000, out.cwnd_bytes());
-    // The rate at which Linux would pace: twice the window's while it doubles, and a fifth above it later.
-    let percent = if out.window.cwnd < out.window.ssthresh / 2.0 { 200 } else { 120 };
-    let in_a_millisecond = cwnd * percent * 10_000 / srtt.max(1) / 1024;
+    let in_a_millisecond = pacing_rate(out) / 1024;
     let halvings = out.rtt.min_rtt().as_nanos() / 1000 / 512;
     let near = if halvings < 32 { LARGEST >> halvings } else { 0 };
-    ((in_a_millisecond + near).min(LARGEST) / out.mss()).max(LEAST) * out.mss()
+    // BBR: `bbr_min_tso_segs`.
+    let least = if out.control.governs_window() && in_a_millisecond < SLOW / 1024 { 1 } else { LEAST };
+    ((in_a_millisecond + near).min(LARGEST) / out.mss()).max(least) * out.mss()
+}
+
+/// Bytes a second at which Linux paces or would: twice the window's while it doubles, and a fifth above it later.
+fn pacing_rate(out: &Outstanding) -> u64 {
+    if let Some(rate) = out.control.pacing_rate(&out.window) {
+        return rate.as_bps() / 8;
+    }
+    let (srtt, cwnd) = (out.rtt.srtt().as_nanos() / 1000, out.cwnd_bytes());
+    let percent = if out.window.cwnd < out.window.ssthresh / 2.0 { 200 } else { 120 };
+    cwnd * percent * 10_000 / srtt.max(1)
 }
 
 #[cfg(test)]
@@ -97,7 +130,7 @@ mod tests {
     }
 
     fn room(last_sent_at: Instant) -> Room {
-        Room { waiting: 1_000_000, receive_window: 1_000_000, told_window: 1_000_000, last_sent_at }
+        Room { waiting: 1_000_000, receive_window: 1_000_000, told_window: 1_000_000, last_sent_at, is_open: true }
     }
 
     #[test]
@@ -120,6 +153,7 @@ mod tests {
         assert!(!holds(at(10_900), room(at(10_800)), &one), "the first segment's answer is more than 1 ms away");
         assert!(!holds(now, Room { waiting: MSS, ..room(at(10_900)) }, &one), "the last segment");
         assert!(!holds(now, room(at(10_900)), &outstanding(0)), "nothing is in flight");
+        assert!(!holds(now, Room { is_open: false, ..room(at(10_900)) }, &one), "a repair");
         assert!(!holds(now, room(at(10_900)), &outstanding(12)), "what the window does not allow is not ours to hold");
     }
 

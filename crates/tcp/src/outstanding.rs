@@ -61,6 +61,17 @@ impl Outstanding {
         (segments * f64::from(self.config.mss) + 1e-3) as u64
     }
 
+    /// Bytes thought to be in the network. Linux counts segments, parts of them as whole ones.
+    pub fn pipe(&self) -> u64 {
+        if self.config.profile == Profile::Linux { self.board.pipe_segments() * self.mss() } else { self.board.pipe() }
+    }
+
+    /// Whether a segment of `bytes` more fits the congestion window.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let counted = if self.config.profile == Profile::Linux { self.mss() } else { bytes };
+        self.pipe() + counted <= self.cwnd_bytes()
+    }
+
     /// The retransmission timeout, backed off.
     pub fn rto(&self) -> Duration {
         self.rtt.rto(&self.config.rtt)
@@ -144,7 +155,7 @@ impl Outstanding {
     pub fn collapse_but_for_recent(&mut self, now: Instant, state: LossState, rtt: Duration) {
         self.expire(now, state);
         self.board.mark_old_lost(now, rtt);
-        self.window.cwnd += (self.board.pipe() / self.mss()) as f64;
+        self.window.cwnd += self.board.pipe_segments() as f64;
     }
 
     fn expire(&mut self, now: Instant, state: LossState) {

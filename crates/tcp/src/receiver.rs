@@ -129,6 +129,11 @@ impl Receiver {
         }
     }
 
+    /// The connection is established.
+    pub(crate) fn start(&mut self, now: Instant) {
+        self.buffer.start(now);
+    }
+
     /// The next byte expected: the acknowledgement number.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt
@@ -249,7 +254,8 @@ impl Receiver {
             return;
         };
         self.full_segment = self.full_segment.max(u64::from(segment.len)).min(self.mss);
-        if self.buffer.on_arrival(segment.len) && config.acks.quick > 0 {
+        let in_order = if range.start <= self.rcv_nxt { range.end - range.start } else { 0 };
+        if self.buffer.on_arrival(segment.len, self.readable() + in_order) && config.acks.quick > 0 {
             self.quick |= 1;
         }
         if range.start <= self.rcv_nxt {
@@ -301,17 +307,25 @@ impl Receiver {
         while let Some(first) = self.out_of_order.first().filter(|first| first.start <= self.rcv_nxt) {
             self.rcv_nxt = self.rcv_nxt.max(first.end);
             self.out_of_order.pop_first();
+            self.buffer.on_filled(first.end - first.start);
         }
         self.buffer.on_data(now, self.rcv_nxt - before, segment, self.edge - before);
         self.unacknowledged += if self.delays_as_ns2 { self.full_segment } else { range.end - range.start };
         let is_full = self.unacknowledged > u64::from(config.acks.every - 1) * self.full_segment;
         let is_quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
-        if had_holes || is_full || is_quick || segment.has(Flags::FIN) {
+        if had_holes || is_full || is_quick || segment.has(Flags::FIN) || self.is_pushed(segment, config) {
             self.ack_due = true;
         } else if self.ack_at.is_none() {
             self.ack_at = Some(now + config.acks.delay);
         }
+    }
+
+    /// Linux acknowledges a full segment that is pushed when the application has read it: the sender may wait for that
+    /// (`tcp_measure_rcv_mss` and `tcp_cleanup_rbuf`, since 6.6).
+    fn is_pushed(&self, segment: &Segment, config: &Config) -> bool {
+        let is_full = u64::from(segment.len) >= self.full_segment;
+        config.profile == Profile::Linux && config.acks.quick > 0 && is_full && segment.has(Flags::PSH)
     }
 
     fn beyond(&mut self, now: Instant, range: Range<u64>) {
@@ -324,9 +338,12 @@ impl Receiver {
             Due::At(at) => self.ack_at = Some(self.ack_at.map_or(at, |other| other.min(at))),
             Due::WithAnother => {}
         }
-        if self.out_of_order.insert(range.clone()) == 0 {
+        let new = self.out_of_order.insert(range.clone());
+        if new == 0 {
             self.report_duplicate(range.clone());
         }
+        let end = self.out_of_order.last().map_or(self.rcv_nxt, |last| last.end);
+        self.buffer.on_gap(new, end - self.rcv_nxt);
         self.remember_report(&range);
     }
 

@@ -50,6 +50,8 @@ pub struct Scoreboard {
     nxt: u64,
     sacked: RangeSet,
     sacked_bytes: u64,
+    sacked_segments: u32,
+    lost_segments: u32,
     /// Found lost and not sent again yet.
     lost: Losses,
     /// Everything below was looked at for loss by position.
@@ -198,6 +200,8 @@ impl Scoreboard {
             nxt: seq,
             sacked: RangeSet::new(),
             sacked_bytes: 0,
+            sacked_segments: 0,
+            lost_segments: 0,
             lost: Losses::new(),
             searched_to: seq,
             retransmitted: 0,
@@ -236,6 +240,16 @@ impl Scoreboard {
         self.flight() - self.sacked_bytes - self.lost.bytes
     }
 
+    /// Segments between the first unacknowledged byte and the last one sent (`packets_out` of Linux).
+    pub fn segments(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// [`Scoreboard::pipe`] in segments, a part of one for a whole one (`tcp_packets_in_flight` of Linux).
+    pub fn pipe_segments(&self) -> u64 {
+        self.segments() - u64::from(self.sacked_segments) - u64::from(self.lost_segments)
+    }
+
     /// Bytes selectively acknowledged.
     pub fn sacked(&self) -> u64 {
         self.sacked_bytes
@@ -254,6 +268,11 @@ impl Scoreboard {
     /// Bytes delivered in all.
     pub fn delivered(&self) -> u64 {
         self.delivered
+    }
+
+    /// When something was last delivered, or sent with nothing outstanding.
+    pub fn delivered_at(&self) -> Instant {
+        self.delivered_at
     }
 
     /// Bytes found lost in all.
@@ -351,6 +370,7 @@ impl Scoreboard {
         record.lost_before = total_lost;
         if was_lost {
             self.lost.remove(record);
+            self.lost_segments -= 1;
         }
         if !was_counted {
             self.retransmitted += span;
@@ -376,6 +396,12 @@ impl Scoreboard {
                 let taken = Record { span: part, ..record.clone() };
                 (record.seq, record.span) = (ack, record.span - part);
                 self.take_out(now, &taken, highest, change);
+                // The rest of it is a segment still.
+                match taken.fate {
+                    Fate::Sacked => self.sacked_segments += 1,
+                    Fate::Lost => self.lost_segments += 1,
+                    Fate::InFlight => {}
+                }
                 break;
             }
             let Some(record) = self.records.pop_front() else { break };
@@ -400,9 +426,13 @@ impl Scoreboard {
         match record.fate {
             Fate::Sacked => {
                 self.sacked_bytes -= span;
+                self.sacked_segments -= 1;
                 return;
             }
-            Fate::Lost => self.lost.remove(record),
+            Fate::Lost => {
+                self.lost.remove(record);
+                self.lost_segments -= 1;
+            }
             Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
             Fate::InFlight => {}
         }
@@ -438,13 +468,17 @@ impl Scoreboard {
     fn sack_record(&mut self, now: Instant, record: &Record, was: Fate, highest: u64, change: &mut Change) {
         let span = u64::from(record.span);
         match was {
-            Fate::Lost => self.lost.remove(record),
+            Fate::Lost => {
+                self.lost.remove(record);
+                self.lost_segments -= 1;
+            }
             Fate::InFlight if record.is_retransmitted => self.retransmitted -= span,
             _ => {}
         }
         change.is_reordered |= record.end() < highest && !record.is_retransmitted;
         self.sacked.insert(record.seq..record.end());
         self.sacked_bytes += span;
+        self.sacked_segments += 1;
         change.sacked += span;
         if !record.is_retransmitted {
             let rtt = now.since(record.sent_at);
@@ -556,7 +590,7 @@ impl Scoreboard {
     pub fn mark_old_lost(&mut self, now: Instant, rtt: Duration) {
         for (index, record) in self.records.iter_mut().enumerate() {
             if record.fate == Fate::InFlight && (index == 0 || now.since(record.sent_at) >= rtt) {
-                Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
+                Self::lose(record, &mut self.lost, (&mut self.lost_segments, &mut self.retransmitted), self.delivered);
             }
         }
     }
@@ -569,6 +603,7 @@ impl Scoreboard {
                 index += 1;
                 record.fate = Fate::InFlight;
                 self.lost.bytes -= u64::from(record.span);
+                self.lost_segments -= 1;
                 self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
             }
         }
@@ -592,7 +627,7 @@ impl Scoreboard {
             record.fate = Fate::InFlight;
         }
         self.sacked = RangeSet::new();
-        self.sacked_bytes = 0;
+        (self.sacked_bytes, self.sacked_segments) = (0, 0);
     }
 
     fn mark_lost_between(&mut self, from: u64, to: u64, retransmitted_too: bool) -> u64 {
@@ -604,17 +639,25 @@ impl Scoreboard {
             while let Some(record) = self.records.get_mut(index).filter(|record| record.seq < gap.end) {
                 index += 1;
                 if record.fate == Fate::InFlight && (retransmitted_too || !record.is_retransmitted) {
-                    found += Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
+                    found += Self::lose(
+                        record,
+                        &mut self.lost,
+                        (&mut self.lost_segments, &mut self.retransmitted),
+                        self.delivered,
+                    );
                 }
             }
         }
         found
     }
 
-    fn lose(record: &mut Record, lost: &mut Losses, retransmitted: &mut u64, delivered: u64) -> u64 {
+    /// A segment in flight is lost: takes part in the counts of lost segments and of bytes sent again.
+    fn lose(record: &mut Record, lost: &mut Losses, counts: (&mut u32, &mut u64), delivered: u64) -> u64 {
+        let (lost_segments, retransmitted) = counts;
         let span = u64::from(record.span);
         record.fate = Fate::Lost;
         lost.add(record, delivered);
+        *lost_segments += 1;
         if record.is_retransmitted {
             *retransmitted -= span;
         }
@@ -634,7 +677,12 @@ impl Scoreboard {
                 if record.sent_at + wait > now {
                     return (found, self.last_sent_before(newest).map(|sent_at| sent_at + wait));
                 }
-                found += Self::lose(record, &mut self.lost, &mut self.retransmitted, self.delivered);
+                found += Self::lose(
+                    record,
+                    &mut self.lost,
+                    (&mut self.lost_segments, &mut self.retransmitted),
+                    self.delivered,
+                );
             }
             if let Some(by_time) = &mut self.by_time {
                 by_time.pop_front();
@@ -745,6 +793,31 @@ mod tests {
         board.on_sack(at(101), 30..40, &mut Change::default());
         assert_eq!(board.mark_lost_by_time(at(101), newest, wait), (0, Some(at(2) + wait)));
         assert_eq!(board.mark_lost_by_time(at(127), newest, wait), (30, None));
+    }
+
+    /// `tcp_packets_in_flight` of Linux: whatever happens to a segment, a part of one counts as one.
+    #[test]
+    fn segments_in_flight_are_those_that_have_neither_arrived_nor_are_lost() {
+        let mut board = Scoreboard::new(0, true);
+        for span in [10, 4, 10, 4, 10, 10] {
+            board.on_sent(Instant::ZERO, span);
+        }
+        assert_eq!((board.segments(), board.pipe_segments(), board.pipe()), (6, 6, 48));
+        board.on_sack(Instant::ZERO, 14..28, &mut Change::default());
+        board.mark_first_lost();
+        assert_eq!((board.segments(), board.pipe_segments(), board.pipe()), (6, 3, 24));
+        board.on_retransmitted(Instant::ZERO, 0);
+        assert_eq!(board.pipe_segments(), 4);
+        board.mark_all_lost();
+        assert_eq!((board.pipe_segments(), board.pipe()), (0, 0));
+        board.unmark_lost();
+        assert_eq!(board.pipe_segments(), 4);
+        board.on_cumulative(Instant::ZERO, 16, &mut Change::default());
+        assert_eq!((board.segments(), board.pipe_segments()), (4, 2), "a part of what has arrived is left");
+        board.forget_sacks();
+        assert_eq!((board.pipe_segments(), board.pipe()), (4, 32));
+        board.on_cumulative(Instant::ZERO, 48, &mut Change::default());
+        assert_eq!((board.segments(), board.pipe_segments()), (0, 0));
     }
 
     /// One segment at a time, as with requests and responses: nothing is ever found lost, and nothing may pile up.

@@ -138,10 +138,11 @@ impl Sender {
         self.end.saturating_sub(self.out.board.nxt())
     }
 
-    /// Whether data up to `seq` are all that the application has written.
+    /// Whether the segment that left last is to be pushed: the end of what the application wrote up to `end` (RFC 9293, section
+    /// 3.9.1.2, MUST-61), in Linux also that of a piece (`__tcp_transmit_skb`).
     #[inline]
-    pub(crate) fn is_last_written(&self, seq: u64) -> bool {
-        seq == self.end
+    pub(crate) fn pushes(&self, end: u64) -> bool {
+        end == self.end || self.deferral.has_ended()
     }
 
     /// Takes up to `bytes` of the application's data.
@@ -247,13 +248,15 @@ impl Sender {
 
     /// What an acknowledgement lets leave does so when the host has woken up.
     fn wait_for_host(&mut self, now: Instant) {
-        let HostDelays { wake, stream, .. } = self.config().host;
-        if wake.is_zero() || self.held_until > now {
+        let HostDelays { wake, idle_wake, stream, .. } = self.config().host;
+        let slept = self.out.board.delivered_at() + HostDelays::IDLE <= now;
+        let least = if slept { idle_wake } else { Duration::ZERO };
+        if self.held_until > now || wake.is_zero() && least.is_zero() {
             return;
         }
         let part = CounterRandom::new(self.config().seed, HOST_STREAM ^ stream).unit_at(self.holds.into());
         self.holds = self.holds.wrapping_add(1);
-        self.held_until = now + Duration::from_secs_f64(wake.as_secs_f64() * part);
+        self.held_until = now + least + Duration::from_secs_f64(wake.as_secs_f64() * part);
     }
 
     /// Whether a segment that acknowledges nothing new answers data that arrived, rather than telling a window or carrying
@@ -473,7 +476,7 @@ impl Sender {
             self.counters.window_probes += 1;
             return Some(Outgoing::WindowProbe { seq: self.out.board.una() - 1 });
         }
-        self.waits_for_pacer = now < self.pace_at;
+        self.waits_for_pacer = now < self.pace_at && !self.deferral.is_within_piece();
         if self.waits_for_pacer {
             return None;
         }
@@ -483,11 +486,18 @@ impl Sender {
             return Some(self.send_again(now, seq, span));
         }
         if fresh > 0 {
-            if self.may_send(now, fresh) && !self.defers(now, fresh) {
+            let is_allowed = self.may_send(now, fresh);
+            if !is_allowed {
+                self.deferral.end_piece();
+            }
+            if is_allowed && !self.defers(now, fresh) {
                 return Some(self.send_new(now, fresh));
             }
             self.is_settled = true;
-            self.update_usage(true);
+            let is_limited = !is_allowed || self.has_less_cwnd_than_receive_window();
+            if is_limited || self.has_sent {
+                self.update_usage(is_limited);
+            }
             return None;
         }
         if let Some((seq, span)) = self.recovery.last_resort(&self.out) {
@@ -500,7 +510,8 @@ impl Sender {
 
     fn update_usage(&mut self, is_limited: bool) {
         let board = &self.out.board;
-        let flight = board.flight().div_ceil(self.out.mss()) as u32;
+        let is_linux = self.config().profile == Profile::Linux;
+        let flight = if is_linux { board.segments() } else { board.flight().div_ceil(self.out.mss()) } as u32;
         self.usage.update(is_limited, usage::Sent { una: board.una(), nxt: board.nxt(), flight });
         self.has_sent = false;
     }
@@ -536,9 +547,9 @@ impl Sender {
         self.recovery.may_send_new(bytes.min(self.out.mss()), &self.out)
     }
 
-    /// Whether new data waits for room for more, as in Linux. What is paced or repaired does not.
+    /// Whether new data waits for room for more, as in Linux. During a repair it does not.
     fn defers(&mut self, now: Instant, bytes: u64) -> bool {
-        if self.config().profile != Profile::Linux || self.out.control.governs_window() {
+        if self.config().profile != Profile::Linux {
             return false;
         }
         let nxt = self.out.board.nxt();
@@ -546,9 +557,16 @@ impl Sender {
             waiting: self.end.saturating_sub(nxt),
             receive_window: self.edge.saturating_sub(nxt),
             told_window: self.edge.saturating_sub(self.out.board.una()),
-            last_sent_at: self.last_sent_at,
+            last_sent_at: self.last_sent_at.max(self.pace_at),
+            is_open: self.recovery.state() == LossState::Open,
         };
-        self.recovery.state() == LossState::Open && self.deferral.holds(now, bytes, room, &self.out)
+        self.deferral.holds(now, bytes, room, &self.out)
+    }
+
+    /// What the congestion window still allows is less than what the peer's does: data that wait for more room wait for the
+    /// former (`tcp_tso_should_defer` of Linux).
+    fn has_less_cwnd_than_receive_window(&self) -> bool {
+        self.out.cwnd_bytes().saturating_sub(self.out.pipe()) < self.edge.saturating_sub(self.out.board.nxt())
     }
 
     /// After an idle time longer than the timeout, what the window knew of the path is old (RFC 5681, section 4.1).
@@ -595,6 +613,7 @@ impl Sender {
     }
 
     fn send_again(&mut self, now: Instant, seq: u64, span: u32) -> Outgoing {
+        self.deferral.end_piece();
         self.restart_if_idle(now);
         self.out.board.on_retransmitted(now, seq);
         if self.timed.is_some_and(|(timed, _)| timed >= seq) {
@@ -639,9 +658,9 @@ impl Sender {
             self.persist = Some(Persist { at: now + wait, wait, is_due: false });
         }
         if self.has_sent {
-            self.update_usage(self.out.board.pipe() + self.out.mss() > self.out.cwnd_bytes());
+            self.update_usage(!self.out.has_room(self.out.mss()));
         }
-        if nxt >= self.end && self.out.board.pipe() < self.out.cwnd_bytes() {
+        if nxt >= self.end && self.out.pipe() < self.out.cwnd_bytes() {
             self.out.board.on_app_limited();
         }
     }

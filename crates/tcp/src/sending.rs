@@ -79,11 +79,11 @@ impl Sending {
         }
     }
 
-    /// Whether data up to `seq` are all that the application has written. ns-2's agents push nothing.
+    /// Whether the segment that left last, up to `end`, is to be pushed. ns-2's agents push nothing.
     #[inline]
-    pub(crate) fn is_last_written(&self, seq: u64) -> bool {
+    pub(crate) fn pushes(&self, end: u64) -> bool {
         match self {
-            Sending::Usual(sender) => sender.is_last_written(seq),
+            Sending::Usual(sender) => sender.pushes(end),
             Sending::Ns2(_) => false,
         }
     }

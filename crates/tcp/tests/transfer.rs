@@ -59,7 +59,7 @@ fn a_host_that_takes_time_delays_a_transfer_by_little() {
         let plain = Config { control: ControlKind::by_name(control).expect("known"), ..Config::new(Profile::Linux) };
         let times = [Duration::ZERO, Duration::from_micros(100)].map(|wake| {
             let first_write = wake * 5;
-            let host = HostDelays { first_write, wake, stream: 1 };
+            let host = HostDelays { first_write, wake, idle_wake: wake, stream: 1 };
             transfer(Config { host, ..plain.clone() }, 300_000, 0.0, 1).0.expect("complete")
         });
         let later = times[1] - times[0];

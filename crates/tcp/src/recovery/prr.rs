@@ -54,7 +54,7 @@ impl RateReduction {
 
     fn update(&mut self, delivered: u64, grows: bool, out: &mut Outstanding) {
         let count = |bytes: u64| bytes.div_ceil(self.unit);
-        let (pipe, ssthresh) = (count(out.board.pipe()), out.segments(out.window.ssthresh) / self.unit);
+        let (pipe, ssthresh) = (count(out.pipe()), out.segments(out.window.ssthresh) / self.unit);
         let delivered = count(delivered);
         self.delivered += delivered;
         let allowed = if pipe > ssthresh {

@@ -312,12 +312,11 @@ impl Recovery for Rack {
             return None;
         }
         let (seq, span) = out.board.first_lost()?;
-        let fits = out.board.pipe() + u64::from(span) <= out.cwnd_bytes();
-        (std::mem::take(&mut self.is_due) || fits).then_some((seq, span))
+        (std::mem::take(&mut self.is_due) || out.has_room(span.into())).then_some((seq, span))
     }
 
     fn may_send_new(&self, bytes: u64, out: &Outstanding) -> bool {
-        self.probe.is_due || out.board.pipe() + bytes <= out.cwnd_bytes()
+        self.probe.is_due || out.has_room(bytes)
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, is_retransmission: bool, out: &Outstanding) {

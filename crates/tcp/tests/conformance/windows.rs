@@ -1,8 +1,8 @@
 //! The two windows: the receiver's, with its probes (RFC 9293, section 3.8.6), and the sender's (RFC 5681).
 
 use crate::lone::{Lone, MSS, bare, config, seg};
-use tcp::{Config, Event, Failure, Flags, ReceiveBuffer, Segment};
-use units::Bytes;
+use tcp::{AckPolicy, Config, ControlKind, Event, Failure, Flags, HostDelays, Profile, ReceiveBuffer, Segment};
+use units::{Bytes, Duration};
 
 fn small_buffer(bytes: u64) -> Config {
     Config { receive_buffer: ReceiveBuffer::plain(Bytes::new(bytes)), ..config("sack") }
@@ -265,4 +265,104 @@ fn linux_halves_the_window_for_each_timeout_of_idle_time() {
     let window = end.end.metrics().window;
     assert!((window.cwnd - before / 2.0).abs() <= 1.0, "{window:?} was {before}");
     assert!(window.ssthresh >= 0.74 * before);
+}
+
+/// Linux, with segments of [`MSS`] bytes.
+fn linux(control: &str) -> Config {
+    let control = ControlKind::by_name(control).expect("known");
+    Config { control, mss: MSS, ..Config::new(Profile::Linux) }
+}
+
+/// `tcp_tso_should_defer` and `tcp_cwnd_validate` of Linux 6.18: data that wait because the peer's window ends say nothing of
+/// the congestion window, which stops when what it held back itself is acknowledged. Over `bentpipe lab` Hybla's stayed at 198.
+#[test]
+fn a_window_that_the_peer_limits_does_not_grow() {
+    let mut end = Lone::connected(linux("reno"));
+    end.window = 12_500;
+    end.write(1_000_000);
+    for number in 1..=120 {
+        end.at(200 + number);
+        end.ack(seg(number));
+    }
+    let cwnd = end.end.window().cwnd;
+    assert!((20.0..=27.0).contains(&cwnd), "twice what the peer's window holds: {cwnd}");
+}
+
+/// `tcp_select_window` and `__tcp_select_window` of Linux 6.18: in units of 2^scale, rounded up, so that the right edge never
+/// moves back by the rounding. 65,160 bytes were told as 65,536, and 69,056 as 69,632 (`bentpipe lab`, 32 MB, scale 12).
+#[test]
+fn linux_tells_the_window_in_units_of_its_scale_rounded_up() {
+    let buffer = ReceiveBuffer { most: Bytes::new(128 << 20), ..ReceiveBuffer::linux() };
+    let mut end = Lone::connecting(Config { receive_buffer: buffer, mss: 1_448, ..linux("reno") });
+    let options = [Flags::SACK_PERMITTED, Flags::WINDOW_SCALE, Flags::TIMESTAMPS];
+    let answer = options.into_iter().fold(Flags::SYN.with(Flags::ACK), Flags::with);
+    end.at(100);
+    end.give(bare(answer, 0, 1));
+    assert_eq!(end.take().last().map(|ack| ack.window), Some(65_536));
+    let mut edge = 0;
+    for number in 0..8 {
+        end.payload(1 + number * 1_448, 1_448);
+        end.read(u64::MAX);
+        for ack in end.take() {
+            assert_eq!(ack.window % 4_096, 0, "{ack:?}");
+            assert!(ack.ack + u64::from(ack.window) >= edge, "the edge moves back: {ack:?}");
+            edge = ack.ack + u64::from(ack.window);
+        }
+    }
+    assert_eq!(edge, 1 + 8 * 1_448 + 81_920, "80,472 bytes");
+}
+
+/// Since 6.6 Linux acknowledges a full segment that is pushed, once it is read (`tcp_cleanup_rbuf`).
+#[test]
+fn a_full_segment_that_is_pushed_is_acknowledged_at_once() {
+    let acks = AckPolicy { quick: 1, ..Config::new(Profile::Linux).acks };
+    let plain = ReceiveBuffer::plain(Bytes::new(1 << 20));
+    let mut end = Lone::connected(Config { acks, receive_buffer: plain, ..linux("reno") });
+    end.payload(seg(0), MSS);
+    assert_eq!(end.take().len(), 1, "the first ones at once");
+    end.payload(seg(1), MSS);
+    assert!(end.take().is_empty(), "the second may follow");
+    end.payload(seg(2), MSS);
+    assert_eq!(end.take().len(), 1);
+    end.give(Segment { len: MSS, ..bare(Flags::ACK.with(Flags::PSH), seg(3), 1) });
+    assert_eq!(end.take().len(), 1, "the sender may wait for it");
+}
+
+/// Linux 6.18 paces pieces of two segments and pushes the second (`tcp_tso_autosize`, `__tcp_transmit_skb`; BBR over `bentpipe
+/// lab`).
+#[test]
+fn paced_segments_leave_in_pairs() {
+    let mut end = Lone::connected(linux("bbr1"));
+    end.write(1_000_000);
+    end.take();
+    for number in 1..=5 {
+        end.at(199 + number);
+        end.ack(seg(number));
+    }
+    end.at(290);
+    let sent = end.take_timed();
+    assert_eq!(sent.len(), 10);
+    for pair in sent.chunks(2) {
+        assert_eq!(pair[0].0, pair[1].0, "{sent:?}");
+        assert_eq!(pair.iter().map(|(_, segment)| segment.has(Flags::PSH)).collect::<Vec<_>>(), [false, true]);
+    }
+    // 2.89 windows of 10,000 bytes in 100 ms.
+    let at: Vec<_> = sent.iter().step_by(2).map(|(at, _)| at - 200).collect();
+    assert_eq!(at, [0, 7, 14, 21, 28]);
+}
+
+#[test]
+fn a_host_wakes_up_for_the_first_acknowledgement_after_a_rest() {
+    let host = HostDelays { idle_wake: Duration::from_millis(2), ..HostDelays::default() };
+    let mut end = Lone::connected(Config { host, ..linux("reno") });
+    end.write(100_000);
+    end.at(150);
+    end.take();
+    for (number, at) in [(2, 200), (4, 205)] {
+        end.at(at);
+        end.ack(seg(number));
+    }
+    end.at(210);
+    let at: Vec<_> = end.take_timed().iter().map(|(at, _)| *at).collect();
+    assert_eq!(at, [202, 202, 202, 202, 205, 205, 205, 205]);
 }
