@@ -474,12 +474,14 @@ fn the_documentation_holds_the_reference_that_the_types_make() {
 /// Every TOML example of the documentation that is a whole file is one.
 #[test]
 fn the_documentation_shows_sound_scenarios() {
-    let page = std::fs::read_to_string(repository().join("docs/scenarios.md")).unwrap();
-    let blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
-    let whole: Vec<_> = blocks.filter(|block| block.contains("version = 1")).collect();
-    assert!(!whole.is_empty());
-    for block in whole {
-        load(block, "docs/scenarios.md", &[], &no_files).unwrap_or_else(|faults| panic!("{faults}"));
+    for name in ["docs/scenarios.md", "docs/simulate.md"] {
+        let page = std::fs::read_to_string(repository().join(name)).unwrap();
+        let blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+        let whole: Vec<_> = blocks.filter(|block| block.contains("version = 1")).collect();
+        assert!(!whole.is_empty(), "{name}");
+        for block in whole {
+            load(block, name, &[], &no_files).unwrap_or_else(|faults| panic!("{faults}"));
+        }
     }
 }
 
