@@ -45,6 +45,11 @@ impl RttEstimator {
     pub(crate) fn probe_timeout(&self, ack_delay: Duration) -> Duration {
         self.smoothed + (self.variation * 4).max(Duration::from_millis(10)) + ack_delay
     }
+
+    /// How long a receiver may hold an acknowledgement back: at most 32 in a round trip.
+    pub(crate) fn ack_delay(&self) -> Duration {
+        (self.smoothed / 32).max(Duration::from_millis(1)).min(Duration::from_millis(25))
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +64,11 @@ mod tests {
             let timeout = rtt.probe_timeout(Duration::ZERO).as_millis_f64();
             assert!((timeout - f64::from(expected_timeout)).abs() < 1.0, "{timeout}");
         }
+    }
+
+    #[test]
+    fn acknowledgements_are_held_back_for_a_part_of_the_round_trip_within_bounds() {
+        let delays = [1, 320, 600, 5000].map(|rtt| RttEstimator::new(Duration::from_millis(rtt)).ack_delay());
+        assert_eq!(delays.map(|delay| delay.as_nanos() / 1000), [1000, 10_000, 18_750, 25_000]);
     }
 }

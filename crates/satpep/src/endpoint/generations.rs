@@ -76,7 +76,7 @@ impl<P: Payload> Endpoint<P> {
 
     /// The entry through which streams are opened: of the sessions whose peer answers and takes streams, the newest.
     pub(super) fn best(&self, id: PeerId) -> Option<PeerId> {
-        let rank = |session: &Session<P>| (!session.peer_drains, !session.is_unresponsive(), session.tag());
+        let rank = |session: &Session<P>| (!session.peer_drains(), !session.is_unresponsive(), session.tag());
         let live = self.peers.both(id).filter_map(|(id, peer)| Some((rank(peer.live_session()?), id)));
         live.max_by_key(|(rank, _)| *rank).map(|(_, id)| id)
     }

@@ -119,7 +119,7 @@ impl<P: Payload> Endpoint<P> {
             peer.keys.current = None;
         }
         let peer = &mut self.peers[id.index()];
-        pair.first_number = peer.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
+        pair.first_number = peer.session.as_ref().map_or(0, |session| session.next_number());
         peer.keys.previous = peer.keys.current.replace(pair);
         peer.handshakes = Handshakes::default();
         peer.attempts = 0;

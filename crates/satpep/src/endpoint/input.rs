@@ -112,7 +112,7 @@ impl<P: Payload> Endpoint<P> {
         let Some(session) = &mut peer.session else { return };
         session.on_heard(now);
         match session.on_frames(now, number, frames, elided) {
-            Ok(()) if session.closed => {
+            Ok(()) if session.is_closed() => {
                 if !self.closing {
                     self.answer_close(now, id);
                 }

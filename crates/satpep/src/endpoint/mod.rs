@@ -449,7 +449,7 @@ impl<P: Payload> Endpoint<P> {
             None => PeerState::Connecting,
             Some(session) if session.is_unresponsive() => PeerState::Unresponsive,
             Some(session) if session.is_path_too_small() => PeerState::PathTooSmall,
-            Some(session) if session.peer_drains => PeerState::Draining,
+            Some(session) if session.peer_drains() => PeerState::Draining,
             Some(session) if session.is_path_proven() => PeerState::Up,
             Some(_) => PeerState::Connecting,
         }

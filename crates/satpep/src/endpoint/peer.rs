@@ -234,7 +234,7 @@ impl<P: Payload> Peer<P> {
         }
         let wanted = match (&self.keys.current, &self.session) {
             (Some(keys), Some(session)) if !session.is_unresponsive() => {
-                let sealed = keys.sealed(session.sent_packets.next_number());
+                let sealed = keys.sealed(session.next_number());
                 let is_used = session.last_traffic() >= keys.since;
                 let life = if is_used { KeyPair::<P::Key>::REKEY_AFTER } else { KeyPair::<P::Key>::REKEY_UNUSED_AFTER };
                 match keys.ours {
@@ -253,7 +253,7 @@ impl<P: Payload> Peer<P> {
 
     /// Whether the current keys have sealed as many packets as they may, or there are none.
     pub(super) fn is_spent(&self) -> bool {
-        let next = self.session.as_ref().map_or(0, |session| session.sent_packets.next_number());
+        let next = self.session.as_ref().map_or(0, |session| session.next_number());
         self.keys.current.as_ref().is_none_or(|keys| keys.sealed(next) >= self.limits.most)
     }
 

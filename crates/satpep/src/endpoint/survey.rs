@@ -21,21 +21,21 @@ impl<P: Payload> Endpoint<P> {
         }
         let Some(best) = self.best(peer) else { return false };
         let Some(session) = self.peers[best.index()].session.as_mut() else { return false };
-        session.survey = Some(Box::new(Survey::new(now, rate)));
+        session.feedback.survey = Some(Box::new(Survey::new(now, rate)));
         self.surveyed = Some(best);
         true
     }
 
     /// What the latest survey of the path to `peer` has found; `None` if there was none in the session.
     pub fn survey_report(&self, peer: PeerId) -> Option<SurveyReport> {
-        self.best_session(peer)?.survey.as_ref().map(|survey| survey.report())
+        self.best_session(peer)?.feedback.survey.as_ref().map(|survey| survey.report())
     }
 
     /// When the survey in progress will have something to do.
     pub(super) fn survey_timeout(&self) -> Option<Instant> {
         let peer = self.peers.get(self.surveyed?.index())?;
         // Without a key it waits for the next handshake.
-        peer.session.as_ref().filter(|_| peer.can_seal())?.survey.as_ref()?.next_timeout()
+        peer.session.as_ref().filter(|_| peer.can_seal())?.feedback.survey.as_ref()?.next_timeout()
     }
 
     /// The survey's next datagrams, of one size.
@@ -43,13 +43,13 @@ impl<P: Payload> Endpoint<P> {
         let id = self.surveyed?;
         let position = self.capacity.position(now);
         let peer = &mut self.peers[id.index()];
-        let session = peer.session.as_mut().filter(|session| session.survey.is_some());
+        let session = peer.session.as_mut().filter(|session| session.feedback.survey.is_some());
         let (Some(to), Some(session)) = (peer.address, session) else {
             self.surveyed = None;
             return None;
         };
         let (rtt, ip_size) = (session.rtt(), session.mtu());
-        let survey = session.survey.as_mut()?;
+        let survey = session.feedback.survey.as_mut()?;
         let count = survey.poll(now, rtt);
         if survey.report().is_done {
             self.surveyed = None;

@@ -57,8 +57,8 @@ impl Pair {
         let peer = &mut self.ends[1].peers[0];
         let keys = peer.keys.current.as_ref().expect("connected");
         let session = peer.session.as_mut().expect("connected");
-        let number = session.sent_packets.next_number();
-        session.sent_packets.record(self.now, 0, 100, Default::default(), Default::default());
+        let number = session.recovery.sent_packets.next_number();
+        session.recovery.sent_packets.record(self.now, 0, 100, Default::default(), Default::default());
         let mut datagram = vec![0; 400];
         let mut writer = Writer::new(&mut datagram[DATA_HEADER..384]);
         write(&mut writer);
@@ -122,7 +122,7 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
 fn use_up(end: &mut Endpoint, now: Instant, count: u64) {
     let session = end.peers[0].session.as_mut().expect("connected");
     for _ in 0..count {
-        session.sent_packets.record(now, 0, 100, Default::default(), Default::default());
+        session.recovery.sent_packets.record(now, 0, 100, Default::default(), Default::default());
     }
 }
 

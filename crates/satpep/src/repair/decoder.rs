@@ -7,6 +7,7 @@ use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use units::Instant;
 
 /// The receiver's memory of recent packets, and of blocks that miss some.
 pub(crate) struct Decoder<P> {
@@ -18,6 +19,8 @@ pub(crate) struct Decoder<P> {
     blocks: VecDeque<Block>,
     /// Blocks that are being decoded, one after the other.
     jobs: VecDeque<Job>,
+    /// Since when there have been such blocks.
+    working_since: Option<Instant>,
     /// How many symbols may still be decoded: what arrives earns some, so that a peer cannot ask for endless work.
     credit: usize,
     /// Space to write a symbol in, whose length is known only then.
@@ -67,6 +70,7 @@ impl<P: Payload> Decoder<P> {
             max_bytes,
             blocks: VecDeque::new(),
             jobs: VecDeque::new(),
+            working_since: None,
             credit: Self::MAX_CREDIT,
             scratch: Vec::new(),
             payload: PhantomData,
@@ -110,7 +114,7 @@ impl<P: Payload> Decoder<P> {
     }
 
     /// Takes a repair symbol. If lost packets can be recovered with it, there is work to do.
-    pub(crate) fn on_repair(&mut self, symbol: RepairSymbol) {
+    pub(crate) fn on_repair(&mut self, now: Instant, symbol: RepairSymbol) {
         let RepairSymbol { block: shape, index, bytes, elided } = symbol;
         let wanted = |block: &Block| (block.shape, block.length, block.elided) == (shape, bytes.len(), elided);
         let at = match self.blocks.iter().position(wanted) {
@@ -145,7 +149,13 @@ impl<P: Payload> Decoder<P> {
         self.credit -= work;
         let recovered = vec![Vec::with_capacity(length); missing.len()];
         let padded = PaddedSymbols::new(shape.count, length);
+        self.working_since.get_or_insert(now);
         self.jobs.push_back(Job { shape, elided, parts, missing, decoding: None, padded, recovered });
+    }
+
+    /// Since when there has been decoding to do, if there is some.
+    pub(crate) fn working_since(&self) -> Option<Instant> {
+        self.working_since
     }
 
     /// Whether there is decoding to do.
@@ -168,6 +178,9 @@ impl<P: Payload> Decoder<P> {
                 }
                 None => all.extend(job.finish()),
             }
+        }
+        if self.jobs.is_empty() {
+            self.working_since = None;
         }
         for (number, symbol) in &all {
             // Without its padding it serves blocks of shorter symbols as well.
@@ -254,7 +267,7 @@ mod tests {
 
     /// Takes a repair symbol and does what work it makes.
     fn take_in(decoder: &mut Decoder<Stored>, symbol: RepairSymbol) -> Vec<(u64, SourceSymbol)> {
-        decoder.on_repair(symbol);
+        decoder.on_repair(Instant::ZERO, symbol);
         let mut recovered = Vec::new();
         while decoder.is_working() {
             recovered.extend(decoder.work(WORK_STEP));

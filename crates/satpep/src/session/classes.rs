@@ -1,12 +1,12 @@
 //! Which stream of which class sends next.
 
+use super::table::StreamTable;
 use crate::class::{Class, Priority};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Scheduler, Sparse};
 use crate::sent_packets::StreamKey;
 use crate::stream::Stream;
-use slab::Slab;
 use units::Instant;
 
 /// The classes of a session, each with the queue of its streams.
@@ -28,14 +28,14 @@ struct Queue {
 /// The streams of a session as a class sees them: those of others are not there.
 struct StreamFlows<'a, P> {
     class: u8,
-    streams: &'a mut Slab<Stream<P>>,
+    streams: &'a mut StreamTable<P>,
     session_credit: u64,
 }
 
 impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
     fn flow(&mut self, key: StreamKey) -> Option<Flow<'_>> {
-        let stream = self.streams.get_mut(key.slot as usize)?;
-        if stream.number != key.number || stream.class != self.class {
+        let stream = self.streams.get_mut(key)?;
+        if stream.class != self.class {
             return None;
         }
         Some(stream_flow(stream, self.session_credit))
@@ -140,7 +140,7 @@ impl Classes {
     pub(super) fn next<P: Payload>(
         &mut self,
         now: Instant,
-        streams: &mut Slab<Stream<P>>,
+        streams: &mut StreamTable<P>,
         session_credit: u64,
     ) -> Option<StreamKey> {
         loop {
@@ -170,9 +170,9 @@ impl Classes {
     }
 
     /// When a class that its cap holds back may send again.
-    pub(super) fn next_timeout(&self, now: Instant) -> Instant {
+    pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let held = self.classes.iter().filter(|queue| !queue.streams.is_empty() && !queue.is_within_cap(now));
-        held.filter_map(|queue| queue.cap.as_ref().map(Pacer::next)).fold(Instant::FAR_FUTURE, Instant::min)
+        held.filter_map(|queue| queue.cap.as_ref().map(Pacer::next)).min()
     }
 
     /// Brings back the classes that their caps have held back.

@@ -141,7 +141,9 @@ impl<P: Payload> Session<P> {
     /// Finds out which of some more packets can be protected; returns how much work that was.
     fn look_over(&self, plan: &mut RepairPlan) -> usize {
         let end = (plan.next + Self::LOOKED_OVER).min(plan.packets.end);
-        for (number, frames) in self.sent_packets.frames_from(plan.next).take_while(|(number, _)| *number < end) {
+        for (number, frames) in
+            self.recovery.sent_packets.frames_from(plan.next).take_while(|(number, _)| *number < end)
+        {
             // What it carried may be gone, because its stream was given up: blocks do without it.
             if self.is_kept(frames) {
                 plan.go_on(number);
@@ -157,7 +159,7 @@ impl<P: Payload> Session<P> {
         packets.start = packets.start.max(packets.end.saturating_sub((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
         let total = (packets.end - packets.start) as usize;
         let stride = total.div_ceil(MAX_SOURCE_SYMBOLS);
-        let process = self.sent_packets.loss_process();
+        let process = self.recovery.sent_packets.loss_process();
         let may_fail = Self::MAY_FAIL / stride as f64;
         let most = most.min(total as f64).max(1.0) as usize;
         let most = most.div_ceil(stride).min(MAX_REPAIR_SYMBOLS);
@@ -193,7 +195,7 @@ impl<P: Payload> Session<P> {
     fn collect(&self, run: &mut Run, scratch: &mut Vec<u8>) -> usize {
         let number = run.next;
         run.next += run.stride as u64;
-        let frames = self.sent_packets.frames_from(number).next().filter(|(at, _)| *at == number);
+        let frames = self.recovery.sent_packets.frames_from(number).next().filter(|(at, _)| *at == number);
         let frames = frames.filter(|_| number >= self.in_flight().start);
         match frames.and_then(|(_, frames)| self.source_symbol(frames, scratch)) {
             Some(symbol) => run.symbols.push(symbol),
@@ -215,7 +217,7 @@ impl<P: Payload> Session<P> {
     /// A packet's stream frames in canonical form; `None` if their bytes are not kept any more.
     pub(super) fn source_symbol(&self, frames: &SentFrames, scratch: &mut Vec<u8>) -> Option<SourceSymbol> {
         let mut complete = true;
-        let symbol = source_symbol(usize::from(self.mtu.current()), scratch, |writer| {
+        let symbol = source_symbol(usize::from(self.path.mtu.current()), scratch, |writer| {
             for frame in frames {
                 let SentFrame::Stream { key, offset, length, fin, .. } = *frame else { continue };
                 let stream =
@@ -244,9 +246,6 @@ impl<P: Payload> Session<P> {
                 }
             }
             self.received.recover(number);
-        }
-        if !self.decoder.is_working() {
-            self.decoding_since = None;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Advertised;
 use crate::wire::frame::Writer;
 use std::collections::VecDeque;
+use units::{Duration, Instant};
 
 pub(crate) struct Credit {
     /// Receive memory of the session: what it may hold beside others now.
@@ -48,6 +49,7 @@ pub(crate) struct Credit {
     round: u64,
     active: u64,
     active_before: u64,
+    round_ends: Instant,
 }
 
 impl Credit {
@@ -56,9 +58,9 @@ impl Credit {
     /// Least window of a stream.
     const MIN_WINDOW: u64 = 64 * 1024;
 
-    pub(crate) fn new(config: &EndpointConfig, parameters: &TransportParameters) -> Self {
+    pub(crate) fn new(config: &EndpointConfig, parameters: &TransportParameters, now: Instant) -> Self {
         // A tenth of a second of the link, so that it never waits for the driver to read more.
-        let unsent_cap = config.capacity.bytes_in(units::Duration::from_millis(100)).as_u64();
+        let unsent_cap = config.capacity.bytes_in(Duration::from_millis(100)).as_u64();
         Self {
             pool: config.receive_pool(),
             receive_holding: Holding::default(),
@@ -79,6 +81,7 @@ impl Credit {
             round: 1,
             active: 0,
             active_before: 0,
+            round_ends: now,
         }
     }
 
@@ -184,8 +187,15 @@ impl Credit {
         }
     }
 
-    /// A round trip is over.
-    pub(crate) fn next_round(&mut self) {
+    /// A packet arrived; a round trip takes `rtt`.
+    pub(crate) fn on_packet(&mut self, now: Instant, rtt: Duration) {
+        if self.round_ends <= now {
+            self.round_ends = now + rtt;
+            self.next_round();
+        }
+    }
+
+    fn next_round(&mut self) {
         self.round += 1;
         self.active_before = self.active;
         self.active = 0;
@@ -208,7 +218,7 @@ impl<P: Payload> Session<P> {
 
     /// Raises what the peer may send on a stream, if that is worth a frame.
     pub(super) fn extend_stream(&mut self, key: StreamKey) {
-        let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
+        let Some(stream) = self.streams.get_mut(key) else {
             return;
         };
         let window = self.credit.stream_window(stream.receive.held());
@@ -217,7 +227,7 @@ impl<P: Payload> Session<P> {
         if !stream.receive.is_sized() && step >= window / 8 {
             stream.receive.limit = limit;
             stream.credit_due = true;
-            self.queue_control(key);
+            self.streams.queue_control(key);
         }
     }
 
@@ -231,12 +241,12 @@ impl<P: Payload> Session<P> {
     /// The session's limit goes into the next packet.
     pub(super) fn on_max_data_sent(&mut self) {
         self.credit.limit_due = false;
-        self.credit.advertised.on_advertised(self.credit.limit, self.sent_packets.next_number());
+        self.credit.advertised.on_advertised(self.credit.limit, self.recovery.sent_packets.next_number());
     }
 
     /// A stream's limit goes into the next packet.
     pub(super) fn on_max_stream_data_sent(&mut self, key: StreamKey) {
-        let number = self.sent_packets.next_number();
+        let number = self.recovery.sent_packets.next_number();
         let Some(stream) = self.stream_mut(key) else { return };
         stream.advertised.on_advertised(stream.receive.limit, number);
         if stream.advertised.is_unconfirmed && !std::mem::replace(&mut stream.advertised.repeats, true) {
@@ -294,7 +304,7 @@ impl<P: Payload> Session<P> {
                     && !stream.receive.is_sized()
                 {
                     stream.credit_due = true;
-                    self.queue_control(key);
+                    self.streams.queue_control(key);
                 }
             }
             _ => {}
@@ -306,7 +316,7 @@ impl<P: Payload> Session<P> {
 mod tests {
     use super::*;
     use crate::PrivateKey;
-    use units::{Bytes, Duration, Rate};
+    use units::{Bytes, Rate};
 
     fn credit() -> Credit {
         let rate = Rate::from_bps(6_000_000);
@@ -320,7 +330,7 @@ mod tests {
             stream_credit: 500,
             max_streams: 9,
         };
-        Credit::new(&config, &parameters)
+        Credit::new(&config, &parameters, Instant::ZERO)
     }
 
     #[test]

@@ -11,8 +11,12 @@ use crate::payload::Payload;
 use units::{Duration, Instant};
 
 /// What either side knows of the other's drain.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Drain {
+    /// The peer knows DRAIN.
+    is_understood: bool,
+    /// The peer drains: it takes no more streams.
+    is_peers: bool,
     /// DRAIN is to be said, or said again.
     pub(super) is_due: bool,
     /// Until when streams that the peer may have opened are waited for.
@@ -27,12 +31,23 @@ impl Drain {
     /// How long a peer is waited for that does not answer.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+    /// Nobody drains. `is_understood` says whether the peer knows DRAIN.
+    pub(super) fn new(is_understood: bool) -> Self {
+        Self { is_understood, is_peers: false, is_due: false, until: None, opened_by_peer: None, answer_due: false }
+    }
+
+    /// Whether the peer takes no more streams.
+    pub(super) fn is_peers(&self) -> bool {
+        self.is_peers
+    }
+
     pub(super) fn has_something_to_say(&self) -> bool {
         self.is_due || self.answer_due
     }
 
-    pub(super) fn next_timeout(&self) -> Instant {
-        self.until.unwrap_or(Instant::FAR_FUTURE)
+    /// When the peer's answer is no longer waited for.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.until
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
@@ -43,17 +58,17 @@ impl Drain {
 impl<P: Payload> Session<P> {
     /// Tells the peer, if it understands, that this gateway takes no more streams.
     pub(crate) fn drain(&mut self, now: Instant) {
-        if self.knows_drain && self.drain.until.is_none() && self.drain.opened_by_peer.is_none() {
+        if self.drain.is_understood && self.drain.until.is_none() && self.drain.opened_by_peer.is_none() {
             self.drain.is_due = true;
             // A peer that has been gone for long has nothing on its way.
-            self.drain.until = Some(self.unresponsive_since.unwrap_or(now) + Drain::PATIENCE);
+            self.drain.until = Some(self.liveness.unresponsive_since().unwrap_or(now) + Drain::PATIENCE);
         }
     }
 
     /// The peer takes no more streams.
     pub(super) fn on_drain(&mut self) {
         self.drain.answer_due = true;
-        if !std::mem::replace(&mut self.peer_drains, true) {
+        if !std::mem::replace(&mut self.drain.is_peers, true) {
             self.events.push_back(Event::PeerDrains(self.peer));
         }
     }
@@ -66,14 +81,9 @@ impl<P: Payload> Session<P> {
 
     /// Stops waiting for streams of the peer's if all have arrived.
     pub(super) fn end_wait(&mut self) {
-        if self.drain.opened_by_peer.is_some_and(|count| self.seen.covers(&(0..count))) {
+        if self.drain.opened_by_peer.is_some_and(|count| self.streams.has_seen(count)) {
             self.drain.until = None;
         }
-    }
-
-    /// How many streams this side has opened.
-    pub(super) fn opened(&self) -> u64 {
-        self.next_own / 2
     }
 
     /// Whether no stream is left, nor any on its way from a peer that was told of a drain.

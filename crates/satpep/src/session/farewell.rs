@@ -10,12 +10,14 @@ use crate::wire::frame::Writer;
 use units::{Duration, Instant};
 
 /// What is still to be said.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Farewell {
     left: u32,
     due: bool,
     /// When it is said again.
     next: Option<Instant>,
+    /// The peer has said it.
+    is_said_by_peer: bool,
 }
 
 impl Farewell {
@@ -27,8 +29,18 @@ impl Farewell {
         self.due
     }
 
-    pub(super) fn next_timeout(&self) -> Instant {
-        self.next.unwrap_or(Instant::FAR_FUTURE)
+    /// The peer says CLOSE.
+    pub(super) fn on_peer(&mut self) {
+        self.is_said_by_peer = true;
+    }
+
+    pub(super) fn is_said_by_peer(&self) -> bool {
+        self.is_said_by_peer
+    }
+
+    /// When CLOSE is sent again.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.next
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
@@ -51,7 +63,7 @@ impl<P: Payload> Session<P> {
 
     /// Tells the peer that this gateway stops.
     pub(crate) fn close(&mut self) {
-        self.farewell = Farewell { left: Farewell::TIMES, due: true, next: None };
+        self.farewell = Farewell { left: Farewell::TIMES, due: true, next: None, ..self.farewell };
     }
 
     /// Writes the answer to a CLOSE into `space`.

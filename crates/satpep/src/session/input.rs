@@ -1,14 +1,17 @@
 //! Frames that arrived.
 
-use super::{News, Path, Session};
-use crate::capacity::Report;
+use super::Session;
+use super::path::PathState;
+use super::recovery::LossRecovery;
+use super::table::Accepted;
 use crate::event::{Event, Violation};
 use crate::payload::Payload;
 use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
+
 use crate::stream::{Sent, Stream};
 use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame};
-use units::{Duration, Instant};
+use units::Instant;
 
 impl<P: Payload> Session<P> {
     /// Takes in the frames of an authentic packet that was not seen before and that `elided` bytes were left out of.
@@ -38,19 +41,19 @@ impl<P: Payload> Session<P> {
             self.decoder.remember(number, frames, elided);
         }
         self.received.record(now, number, ack_eliciting, self.ack_delay());
-        if self.round_ends <= now {
-            self.round_ends = now + self.rtt.smoothed();
-            self.credit.next_round();
-        }
+        self.credit.on_packet(now, self.recovery.rtt.smoothed());
         Ok(())
     }
 
     fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
             Frame::Ping => {}
-            Frame::ArrivalRequest => self.arrival_requests.on_request(now, number),
-            Frame::CeCount(count) => self.congestion.on_report(count, self.sent_packets.next_number()),
-            Frame::ArrivalTime { number, micros } => self.on_arrived(now, number, micros),
+            Frame::ArrivalRequest => self.feedback.requests.on_request(now, number),
+            Frame::CeCount(count) => self.congestion.on_report(count, self.recovery.sent_packets.next_number()),
+            Frame::ArrivalTime { number, micros } => {
+                let LossRecovery { sent_packets, rtt, .. } = &self.recovery;
+                self.feedback.on_arrival_time(now, (number, micros), sent_packets, rtt);
+            }
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
             Frame::StopWaiting(number) => self.received.raise_floor(number),
@@ -61,50 +64,27 @@ impl<P: Payload> Session<P> {
                     self.on_reset(key, reason, final_size)?;
                 }
             }
-            Frame::Close => self.closed = true,
+            Frame::Close => self.farewell.on_peer(),
             Frame::Drain => self.on_drain(),
             Frame::Opened(count) => self.on_opened(count),
             Frame::Path(frame) => {
                 if let PathFrame::Challenge(_) = frame {
-                    self.keepalive.on_challenged();
+                    self.liveness.on_challenged();
                 }
-                self.path_news = Some(frame);
+                self.path.on_frame(frame);
             }
             Frame::Repair { back, shape, index, symbol, elided } => {
                 let first = number.checked_sub(back).ok_or(Violation::Malformed)?;
                 self.on_repair(now, first, shape, index, (symbol.to_vec(), elided))?;
             }
             Frame::Stream { stream, offset, data, elided, fin } => {
-                self.last_traffic = now;
+                self.liveness.on_traffic(now);
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, elided, fin)?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// The peer told when a packet arrived, just before it acknowledges it.
-    fn on_arrived(&mut self, now: Instant, number: u64, micros: u32) {
-        // Beyond what the peer may tell beside one acknowledgement nothing is kept.
-        if number >= self.sent_packets.next_number() || self.news.len() >= 16 {
-            return;
-        }
-        let Some((sent, after)) = self.sent_packets.departure(number) else {
-            let arrived = self.arrivals.unwrap(micros);
-            if let Some(survey) = &mut self.survey {
-                survey.on_arrival(number, arrived);
-            }
-            return self.news.push_back(News::Arrival(number, arrived));
-        };
-        let [outcomes, acknowledged] = std::mem::take(&mut self.outcomes_since);
-        let report = Report { sent, after, arrived_us: micros, outcomes, acknowledged };
-        let patience = (self.rtt.smoothed() * 3).max(Duration::from_secs(1));
-        let feedback = self.arrivals.take(now, &report, patience);
-        if let Some(survey) = &mut self.survey {
-            survey.on_arrival(number, feedback.arrived);
-        }
-        self.news.extend([News::Arrival(number, feedback.arrived), News::Feedback(feedback)]);
     }
 
     /// Takes in a repair symbol.
@@ -122,49 +102,24 @@ impl<P: Payload> Session<P> {
         if !symbol.is_sound() {
             return Err(Violation::BadRepair);
         }
-        self.decoder.on_repair(symbol);
-        if self.decoder.is_working() {
-            self.decoding_since.get_or_insert(now);
-        }
+        self.decoder.on_repair(now, symbol);
         Ok(())
     }
 
-    /// The stream with this number, made now if the peer opens it with this frame; `None` if it is closed already.
+    /// The stream with this number, opened now if the peer opens it with this frame; `None` if it is closed already.
     pub(super) fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Violation> {
-        if let Some(&slot) = self.slots.get(&number) {
-            return Ok(Some(StreamKey { slot, number }));
+        let (send, receive) = (self.credit.peer_stream_credit, self.credit.own_stream_credit);
+        match self.streams.accept(number, |number| Stream::new(number, send, receive))? {
+            Accepted::Open(key) => Ok(Some(key)),
+            Accepted::Closed => Ok(None),
+            Accepted::Opened(key) => {
+                self.end_wait();
+                if announce {
+                    self.events.push_back(Event::Opened(self.id(key)));
+                }
+                Ok(Some(key))
+            }
         }
-        if number % 2 == self.own_parity {
-            return if number < self.next_own { Ok(None) } else { Err(Violation::UnopenedStream) };
-        }
-        if self.seen.contains(number / 2) {
-            return Ok(None);
-        }
-        // The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while.
-        // Numbers come in order but for losses, so the record of those seen stays short unless someone wants it long.
-        let scattered = self.seen.len() > 1024 + 4 * self.max_streams as usize;
-        if scattered {
-            return Err(Violation::Scattered);
-        }
-        if self.peer_open >= self.max_streams.saturating_mul(2) {
-            return Err(Violation::TooManyStreams);
-        }
-        self.seen.insert(number / 2..number / 2 + 1);
-        self.end_wait();
-        self.peer_open += 1;
-        let key = self.insert(number);
-        if announce {
-            let id = self.id(key);
-            self.events.push_back(Event::Opened(id));
-        }
-        Ok(Some(key))
-    }
-
-    pub(super) fn insert(&mut self, number: u64) -> StreamKey {
-        let stream = Stream::new(number, self.credit.peer_stream_credit, self.credit.own_stream_credit);
-        let slot = self.streams.insert(stream) as u32;
-        self.slots.insert(number, slot);
-        StreamKey { slot, number }
     }
 
     pub(super) fn on_data(
@@ -175,13 +130,13 @@ impl<P: Payload> Session<P> {
         elided: usize,
         fin: bool,
     ) -> Result<(), Violation> {
-        let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
+        let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         let moved = stream.receive.receive(&mut self.pool, offset, data, elided, fin)?;
         if !self.credit.on_received(moved) {
             return Err(Violation::BeyondCredit);
         }
         let marking = stream.dscp;
-        self.marking_received = Some(self.marking_received.map_or(marking, |before| before.more_urgent(marking)));
+        self.dscps.on_received(marking);
         self.stats.received_bytes += moved;
         self.credit.note_active(&mut stream.active_round);
         if stream.is_aborted() {
@@ -204,7 +159,7 @@ impl<P: Payload> Session<P> {
     }
 
     fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_size: u64) -> Result<(), Violation> {
-        let stream = self.streams.get_mut(key.slot as usize).ok_or(Violation::Malformed)?;
+        let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         let moved = stream.receive.on_reset(final_size)?;
         stream.abort.theirs = true;
         let was_aborted = stream.is_aborted();
@@ -225,14 +180,12 @@ impl<P: Payload> Session<P> {
     fn use_session_credit(&mut self, before: u64) {
         if before < 2 * self.credit.peer_stream_credit && self.credit.available() > before {
             // Streams that had only new data may have left the schedule for want of credit.
-            let keys: Vec<_> = self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect();
-            keys.into_iter().for_each(|key| self.activate(key));
+            self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }
     }
 
     fn on_stream_credit(&mut self, number: u64, limit: u64) {
-        let Some(&slot) = self.slots.get(&number) else { return };
-        let key = StreamKey { slot, number };
+        let Some(key) = self.streams.find(number) else { return };
         if let Some(stream) = self.stream_mut(key) {
             stream.send.raise_credit(limit);
         }
@@ -240,59 +193,41 @@ impl<P: Payload> Session<P> {
     }
 
     fn on_ack(&mut self, now: Instant, ack: &AckFrame<'_>) -> Result<(), Violation> {
-        let horizon = self.rtt.smoothed() * 3 / 2 + self.ack_delay() * 2;
-        let mut outcomes = std::mem::take(&mut self.outcomes);
-        let (sample, delay) =
-            (self.sent_packets.on_ack(now, ack, horizon, &mut outcomes)?, Duration::from_micros(ack.delay_us));
-        // Longer delays than the peer should add are those of an outage.
-        if let Some(rtt) = sample.filter(|_| delay <= self.ack_delay() * 2) {
-            self.rtt.sample(rtt.saturating_sub(delay));
-        }
-        if self.is_returning {
-            self.sent_packets.on_quiet(ack.largest, delay.saturating_sub(self.rtt.smoothed() / 2), &mut outcomes);
-        }
-        self.on_outcomes(now, &mut outcomes);
-        self.outcomes = outcomes;
-        self.probes = 0;
-        // A ping that is still in flight has been answered by this: to ask again would begin anew, where answers are spaced, for ever.
-        self.probe_at = self.sent_packets.awaits_more_than_pings().then(|| self.probe_deadline(now));
+        let outcomes = self.recovery.on_ack(now, ack, self.liveness.is_returning())?;
+        self.on_outcomes(now, outcomes);
+        let awaits = self.recovery.sent_packets.awaits_more_than_pings();
+        self.liveness.on_ack(now, awaits, &self.recovery.rtt);
         Ok(())
     }
 
     /// The peer recovered packets that were lost.
     fn on_recovered(&mut self, now: Instant, recovered: &RecoveredFrame<'_>) -> Result<(), Violation> {
-        let mut outcomes = std::mem::take(&mut self.outcomes);
-        for numbers in recovered.ranges() {
-            self.sent_packets.on_recovered(numbers, &mut outcomes)?;
-        }
-        self.on_outcomes(now, &mut outcomes);
-        self.outcomes = outcomes;
+        let outcomes = self.recovery.on_recovered(recovered)?;
+        self.on_outcomes(now, outcomes);
         Ok(())
     }
 
     /// Releases acknowledged data, requeues what was lost, and updates the PMTU search and the survey.
-    pub(super) fn on_outcomes(&mut self, now: Instant, outcomes: &mut Vec<PacketOutcome>) {
+    pub(super) fn on_outcomes(&mut self, now: Instant, mut outcomes: Vec<PacketOutcome>) {
         for packet in outcomes.drain(..) {
             self.stats.lost_packets += u64::from(!packet.is_acknowledged());
-            let [outcomes, acknowledged] = self.outcomes_since;
-            self.outcomes_since =
-                [outcomes.saturating_add(1), acknowledged.saturating_add(u32::from(packet.is_acknowledged()))];
+            self.feedback.on_outcome(&packet);
             let mut probe = false;
             for frame in &packet.frames {
                 match *frame {
                     SentFrame::MtuProbe(size) => {
                         probe = true;
                         if packet.is_acknowledged() {
-                            self.mtu.on_probe_acked(now, size)
+                            self.path.mtu.on_probe_acked(now, size)
                         } else {
-                            self.mtu.on_probe_lost(now, size)
+                            self.path.mtu.on_probe_lost(now, size)
                         }
                         self.judge_path();
                     }
                     SentFrame::Sample => {
                         // What a survey loses says nothing of the size.
                         probe = true;
-                        if let Some(survey) = self.survey.as_mut().filter(|_| packet.is_acknowledged()) {
+                        if let Some(survey) = self.feedback.survey.as_mut().filter(|_| packet.is_acknowledged()) {
                             survey.on_acknowledged(packet.number);
                         }
                     }
@@ -304,24 +239,18 @@ impl<P: Payload> Session<P> {
                 }
             }
             if !probe {
-                self.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged());
+                self.path.mtu.on_data(now, packet.number, packet.ip_size, packet.is_acknowledged());
             }
         }
+        self.recovery.recycle(outcomes);
         self.wake_waiting_writers();
     }
 
     /// Says whether the path carries what is sent through it, when that has changed.
     pub(super) fn judge_path(&mut self) {
-        let before = self.path;
-        self.path = match (self.mtu.is_proven(), self.mtu.is_below_least()) {
-            (true, _) => Path::Proven,
-            (_, true) => Path::TooSmall,
-            _ => before,
-        };
-        match self.path {
-            path if path == before => {}
-            Path::Proven if !self.is_unresponsive() => self.events.push_back(Event::PeerUp(self.peer)),
-            Path::TooSmall => self.events.push_back(Event::PathTooSmall(self.peer)),
+        match self.path.judge() {
+            Some(PathState::Proven) if !self.is_unresponsive() => self.events.push_back(Event::PeerUp(self.peer)),
+            Some(PathState::TooSmall) => self.events.push_back(Event::PathTooSmall(self.peer)),
             _ => {}
         }
     }
@@ -329,10 +258,7 @@ impl<P: Payload> Session<P> {
     fn on_frame_acknowledged(&mut self, frame: &SentFrame, number: u64) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin, .. } => {
-                let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
-                else {
-                    return;
-                };
+                let Some(stream) = self.streams.get_mut(key) else { return };
                 if !stream.is_aborted() {
                     let freed = stream.send.on_acked(&mut self.pool, offset..offset + u64::from(length), fin);
                     self.credit.on_send_freed(freed);
@@ -363,7 +289,7 @@ impl<P: Payload> Session<P> {
                 {
                     *sent = Sent::Queued;
                 }
-                self.queue_control(key);
+                self.streams.queue_control(key);
             }
             SentFrame::MaxStreamData(_) | SentFrame::MaxData => self.on_credit_lost(frame),
             SentFrame::Drain => self.drain.is_due = true,

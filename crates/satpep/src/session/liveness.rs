@@ -9,99 +9,244 @@
 //! Anything that is heard ends both. A session without traffic asks seldom: as seldom as the mappings of NATs on the path
 //! bear, which [`Keepalive`] finds out. With streams open, something may be waited for: it asks soon after the last traffic,
 //! and each time after twice the time.
+//!
+//! Contract: the session reports what it sends, hears and has acknowledged, and calls [`Liveness::on_timeout`] when one of the four
+//! deadlines has passed; a ping is due ([`Liveness::is_ping_due`]) whenever the peer is to be asked.
 
-use super::Session;
-use crate::event::Event;
-use crate::payload::Payload;
+use super::keepalive::Keepalive;
+use crate::config::EndpointConfig;
+use crate::rtt::RttEstimator;
 use units::{Duration, Instant};
 
-/// When a session without traffic asks the peer for a sign of life.
-///
-/// The interval grows while mappings hold, up to the configured one. A peer that challenges our address in answer saw us
-/// come from another one: the mapping was lost, and the interval goes back to the last that held (RFC 4787, section 4.3,
-/// wants two minutes of NATs, and many have less).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Keepalive {
-    interval: Duration,
-    longest: Duration,
-    /// What the interval was when it last grew, until it is asked again.
-    grown_from: Option<Duration>,
-    /// The peer was asked and has not answered.
-    asked: bool,
+/// What came of an arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// The first arrival after an outage.
+    pub(super) is_returning: bool,
+    /// The peer was unresponsive until now.
+    pub(super) was_unresponsive: bool,
 }
 
-impl Keepalive {
-    /// Most NATs keep a mapping longer than this.
-    pub(super) const FIRST: Duration = Duration::from_secs(25);
-    /// No NAT in use forgets sooner.
-    pub(super) const LEAST: Duration = Duration::from_secs(10);
-
-    /// Asks after `longest` without news at the latest, if this side has the peer's address: then NATs may be on its path. A side
-    /// that only responds asks only if the other one has not done so for long.
-    pub(super) fn new(longest: Duration, initiates: bool) -> Self {
-        let interval = if initiates { Self::FIRST.min(longest) } else { longest * 2 };
-        Self { interval, longest: longest.max(interval), grown_from: None, asked: false }
-    }
-
-    /// The peer is asked, after the whole interval.
-    fn on_asked(&mut self) {
-        (self.asked, self.grown_from) = (true, None);
-    }
-
-    fn on_heard(&mut self) {
-        if std::mem::take(&mut self.asked) && self.interval < self.longest {
-            self.grown_from = Some(self.interval);
-            self.interval = (self.interval * 3 / 2).min(self.longest);
-        }
-    }
-
-    /// The peer saw us at another address.
-    pub(super) fn on_challenged(&mut self) {
-        let tried = if self.asked { Some(self.interval) } else { self.grown_from };
-        if let Some(tried) = tried {
-            self.asked = false;
-            self.grown_from = None;
-            self.interval = (tried * 2 / 3).max(Self::LEAST.min(self.longest));
-            self.longest = self.interval;
-        }
-    }
+pub(super) struct Liveness {
+    keepalive: Keepalive,
+    last_heard: Instant,
+    /// When data of a stream was last sent or received.
+    last_traffic: Instant,
+    /// Since when something ack-eliciting has been in flight, with nothing heard since.
+    unanswered_since: Option<Instant>,
+    /// IP bytes of ack-eliciting packets sent since then.
+    unanswered_bytes: u64,
+    /// How many of them are sent although an answer is overdue.
+    stall_allowance: u64,
+    /// How far apart a thin return link may space answers, and the longest that one has been waited for of late.
+    ack_spacing: Duration,
+    answer_gap: Duration,
+    /// An answer is overdue: data waits.
+    is_stalled: bool,
+    /// Since when the peer has been unresponsive.
+    unresponsive_since: Option<Instant>,
+    /// What is taken in now is the first after an outage.
+    is_returning: bool,
+    probe_at: Option<Instant>,
+    probes: u32,
+    ping_due: bool,
 }
 
-impl<P: Payload> Session<P> {
-    /// Between probes of a unresponsive peer.
-    pub(super) const OFTENEST_PROBE: Duration = Duration::from_millis(100);
-    pub(super) const SELDOMEST_PROBE: Duration = Duration::from_millis(1000);
+impl Liveness {
+    /// Between probes of an unresponsive peer.
+    pub(super) const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(100);
+    pub(super) const MAX_PROBE_INTERVAL: Duration = Duration::from_millis(1000);
     /// A host that is busy keeps an answer back for so long; a shorter wait is no stall.
-    pub(super) const LEAST_STALL: Duration = Duration::from_millis(100);
+    pub(super) const MIN_STALL: Duration = Duration::from_millis(100);
     /// Since the last traffic, until the peer is first asked while streams are open.
     pub(super) const FIRST_ASKED: Duration = Duration::from_secs(2);
 
-    pub(crate) fn is_unresponsive(&self) -> bool {
+    /// A peer that was heard just now. `initiates` says whether this side has its address.
+    pub(super) fn new(config: &EndpointConfig, initiates: bool, now: Instant) -> Self {
+        Self {
+            keepalive: Keepalive::new(config.longest_keepalive(), initiates),
+            last_heard: now,
+            last_traffic: Instant::ZERO,
+            unanswered_since: None,
+            unanswered_bytes: 0,
+            stall_allowance: config.stall_allowance(),
+            ack_spacing: config.ack_spacing(),
+            answer_gap: Duration::ZERO,
+            is_stalled: false,
+            unresponsive_since: None,
+            is_returning: false,
+            probe_at: None,
+            probes: 0,
+            ping_due: false,
+        }
+    }
+
+    /// Since when the peer has been unresponsive, if it is.
+    pub(super) fn unresponsive_since(&self) -> Option<Instant> {
+        self.unresponsive_since
+    }
+
+    pub(super) fn is_unresponsive(&self) -> bool {
         self.unresponsive_since.is_some()
     }
 
     /// Whether an answer is overdue, so that data waits.
-    pub(crate) fn is_stalled(&self) -> bool {
+    pub(super) fn is_stalled(&self) -> bool {
         self.is_stalled
     }
 
+    /// Whether what is taken in now is the first after an outage.
+    pub(super) fn is_returning(&self) -> bool {
+        self.is_returning
+    }
+
+    pub(super) fn last_heard(&self) -> Instant {
+        self.last_heard
+    }
+
+    /// When data of a stream was last sent or received.
+    pub(super) fn last_traffic(&self) -> Instant {
+        self.last_traffic
+    }
+
     /// Whether nothing was heard for `limit`. To ask in vain is part of it: a clock that jumped is no outage.
-    pub(crate) fn is_lost(&self, now: Instant, limit: Duration) -> bool {
-        let asked = self.unresponsive_since.is_some_and(|since| since + self.unresponsive_after() <= now);
+    pub(super) fn is_lost(&self, now: Instant, limit: Duration, rtt: &RttEstimator) -> bool {
+        let asked = self.unresponsive_since.is_some_and(|since| since + Self::unresponsive_after(rtt) <= now);
         asked && self.last_heard + limit <= now
     }
 
+    /// Whether the peer is to be asked for a sign of life.
+    pub(super) fn is_ping_due(&self) -> bool {
+        self.ping_due
+    }
+
+    /// Asks the peer for a sign of life.
+    pub(super) fn ping(&mut self) {
+        self.ping_due = true;
+    }
+
+    /// A packet that asks leaves.
+    pub(super) fn on_ping_sent(&mut self) {
+        self.ping_due = false;
+    }
+
+    /// Data of a stream was sent or received.
+    pub(super) fn on_traffic(&mut self, now: Instant) {
+        self.last_traffic = now;
+    }
+
+    /// The peer saw us at another address.
+    pub(super) fn on_challenged(&mut self) {
+        self.keepalive.on_challenged();
+    }
+
+    /// Something authentic came from the peer.
+    pub(super) fn on_heard(&mut self, now: Instant) -> Heard {
+        self.learn_answer_gap(now);
+        self.last_heard = now;
+        self.unanswered_since = None;
+        self.unanswered_bytes = 0;
+        self.keepalive.on_heard();
+        let was_unresponsive = self.unresponsive_since.take().is_some();
+        self.is_returning = std::mem::take(&mut self.is_stalled) || was_unresponsive;
+        // The answer tells what was lost meanwhile, so that it is sent again at once.
+        self.ping_due |= self.is_returning;
+        Heard { is_returning: self.is_returning, was_unresponsive }
+    }
+
+    /// An ack-eliciting packet of `ip_size` bytes left.
+    pub(super) fn on_sent(&mut self, now: Instant, ip_size: usize, rtt: &RttEstimator) {
+        self.unanswered_since.get_or_insert(now);
+        self.unanswered_bytes += ip_size as u64;
+        self.probe_at = Some(self.probe_deadline(now, rtt));
+    }
+
+    /// An ACK came; `awaits` says whether more than pings is in flight. A ping that is still in flight has been answered by it: to ask
+    /// again would begin again, where answers are spaced, for ever.
+    pub(super) fn on_ack(&mut self, now: Instant, awaits: bool, rtt: &RttEstimator) {
+        self.probes = 0;
+        self.probe_at = awaits.then(|| self.probe_deadline(now, rtt));
+    }
+
+    /// When an unanswered packet calls for a probe.
+    pub(super) fn probe_at(&self) -> Option<Instant> {
+        self.probe_at
+    }
+
+    /// When data will wait unless an answer comes. A peer that was sent little meanwhile takes no share that others could
+    /// use, and its few answers may all be lost on a lossy return path: it may be sent that little more.
+    pub(super) fn stalls_at(&self, rtt: &RttEstimator) -> Option<Instant> {
+        let since =
+            self.unanswered_since.filter(|_| !self.is_stalled && self.unanswered_bytes > self.stall_allowance)?;
+        Some(since + self.stall(rtt))
+    }
+
+    /// When the peer will be unresponsive unless an answer comes.
+    pub(super) fn unresponsive_at(&self, rtt: &RttEstimator) -> Option<Instant> {
+        let since = self.unanswered_since.filter(|_| !self.is_unresponsive())?;
+        Some(since + Self::unresponsive_after(rtt))
+    }
+
+    /// When the peer is asked, unless something comes from it. A ping that is not answered is repeated by the probe timer instead.
+    pub(super) fn keepalive_at(&self, has_streams: bool) -> Option<Instant> {
+        (self.unanswered_since.is_none() && !self.ping_due).then(|| self.idle_until(has_streams))
+    }
+
+    /// Handles expired timers. `awaits_ack` says whether anything ack-eliciting is in flight. Returns whether the peer has become
+    /// unresponsive.
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Instant,
+        (awaits_ack, has_streams): (bool, bool),
+        rtt: &RttEstimator,
+    ) -> bool {
+        if self.probe_at.is_some_and(|at| at <= now) {
+            self.probe_at = None;
+            if awaits_ack {
+                self.probes += 1;
+                self.ping_due = true;
+            }
+        }
+        if self.unanswered_since.is_none() && self.idle_until(has_streams) <= now {
+            if self.last_heard + self.keepalive.interval() <= now {
+                self.keepalive.on_asked();
+            }
+            self.ping_due = true;
+        }
+        if self.stalls_at(rtt).is_some_and(|at| at <= now) {
+            self.is_stalled = true;
+            // Data that left all the time has put the probes off.
+            self.probes += 1;
+            self.ping_due = true;
+        }
+        let becomes_unresponsive = self.unresponsive_at(rtt).is_some_and(|at| at <= now);
+        if becomes_unresponsive {
+            self.unresponsive_since = Some(now);
+            self.is_stalled = true;
+        }
+        becomes_unresponsive
+    }
+
+    /// Until when nothing needs to be asked of a peer with nothing to answer.
+    fn idle_until(&self, has_streams: bool) -> Instant {
+        let soon = match has_streams {
+            false => Duration::MAX,
+            true => self.last_heard.since(self.last_traffic).max(Self::FIRST_ASKED),
+        };
+        self.last_heard + self.keepalive.interval().min(soon)
+    }
+
     /// Time without an answer after which the peer is unresponsive: a few round trips.
-    fn unresponsive_after(&self) -> Duration {
-        (self.rtt.smoothed() * 3).max(Duration::from_secs(1))
+    fn unresponsive_after(rtt: &RttEstimator) -> Duration {
+        (rtt.smoothed() * 3).max(Duration::from_secs(1))
     }
 
     /// Time without an answer after which data waits: what the answer may take, and as long again as a probe waits for the
     /// next, or as a thin return link spaces answers; and longer where answers have been rarer lately.
-    fn stall(&self) -> Duration {
-        let timeout = self.rtt.probe_timeout(self.ack_delay());
+    fn stall(&self, rtt: &RttEstimator) -> Duration {
+        let timeout = rtt.probe_timeout(rtt.ack_delay());
         let usual = timeout + (timeout / 4).max(self.ack_spacing);
-        usual.max(self.answer_gap + self.answer_gap / 4).max(Self::LEAST_STALL)
+        usual.max(self.answer_gap + self.answer_gap / 4).max(Self::MIN_STALL)
     }
 
     /// Takes in how long an answer has been waited for, unless that was an outage: the longest wait of late counts.
@@ -110,174 +255,126 @@ impl<P: Payload> Session<P> {
         self.answer_gap = now.since(since).max(self.answer_gap - self.answer_gap / 64);
     }
 
-    /// When data will wait unless an answer comes. A peer that was sent little meanwhile takes no share that others could
-    /// use, and its few answers may all be lost on a lossy return path: it may be sent that little more.
-    fn stalls_at(&self) -> Option<Instant> {
-        let since =
-            self.unanswered_since.filter(|_| !self.is_stalled && self.unanswered_bytes > self.stall_allowance)?;
-        Some(since + self.stall())
-    }
-
-    /// Something authentic came from the peer.
-    pub(crate) fn on_heard(&mut self, now: Instant) {
-        self.learn_answer_gap(now);
-        self.last_heard = now;
-        self.unanswered_since = None;
-        self.unanswered_bytes = 0;
-        self.keepalive.on_heard();
-        self.is_returning = std::mem::take(&mut self.is_stalled);
-        if self.unresponsive_since.take().is_some() {
-            self.is_returning = true;
-            if self.is_path_proven() {
-                self.events.push_back(Event::PeerUp(self.peer));
-            }
-        }
-        if self.is_returning {
-            self.sent_packets.on_outage_over();
-            // The answer tells what was lost meanwhile, so that it is sent again at once.
-            self.ping();
-        }
-    }
-
-    /// A packet of `ip_size` bytes left that asks for an answer.
-    pub(super) fn on_asking(&mut self, now: Instant, ip_size: usize) {
-        self.unanswered_since.get_or_insert(now);
-        self.unanswered_bytes += ip_size as u64;
-        self.probe_at = Some(self.probe_deadline(now));
-    }
-
-    /// The peer is unresponsive from now on.
-    fn become_unresponsive(&mut self, now: Instant) {
-        if self.unresponsive_since.is_none() {
-            self.unresponsive_since = Some(now);
-            self.is_stalled = true;
-            self.events.push_back(Event::PeerUnresponsive(self.peer));
-        }
-    }
-
-    /// When data of a stream was last sent or received.
-    pub(crate) fn last_traffic(&self) -> Instant {
-        self.last_traffic
-    }
-
-    /// When the peer is asked, unless something comes from it.
-    fn keepalive_at(&self) -> Instant {
-        let soon = match self.streams.is_empty() {
-            true => Duration::MAX,
-            false => self.last_heard.since(self.last_traffic).max(Self::FIRST_ASKED),
-        };
-        self.last_heard + self.keepalive.interval.min(soon)
-    }
-
-    /// When the peer is to be asked, or counts as stalled or unresponsive.
-    pub(super) fn next_liveness_timeout(&self) -> Instant {
-        // A ping that is not answered is repeated by the probe timer, not by the keepalive.
-        let keepalive = match self.unanswered_since {
-            None if !self.ping_due => Some(self.keepalive_at()),
-            _ => None,
-        };
-        let unresponsive =
-            self.unanswered_since.filter(|_| !self.is_unresponsive()).map(|since| since + self.unresponsive_after());
-        let timers = [self.probe_at, self.stalls_at(), unresponsive, keepalive];
-        timers.into_iter().flatten().fold(Instant::FAR_FUTURE, Instant::min)
-    }
-
-    /// Handles expired liveness timers.
-    pub(super) fn on_liveness_timeout(&mut self, now: Instant) {
-        if self.probe_at.is_some_and(|at| at <= now) {
-            self.probe_at = None;
-            if self.sent_packets.awaits_ack() {
-                self.probes += 1;
-                self.ping_due = true;
-            }
-        }
-        if self.unanswered_since.is_none() && self.keepalive_at() <= now {
-            if self.last_heard + self.keepalive.interval <= now {
-                self.keepalive.on_asked();
-            }
-            self.ping_due = true;
-        }
-        if self.stalls_at().is_some_and(|at| at <= now) {
-            self.is_stalled = true;
-            // Data that left all the time has put the probes off.
-            self.probes += 1;
-            self.ping_due = true;
-        }
-        if self.unanswered_since.is_some_and(|since| since + self.unresponsive_after() <= now) {
-            self.become_unresponsive(now);
-        }
-    }
-
     /// When an unanswered packet calls for a probe: in a round trip and what the peer may add to it, then a few times
     /// in quick succession, so that a loss or two do not make the peer unresponsive; in an outage so often that its end is noticed
     /// within half a round trip, and after minutes of it within one.
-    pub(super) fn probe_deadline(&self, now: Instant) -> Instant {
-        let (rtt, timeout) = (self.rtt.smoothed(), self.rtt.probe_timeout(self.ack_delay()));
-        let patience = |since: Instant| (rtt / 2 + now.since(since) / 1024).min(rtt.max(Self::OFTENEST_PROBE));
+    fn probe_deadline(&self, now: Instant, rtt: &RttEstimator) -> Instant {
+        let (smoothed, timeout) = (rtt.smoothed(), rtt.probe_timeout(rtt.ack_delay()));
+        let patience =
+            |since: Instant| (smoothed / 2 + now.since(since) / 1024).min(smoothed.max(Self::MIN_PROBE_INTERVAL));
         now + match (self.unresponsive_since, self.probes) {
-            (Some(since), _) => patience(since).clamp(Self::OFTENEST_PROBE, Self::SELDOMEST_PROBE),
+            (Some(since), _) => patience(since).clamp(Self::MIN_PROBE_INTERVAL, Self::MAX_PROBE_INTERVAL),
             (None, 0) => timeout,
             (None, _) => timeout / 4,
         }
-    }
-
-    /// Asks the peer for a sign of life.
-    pub(crate) fn ping(&mut self) {
-        self.ping_due = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PrivateKey;
+    use units::Rate;
 
-    const LONGEST: Duration = Duration::from_secs(100);
+    const RTT: Duration = Duration::from_millis(600);
 
-    fn seconds(keepalive: &Keepalive) -> f64 {
-        keepalive.interval.as_secs_f64()
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos((1_000_000 + millis) * 1_000_000)
     }
 
-    fn answered(keepalive: &mut Keepalive) {
-        keepalive.on_asked();
-        keepalive.on_heard();
+    /// A peer of a hub at 6 Mbit/s, heard at 0 ms.
+    fn liveness() -> (Liveness, RttEstimator) {
+        let rate = Rate::from_bps(6_000_000);
+        let config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, RTT);
+        let mut rtt = RttEstimator::new(RTT);
+        (0..50).for_each(|_| rtt.sample(RTT));
+        (Liveness::new(&config, true, at(0)), rtt)
     }
 
-    #[test]
-    fn the_interval_grows_while_mappings_hold_and_goes_back_to_what_held() {
-        let mut keepalive = Keepalive::new(LONGEST, true);
-        assert_eq!(seconds(&keepalive), 25.0);
-        (0..10).for_each(|_| answered(&mut keepalive));
-        assert_eq!(seconds(&keepalive), 100.0);
-
-        let mut keepalive = Keepalive::new(LONGEST, true);
-        answered(&mut keepalive);
-        assert_eq!(seconds(&keepalive), 37.5);
-        keepalive.on_asked();
-        keepalive.on_heard();
-        keepalive.on_challenged();
-        (0..10).for_each(|_| answered(&mut keepalive));
-        assert_eq!(seconds(&keepalive), 25.0, "37.5 s was too long");
-    }
-
-    #[test]
-    fn a_challenge_counts_whether_it_comes_with_the_answer_or_after_it() {
-        let mut keepalive = Keepalive::new(LONGEST, true);
-        (0..2).for_each(|_| answered(&mut keepalive));
-        keepalive.on_challenged();
-        assert_eq!(seconds(&keepalive), 25.0, "37.5 s was the last that was tried");
-        keepalive.on_challenged();
-        assert_eq!(seconds(&keepalive), 25.0, "a move without a keepalive tells nothing of NATs");
-    }
-
-    #[test]
-    fn no_nat_makes_it_ask_all_the_time_and_who_responds_waits_longer() {
-        let mut keepalive = Keepalive::new(LONGEST, true);
-        for _ in 0..10 {
-            keepalive.on_asked();
-            keepalive.on_challenged();
+    /// Lets time pass until `end`, timers expiring each millisecond; returns when pings became due, and when the peer became
+    /// unresponsive.
+    fn run(liveness: &mut Liveness, rtt: &RttEstimator, end: u64, has_streams: bool) -> (Vec<u64>, Option<u64>) {
+        let (mut pings, mut unresponsive) = (Vec::new(), None);
+        for millis in 0..end {
+            if liveness.on_timeout(at(millis), (true, has_streams), rtt) {
+                assert_eq!(unresponsive.replace(millis), None, "once");
+            }
+            if liveness.is_ping_due() {
+                pings.push(millis);
+                liveness.on_ping_sent();
+                liveness.on_sent(at(millis), 60, rtt);
+            }
         }
-        assert_eq!(seconds(&keepalive), 10.0);
-        assert_eq!(seconds(&Keepalive::new(LONGEST, false)), 200.0);
-        assert_eq!(seconds(&Keepalive::new(Duration::from_secs(2), true)), 2.0);
+        (pings, unresponsive)
+    }
+
+    #[test]
+    fn a_packet_without_an_answer_is_probed_and_after_three_round_trips_the_peer_is_unresponsive() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 1500, &rtt);
+        let (pings, unresponsive) = run(&mut liveness, &rtt, 20_000, true);
+        let timeout = rtt.probe_timeout(rtt.ack_delay()).as_millis_f64();
+        assert!((pings[0] as f64 - timeout).abs() <= 1.0, "{} {timeout}", pings[0]);
+        assert!((pings[1] as f64 - timeout * 1.25).abs() <= 2.0, "{} {timeout}", pings[1]);
+        assert_eq!(unresponsive, Some(1800));
+        assert!(liveness.is_stalled() && liveness.is_unresponsive());
+        let late: Vec<_> = pings.iter().filter(|ping| **ping > 10_000).collect();
+        assert!(late.windows(2).all(|pair| (300..=600).contains(&(pair[1] - pair[0]))), "{late:?}");
+    }
+
+    #[test]
+    fn what_is_heard_ends_an_outage_and_asks_what_was_lost() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 1500, &rtt);
+        run(&mut liveness, &rtt, 5000, true);
+        assert_eq!(liveness.on_heard(at(5000)), Heard { is_returning: true, was_unresponsive: true });
+        assert!(liveness.is_ping_due() && liveness.is_returning());
+        assert!(!liveness.is_stalled() && !liveness.is_unresponsive());
+        assert_eq!(liveness.on_heard(at(5001)), Heard { is_returning: false, was_unresponsive: false });
+    }
+
+    #[test]
+    fn data_waits_for_an_overdue_answer_unless_little_was_sent() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 60, &rtt);
+        assert_eq!(liveness.stalls_at(&rtt), None, "a ping takes nothing from others");
+        (0..1000).for_each(|_| liveness.on_sent(at(0), 1500, &rtt));
+        let stalls = liveness.stalls_at(&rtt).expect("much was sent").since(at(0));
+        assert!(stalls > rtt.probe_timeout(rtt.ack_delay()) && stalls < RTT * 3, "{stalls}");
+        assert!(!liveness.on_timeout(at(0) + stalls, (true, true), &rtt));
+        assert!(liveness.is_stalled() && !liveness.is_unresponsive());
+    }
+
+    #[test]
+    fn an_ack_puts_probes_off_and_pings_alone_need_none() {
+        let (mut liveness, rtt) = liveness();
+        liveness.on_sent(at(0), 1500, &rtt);
+        liveness.on_ack(at(500), true, &rtt);
+        assert_eq!(liveness.probe_at(), Some(at(500) + rtt.probe_timeout(rtt.ack_delay())));
+        liveness.on_ack(at(600), false, &rtt);
+        assert_eq!(liveness.probe_at(), None);
+    }
+
+    #[test]
+    fn an_idle_peer_is_asked_seldom_and_one_with_streams_soon_after_the_last_traffic() {
+        let (mut idle, rtt) = liveness();
+        assert_eq!(idle.keepalive_at(false), Some(at(25_000)));
+        idle.on_traffic(at(0));
+        assert_eq!(idle.keepalive_at(true), Some(at(2000)));
+        idle.on_heard(at(2500));
+        assert_eq!(idle.keepalive_at(true), Some(at(5000)), "after twice the time");
+        idle.on_sent(at(2600), 60, &rtt);
+        assert_eq!(idle.keepalive_at(true), None, "it has been asked");
+    }
+
+    #[test]
+    fn a_peer_is_lost_only_after_it_was_asked_in_vain() {
+        let (mut liveness, rtt) = liveness();
+        let limit = Duration::from_secs(10);
+        assert!(!liveness.is_lost(at(1_000_000), limit, &rtt), "the clock jumped");
+        liveness.on_sent(at(0), 1500, &rtt);
+        run(&mut liveness, &rtt, 9999, true);
+        assert!(!liveness.is_lost(at(9999), limit, &rtt));
+        assert!(liveness.is_lost(at(10_000), limit, &rtt));
     }
 }

@@ -32,16 +32,14 @@ pub(crate) struct Filled {
 }
 
 impl<P: Payload> Session<P> {
-    /// STOP_WAITING is sent when the lowest number still tracked rose by this much.
-    pub(super) const STOP_WAITING_STEP: u64 = 64;
     /// Less room than this is not worth another stream frame.
     const LEAST_FRAME: usize = 32;
 
     /// Whether something must leave now.
     pub(crate) fn has_urgent(&self) -> bool {
-        !self.control.is_empty()
+        self.streams.next_control().is_some()
             || self.credit.limit_due
-            || self.ping_due
+            || self.liveness.is_ping_due()
             || self.farewell.is_due()
             || self.drain.has_something_to_say()
     }
@@ -53,7 +51,7 @@ impl<P: Payload> Session<P> {
 
     /// When an acknowledgement is due. It waits a little for what is being recovered, so that it is not sent again.
     pub(super) fn ack_deadline(&self) -> Option<Instant> {
-        let recovered = self.decoding_since.map_or(Instant::ZERO, |since| since + self.ack_delay());
+        let recovered = self.decoder.working_since().map_or(Instant::ZERO, |since| since + self.ack_delay());
         self.received.ack_deadline().map(|deadline| deadline.max(recovered))
     }
 
@@ -69,12 +67,12 @@ impl<P: Payload> Session<P> {
 
     /// Whether it is time to probe the path's MTU.
     pub(crate) fn has_probe(&self, now: Instant) -> bool {
-        self.mtu.next_probe_at().is_some_and(|at| at <= now)
+        self.path.mtu.next_probe_at().is_some_and(|at| at <= now)
     }
 
     /// Takes the size of an IP packet to probe the path with, if it is time to.
     pub(crate) fn poll_mtu_probe(&mut self, now: Instant) -> Option<u16> {
-        self.mtu.poll_probe(now)
+        self.path.mtu.poll_probe(now)
     }
 
     /// Writes a probe of the path's MTU that fills `space`.
@@ -88,9 +86,9 @@ impl<P: Payload> Session<P> {
 
     /// Writes a packet of a survey that fills `space`.
     pub(crate) fn fill_sample(&mut self, now: Instant, position: u64, space: &mut [u8], ip_size: u16) -> Filled {
-        let number = self.sent_packets.next_number();
+        let number = self.recovery.sent_packets.next_number();
         let mut writer = Writer::new(space);
-        if let Some(survey) = &mut self.survey {
+        if let Some(survey) = &mut self.feedback.survey {
             if survey.asks(ip_size.into()) {
                 writer.arrival_request();
             }
@@ -122,7 +120,7 @@ impl<P: Payload> Session<P> {
             Urgency::Now => {}
             Urgency::Paced => {
                 let of_data = if self.put_busy_repair(now, &mut writer, &mut frames, whole) {
-                    Some(self.marking)
+                    Some(self.dscps.sent())
                 } else {
                     self.put_stream_data(now, &mut writer, &mut frames)
                 };
@@ -130,7 +128,7 @@ impl<P: Payload> Session<P> {
             }
             Urgency::Idle => {
                 if self.put_repair(now, &mut writer, &mut frames, whole) {
-                    dscp = Some(self.marking);
+                    dscp = Some(self.dscps.sent());
                 }
             }
         }
@@ -142,11 +140,11 @@ impl<P: Payload> Session<P> {
 
     /// How a packet that is filled now, with data if the link's pace allows them, would be marked for these.
     pub(crate) fn next_marking(&mut self, now: Instant) -> Dscp {
-        if !self.is_marked {
+        if !self.dscps.in_use() {
             return Dscp::default();
         }
         let next = self.classes.next(now, &mut self.streams, self.credit.available());
-        next.map_or(self.marking, |key| self.streams[key.slot as usize].dscp)
+        next.map_or(self.dscps.sent(), |key| self.streams[key].dscp)
     }
 
     /// Writes a frame about a path.
@@ -165,12 +163,12 @@ impl<P: Payload> Session<P> {
         frames: SentFrames,
     ) -> Filled {
         let (length, elided) = (writer.len(), writer.elided());
-        let number = self.sent_packets.next_number();
+        let number = self.recovery.sent_packets.next_number();
         let ack_eliciting = !frames.is_empty();
-        self.sent_packets.record(now, position, length + overhead, dscp, frames);
+        self.recovery.sent_packets.record(now, position, length + overhead, dscp, frames);
         self.stats.sent_packets += 1;
         if ack_eliciting {
-            self.on_asking(now, length + overhead);
+            self.liveness.on_sent(now, length + overhead, &self.recovery.rtt);
         }
         Filled { number, length, elided, dscp }
     }
@@ -183,37 +181,38 @@ impl<P: Payload> Session<P> {
         let due = self.ack_deadline().is_some_and(|deadline| deadline <= soon);
         // A probe in an outage says what has not arrived: if it is the first to pass, that is sent again at once. With CLOSE goes what
         // the peer would otherwise never learn to have arrived.
-        if due || self.farewell.is_due() || (self.ping_due && self.is_stalled()) {
+        if due || self.farewell.is_due() || (self.liveness.is_ping_due() && self.is_stalled()) {
             writer.recovered(self.received.recovered());
             if let Some(newest) = self.received.newest() {
-                for (number, micros) in self.arrival_requests.take(now, newest) {
+                for (number, micros) in self.feedback.requests.take(now, newest) {
                     writer.arrival_time(number, micros);
                 }
             }
             let (ranges, delay_us) = self.received.report(now);
             if writer.ack(ranges, delay_us, self.received.floor()) {
                 self.received.acknowledged();
-                dscp = self.marking_received.take();
+                dscp = self.dscps.take_for_ack();
                 self.congestion.report(writer);
             }
             self.repeat_credits(writer, frames);
         }
-        let lowest = self.sent_packets.lowest_tracked();
-        if lowest >= self.stop_waiting_sent + Self::STOP_WAITING_STEP && writer.stop_waiting(lowest) {
-            self.stop_waiting_sent = lowest;
+        if let Some(lowest) = self.recovery.stop_waiting_due()
+            && writer.stop_waiting(lowest)
+        {
+            self.recovery.on_stop_waiting_sent(lowest);
         }
         dscp
     }
 
     fn put_control(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) {
         if self.farewell.is_due() && writer.close() {
-            self.farewell.on_said(now, self.rtt.smoothed());
+            self.farewell.on_said(now, self.recovery.rtt.smoothed());
         }
         if self.drain.is_due && writer.drain() {
             self.drain.is_due = false;
             frames.push(SentFrame::Drain);
         }
-        if self.drain.answer_due && writer.opened(self.opened()) {
+        if self.drain.answer_due && writer.opened(self.streams.opened()) {
             self.drain.answer_due = false;
             frames.push(SentFrame::Opened);
         }
@@ -221,18 +220,18 @@ impl<P: Payload> Session<P> {
             self.on_max_data_sent();
             frames.push(SentFrame::MaxData);
         }
-        while let Some(&key) = self.control.front() {
+        while let Some(key) = self.streams.next_control() {
             if !self.put_stream_control(key, writer, frames) {
                 break;
             }
-            self.control.pop_front();
+            self.streams.on_control_sent();
         }
-        if self.arrival_request_due && writer.arrival_request() {
-            self.arrival_request_due = false;
+        if self.feedback.is_request_due && writer.arrival_request() {
+            self.feedback.is_request_due = false;
             frames.push(SentFrame::Ping);
         }
-        if self.ping_due && (!frames.is_empty() || writer.ping()) {
-            self.ping_due = false;
+        if self.liveness.is_ping_due() && (!frames.is_empty() || writer.ping()) {
+            self.liveness.on_ping_sent();
             frames.push(SentFrame::Ping);
         }
     }
@@ -267,13 +266,13 @@ impl<P: Payload> Session<P> {
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
         let mut dscp = None;
         let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<u64>);
-        let number = self.sent_packets.next_number();
+        let number = self.recovery.sent_packets.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its packet.
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
         while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
             let session_credit = self.credit.available();
             let Some(key) = self.classes.next(now, &mut self.streams, session_credit) else { break };
-            let stream = &mut self.streams[key.slot as usize];
+            let stream = &mut self.streams[key];
             if dscp.is_some_and(|dscp| dscp != stream.dscp) {
                 break;
             }
@@ -289,7 +288,7 @@ impl<P: Payload> Session<P> {
             frames.push(SentFrame::Stream { key, offset: piece.offset, length, fin: piece.fin, repeat });
             (any, fresh, ended) = (true, fresh || piece.fresh > 0, piece.fin);
             dscp = Some(stream.dscp);
-            let stream = &mut self.streams[key.slot as usize];
+            let stream = &mut self.streams[key];
             let from = *stream.run_from.get_or_insert(number);
             if !stream.has_data(self.credit.available()) {
                 stream.run_from = None;
@@ -297,11 +296,13 @@ impl<P: Payload> Session<P> {
             }
         }
         if any {
-            self.last_traffic = now;
+            self.liveness.on_traffic(now);
             self.wake_waiting_writers();
             self.plan_repair(now, fresh, ended, paused);
         }
-        self.marking = dscp.unwrap_or(self.marking);
+        if let Some(dscp) = dscp {
+            self.dscps.on_sent(dscp);
+        }
         dscp
     }
 }

@@ -11,6 +11,7 @@
 
 use super::Session;
 use super::coding::RepairPlan;
+use crate::config::EndpointConfig;
 use crate::payload::Payload;
 use crate::repair::{MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, RepairSymbol, WORK_STEP};
 use crate::sent_packets::{SentFrame, SentFrames};
@@ -20,8 +21,10 @@ use std::ops::Range;
 use units::{Duration, Instant};
 
 /// Repair that is planned or on its way out.
-#[derive(Default)]
 pub(super) struct Repairs {
+    /// Whether there is to be any, and what it may take of a full link beyond the share of what is lost.
+    is_enabled: bool,
+    overhead: f64,
     /// When idle capacity is to be used to protect what is in flight.
     at: Option<Instant>,
     /// Symbols to send, each not before a time.
@@ -51,6 +54,21 @@ struct QueuedSymbols {
 }
 
 impl Repairs {
+    pub(super) fn new(config: &EndpointConfig) -> Self {
+        Self {
+            is_enabled: config.repair,
+            overhead: config.repair_overhead,
+            at: None,
+            queue: VecDeque::new(),
+            queued: VecDeque::new(),
+            protected_to: 0,
+            making: VecDeque::new(),
+            allowance: 0.0,
+            budget: 0.0,
+            pauses: VecDeque::new(),
+        }
+    }
+
     /// When there will be something to do.
     pub(super) fn next(&self) -> Option<Instant> {
         self.at.into_iter().chain(self.queue.front().map(|(due, _)| *due)).min()
@@ -95,7 +113,7 @@ impl<P: Payload> Session<P> {
 
     /// Whether FEC is worth its capacity and memory here.
     pub(super) fn does_repair(&self) -> bool {
-        self.repair && self.rtt.smoothed() >= Self::REPAIR_MIN_RTT
+        self.repairs.is_enabled && self.recovery.rtt.smoothed() >= Self::REPAIR_MIN_RTT
     }
 
     /// Whether idle capacity can be used for repair.
@@ -109,16 +127,18 @@ impl<P: Payload> Session<P> {
         if !self.does_repair() {
             return;
         }
-        let loss = self.sent_packets.loss_process().probability();
+        let loss = self.recovery.sent_packets.loss_process().probability();
         self.repairs.allowance += Self::IDLE_SHARE + 0.5 * loss;
-        self.repairs.budget = (self.repairs.budget + loss + self.repair_overhead).min(Self::BUSY_RUN);
+        self.repairs.budget = (self.repairs.budget + loss + self.repairs.overhead).min(Self::BUSY_RUN);
         let at = now + if ended { Duration::ZERO } else { Self::REPAIR_AFTER };
         // What is sent again does not put off the repair of what was sent before.
         self.repairs.at = Some(self.repairs.at.filter(|_| !fresh).map_or(at, |planned| planned.min(at)));
         if let Some(from) = paused
             && self.repairs.pauses.len() < Self::MAX_PAUSES
         {
-            self.repairs.pauses.push_back((now + Self::REPAIR_AFTER, from..self.sent_packets.next_number() + 1));
+            self.repairs
+                .pauses
+                .push_back((now + Self::REPAIR_AFTER, from..self.recovery.sent_packets.next_number() + 1));
         }
     }
 
@@ -168,11 +188,11 @@ impl<P: Payload> Session<P> {
     fn put_symbol(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
         while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
             let block = symbol.block;
-            let back = self.sent_packets.next_number() - block.first;
+            let back = self.recovery.sent_packets.next_number() - block.first;
             let [count, stride, repair_symbols, index] =
                 [block.count, block.stride, block.repair_symbols, symbol.index].map(|field| field as u64);
             let RepairSymbol { bytes, elided, .. } = symbol;
-            let is_in_flight = block.last() >= self.sent_packets.lowest_tracked();
+            let is_in_flight = block.last() >= self.recovery.sent_packets.lowest_tracked();
             let length = bytes.len() + elided;
             let mut put = false;
             if is_in_flight && writer.repair([back, count, stride, repair_symbols, index], bytes, *elided) {
@@ -193,8 +213,8 @@ impl<P: Payload> Session<P> {
 
     /// Packets in flight: sent, and not known to have been passed by an acknowledgement.
     pub(super) fn in_flight(&self) -> Range<u64> {
-        let acked_to = self.sent_packets.largest_acked().map_or(0, |largest| largest + 1);
-        acked_to..self.sent_packets.next_number()
+        let acked_to = self.recovery.sent_packets.largest_acked().map_or(0, |largest| largest + 1);
+        acked_to..self.recovery.sent_packets.next_number()
     }
 
     /// Protects the last data of streams that paused, where the wait for a retransmission, as likely as it is, is longer than
@@ -204,7 +224,7 @@ impl<P: Payload> Session<P> {
             let in_flight = self.in_flight();
             let from = paused.start.max(in_flight.start).max(self.repairs.protected_to);
             let count = paused.end.saturating_sub(from).min(Self::MAX_PAUSE + 1);
-            let process = self.sent_packets.loss_process();
+            let process = self.recovery.sent_packets.loss_process();
             let symbols = process.repair_symbols_for(count as usize, Self::MAY_FAIL, MAX_REPAIR_SYMBOLS) as f64;
             let saved = count as f64 * process.probability() * (in_flight.end - in_flight.start) as f64;
             let worthwhile = symbols <= self.repairs.budget && symbols <= saved;
@@ -221,7 +241,11 @@ impl<P: Payload> Session<P> {
         if queued.unsent == 0
             && let Some(queued) = self.repairs.queued.pop_front()
         {
-            self.sent_packets.protect(queued.packets, queued.repair_symbols, self.sent_packets.next_number());
+            self.recovery.sent_packets.protect(
+                queued.packets,
+                queued.repair_symbols,
+                self.recovery.sent_packets.next_number(),
+            );
         }
     }
 
@@ -231,8 +255,8 @@ impl<P: Payload> Session<P> {
         let from = self.repairs.protected_to.max(in_flight.start);
         self.repairs.protected_to = in_flight.end;
         // What is recovered is not sent again: that many symbols cost nothing.
-        let free =
-            Self::FREE + self.sent_packets.loss_process().probability() * in_flight.end.saturating_sub(from) as f64;
+        let free = Self::FREE
+            + self.recovery.sent_packets.loss_process().probability() * in_flight.end.saturating_sub(from) as f64;
         let plan = RepairPlan::new(from..in_flight.end, free + self.repairs.allowance);
         self.repairs.making.push_back(plan.free(free));
     }
@@ -243,11 +267,11 @@ impl<P: Payload> Session<P> {
         let in_flight = self.in_flight();
         let from = self.repairs.protected_to.max(in_flight.start + Self::BULK_MARGIN);
         let packets = from..from + MAX_SOURCE_SYMBOLS as u64;
-        let process = self.sent_packets.loss_process();
+        let process = self.recovery.sent_packets.loss_process();
         let lost_again = (in_flight.end - in_flight.start) as f64 * process.probability().powi(2);
         let due = packets.end <= in_flight.end && process.is_measured() && lost_again >= 1.0;
         if due && !self.repairs.is_working() {
-            let most = (process.probability() + self.repair_overhead) * MAX_SOURCE_SYMBOLS as f64;
+            let most = (process.probability() + self.repairs.overhead) * MAX_SOURCE_SYMBOLS as f64;
             self.repairs.protected_to = packets.end;
             self.repairs.making.push_back(RepairPlan::new(packets, most));
         }
@@ -256,7 +280,8 @@ impl<P: Payload> Session<P> {
     /// Queues the repair symbols of blocks, which take turns; returns how many there are.
     pub(super) fn send_blocks(&mut self, now: Instant, packets: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
         // Of a burst that hits the end, the symbols that wait escape the rest.
-        let patience = (self.sent_packets.loss_process().mean_burst_time() * 2).min(self.rtt.smoothed() / 4);
+        let patience =
+            (self.recovery.sent_packets.loss_process().mean_burst_time() * 2).min(self.recovery.rtt.smoothed() / 4);
         let repair_symbols = blocks.iter().map(Vec::len).max().unwrap_or(0);
         let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
         let before = self.repairs.queue.len();

@@ -9,22 +9,17 @@ use crate::payload::{Elided, Payload, Stored};
 use crate::scheduler::Place;
 use crate::sent_packets::StreamKey;
 use crate::stats::StreamStats;
-use crate::stream::Sent;
+use crate::stream::{Sent, Stream};
 use std::io::IoSlice;
 use units::Instant;
 
 impl<P: Payload> Session<P> {
     pub(crate) fn open(&mut self) -> Result<StreamId, OpenError> {
-        if self.peer_drains {
+        if self.peer_drains() {
             return Err(OpenError::Draining);
         }
-        if self.own_open >= self.peer_max_streams {
-            return Err(OpenError::TooManyStreams);
-        }
-        let number = self.next_own;
-        self.next_own += 2;
-        self.own_open += 1;
-        let key = self.insert(number);
+        let (send, receive) = (self.credit.peer_stream_credit, self.credit.own_stream_credit);
+        let key = self.streams.open(|number| Stream::new(number, send, receive)).ok_or(OpenError::TooManyStreams)?;
         Ok(self.id(key))
     }
 
@@ -32,7 +27,7 @@ impl<P: Payload> Session<P> {
     pub(crate) fn set_class(&mut self, now: Instant, id: StreamId, class: &Class) {
         let Some(key) = self.key(id).filter(|key| self.stream(*key).is_some()) else { return };
         let at = self.classes.define(now, class);
-        let stream = &mut self.streams[key.slot as usize];
+        let stream = &mut self.streams[key];
         if stream.class != at {
             // The queue of the old class does not find it any more.
             (stream.class, stream.place) = (at, Place::default());
@@ -44,13 +39,13 @@ impl<P: Payload> Session<P> {
     pub(crate) fn set_dscp(&mut self, id: StreamId, dscp: Dscp) {
         if let Some(stream) = self.key(id).and_then(|key| self.stream_mut(key)) {
             stream.dscp = dscp;
-            self.is_marked |= dscp != Dscp::default();
+            self.dscps.on_stream(dscp);
         }
     }
 
     /// How many more streams can be opened here, and how many may be open.
     pub(crate) fn room(&self) -> (u64, u64) {
-        (self.peer_max_streams.saturating_sub(self.own_open).into(), self.peer_max_streams.into())
+        self.streams.room()
     }
 
     pub(crate) fn write_space(&self, id: StreamId) -> usize {
@@ -65,10 +60,10 @@ impl<P: Payload> Session<P> {
         let Some(key) = self.key(id) else { return 0 };
         let length = data.len().min(self.write_space(id));
         if length < data.len() {
-            self.wait_for_space(key);
+            self.streams.queue_writer(key);
         }
         if length > 0 {
-            let stream = &mut self.streams[key.slot as usize];
+            let stream = &mut self.streams[key];
             stream.send.write(&mut self.pool, &data[..length]);
             self.credit.on_written(length as u64);
             self.activate(key);
@@ -76,27 +71,13 @@ impl<P: Payload> Session<P> {
         length
     }
 
-    fn wait_for_space(&mut self, key: StreamKey) {
-        if let Some(stream) = self.stream_mut(key)
-            && !std::mem::replace(&mut stream.send.writer_waits, true)
-        {
-            self.waiting_writers.push_back(key);
-        }
-    }
-
     /// Tells writers that wait of space worth a read, a few at a time and in turn.
     pub(super) fn wake_waiting_writers(&mut self) {
         const WORTH: usize = 16 * 1024;
-        for _ in 0..self.waiting_writers.len().min(16) {
-            let Some(key) = self.waiting_writers.pop_front() else { return };
-            let Some(stream) = self.stream(key) else { continue };
-            if self.credit.write_space(stream.send.unsent()) >= WORTH || stream.send.unsent() == 0 {
-                self.streams[key.slot as usize].send.writer_waits = false;
-                let id = self.id(key);
-                self.events.push_back(Event::Writable(id));
-            } else {
-                self.waiting_writers.push_back(key);
-            }
+        let credit = &self.credit;
+        let has_space = |unsent: u64| credit.write_space(unsent) >= WORTH || unsent == 0;
+        for key in self.streams.serve_writers(16, |stream| has_space(stream.send.unsent())) {
+            self.events.push_back(Event::Writable(self.id(key)));
         }
     }
 
@@ -120,13 +101,13 @@ impl<P: Payload> Session<P> {
     pub(super) fn queue_reset(&mut self, key: StreamKey, reason: ResetReason) {
         if let Some(stream) = self.stream_mut(key) {
             stream.abort.ours = Some((reason, Sent::Queued));
-            self.queue_control(key);
+            self.streams.queue_control(key);
         }
     }
 
     /// Drops what a stream that was given up holds, in both directions.
     pub(super) fn discard(&mut self, key: StreamKey) {
-        let stream = &mut self.streams[key.slot as usize];
+        let stream = &mut self.streams[key];
         let dropped = stream.receive.discard(&mut self.pool);
         let freed = stream.send.discard(&mut self.pool);
         self.credit.on_consumed(dropped);
@@ -150,7 +131,7 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn consume(&mut self, id: StreamId, bytes: usize) {
         let Some(key) = self.key(id) else { return };
-        let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number) else {
+        let Some(stream) = self.streams.get_mut(key) else {
             return;
         };
         self.credit.on_consumed(stream.receive.consume(&mut self.pool, bytes));
@@ -177,21 +158,13 @@ impl<P: Payload> Session<P> {
     /// Puts a stream with something to send into the schedule.
     pub(super) fn activate(&mut self, key: StreamKey) {
         let available = self.credit.available();
-        if let Some(stream) = self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
+        if let Some(stream) = self.streams.get_mut(key)
             && stream.has_data(available)
         {
             self.classes.activate(key, stream, available);
             if stream.send.unsent() > 0 {
                 self.repairs.postpone();
             }
-        }
-    }
-
-    pub(super) fn queue_control(&mut self, key: StreamKey) {
-        if let Some(stream) = self.stream_mut(key)
-            && !std::mem::replace(&mut stream.control_queued, true)
-        {
-            self.control.push_back(key);
         }
     }
 
@@ -203,13 +176,7 @@ impl<P: Payload> Session<P> {
         let id = self.id(key);
         self.discard(key);
         debug_assert_eq!(buffered, if in_order { 0 } else { buffered });
-        self.streams.remove(key.slot as usize);
-        self.slots.remove(&key.number);
-        if key.number % 2 == self.own_parity {
-            self.own_open -= 1;
-        } else {
-            self.peer_open -= 1;
-        }
+        self.streams.remove(key);
         if in_order {
             self.events.push_back(Event::Closed(id));
         }
@@ -225,11 +192,11 @@ impl Session<Stored> {
         let space = self.write_space(id);
         let Some(key) = self.key(id).filter(|_| space > 0) else {
             if let Some(key) = self.key(id) {
-                self.wait_for_space(key);
+                self.streams.queue_writer(key);
             }
             return read(&mut []);
         };
-        let stream = &mut self.streams[key.slot as usize];
+        let stream = &mut self.streams[key];
         let buffer = stream.send.space(&mut self.pool);
         let lent = buffer.len().min(space);
         let length = read(&mut buffer[..lent]).map(|length| length.min(lent));
@@ -251,10 +218,10 @@ impl Session<Elided> {
         let Some(key) = self.key(id) else { return 0 };
         let taken = length.min(self.write_space(id));
         if taken < length {
-            self.wait_for_space(key);
+            self.streams.queue_writer(key);
         }
         if taken > 0 {
-            self.streams[key.slot as usize].send.written(taken);
+            self.streams[key].send.written(taken);
             self.credit.on_written(taken as u64);
             self.activate(key);
         }

@@ -156,8 +156,8 @@ fn sealed(net: &mut Net, frames: &[u8]) -> Datagram {
     let peer = &mut net.sides[1].endpoint.peers[0];
     let keys = peer.keys.current.as_ref().expect("connected");
     let session = peer.session.as_mut().expect("connected");
-    let number = session.sent_packets.next_number();
-    session.sent_packets.record(now, 0, 100, Default::default(), Default::default());
+    let number = session.recovery.sent_packets.next_number();
+    session.recovery.sent_packets.record(now, 0, 100, Default::default(), Default::default());
     let mut bytes = vec![0; DATA_HEADER + frames.len() + TAG];
     DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(&mut bytes);
     bytes[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(frames);

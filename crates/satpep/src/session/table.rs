@@ -1,0 +1,308 @@
+//! The streams of a session: by number and by place, which may be opened, and which wait for something.
+//!
+//! Contract: a number is opened once and never again; [`StreamKey`]s of streams that are gone find nothing; the streams open at once
+//! stay within the limits of both sides.
+
+use crate::event::Violation;
+use crate::payload::Payload;
+use crate::sent_packets::StreamKey;
+use crate::stream::Stream;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Index, IndexMut};
+use units::RangeSet;
+
+/// What a frame of the peer says about the stream with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// The stream is open.
+    Open(StreamKey),
+    /// The peer opens it with this frame.
+    Opened(StreamKey),
+    /// It was open once.
+    Closed,
+}
+
+pub(super) struct StreamTable<P> {
+    streams: Slab<Stream<P>>,
+    slots: BTreeMap<u64, u32>,
+    /// The parity of the numbers of streams that we open.
+    own_parity: u64,
+    next_own: u64,
+    own_open: u32,
+    own_limit: u32,
+    /// Numbers (halved) of streams that the peer has opened so far.
+    seen: RangeSet,
+    peer_open: u32,
+    peer_limit: u32,
+    /// Streams with control frames to send.
+    control: VecDeque<StreamKey>,
+    /// Streams whose writers wait for send memory.
+    writers: VecDeque<StreamKey>,
+}
+
+impl<P: Payload> StreamTable<P> {
+    /// No streams. `even` says whether those that we open have even numbers; at most `own_limit` of these may be open, and
+    /// `peer_limit` of the peer's.
+    pub(super) fn new(even: bool, own_limit: u32, peer_limit: u32) -> Self {
+        Self {
+            streams: Slab::new(),
+            slots: BTreeMap::new(),
+            own_parity: u64::from(!even),
+            next_own: u64::from(!even),
+            own_open: 0,
+            own_limit,
+            seen: RangeSet::new(),
+            peer_open: 0,
+            peer_limit,
+            control: VecDeque::new(),
+            writers: VecDeque::new(),
+        }
+    }
+
+    /// Opens a stream that `stream` makes of its number; `None` if the peer takes no more.
+    pub(super) fn open(&mut self, stream: impl FnOnce(u64) -> Stream<P>) -> Option<StreamKey> {
+        if self.own_open >= self.own_limit {
+            return None;
+        }
+        let number = self.next_own;
+        self.next_own += 2;
+        self.own_open += 1;
+        Some(self.insert(stream(number)))
+    }
+
+    /// Finds the stream that a frame of the peer is about, or has it opened by `stream`.
+    pub(super) fn accept(&mut self, number: u64, stream: impl FnOnce(u64) -> Stream<P>) -> Result<Accepted, Violation> {
+        if let Some(key) = self.find(number) {
+            return Ok(Accepted::Open(key));
+        }
+        if self.is_own(number) {
+            return if number < self.next_own { Ok(Accepted::Closed) } else { Err(Violation::UnopenedStream) };
+        }
+        if self.seen.contains(number / 2) {
+            return Ok(Accepted::Closed);
+        }
+        // Numbers come in order but for losses, so the record of those seen stays short unless someone wants it long.
+        if self.seen.len() > 1024 + 4 * self.peer_limit as usize {
+            return Err(Violation::Scattered);
+        }
+        // The peer counts a stream as closed a little before we do, so it may seem to exceed the limit for a while.
+        if self.peer_open >= self.peer_limit.saturating_mul(2) {
+            return Err(Violation::TooManyStreams);
+        }
+        self.seen.insert(number / 2..number / 2 + 1);
+        self.peer_open += 1;
+        Ok(Accepted::Opened(self.insert(stream(number))))
+    }
+
+    fn insert(&mut self, stream: Stream<P>) -> StreamKey {
+        let number = stream.number;
+        let slot = self.streams.insert(stream) as u32;
+        self.slots.insert(number, slot);
+        StreamKey { slot, number }
+    }
+
+    /// Removes a stream that is closed.
+    pub(super) fn remove(&mut self, key: StreamKey) -> Option<Stream<P>> {
+        self.get(key)?;
+        self.slots.remove(&key.number);
+        if self.is_own(key.number) {
+            self.own_open -= 1;
+        } else {
+            self.peer_open -= 1;
+        }
+        Some(self.streams.remove(key.slot as usize))
+    }
+
+    fn is_own(&self, number: u64) -> bool {
+        number % 2 == self.own_parity
+    }
+
+    pub(super) fn find(&self, number: u64) -> Option<StreamKey> {
+        self.slots.get(&number).map(|&slot| StreamKey { slot, number })
+    }
+
+    pub(super) fn get(&self, key: StreamKey) -> Option<&Stream<P>> {
+        self.streams.get(key.slot as usize).filter(|stream| stream.number == key.number)
+    }
+
+    pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream<P>> {
+        self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
+    }
+
+    /// The streams in the order of their numbers.
+    pub(super) fn keys(&self) -> Vec<StreamKey> {
+        self.slots.iter().map(|(&number, &slot)| StreamKey { slot, number }).collect()
+    }
+
+    /// The streams in the order of their places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (StreamKey, &Stream<P>)> {
+        self.streams.iter().map(|(slot, stream)| (StreamKey { slot: slot as u32, number: stream.number }, stream))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// How many streams this side has opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.next_own / 2
+    }
+
+    /// Whether the first `count` streams of the peer have arrived.
+    pub(super) fn has_seen(&self, count: u64) -> bool {
+        self.seen.covers(&(0..count))
+    }
+
+    /// How many more streams can be opened here, and how many may be open.
+    pub(super) fn room(&self) -> (u64, u64) {
+        (self.own_limit.saturating_sub(self.own_open).into(), self.own_limit.into())
+    }
+
+    /// The stream has a control frame to send.
+    pub(super) fn queue_control(&mut self, key: StreamKey) {
+        if let Some(stream) = self.get_mut(key)
+            && !std::mem::replace(&mut stream.control_queued, true)
+        {
+            self.control.push_back(key);
+        }
+    }
+
+    /// The first stream with a control frame to send.
+    pub(super) fn next_control(&self) -> Option<StreamKey> {
+        self.control.front().copied()
+    }
+
+    /// The control frame of the first stream was written.
+    pub(super) fn on_control_sent(&mut self) {
+        self.control.pop_front();
+    }
+
+    /// The stream's writer waits for send memory.
+    pub(super) fn queue_writer(&mut self, key: StreamKey) {
+        if let Some(stream) = self.get_mut(key)
+            && !std::mem::replace(&mut stream.send.writer_waits, true)
+        {
+            self.writers.push_back(key);
+        }
+    }
+
+    /// The writers that wait, of which some are looked at: at most `count` streams, the first in the queue first. Those for which
+    /// `is_served` says no wait on, behind the others. Returns those that wait no longer.
+    pub(super) fn serve_writers(
+        &mut self,
+        count: usize,
+        is_served: impl Fn(&Stream<P>) -> bool,
+    ) -> smallvec::SmallVec<[StreamKey; 16]> {
+        let mut served = smallvec::SmallVec::new();
+        for _ in 0..self.writers.len().min(count) {
+            let Some(key) = self.writers.pop_front() else { break };
+            let Some(stream) = self.get_mut(key) else { continue };
+            if is_served(stream) {
+                stream.send.writer_waits = false;
+                served.push(key);
+            } else {
+                self.writers.push_back(key);
+            }
+        }
+        served
+    }
+}
+
+impl<P: Payload> Index<StreamKey> for StreamTable<P> {
+    type Output = Stream<P>;
+
+    fn index(&self, key: StreamKey) -> &Stream<P> {
+        &self.streams[key.slot as usize]
+    }
+}
+
+impl<P: Payload> IndexMut<StreamKey> for StreamTable<P> {
+    fn index_mut(&mut self, key: StreamKey) -> &mut Stream<P> {
+        &mut self.streams[key.slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::Stored;
+
+    fn stream(number: u64) -> Stream<Stored> {
+        Stream::new(number, 1000, 1000)
+    }
+
+    #[test]
+    fn own_streams_have_one_parity_and_stay_within_the_peers_limit() {
+        for (even, expected) in [(true, [0, 2, 4]), (false, [1, 3, 5])] {
+            let mut table = StreamTable::new(even, 2, 9);
+            let first = table.open(stream).expect("within the limit");
+            let second = table.open(stream).expect("within the limit");
+            assert_eq!([first.number, second.number], expected[..2]);
+            assert_eq!((table.open(stream), table.room()), (None, (0, 2)));
+            assert!(table.remove(first).is_some() && table.remove(first).is_none());
+            assert_eq!(table.open(stream).map(|key| key.number), Some(expected[2]), "a number is not used again");
+            assert_eq!((table.opened(), table.len()), (3, 2));
+        }
+    }
+
+    #[test]
+    fn a_key_finds_its_stream_only_even_if_another_takes_its_place() {
+        let mut table = StreamTable::new(true, 9, 9);
+        let first = table.open(stream).expect("a stream");
+        table.remove(first);
+        let second = table.open(stream).expect("a stream");
+        assert_eq!(first.slot, second.slot);
+        assert!(table.get(first).is_none() && table.get_mut(second).is_some());
+        assert_eq!((table.find(first.number), table.find(second.number)), (None, Some(second)));
+    }
+
+    #[test]
+    fn the_peer_opens_streams_of_its_parity_once() {
+        let mut table = StreamTable::new(true, 9, 3);
+        assert_eq!(table.accept(0, stream), Err(Violation::UnopenedStream));
+        let Ok(Accepted::Opened(key)) = table.accept(5, stream) else { panic!("the peer may open 5") };
+        assert_eq!(table.accept(5, stream), Ok(Accepted::Open(key)));
+        assert!(!table.has_seen(3));
+        table.remove(key);
+        assert_eq!(table.accept(5, stream), Ok(Accepted::Closed));
+        let own = table.open(stream).expect("a stream");
+        table.remove(own);
+        assert_eq!(table.accept(own.number, stream), Ok(Accepted::Closed));
+        for number in [1, 3, 7, 9, 11, 13] {
+            assert!(matches!(table.accept(number, stream), Ok(Accepted::Opened(_))), "{number}");
+        }
+        assert_eq!(table.accept(15, stream), Err(Violation::TooManyStreams), "twice the limit");
+        assert!(table.has_seen(7) && !table.has_seen(8));
+    }
+
+    #[test]
+    fn numbers_scattered_on_purpose_are_refused() {
+        let mut table = StreamTable::new(true, 1, 1);
+        let refused = (0..2000u64).map(|k| 4 * k + 1).find_map(|number| match table.accept(number, stream) {
+            Ok(Accepted::Opened(key)) => table.remove(key).and(None),
+            other => Some(other),
+        });
+        assert_eq!(refused, Some(Err(Violation::Scattered)));
+    }
+
+    #[test]
+    fn a_stream_queues_once_for_control_frames_and_once_for_memory() {
+        let mut table = StreamTable::new(true, 9, 9);
+        let [a, b] = [(); 2].map(|()| table.open(stream).expect("a stream"));
+        for key in [a, a, b] {
+            table.queue_control(key);
+            table.queue_writer(key);
+        }
+        assert_eq!(table.next_control(), Some(a));
+        table.on_control_sent();
+        assert_eq!(table.next_control(), Some(b));
+        assert_eq!(table.serve_writers(16, |stream| stream.number == b.number).to_vec(), [b]);
+        assert_eq!(table.serve_writers(16, |_| true).to_vec(), [a], "it has waited on");
+        assert!(table.serve_writers(16, |_| true).is_empty());
+    }
+}
