@@ -15,7 +15,7 @@ pub struct Class {
     /// What connections of it are like.
     pub conditions: Conditions,
     /// How its connections share a peer's part of the link with others.
-    pub settings: satpep::Class,
+    pub settings: peering::Class,
 }
 
 impl Class {

@@ -14,7 +14,7 @@
 //! any:              --reset, failure, timeout, shutdown--> Closed
 //! ```
 
-use satpep::ResetReason;
+use peering::ResetReason;
 
 /// Where a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -52,4 +52,4 @@ pub mod streams;
 pub mod told;
 pub mod tunnel;
 
-pub use satpep::dscp;
+pub use peering::dscp;

@@ -30,8 +30,8 @@ pub mod search;
 pub mod waiting;
 
 use crate::connect::{self, ConnectRequest, ConnectRequestError, MAX_LENGTH};
+use peering::{Capabilities, PrivateKey, PublicKey, Versions};
 use ring::hmac;
-use satpep::{Capabilities, PrivateKey, PublicKey, Versions};
 use subtle::ConstantTimeEq as _;
 
 /// The first byte of every connection.

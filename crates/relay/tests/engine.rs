@@ -5,6 +5,7 @@
 mod script;
 
 use ipnet::IpNet;
+use peering::ResetReason;
 use proptest::prelude::*;
 use relay::classes::Conditions;
 use relay::connect::ConnectRequest;
@@ -12,7 +13,6 @@ use relay::connection::{Event, State};
 use relay::engine::{ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
 use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
-use satpep::ResetReason;
 use script::{FakeHosts, FakeTransport, Heard, peer};
 use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};

@@ -3,12 +3,12 @@
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` writes them anew.
 
+use peering::{Capabilities, PrivateKey, ResetReason, Versions};
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MOST_ENTRIES, Ranges, Reach};
 use relay::tunnel::control::{Ended, Message, Reader};
 use relay::tunnel::replay::REACH;
 use relay::tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
-use satpep::{Capabilities, PrivateKey, ResetReason, Versions};
 use serde_json::{Value, json};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json");

@@ -1,5 +1,6 @@
 //! What an endpoint tells its driver, and the names by which they speak of peers and streams.
 
+use peering::ResetReason;
 use units::Duration;
 
 /// A peer of an endpoint.
@@ -54,63 +55,6 @@ impl StreamId {
     /// Its number in the session.
     pub const fn number(self) -> u64 {
         self.number
-    }
-}
-
-/// Why a stream was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ResetReason {
-    /// The server refused the connection.
-    Refused,
-    /// There is no way to the server.
-    Unreachable,
-    /// The server did not answer.
-    TimedOut,
-    /// The far gateway's policy forbids the connection.
-    Denied,
-    /// One end of the TCP connection reset it.
-    Aborted,
-    /// The peer's gateway lost its state.
-    PeerRestarted,
-    /// The satellite link was away for too long.
-    Outage,
-    /// Too many streams at once.
-    StreamLimit,
-    /// The peer broke the protocol.
-    Protocol,
-    /// The gateway stops.
-    Shutdown,
-}
-
-impl ResetReason {
-    const CODES: [(ResetReason, u64, &'static str); 10] = [
-        (ResetReason::Refused, 1, "connection refused by the server"),
-        (ResetReason::Unreachable, 2, "server unreachable"),
-        (ResetReason::TimedOut, 3, "server did not answer"),
-        (ResetReason::Denied, 4, "denied by the far gateway's policy"),
-        (ResetReason::Aborted, 5, "connection reset"),
-        (ResetReason::PeerRestarted, 6, "gateway restarted"),
-        (ResetReason::Outage, 7, "satellite link lost for too long"),
-        (ResetReason::StreamLimit, 8, "too many streams"),
-        (ResetReason::Protocol, 9, "protocol violation"),
-        (ResetReason::Shutdown, 10, "gateway stopped"),
-    ];
-
-    /// The code on the wire.
-    pub fn code(self) -> u64 {
-        Self::CODES.iter().find(|(reason, ..)| *reason == self).map_or(5, |(_, code, _)| *code)
-    }
-
-    /// The reason with this code; one from a later version reads as [`ResetReason::Aborted`].
-    pub fn from_code(code: u64) -> Self {
-        Self::CODES.iter().find(|(_, known, _)| *known == code).map_or(ResetReason::Aborted, |(reason, ..)| *reason)
-    }
-}
-
-impl std::fmt::Display for ResetReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(Self::CODES.iter().find(|(reason, ..)| reason == self).map_or("connection reset", |(.., text)| text))
     }
 }
 

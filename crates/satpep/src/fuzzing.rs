@@ -1,11 +1,12 @@
 //! Ways in for the fuzzer: past the cipher, and to handshakes in virtual time.
 
 use crate::config::EndpointConfig;
-use crate::event::{Event, PeerId, ResetReason};
+use crate::event::{Event, PeerId};
 use crate::handshake::TransportParameters;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
 use crate::{Capabilities, PrivateKey};
+use peering::ResetReason;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// Has someone between a hub and two terminals do to their handshakes what the bytes of `input` say, two by two.

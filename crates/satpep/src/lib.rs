@@ -28,7 +28,7 @@
 //! | `capacity` | what the link carries, and what of it is ours |
 //! | `survey` | what a path carries, found on request |
 //! | `memory` | what sessions may hold, shared out among them |
-//! | `pacer`, `scheduler`, `class` | when to send, and who |
+//! | `pacer`, `scheduler` | when to send, and who |
 //! | [`dscp`] | the DSCP of packets |
 //! | `rtt`, `mtu` | what is learnt of the path |
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
@@ -88,11 +88,9 @@
 //! ```
 
 mod capacity;
-mod class;
 mod config;
 #[cfg(test)]
 mod documented;
-pub mod dscp;
 mod endpoint;
 mod epoch;
 mod event;
@@ -100,7 +98,6 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod key;
 mod key_log;
 mod loss;
 mod memory;
@@ -121,19 +118,16 @@ mod stats;
 mod stream;
 mod survey;
 mod trouble;
-mod version;
 mod wire;
 
-pub use class::{Class, Priority};
 pub use config::{CapacitySource, ConfigError, CrossTrafficPolicy, EndpointConfig, PeerConfig};
 pub use endpoint::{Endpoint, Transmit};
 pub use epoch::Run;
-pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, ResetReason, StreamId, Violation};
-pub use key::{KeyError, PrivateKey, PublicKey};
+pub use event::{ClockSkew, Event, OpenError, PeerId, PeerState, StreamId, Violation};
 pub use key_log::LoggedKey;
 pub use payload::{Elided, HEAD, Payload, Stored};
+pub use peering::{Capabilities, Class, KeyError, Priority, PrivateKey, PublicKey, ResetReason, Versions, dscp};
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
 pub use survey::{SurveyReport, survey_cost};
 pub use trouble::{Stranger, StrangerFault, Trouble};
-pub use version::{Capabilities, Versions};

@@ -7,11 +7,11 @@
 //! latest copy is known. A packet in a protected range is lost only after its repair symbols are accounted for: the receiver may have
 //! recovered it.
 
-use crate::dscp::Dscp;
 use crate::event::Violation;
 use crate::loss::LossProcess;
 use crate::reordering::Reordering;
 use crate::wire::frame::AckFrame;
+use peering::dscp::Dscp;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Counters.
 
 use crate::event::ClockSkew;
-use crate::version::Capabilities;
+use peering::Capabilities;
 use units::{Duration, Rate};
 
 /// An endpoint's counters. Every UDP datagram that arrives adds to one of the `received` or `dropped` fields.

@@ -1,8 +1,8 @@
 //! Why a peer is not up, as far as it shows in the handshakes, and who else initiates.
 
-use crate::key::PublicKey;
 use crate::seal::Mode;
-use crate::version::Versions;
+use peering::PublicKey;
+use peering::Versions;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use crate::classes::Class;
 use crate::connect::{ConnectRequest, ConnectRequestError};
 use crate::reach::Reach;
-use satpep::ResetReason;
+use peering::ResetReason;
 use std::fmt::Debug;
 use std::hash::Hash;
 use units::{Duration, Instant};

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::connect::ConnectRequest;
 use crate::connection::{Action, Event, State};
-use satpep::ResetReason;
+use peering::ResetReason;
 use units::{Duration, Instant};
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {

@@ -4,7 +4,7 @@ use crate::connect::{ConnectRequest, ConnectRequestError};
 use crate::connection::{Event, State, Unexpected};
 use crate::policy::Denial;
 use ipnet::IpNet;
-use satpep::ResetReason;
+use peering::ResetReason;
 
 /// What has happened so far, by outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -4,7 +4,7 @@ use super::{ConnectReply, Engine, Hosts, Notice, Progress, ReceivedRequest, Tran
 use crate::classes::Class;
 use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
-use satpep::ResetReason;
+use peering::ResetReason;
 use units::Instant;
 
 /// Which way bytes move in the first place.

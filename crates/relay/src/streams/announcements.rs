@@ -4,7 +4,8 @@
 //! what is kept of it is bounded.
 
 use crate::reach::{Reach, ReachError, Reader};
-use satpep::{Endpoint, Payload, PeerId, PeerState, ResetReason, StreamId};
+use peering::ResetReason;
+use satpep::{Endpoint, Payload, PeerId, PeerState, StreamId};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use units::Instant;

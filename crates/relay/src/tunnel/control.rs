@@ -18,7 +18,7 @@
 //!
 //! Kinds that a gateway does not know are skipped; so is what follows a message beyond what it needs.
 
-use satpep::ResetReason;
+use peering::ResetReason;
 
 /// Bytes before what follows.
 const HEAD: usize = 3;

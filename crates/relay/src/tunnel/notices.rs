@@ -87,7 +87,7 @@ impl Notices {
 mod tests {
     use super::super::control::Reader;
     use super::*;
-    use satpep::ResetReason;
+    use peering::ResetReason;
 
     fn ended(number: u64) -> Ended {
         Ended { session: 5, number, reason: ResetReason::Aborted }

@@ -1,10 +1,10 @@
 //! A transport and hosts that say what a test has them say, and remember what they were told.
 
+use peering::ResetReason;
 use relay::classes::Class;
 use relay::connect::ConnectRequest;
 use relay::engine::{ConnectError, ConnectReply, Hosts, PeerSettings, Progress, ReceivedRequest, Transport};
 use relay::reach::Reach;
-use satpep::ResetReason;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use units::{Duration, Instant};

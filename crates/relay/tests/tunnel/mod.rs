@@ -2,10 +2,10 @@
 //! keys, sees everything, and delays, repeats, alters and invents. The far gateway takes a tunnel request only if the near one
 //! made it, and once; neither takes a session for the other's that is not.
 
+use peering::PrivateKey;
 use relay::connect::ConnectRequest;
 use relay::tunnel::replay::ReplayWindow;
 use relay::tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Parser, SessionKey, TAG, TunnelRequest};
-use satpep::PrivateKey;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 

@@ -3,10 +3,11 @@
 use super::Endpoint;
 use super::peer::Peer;
 use crate::epoch::Run;
-use crate::event::{Event, PeerId, PeerState, ResetReason};
+use crate::event::{Event, PeerId, PeerState};
 use crate::handshake::TransportParameters;
 use crate::payload::Payload;
 use crate::session::Session;
+use peering::ResetReason;
 use std::net::SocketAddr;
 use units::Instant;
 

@@ -5,7 +5,7 @@ use super::output::ip_overhead;
 use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
 use crate::epoch::Run;
-use crate::event::{ClockSkew, Event, PeerId, ResetReason};
+use crate::event::{ClockSkew, Event, PeerId};
 use crate::handshake::{Agreement, Echo, Notice, Pending, Received, TransportParameters, mac1_of, unproven_versions};
 use crate::key_log::LoggedKey;
 use crate::payload::Payload;
@@ -13,6 +13,7 @@ use crate::routing::{self, GENERATION_BIT};
 use crate::session::Session;
 use crate::trouble::{Stranger, StrangerFault, Trouble};
 use crate::wire::packet::{offered_versions, read_u32, unpadded_length};
+use peering::ResetReason;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 

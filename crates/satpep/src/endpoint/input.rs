@@ -1,7 +1,7 @@
 //! Datagrams that arrived, and what time asks of a peer.
 
 use super::Endpoint;
-use crate::event::{Event, PeerId, ResetReason, Violation};
+use crate::event::{Event, PeerId, Violation};
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
 use crate::session::{News, Session};
@@ -10,6 +10,7 @@ use crate::wire::packet::{
     COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, LEAST_INIT, LEAST_RESPONSE, NOTICE, NOTICE_LENGTH,
     RESPONSE, expand_number,
 };
+use peering::ResetReason;
 use std::net::SocketAddr;
 use units::Instant;
 

@@ -5,10 +5,11 @@ use super::handshakes::canonical;
 use super::peer::Peer;
 use crate::config::{ConfigError, PeerConfig};
 use crate::epoch::Run;
-use crate::event::{Event, PeerId, ResetReason};
+use crate::event::{Event, PeerId};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::session::{Drain, Session};
+use peering::ResetReason;
 use units::{Duration, Instant, Rate};
 
 /// How long a peer that was removed is told so.

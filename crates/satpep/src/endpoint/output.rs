@@ -4,7 +4,6 @@ use super::peer::Peer;
 use super::peers::Peers;
 use super::{Endpoint, Transmit};
 use crate::capacity::Progress;
-use crate::dscp::Dscp;
 use crate::event::PeerId;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Sparse};
@@ -12,6 +11,7 @@ use crate::seal::Sealing;
 use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
+use peering::dscp::Dscp;
 use std::net::SocketAddr;
 use units::Instant;
 

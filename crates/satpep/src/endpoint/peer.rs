@@ -10,8 +10,8 @@ use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::session::Session;
-use crate::version::Versions;
 use crate::wire::packet::MAC;
+use peering::Versions;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 

@@ -2,11 +2,11 @@
 
 use super::output::{ip_overhead, seal};
 use super::{Endpoint, Transmit};
-use crate::dscp::Dscp;
 use crate::event::{PeerId, PeerState};
 use crate::payload::Payload;
 use crate::survey::{Survey, SurveyReport};
 use crate::wire::packet::{DATA_HEADER, TAG};
+use peering::dscp::Dscp;
 use units::{Instant, Rate};
 
 impl<P: Payload> Endpoint<P> {

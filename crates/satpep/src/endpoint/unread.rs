@@ -1,9 +1,10 @@
 //! What has arrived in full of a session that is over, and its user has not read: he may take his time.
 
 use super::Endpoint;
-use crate::event::{Event, PeerId, ResetReason, StreamId};
+use crate::event::{Event, PeerId, StreamId};
 use crate::payload::Payload;
 use crate::session::Session;
+use peering::ResetReason;
 
 impl<P: Payload> Endpoint<P> {
     /// Keeps the streams of `session`, which is over, that need nothing of the peer any more. The others end with `reason`.

@@ -7,11 +7,11 @@
 //! the nonce inside its encrypted message is fresh whatever the clocks say.
 
 use super::cookie::{has_mac2_of, mac1_of, public_seal, seal_key};
-use crate::key::{PrivateKey, PublicKey};
 use crate::random::SecureRandom;
 use crate::seal::Mode;
-use crate::version::Versions;
 use crate::wire::packet::{INIT_HEADER, MAC, NOTICE, NOTICE_BODY, NOTICE_LENGTH, SEAL_NONCE, TAG};
+use peering::Versions;
+use peering::{PrivateKey, PublicKey};
 use ring::aead::{Aad, LessSafeKey, Nonce};
 use ring::hmac;
 

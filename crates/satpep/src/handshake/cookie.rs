@@ -4,9 +4,9 @@
 //! proves that the sender receives at its address; or, without one, by the secret that the two static keys share, which
 //! proves who the sender is to a receiver that guesses right by the address (see [`super::acquaintance`]).
 
-use crate::key::PublicKey;
 use crate::random::SecureRandom;
 use crate::wire::packet::{COOKIE, COOKIE_BYTES, COOKIE_REPLY, MAC, SEAL_NONCE, TAG};
+use peering::PublicKey;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hmac};
 use std::net::SocketAddr;

@@ -19,14 +19,14 @@ mod parameters;
 #[cfg(test)]
 mod tests;
 
-use crate::key::{PrivateKey, PublicKey};
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataSecrets, Mode, Sealing, Suite};
-use crate::version::Versions;
 use crate::wire::packet::{
     INIT, INIT_HEADER, LEAST_INIT, MAC, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
     set_noise_length, unpadded_length,
 };
+use peering::Versions;
+use peering::{PrivateKey, PublicKey};
 use ring::hmac;
 use snow::resolvers::{CryptoResolver, DefaultResolver, FallbackResolver};
 

@@ -10,9 +10,9 @@
 //! type is not known is skipped, as RFC 9000, section 7.4.2, has it.
 
 use super::Echo;
-use crate::version::{Capabilities, Versions};
 use crate::wire::packet::read_u32;
 use crate::wire::varint;
+use peering::{Capabilities, Versions};
 
 /// Repeats a nonce of the responder's.
 pub(crate) const ECHO: u64 = 1;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::seal::DataKey;
-use crate::version::Capabilities;
 use crate::wire::packet::NOTICE_LENGTH;
+use peering::Capabilities;
 
 fn speaking(byte: u8, mode: Mode, oldest: u8, newest: u8) -> Identity {
     let versions = Versions::new(oldest, newest).expect("a range");

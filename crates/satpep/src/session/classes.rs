@@ -1,12 +1,12 @@
 //! Which stream of which class sends next.
 
 use super::table::StreamTable;
-use crate::class::{Class, Priority};
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Scheduler, Sparse};
 use crate::sent_packets::StreamKey;
 use crate::stream::Stream;
+use peering::{Class, Priority};
 use units::Instant;
 
 /// The classes of a session, each with the queue of its streams.

@@ -1,6 +1,6 @@
 //! How packets are marked: with the DSCP of the stream data in them, and their acknowledgements with that of the data that they are about.
 
-use crate::dscp::Dscp;
+use peering::dscp::Dscp;
 
 /// The DSCPs in use.
 #[derive(Debug, Default)]

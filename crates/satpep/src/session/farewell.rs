@@ -3,10 +3,10 @@
 
 use super::Session;
 use super::output::Filled;
-use crate::dscp::Dscp;
 use crate::payload::Payload;
 use crate::sent_packets::SentFrames;
 use crate::wire::frame::Writer;
+use peering::dscp::Dscp;
 use units::{Duration, Instant};
 
 /// What is still to be said.

@@ -85,8 +85,8 @@ impl ArrivalFeedback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dscp::Dscp;
     use crate::sent_packets::{Outcome, SentFrame, SentFrames};
+    use peering::dscp::Dscp;
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)

@@ -158,7 +158,7 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_reset(&mut self, key: StreamKey, reason: crate::ResetReason, final_size: u64) -> Result<(), Violation> {
+    fn on_reset(&mut self, key: StreamKey, reason: peering::ResetReason, final_size: u64) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         let moved = stream.receive.on_reset(final_size)?;
         stream.abort.theirs = true;

@@ -49,7 +49,7 @@ mod timers;
 mod violations;
 
 use crate::config::EndpointConfig;
-use crate::event::{Event, PeerId, ResetReason, StreamId};
+use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
 use crate::payload::Payload;
 use crate::received::Received;
@@ -58,6 +58,7 @@ use crate::sent_packets::StreamKey;
 use crate::stats::PeerStats;
 use crate::stream::Stream;
 use crate::wire::frame::PathFrame;
+use peering::ResetReason;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use units::{Duration, Instant};

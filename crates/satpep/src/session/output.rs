@@ -1,12 +1,12 @@
 //! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
-use crate::dscp::Dscp;
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Sent;
 use crate::wire::frame::{PathFrame, Writer};
+use peering::dscp::Dscp;
 use units::Instant;
 
 /// What a packet is sent for.

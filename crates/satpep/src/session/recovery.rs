@@ -94,10 +94,10 @@ impl LossRecovery {
 #[allow(clippy::single_range_in_vec_init, reason = "acknowledgements are lists of ranges, often of one")]
 mod tests {
     use super::*;
-    use crate::dscp::Dscp;
     use crate::sent_packets::{Outcome, SentFrame, SentFrames};
     use crate::wire::frame::{Frame, Reader, Writer};
     use crate::{EndpointConfig, PrivateKey};
+    use peering::dscp::Dscp;
     use std::ops::Range;
     use units::Rate;
 

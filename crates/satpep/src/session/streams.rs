@@ -1,15 +1,15 @@
 //! What the driver does with streams.
 
 use super::Session;
-use crate::ResetReason;
-use crate::class::Class;
-use crate::dscp::Dscp;
 use crate::event::{Event, OpenError, StreamId};
 use crate::payload::{Elided, Payload, Stored};
 use crate::scheduler::Place;
 use crate::sent_packets::StreamKey;
 use crate::stats::StreamStats;
 use crate::stream::{Sent, Stream};
+use peering::Class;
+use peering::ResetReason;
+use peering::dscp::Dscp;
 use std::io::IoSlice;
 use units::Instant;
 

@@ -4,9 +4,9 @@ pub(crate) mod pages;
 mod receive;
 mod send;
 
-use crate::ResetReason;
-use crate::dscp::Dscp;
 use crate::payload::Payload;
+use peering::ResetReason;
+use peering::dscp::Dscp;
 pub(crate) use receive::ReceiveHalf;
 pub(crate) use send::SendHalf;
 

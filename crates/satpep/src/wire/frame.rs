@@ -10,8 +10,9 @@
 //! A type is a variable-length integer in its shortest form, so that those below 0x40 take one byte.
 
 use super::varint;
-use crate::event::{ResetReason, Violation};
+use crate::event::Violation;
 use crate::payload::Payload;
+use peering::ResetReason;
 use std::marker::PhantomData;
 use std::ops::Range;
 

@@ -12,7 +12,7 @@
 //! the Noise message. Whatever the versions, an init has their range and its sender at these places, ends in the two MACs, and
 //! has a `mac1` that is made alike; cookies and notices are alike too. So gateways without a common version can say so.
 
-use crate::version::Versions;
+use peering::Versions;
 
 /// The first byte of an init.
 pub const INIT: u8 = 1;

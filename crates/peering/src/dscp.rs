@@ -44,7 +44,7 @@ impl Dscp {
     }
 
     /// The one of two markings that asks to go first.
-    pub(crate) fn more_urgent(self, other: Self) -> Self {
+    pub fn more_urgent(self, other: Self) -> Self {
         if other.urgency() > self.urgency() { other } else { self }
     }
 
