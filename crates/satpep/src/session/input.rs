@@ -10,7 +10,7 @@ use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
 
 use crate::stream::{Sent, Stream};
-use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame};
+use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame, RepairFrame};
 use units::Instant;
 
 impl<P: Payload> Session<P> {
@@ -49,15 +49,15 @@ impl<P: Payload> Session<P> {
         match frame {
             Frame::Ping => {}
             Frame::ArrivalRequest => self.feedback.requests.on_request(now, number),
-            Frame::CeCount(count) => self.congestion.on_report(count, self.recovery.sent_packets.next_number()),
+            Frame::CeCount { packets } => self.congestion.on_report(packets, self.recovery.sent_packets.next_number()),
             Frame::ArrivalTime { number, micros } => {
                 let LossRecovery { sent_packets, rtt, .. } = &self.recovery;
                 self.feedback.on_arrival_time(now, (number, micros), sent_packets, rtt);
             }
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered)?,
-            Frame::StopWaiting(number) => self.received.raise_floor(number),
-            Frame::MaxData(limit) => self.credit.on_peer_limit(limit),
+            Frame::StopWaiting { lowest } => self.received.raise_floor(lowest),
+            Frame::MaxData { limit } => self.credit.on_peer_limit(limit),
             Frame::MaxStreamData { stream, limit } => self.on_stream_credit(stream, limit),
             Frame::Reset { stream, reason, final_size } => {
                 if let Some(key) = self.find_or_accept(stream, false)? {
@@ -66,17 +66,14 @@ impl<P: Payload> Session<P> {
             }
             Frame::Close => self.farewell.on_peer(),
             Frame::Drain => self.on_drain(),
-            Frame::Opened(count) => self.on_opened(count),
+            Frame::Opened { streams } => self.on_opened(streams),
             Frame::Path(frame) => {
                 if let PathFrame::Challenge(_) = frame {
                     self.liveness.on_challenged();
                 }
                 self.path.on_frame(frame);
             }
-            Frame::Repair { back, shape, index, symbol, elided } => {
-                let first = number.checked_sub(back).ok_or(Violation::Malformed)?;
-                self.on_repair(now, first, shape, index, (symbol.to_vec(), elided))?;
-            }
+            Frame::Repair(repair) => self.on_repair(now, number, &repair)?,
             Frame::Stream { stream, offset, data, elided, fin } => {
                 self.liveness.on_traffic(now);
                 if let Some(key) = self.find_or_accept(stream, true)? {
@@ -87,18 +84,17 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    /// Takes in a repair symbol.
-    fn on_repair(
-        &mut self,
-        now: Instant,
-        first: u64,
-        shape: [u64; 3],
-        index: u64,
-        (bytes, elided): (Vec<u8>, usize),
-    ) -> Result<(), Violation> {
-        let [count, stride, repair_symbols] = shape.map(|field| usize::try_from(field).unwrap_or(usize::MAX));
-        let block = SourceBlock { first, count, stride, repair_symbols };
-        let symbol = RepairSymbol { block, index: usize::try_from(index).unwrap_or(usize::MAX), bytes, elided };
+    /// Takes in the repair symbol of packet `number`.
+    fn on_repair(&mut self, now: Instant, number: u64, repair: &RepairFrame<'_>) -> Result<(), Violation> {
+        let size = |field: u64| usize::try_from(field).unwrap_or(usize::MAX);
+        let block = SourceBlock {
+            first: number.checked_sub(repair.back).ok_or(Violation::Malformed)?,
+            count: size(repair.count),
+            stride: size(repair.stride),
+            repair_symbols: size(repair.repair_symbols),
+        };
+        let (index, bytes, elided) = (size(repair.index), repair.symbol.to_vec(), repair.elided);
+        let symbol = RepairSymbol { block, index, bytes, elided };
         if !symbol.is_sound() {
             return Err(Violation::BadRepair);
         }

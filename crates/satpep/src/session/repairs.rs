@@ -15,7 +15,7 @@ use crate::config::EndpointConfig;
 use crate::payload::Payload;
 use crate::repair::{MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, RepairSymbol, WORK_STEP};
 use crate::sent_packets::{SentFrame, SentFrames};
-use crate::wire::frame::Writer;
+use crate::wire::frame::{RepairFrame, Writer};
 use std::collections::VecDeque;
 use std::ops::Range;
 use units::{Duration, Instant};
@@ -187,15 +187,19 @@ impl<P: Payload> Session<P> {
 
     fn put_symbol(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames, whole: bool) {
         while let Some((_, symbol)) = self.repairs.queue.front().filter(|(due, _)| *due <= now) {
-            let block = symbol.block;
-            let back = self.recovery.sent_packets.next_number() - block.first;
-            let [count, stride, repair_symbols, index] =
-                [block.count, block.stride, block.repair_symbols, symbol.index].map(|field| field as u64);
-            let RepairSymbol { bytes, elided, .. } = symbol;
+            let (block, length) = (symbol.block, symbol.bytes.len() + symbol.elided);
+            let repair = RepairFrame {
+                back: self.recovery.sent_packets.next_number() - block.first,
+                count: block.count as u64,
+                stride: block.stride as u64,
+                repair_symbols: block.repair_symbols as u64,
+                index: symbol.index as u64,
+                symbol: &symbol.bytes,
+                elided: symbol.elided,
+            };
             let is_in_flight = block.last() >= self.recovery.sent_packets.lowest_tracked();
-            let length = bytes.len() + elided;
             let mut put = false;
-            if is_in_flight && writer.repair([back, count, stride, repair_symbols, index], bytes, *elided) {
+            if is_in_flight && writer.repair(&repair) {
                 self.stats.repair_bytes += length as u64;
                 frames.push(SentFrame::Ping);
                 put = true;

@@ -64,10 +64,10 @@ pub(crate) enum Frame<'a> {
     Ping,
     /// Which packets arrived, newest first, and so which did not.
     Ack(AckFrame<'a>),
-    /// The sender needs no news of packets below this number any more.
-    StopWaiting(u64),
+    /// The sender needs no news of packets below the lowest number that it still tracks.
+    StopWaiting { lowest: u64 },
     /// The receiver takes this many stream bytes in all, over all streams.
-    MaxData(u64),
+    MaxData { limit: u64 },
     /// The receiver takes this many bytes on one stream.
     MaxStreamData { stream: u64, limit: u64 },
     /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
@@ -77,21 +77,19 @@ pub(crate) enum Frame<'a> {
     /// The sender finishes the streams that there are and takes no more.
     Drain,
     /// The sender has opened this many streams in the session, and opens no more.
-    Opened(u64),
+    Opened { streams: u64 },
     /// Asks when this packet arrives, and for a while when others do.
     ArrivalRequest,
     /// When a packet arrived: the lowest 30 bits of the microseconds of the receiver's clock.
     ArrivalTime { number: u64, micros: u32 },
     /// How many packets of the session have arrived with a congestion mark (RFC 3168).
-    CeCount(u64),
+    CeCount { packets: u64 },
     /// About the path that it came on.
     Path(PathFrame),
     /// Which packets were lost, but for their stream frames, which repair symbols recovered; newest first.
     Recovered(RecoveredFrame<'a>),
-    /// A repair symbol, the one of number `index`, for packets of which the first has a number `back` below this one's.
-    /// The shape is how many packets there are, how far apart their numbers are, and how many repair symbols. Of the
-    /// symbol `elided` bytes at its end were left out.
-    Repair { back: u64, shape: [u64; 3], index: u64, symbol: &'a [u8], elided: usize },
+    /// A repair symbol.
+    Repair(RepairFrame<'a>),
     /// Bytes of a stream, and the count of those after them that were left out.
     Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
 }
@@ -100,8 +98,29 @@ impl Frame<'_> {
     /// Whether the packet that carries it wants to be acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         use Frame::{Ack, ArrivalTime, CeCount, Close, Path, Recovered, StopWaiting};
-        !matches!(self, Ack(_) | ArrivalTime { .. } | StopWaiting(_) | Close | CeCount(_) | Path(_) | Recovered(_))
+        !matches!(
+            self,
+            Ack(_) | ArrivalTime { .. } | StopWaiting { .. } | Close | CeCount { .. } | Path(_) | Recovered(_)
+        )
     }
+}
+
+/// A repair symbol and the source block that it belongs to, as the peer says: nothing of it has been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RepairFrame<'a> {
+    /// By how much the number of the block's first packet is below that of the packet with this frame.
+    pub(crate) back: u64,
+    /// How many packets the block has.
+    pub(crate) count: u64,
+    /// How far apart their numbers are.
+    pub(crate) stride: u64,
+    /// How many repair symbols there are.
+    pub(crate) repair_symbols: u64,
+    /// Which of them this is.
+    pub(crate) index: u64,
+    pub(crate) symbol: &'a [u8],
+    /// Bytes left out at the end of the symbol.
+    pub(crate) elided: usize,
 }
 
 /// A frame about a path, which travels alone and goes to an address of its own.
@@ -253,8 +272,8 @@ impl<'a, P: Payload> Reader<'a, P> {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
             RECOVERED => Frame::Recovered(self.recovered()?),
-            STOP_WAITING => Frame::StopWaiting(self.integer()?),
-            MAX_DATA => Frame::MaxData(self.integer()?),
+            STOP_WAITING => Frame::StopWaiting { lowest: self.integer()? },
+            MAX_DATA => Frame::MaxData { limit: self.integer()? },
             MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.integer()?, limit: self.integer()? },
             RESET => Frame::Reset {
                 stream: self.integer()?,
@@ -263,17 +282,19 @@ impl<'a, P: Payload> Reader<'a, P> {
             },
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
-            OPENED => Frame::Opened(self.integer()?),
+            OPENED => Frame::Opened { streams: self.integer()? },
             ARRIVAL_REQUEST => Frame::ArrivalRequest,
-            CE_COUNT => Frame::CeCount(self.integer()?),
+            CE_COUNT => Frame::CeCount { packets: self.integer()? },
             ARRIVAL_TIME => Frame::ArrivalTime { number: self.integer()?, micros: self.micros()? },
-            REPAIR => Frame::Repair {
+            REPAIR => Frame::Repair(RepairFrame {
                 back: self.integer()?,
-                shape: [self.integer()?, self.integer()?, self.integer()?],
+                count: self.integer()?,
+                stride: self.integer()?,
+                repair_symbols: self.integer()?,
                 index: self.integer()?,
                 symbol: std::mem::take(&mut self.input),
                 elided: std::mem::take(&mut self.elided),
-            },
+            }),
             PATH_CHALLENGE => Frame::Path(PathFrame::Challenge(self.token()?)),
             PATH_RESPONSE => Frame::Path(PathFrame::Response(self.token()?)),
             _ if kind & !(STREAM_FIN | STREAM_LENGTH) == STREAM => self.stream(kind)?,
@@ -462,8 +483,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a repair symbol, which ends the packet, and leaves out the `elided` bytes that follow it.
-    pub(crate) fn repair(&mut self, block: [u64; 5], symbol: &[u8], elided: usize) -> bool {
-        if !self.put_within(symbol.len() + elided, REPAIR, &block) {
+    pub(crate) fn repair(&mut self, frame: &RepairFrame<'_>) -> bool {
+        let &RepairFrame { back, count, stride, repair_symbols, index, symbol, elided } = frame;
+        if !self.put_within(symbol.len() + elided, REPAIR, &[back, count, stride, repair_symbols, index]) {
             return false;
         }
         self.out[self.at..self.at + symbol.len()].copy_from_slice(symbol);
@@ -619,10 +641,10 @@ mod tests {
         });
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
-        assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting(77))));
+        assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting { lowest: 77 })));
         assert_eq!(reader.next(), Ok(Some(Frame::ArrivalRequest)));
         assert_eq!(reader.next(), Ok(Some(Frame::ArrivalTime { number: 70_000, micros: (1 << 30) - 1 })));
-        assert_eq!(reader.next(), Ok(Some(Frame::MaxData(1 << 40))));
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxData { limit: 1 << 40 })));
         assert_eq!(reader.next(), Ok(Some(Frame::MaxStreamData { stream: 5, limit: 9000 })));
         let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_size: 100 };
         assert_eq!(reader.next(), Ok(Some(reset)));

@@ -3,7 +3,7 @@
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p satpep vectors` writes them anew.
 
-use super::frame::{Frame, Malformed, PathFrame, Reader, Writer};
+use super::frame::{Frame, Malformed, PathFrame, Reader, RepairFrame, Writer};
 use super::packet::{DATA_HEADER, DataHeader, TAG, noise_message};
 use super::varint;
 use crate::event::Violation;
@@ -51,8 +51,8 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::Ack(ack) => json!({
             "frame": "ACK", "delay_us": ack.delay_us, "covered_from": ack.covered_from, "ranges": ranges(&mut ack.ranges()),
         }),
-        Frame::StopWaiting(number) => json!({"frame": "STOP_WAITING", "number": number}),
-        Frame::MaxData(limit) => json!({"frame": "MAX_DATA", "limit": limit}),
+        Frame::StopWaiting { lowest } => json!({"frame": "STOP_WAITING", "number": lowest}),
+        Frame::MaxData { limit } => json!({"frame": "MAX_DATA", "limit": limit}),
         Frame::MaxStreamData { stream, limit } => {
             json!({"frame": "MAX_STREAM_DATA", "stream": stream, "limit": limit})
         }
@@ -61,16 +61,16 @@ fn describe(frame: &Frame<'_>) -> Value {
         }
         Frame::Close => json!({"frame": "CLOSE"}),
         Frame::Drain => json!({"frame": "DRAIN"}),
-        Frame::Opened(count) => json!({"frame": "OPENED", "count": count}),
+        Frame::Opened { streams } => json!({"frame": "OPENED", "count": streams}),
         Frame::ArrivalRequest => json!({"frame": "ARRIVAL_REQUEST"}),
         Frame::ArrivalTime { number, micros } => json!({"frame": "ARRIVAL_TIME", "number": number, "micros": micros}),
-        Frame::CeCount(count) => json!({"frame": "CE_COUNT", "count": count}),
+        Frame::CeCount { packets } => json!({"frame": "CE_COUNT", "count": packets}),
         Frame::Path(PathFrame::Challenge(token)) => json!({"frame": "PATH_CHALLENGE", "token": token}),
         Frame::Path(PathFrame::Response(token)) => json!({"frame": "PATH_RESPONSE", "token": token}),
         Frame::Recovered(recovered) => json!({"frame": "RECOVERED", "ranges": ranges(&mut recovered.ranges())}),
-        Frame::Repair { back, shape: [count, stride, repair_symbols], index, symbol, .. } => json!({
-            "frame": "REPAIR", "back": back, "count": count, "stride": stride, "repair_symbols": repair_symbols, "index": index,
-            "symbol": hex(symbol),
+        Frame::Repair(repair) => json!({
+            "frame": "REPAIR", "back": repair.back, "count": repair.count, "stride": repair.stride,
+            "repair_symbols": repair.repair_symbols, "index": repair.index, "symbol": hex(repair.symbol),
         }),
         Frame::Stream { stream, offset, data, fin, .. } => {
             json!({"frame": "STREAM", "stream": stream, "offset": offset, "data": hex(data), "fin": fin})
@@ -82,6 +82,8 @@ fn describe(frame: &Frame<'_>) -> Value {
 fn frames() -> Vec<Vec<u8>> {
     let stream =
         |writer: &mut Writer<'_>, fin: bool| writer.stream::<Stored>(6, 70_000, 5, fin).copy_from_slice(b"hello");
+    let symbol = &[1, 2, 3, 4, 5, 6];
+    let repair = RepairFrame { back: 40, count: 20, stride: 2, repair_symbols: 3, index: 1, symbol, elided: 0 };
     let mut filling = [0; 11];
     stream(&mut Writer::new(&mut filling), false);
     vec![
@@ -101,7 +103,7 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter()))),
-        written(|writer| assert!(writer.repair([40, 20, 2, 3, 1], &[1, 2, 3, 4, 5, 6], 0))),
+        written(|writer| assert!(writer.repair(&repair))),
         written(|writer| stream(writer, false)),
         written(|writer| stream(writer, true)),
         filling.to_vec(),
