@@ -38,7 +38,9 @@ mod tests {
     fn a_page_needs_nothing_else_and_holds_no_markup_of_the_caller() {
         let body = html! { p.note { "<script>" } (figure("<svg></svg>")) };
         let page = page("a < b", &body);
-        for expected in ["<title>bentpipe: a &lt; b</title>", "<h1>a &lt; b</h1>", "&lt;script&gt;", "<svg></svg>", "td.number"] {
+        for expected in
+            ["<title>bentpipe: a &lt; b</title>", "<h1>a &lt; b</h1>", "&lt;script&gt;", "<svg></svg>", "td.number"]
+        {
             assert!(page.contains(expected), "{expected}");
         }
         assert!(!page.contains("http"), "everything is in the file");

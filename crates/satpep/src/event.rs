@@ -1,5 +1,6 @@
 //! What an endpoint tells its driver, and the names by which they speak of peers and streams.
 
+use crate::stream::StreamNumber;
 use peering::ResetReason;
 use units::Duration;
 
@@ -13,7 +14,7 @@ pub struct StreamId {
     pub(crate) peer: PeerId,
     pub(crate) session: u32,
     pub(crate) slot: u32,
-    pub(crate) number: u64,
+    pub(crate) number: StreamNumber,
 }
 
 impl PeerId {
@@ -54,7 +55,7 @@ impl StreamId {
 
     /// Its number in the session.
     pub const fn number(self) -> u64 {
-        self.number
+        self.number.get()
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::event::Violation;
 use crate::loss::LossProcess;
 use crate::reordering::Reordering;
+use crate::stream::StreamNumber;
 use crate::wire::frame::AckFrame;
 use peering::dscp::Dscp;
 use smallvec::SmallVec;
@@ -21,7 +22,7 @@ use units::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamKey {
     pub(crate) slot: u32,
-    pub(crate) number: u64,
+    pub(crate) number: StreamNumber,
 }
 
 /// What a packet carried, as far as its outcome matters to it.
@@ -449,7 +450,7 @@ mod tests {
         let mut sent_packets = SentPackets::new(Duration::ZERO);
         for number in 0..count {
             let frame = SentFrame::Stream {
-                key: StreamKey { slot: 0, number: 0 },
+                key: StreamKey { slot: 0, number: StreamNumber::new(0) },
                 offset: number,
                 length: 1,
                 fin: false,

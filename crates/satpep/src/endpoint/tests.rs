@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::seal::Sealing as _;
+use crate::stream::StreamNumber;
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
 use crate::{PeerConfig, PrivateKey, ResetReason};
@@ -78,10 +79,10 @@ fn events(end: &mut Endpoint) -> Vec<Event> {
 fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
     let violations: [fn(&mut Writer<'_>); 3] = [
         |writer| assert!(writer.ack(std::iter::once(0..1 << 40), 0, 0)),
-        |writer| writer.stream::<Stored>(0, 1 << 50, 5, false).fill(1),
+        |writer| writer.stream::<Stored>(StreamNumber::new(0), 1 << 50, 5, false).fill(1),
         |writer| {
-            writer.stream::<Stored>(0, 0, 5, true).fill(1);
-            writer.stream::<Stored>(0, 0, 6, true).fill(1);
+            writer.stream::<Stored>(StreamNumber::new(0), 0, 5, true).fill(1);
+            writer.stream::<Stored>(StreamNumber::new(0), 0, 6, true).fill(1);
         },
     ];
     for violation in violations {

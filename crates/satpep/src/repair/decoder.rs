@@ -254,13 +254,16 @@ mod tests {
     use crate::payload::Stored;
     use crate::repair::code::encode;
     use crate::repair::{MAX_SOURCE_SYMBOLS, WORK_STEP};
+    use crate::stream::StreamNumber;
     use proptest::prelude::*;
 
     fn packet(number: u64) -> Vec<u8> {
         let data: Vec<u8> = (0..50 + number * 37 % 900).map(|at| (at * 7 + number) as u8).collect();
         let symbol = source_symbol(1400, &mut Vec::new(), |writer| {
             let fin = number.is_multiple_of(5);
-            writer.stream::<Stored>(number % 3, number * 1000, data.len(), fin).copy_from_slice(&data)
+            writer
+                .stream::<Stored>(StreamNumber::new(number % 3), number * 1000, data.len(), fin)
+                .copy_from_slice(&data)
         });
         symbol.bytes
     }

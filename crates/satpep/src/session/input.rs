@@ -9,7 +9,7 @@ use crate::payload::Payload;
 use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
 
-use crate::stream::{Sent, Stream};
+use crate::stream::{Sent, Stream, StreamNumber};
 use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame, RepairFrame};
 use units::Instant;
 
@@ -103,7 +103,11 @@ impl<P: Payload> Session<P> {
     }
 
     /// The stream with this number, opened now if the peer opens it with this frame; `None` if it is closed already.
-    pub(super) fn find_or_accept(&mut self, number: u64, announce: bool) -> Result<Option<StreamKey>, Violation> {
+    pub(super) fn find_or_accept(
+        &mut self,
+        number: StreamNumber,
+        announce: bool,
+    ) -> Result<Option<StreamKey>, Violation> {
         let (send, receive) = (self.credit.peer_stream_credit, self.credit.own_stream_credit);
         match self.streams.accept(number, |number| Stream::new(number, send, receive))? {
             Accepted::Open(key) => Ok(Some(key)),
@@ -180,7 +184,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    fn on_stream_credit(&mut self, number: u64, limit: u64) {
+    fn on_stream_credit(&mut self, number: StreamNumber, limit: u64) {
         let Some(key) = self.streams.find(number) else { return };
         if let Some(stream) = self.stream_mut(key) {
             stream.send.raise_credit(limit);

@@ -6,7 +6,7 @@
 use crate::event::Violation;
 use crate::payload::Payload;
 use crate::sent_packets::StreamKey;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamNumber};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
@@ -25,13 +25,12 @@ pub(super) enum Accepted {
 
 pub(super) struct StreamTable<P> {
     streams: Slab<Stream<P>>,
-    slots: BTreeMap<u64, u32>,
-    /// The parity of the numbers of streams that we open.
-    own_parity: u64,
-    next_own: u64,
+    slots: BTreeMap<StreamNumber, u32>,
+    /// The number of the next stream that we open.
+    next_own: StreamNumber,
     own_open: u32,
     own_limit: u32,
-    /// Numbers (halved) of streams that the peer has opened so far.
+    /// Streams that the peer has opened so far, by index.
     seen: RangeSet,
     peer_open: u32,
     peer_limit: u32,
@@ -48,8 +47,7 @@ impl<P: Payload> StreamTable<P> {
         Self {
             streams: Slab::new(),
             slots: BTreeMap::new(),
-            own_parity: u64::from(!even),
-            next_own: u64::from(!even),
+            next_own: StreamNumber::first(even),
             own_open: 0,
             own_limit,
             seen: RangeSet::new(),
@@ -61,25 +59,29 @@ impl<P: Payload> StreamTable<P> {
     }
 
     /// Opens a stream that `stream` makes of its number; `None` if the peer takes no more.
-    pub(super) fn open(&mut self, stream: impl FnOnce(u64) -> Stream<P>) -> Option<StreamKey> {
+    pub(super) fn open(&mut self, stream: impl FnOnce(StreamNumber) -> Stream<P>) -> Option<StreamKey> {
         if self.own_open >= self.own_limit {
             return None;
         }
         let number = self.next_own;
-        self.next_own += 2;
+        self.next_own = number.next();
         self.own_open += 1;
         Some(self.insert(stream(number)))
     }
 
     /// Finds the stream that a frame of the peer is about, or has it opened by `stream`.
-    pub(super) fn accept(&mut self, number: u64, stream: impl FnOnce(u64) -> Stream<P>) -> Result<Accepted, Violation> {
+    pub(super) fn accept(
+        &mut self,
+        number: StreamNumber,
+        stream: impl FnOnce(StreamNumber) -> Stream<P>,
+    ) -> Result<Accepted, Violation> {
         if let Some(key) = self.find(number) {
             return Ok(Accepted::Open(key));
         }
         if self.is_own(number) {
             return if number < self.next_own { Ok(Accepted::Closed) } else { Err(Violation::UnopenedStream) };
         }
-        if self.seen.contains(number / 2) {
+        if self.seen.contains(number.index()) {
             return Ok(Accepted::Closed);
         }
         // Numbers come in order but for losses, so the record of those seen stays short unless someone wants it long.
@@ -90,7 +92,7 @@ impl<P: Payload> StreamTable<P> {
         if self.peer_open >= self.peer_limit.saturating_mul(2) {
             return Err(Violation::TooManyStreams);
         }
-        self.seen.insert(number / 2..number / 2 + 1);
+        self.seen.insert(number.index()..number.index() + 1);
         self.peer_open += 1;
         Ok(Accepted::Opened(self.insert(stream(number))))
     }
@@ -114,11 +116,11 @@ impl<P: Payload> StreamTable<P> {
         Some(self.streams.remove(key.slot as usize))
     }
 
-    fn is_own(&self, number: u64) -> bool {
-        number % 2 == self.own_parity
+    fn is_own(&self, number: StreamNumber) -> bool {
+        number.is_of_side(self.next_own)
     }
 
-    pub(super) fn find(&self, number: u64) -> Option<StreamKey> {
+    pub(super) fn find(&self, number: StreamNumber) -> Option<StreamKey> {
         self.slots.get(&number).map(|&slot| StreamKey { slot, number })
     }
 
@@ -150,7 +152,7 @@ impl<P: Payload> StreamTable<P> {
 
     /// How many streams this side has opened.
     pub(super) fn opened(&self) -> u64 {
-        self.next_own / 2
+        self.next_own.index()
     }
 
     /// Whether the first `count` streams of the peer have arrived.
@@ -232,8 +234,12 @@ mod tests {
     use super::*;
     use crate::payload::Stored;
 
-    fn stream(number: u64) -> Stream<Stored> {
+    fn stream(number: StreamNumber) -> Stream<Stored> {
         Stream::new(number, 1000, 1000)
+    }
+
+    fn accept(table: &mut StreamTable<Stored>, number: u64) -> Result<Accepted, Violation> {
+        table.accept(StreamNumber::new(number), stream)
     }
 
     #[test]
@@ -242,10 +248,10 @@ mod tests {
             let mut table = StreamTable::new(even, 2, 9);
             let first = table.open(stream).expect("within the limit");
             let second = table.open(stream).expect("within the limit");
-            assert_eq!([first.number, second.number], expected[..2]);
+            assert_eq!([first.number.get(), second.number.get()], expected[..2]);
             assert_eq!((table.open(stream), table.room()), (None, (0, 2)));
             assert!(table.remove(first).is_some() && table.remove(first).is_none());
-            assert_eq!(table.open(stream).map(|key| key.number), Some(expected[2]), "a number is not used again");
+            assert_eq!(table.open(stream).map(|key| key.number.get()), Some(expected[2]), "a number is not used again");
             assert_eq!((table.opened(), table.len()), (3, 2));
         }
     }
@@ -264,26 +270,26 @@ mod tests {
     #[test]
     fn the_peer_opens_streams_of_its_parity_once() {
         let mut table = StreamTable::new(true, 9, 3);
-        assert_eq!(table.accept(0, stream), Err(Violation::UnopenedStream));
-        let Ok(Accepted::Opened(key)) = table.accept(5, stream) else { panic!("the peer may open 5") };
-        assert_eq!(table.accept(5, stream), Ok(Accepted::Open(key)));
+        assert_eq!(accept(&mut table, 0), Err(Violation::UnopenedStream));
+        let Ok(Accepted::Opened(key)) = accept(&mut table, 5) else { panic!("the peer may open 5") };
+        assert_eq!(accept(&mut table, 5), Ok(Accepted::Open(key)));
         assert!(!table.has_seen(3));
         table.remove(key);
-        assert_eq!(table.accept(5, stream), Ok(Accepted::Closed));
+        assert_eq!(accept(&mut table, 5), Ok(Accepted::Closed));
         let own = table.open(stream).expect("a stream");
         table.remove(own);
         assert_eq!(table.accept(own.number, stream), Ok(Accepted::Closed));
         for number in [1, 3, 7, 9, 11, 13] {
-            assert!(matches!(table.accept(number, stream), Ok(Accepted::Opened(_))), "{number}");
+            assert!(matches!(accept(&mut table, number), Ok(Accepted::Opened(_))), "{number}");
         }
-        assert_eq!(table.accept(15, stream), Err(Violation::TooManyStreams), "twice the limit");
+        assert_eq!(accept(&mut table, 15), Err(Violation::TooManyStreams), "twice the limit");
         assert!(table.has_seen(7) && !table.has_seen(8));
     }
 
     #[test]
     fn numbers_scattered_on_purpose_are_refused() {
         let mut table = StreamTable::new(true, 1, 1);
-        let refused = (0..2000u64).map(|k| 4 * k + 1).find_map(|number| match table.accept(number, stream) {
+        let refused = (0..2000u64).map(|k| 4 * k + 1).find_map(|number| match accept(&mut table, number) {
             Ok(Accepted::Opened(key)) => table.remove(key).and(None),
             other => Some(other),
         });

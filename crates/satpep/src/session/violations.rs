@@ -3,6 +3,7 @@
 use super::*;
 use crate::Violation;
 use crate::payload::Stored;
+use crate::stream::StreamNumber;
 use crate::wire::frame::{PathFrame, Writer};
 use crate::wire::varint;
 use crate::{Capabilities, EndpointConfig, PrivateKey};
@@ -46,7 +47,7 @@ fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut W
 }
 
 fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
-    move |writer| writer.stream::<Stored>(stream, offset, length, fin).fill(7)
+    move |writer| writer.stream::<Stored>(StreamNumber::new(stream), offset, length, fin).fill(7)
 }
 
 #[test]
@@ -67,8 +68,9 @@ fn bytes_beyond_the_sessions_credit_break_it() {
 #[test]
 fn a_reset_counts_what_its_sender_claims_to_have_sent() {
     let mut session = session();
-    let reset =
-        |stream, offset| move |writer: &mut Writer<'_>| assert!(writer.reset(stream, ResetReason::Aborted, offset));
+    let reset = |stream, offset| {
+        move |writer: &mut Writer<'_>| assert!(writer.reset(StreamNumber::new(stream), ResetReason::Aborted, offset))
+    };
     assert_eq!(receive(&mut session, 0, reset(0, STREAM_CREDIT)), Ok(()));
     assert_eq!(receive(&mut session, 1, reset(2, STREAM_CREDIT + 1)), Err(Violation::BeyondCredit));
 }
@@ -88,7 +90,7 @@ fn ends_that_contradict_one_another_break_the_session() {
     }
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, 0, 10, false)), Ok(()));
-    let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(0, ResetReason::Aborted, 9));
+    let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, 9));
     assert_eq!(receive(&mut session, 1, shorter), Err(Violation::FinalSize));
 }
 
@@ -166,8 +168,14 @@ fn what_a_closed_stream_still_brings_is_ignored() {
     assert_eq!(receive(&mut session, 1, ack), Ok(()));
     assert_eq!(session.poll_event(), Some(Event::Closed(id)));
     assert_eq!(receive(&mut session, 2, data(0, 0, 3, true)), Ok(()));
-    assert_eq!(receive(&mut session, 3, |writer| assert!(writer.reset(0, ResetReason::Aborted, 3))), Ok(()));
-    assert_eq!(receive(&mut session, 4, |writer| assert!(writer.max_stream_data(0, 1 << 30))), Ok(()));
+    assert_eq!(
+        receive(&mut session, 3, |writer| assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, 3))),
+        Ok(())
+    );
+    assert_eq!(
+        receive(&mut session, 4, |writer| assert!(writer.max_stream_data(StreamNumber::new(0), 1 << 30))),
+        Ok(())
+    );
     assert_eq!(session.poll_event(), None);
     assert_eq!(session.streams.len(), 0);
 }
@@ -194,13 +202,15 @@ fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u6
         }
         2 => drop(writer.stop_waiting(a)),
         3 => drop(writer.max_data(a)),
-        4 => drop(writer.max_stream_data(a, b)),
-        5 => drop(writer.reset(a, ResetReason::from_code(c), b)),
+        4 => drop(writer.max_stream_data(StreamNumber::new(a), b)),
+        5 => drop(writer.reset(StreamNumber::new(a), ResetReason::from_code(c), b)),
         6 => drop(writer.path(if flag { PathFrame::Challenge(a) } else { PathFrame::Response(b) })),
         _ => {
             let length = (c % 40) as usize;
-            if writer.stream_room(a, b).is_some_and(|room| room >= length + 2) && b + 40 < varint::MAX {
-                writer.stream::<Stored>(a, b, length, flag).fill(1);
+            if writer.stream_room(StreamNumber::new(a), b).is_some_and(|room| room >= length + 2)
+                && b + 40 < varint::MAX
+            {
+                writer.stream::<Stored>(StreamNumber::new(a), b, length, flag).fill(1);
             }
         }
     }

@@ -1,10 +1,12 @@
 //! A stream: one TCP connection's bytes, each direction with an end of its own.
 
+mod number;
 pub(crate) mod pages;
 mod receive;
 mod send;
 
 use crate::payload::Payload;
+pub(crate) use number::StreamNumber;
 use peering::ResetReason;
 use peering::dscp::Dscp;
 pub(crate) use receive::ReceiveHalf;
@@ -13,7 +15,7 @@ pub(crate) use send::SendHalf;
 /// One stream of a session.
 pub(crate) struct Stream<P> {
     /// Its number on the wire.
-    pub(crate) number: u64,
+    pub(crate) number: StreamNumber,
     pub(crate) send: SendHalf<P>,
     pub(crate) receive: ReceiveHalf<P>,
     pub(crate) abort: Abort,
@@ -78,7 +80,7 @@ pub(crate) enum Sent {
 }
 
 impl<P: Payload> Stream<P> {
-    pub(crate) fn new(number: u64, send_credit: u64, receive_limit: u64) -> Self {
+    pub(crate) fn new(number: StreamNumber, send_credit: u64, receive_limit: u64) -> Self {
         Self {
             number,
             send: SendHalf::new(send_credit),

@@ -12,6 +12,7 @@
 use super::varint;
 use crate::event::Violation;
 use crate::payload::Payload;
+use crate::stream::StreamNumber;
 use peering::ResetReason;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -69,9 +70,9 @@ pub(crate) enum Frame<'a> {
     /// The receiver takes this many stream bytes in all, over all streams.
     MaxData { limit: u64 },
     /// The receiver takes this many bytes on one stream.
-    MaxStreamData { stream: u64, limit: u64 },
+    MaxStreamData { stream: StreamNumber, limit: u64 },
     /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
-    Reset { stream: u64, reason: ResetReason, final_size: u64 },
+    Reset { stream: StreamNumber, reason: ResetReason, final_size: u64 },
     /// The sender's gateway goes away in good order.
     Close,
     /// The sender finishes the streams that there are and takes no more.
@@ -91,7 +92,7 @@ pub(crate) enum Frame<'a> {
     /// A repair symbol.
     Repair(RepairFrame<'a>),
     /// Bytes of a stream, and the count of those after them that were left out.
-    Stream { stream: u64, offset: u64, data: &'a [u8], elided: usize, fin: bool },
+    Stream { stream: StreamNumber, offset: u64, data: &'a [u8], elided: usize, fin: bool },
 }
 
 impl Frame<'_> {
@@ -274,9 +275,9 @@ impl<'a, P: Payload> Reader<'a, P> {
             RECOVERED => Frame::Recovered(self.recovered()?),
             STOP_WAITING => Frame::StopWaiting { lowest: self.integer()? },
             MAX_DATA => Frame::MaxData { limit: self.integer()? },
-            MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.integer()?, limit: self.integer()? },
+            MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.stream_number()?, limit: self.integer()? },
             RESET => Frame::Reset {
-                stream: self.integer()?,
+                stream: self.stream_number()?,
                 reason: ResetReason::from_code(self.integer()?),
                 final_size: self.integer()?,
             },
@@ -303,7 +304,7 @@ impl<'a, P: Payload> Reader<'a, P> {
     }
 
     fn stream(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
-        let (stream, offset) = (self.integer()?, self.integer()?);
+        let (stream, offset) = (self.stream_number()?, self.integer()?);
         let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { (self.input.len() + self.elided) as u64 };
         let length = usize::try_from(length).map_err(|_| Malformed::Fields)?;
         let kept = P::kept(offset, length);
@@ -343,6 +344,10 @@ impl<'a, P: Payload> Reader<'a, P> {
         let ranges = EncodedRanges { largest, encoded, count };
         let (sound, lowest) = ranges.iter().fold((0, 0), |(count, _), range| (count + 1, range.start));
         if sound == count { Ok((ranges, lowest)) } else { Err(Malformed::Fields) }
+    }
+
+    fn stream_number(&mut self) -> Result<StreamNumber, Malformed> {
+        self.integer().map(StreamNumber::new)
     }
 
     fn token(&mut self) -> Result<u64, Malformed> {
@@ -448,12 +453,12 @@ impl<'a> Writer<'a> {
         self.put(MAX_DATA, &[limit])
     }
 
-    pub(crate) fn max_stream_data(&mut self, stream: u64, limit: u64) -> bool {
-        self.put(MAX_STREAM_DATA, &[stream, limit])
+    pub(crate) fn max_stream_data(&mut self, stream: StreamNumber, limit: u64) -> bool {
+        self.put(MAX_STREAM_DATA, &[stream.get(), limit])
     }
 
-    pub(crate) fn reset(&mut self, stream: u64, reason: ResetReason, final_size: u64) -> bool {
-        self.put(RESET, &[stream, reason.code(), final_size])
+    pub(crate) fn reset(&mut self, stream: StreamNumber, reason: ResetReason, final_size: u64) -> bool {
+        self.put(RESET, &[stream.get(), reason.code(), final_size])
     }
 
     pub(crate) fn close(&mut self) -> bool {
@@ -504,13 +509,13 @@ impl<'a> Writer<'a> {
     /// it does not fit.
     pub(crate) fn stream_with_length<P: Payload>(
         &mut self,
-        stream: u64,
+        stream: StreamNumber,
         offset: u64,
         length: usize,
         fin: bool,
     ) -> Option<&mut [u8]> {
         let kind = STREAM | STREAM_LENGTH | if fin { STREAM_FIN } else { 0 };
-        if !self.put_within(length, kind, &[stream, offset, length as u64]) {
+        if !self.put_within(length, kind, &[stream.get(), offset, length as u64]) {
             return None;
         }
         Some(self.lend(P::kept(offset, length), length))
@@ -582,14 +587,20 @@ impl<'a> Writer<'a> {
     }
 
     /// How much stream data fits into one more frame; `None` if none does, nor a bare end.
-    pub(crate) fn stream_room(&self, stream: u64, offset: u64) -> Option<usize> {
-        self.room().checked_sub(1 + varint::len(stream) + varint::len(offset))
+    pub(crate) fn stream_room(&self, stream: StreamNumber, offset: u64) -> Option<usize> {
+        self.room().checked_sub(1 + varint::len(stream.get()) + varint::len(offset))
     }
 
     /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for those that
     /// are not left out. The length is not written where the frame fills the packet.
-    pub(crate) fn stream<P: Payload>(&mut self, stream: u64, offset: u64, length: usize, fin: bool) -> &mut [u8] {
-        let header = 1 + varint::len(stream) + varint::len(offset);
+    pub(crate) fn stream<P: Payload>(
+        &mut self,
+        stream: StreamNumber,
+        offset: u64,
+        length: usize,
+        fin: bool,
+    ) -> &mut [u8] {
+        let header = 1 + varint::len(stream.get()) + varint::len(offset);
         let fills = header + length == self.room();
         let with_length = header + varint::len(length as u64) + length;
         // Where the frame would fit but for its length field, padding in front lets it fill the packet exactly.
@@ -600,9 +611,9 @@ impl<'a> Writer<'a> {
         }
         let kind = STREAM | if fin { STREAM_FIN } else { 0 };
         if header + length == self.room() {
-            self.put(kind, &[stream, offset]);
+            self.put(kind, &[stream.get(), offset]);
         } else {
-            self.put(kind | STREAM_LENGTH, &[stream, offset, length as u64]);
+            self.put(kind | STREAM_LENGTH, &[stream.get(), offset, length as u64]);
         }
         self.lend(P::kept(offset, length), length)
     }
@@ -631,12 +642,12 @@ mod tests {
             assert!(writer.arrival_request());
             assert!(writer.arrival_time(70_000, (1 << 30) - 1));
             assert!(writer.max_data(1 << 40));
-            assert!(writer.max_stream_data(5, 9000));
-            assert!(writer.reset(3, ResetReason::Refused, 100));
+            assert!(writer.max_stream_data(StreamNumber::new(5), 9000));
+            assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, 100));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
             assert!(writer.recovered([60..62, 7..8].into_iter()));
             assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
-            writer.stream::<Stored>(9, 1000, 4, true).copy_from_slice(b"data");
+            writer.stream::<Stored>(StreamNumber::new(9), 1000, 4, true).copy_from_slice(b"data");
             assert!(writer.close());
         });
         let mut reader = Reader::new(&bytes);
@@ -645,8 +656,8 @@ mod tests {
         assert_eq!(reader.next(), Ok(Some(Frame::ArrivalRequest)));
         assert_eq!(reader.next(), Ok(Some(Frame::ArrivalTime { number: 70_000, micros: (1 << 30) - 1 })));
         assert_eq!(reader.next(), Ok(Some(Frame::MaxData { limit: 1 << 40 })));
-        assert_eq!(reader.next(), Ok(Some(Frame::MaxStreamData { stream: 5, limit: 9000 })));
-        let reset = Frame::Reset { stream: 3, reason: ResetReason::Refused, final_size: 100 };
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxStreamData { stream: StreamNumber::new(5), limit: 9000 })));
+        let reset = Frame::Reset { stream: StreamNumber::new(3), reason: ResetReason::Refused, final_size: 100 };
         assert_eq!(reader.next(), Ok(Some(reset)));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
@@ -657,7 +668,7 @@ mod tests {
         assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);
         assert_eq!(
             reader.next(),
-            Ok(Some(Frame::Stream { stream: 9, offset: 1000, data: b"data", elided: 0, fin: true }))
+            Ok(Some(Frame::Stream { stream: StreamNumber::new(9), offset: 1000, data: b"data", elided: 0, fin: true }))
         );
         assert_eq!(reader.next(), Ok(Some(Frame::Close)));
         assert_eq!(reader.next(), Ok(None));
@@ -723,13 +734,17 @@ mod tests {
 
     #[test]
     fn a_stream_frame_fills_any_space_it_is_given() {
+        const ONE: StreamNumber = StreamNumber::new(1);
         for space in 3..300 {
-            let room = Writer::new(&mut vec![0; space]).stream_room(1, 0).expect("room");
+            let room = Writer::new(&mut vec![0; space]).stream_room(ONE, 0).expect("room");
             for length in room.saturating_sub(4)..=room {
-                let bytes = written(space, |writer| writer.stream::<Stored>(1, 0, length, false).fill(7));
+                let bytes = written(space, |writer| writer.stream::<Stored>(ONE, 0, length, false).fill(7));
                 let frame = Reader::new(&bytes).next();
                 let data = vec![7; length];
-                assert_eq!(frame, Ok(Some(Frame::Stream { stream: 1, offset: 0, data: &data, elided: 0, fin: false })));
+                assert_eq!(
+                    frame,
+                    Ok(Some(Frame::Stream { stream: ONE, offset: 0, data: &data, elided: 0, fin: false }))
+                );
             }
         }
     }

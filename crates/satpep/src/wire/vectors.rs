@@ -12,6 +12,7 @@ use crate::handshake::{
 };
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataKey, Mode, Sealing as _, Suite};
+use crate::stream::StreamNumber;
 use crate::{Capabilities, PrivateKey, PublicKey, ResetReason, Stored, Versions};
 use serde_json::{Value, json};
 
@@ -54,10 +55,10 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::StopWaiting { lowest } => json!({"frame": "STOP_WAITING", "number": lowest}),
         Frame::MaxData { limit } => json!({"frame": "MAX_DATA", "limit": limit}),
         Frame::MaxStreamData { stream, limit } => {
-            json!({"frame": "MAX_STREAM_DATA", "stream": stream, "limit": limit})
+            json!({"frame": "MAX_STREAM_DATA", "stream": stream.get(), "limit": limit})
         }
         Frame::Reset { stream, reason, final_size } => {
-            json!({"frame": "RESET", "stream": stream, "reason": reason.code(), "final_size": final_size})
+            json!({"frame": "RESET", "stream": stream.get(), "reason": reason.code(), "final_size": final_size})
         }
         Frame::Close => json!({"frame": "CLOSE"}),
         Frame::Drain => json!({"frame": "DRAIN"}),
@@ -73,15 +74,16 @@ fn describe(frame: &Frame<'_>) -> Value {
             "repair_symbols": repair.repair_symbols, "index": repair.index, "symbol": hex(repair.symbol),
         }),
         Frame::Stream { stream, offset, data, fin, .. } => {
-            json!({"frame": "STREAM", "stream": stream, "offset": offset, "data": hex(data), "fin": fin})
+            json!({"frame": "STREAM", "stream": stream.get(), "offset": offset, "data": hex(data), "fin": fin})
         }
     }
 }
 
 /// Each frame as it is written.
 fn frames() -> Vec<Vec<u8>> {
-    let stream =
-        |writer: &mut Writer<'_>, fin: bool| writer.stream::<Stored>(6, 70_000, 5, fin).copy_from_slice(b"hello");
+    let stream = |writer: &mut Writer<'_>, fin: bool| {
+        writer.stream::<Stored>(StreamNumber::new(6), 70_000, 5, fin).copy_from_slice(b"hello")
+    };
     let symbol = &[1, 2, 3, 4, 5, 6];
     let repair = RepairFrame { back: 40, count: 20, stride: 2, repair_symbols: 3, index: 1, symbol, elided: 0 };
     let mut filling = [0; 11];
@@ -92,8 +94,8 @@ fn frames() -> Vec<Vec<u8>> {
         written(|writer| assert!(writer.ack(std::iter::once(0..1), 0, 0))),
         written(|writer| assert!(writer.stop_waiting(77))),
         written(|writer| assert!(writer.max_data(1 << 40))),
-        written(|writer| assert!(writer.max_stream_data(6, 300_000))),
-        written(|writer| assert!(writer.reset(6, ResetReason::Refused, 100))),
+        written(|writer| assert!(writer.max_stream_data(StreamNumber::new(6), 300_000))),
+        written(|writer| assert!(writer.reset(StreamNumber::new(6), ResetReason::Refused, 100))),
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),
         written(|writer| assert!(writer.opened(12))),
@@ -246,7 +248,7 @@ fn packets() -> Value {
         let (secret, number) = ([5; 32], (7u64 << 32) + 258);
         let frames = written(|writer| {
             assert!(writer.ping());
-            writer.stream::<Stored>(6, 0, 5, true).copy_from_slice(b"hello");
+            writer.stream::<Stored>(StreamNumber::new(6), 0, 5, true).copy_from_slice(b"hello");
         });
         let mut packet = vec![0; DATA_HEADER + frames.len() + TAG];
         DataHeader { receiver: 0x2222_0005, number_low: number as u32 }.write(&mut packet);
