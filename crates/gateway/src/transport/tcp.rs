@@ -50,7 +50,7 @@ use relay::engine::Transport;
 use relay::reach::Reach;
 use relay::tunnel::control::Message;
 use relay::tunnel::waiting::Waiting;
-use session::{Accepted, Initiator, Pace};
+use session::{Accepted, Initiator, ProbeTimers};
 use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
@@ -126,7 +126,7 @@ pub(crate) struct TcpTransport {
     tls: Option<Configs>,
     /// With the cross-layer congestion control.
     cross: Option<CrossLayer>,
-    pace: Pace,
+    probe_timers: ProbeTimers,
     /// The link's expected round-trip time.
     rtt: Duration,
     /// What peers are told while this process opens and takes no more connections.
@@ -211,7 +211,7 @@ impl TcpTransport {
             pipes: Pipes::new(),
             cross,
             tls: (settings.mode == Mode::Encrypted).then(|| Configs::new(settings)).transpose()?,
-            pace: Pace::new(settings.link.rtt, settings.link.keepalive),
+            probe_timers: ProbeTimers::new(settings.link.rtt, settings.link.keepalive),
             rtt,
             leaving: None,
             capacity: settings.link.rate,
@@ -219,7 +219,8 @@ impl TcpTransport {
             max_streams: settings.link.max_streams.map_or(MAX_STREAMS, u64::from),
             connect_timeout: settings.connect_timeout,
             outage_limit: outage_limit(settings),
-            longest_silence: outage_limit(settings) + Pace::new(settings.link.rtt, settings.link.keepalive).silence,
+            longest_silence: outage_limit(settings)
+                + ProbeTimers::new(settings.link.rtt, settings.link.keepalive).unresponsive_after,
             next_sweep: now,
             next_shortage: now,
             has_news: false,
@@ -369,7 +370,7 @@ impl TcpTransport {
             let known = &mut self.peers[peer];
             if known.streams > 0
                 && !known.is_direct()
-                && known.silent_since(self.pace.longest_keepalive) + self.longest_silence <= now
+                && known.silent_since(self.probe_timers.longest_keepalive) + self.longest_silence <= now
             {
                 known.heard_at = now;
                 self.reset_streams(peer, ResetReason::Outage);
@@ -503,7 +504,7 @@ impl Membership for TcpTransport {
     fn reconfigure(&mut self, _: Instant, settings: &Settings) {
         self.connect_timeout = settings.connect_timeout;
         self.outage_limit = outage_limit(settings);
-        self.longest_silence = outage_limit(settings) + self.pace.silence;
+        self.longest_silence = outage_limit(settings) + self.probe_timers.unresponsive_after;
     }
 
     fn add_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
@@ -577,8 +578,9 @@ impl Reports for TcpTransport {
         let socket = session.and_then(|tunnel| tunnel.tcp.socket.as_ref());
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         // A peer that does not answer is there only as far as it has been heard of.
-        let heard_at = if peer.initiator.is_some() { peer.heard_at } else { peer.silent_since(self.pace.keepalive) };
-        let is_heard = peer.responder.is_some() && now.since(heard_at) < self.pace.silence;
+        let heard_at =
+            if peer.initiator.is_some() { peer.heard_at } else { peer.silent_since(self.probe_timers.keepalive) };
+        let is_heard = peer.responder.is_some() && now.since(heard_at) < self.probe_timers.unresponsive_after;
         let is_up = self.is_up(at) || is_heard;
         snapshot::Peer {
             name: settings.name.clone(),

@@ -67,7 +67,7 @@ impl TcpTransport {
         let waiting = if is_known { &mut self.known } else { &mut self.strangers };
         let (ticket, driven_out) = waiting.enter(at, self.tunnels[at].from);
         self.tunnels[at].place = Some(Place { is_known, ticket });
-        self.set_deadline(at, Some(now + if is_known { IDLE } else { self.pace.authentication }));
+        self.set_deadline(at, Some(now + if is_known { IDLE } else { self.probe_timers.authentication }));
         if let Some(other) = driven_out {
             self.count_rejected("too_many");
             self.tunnels[other].place = None;
@@ -194,7 +194,7 @@ impl TcpTransport {
         self.tunnels[at].role = Role::Responder(Box::new(Responder::new(peer, key, *hello, challenge)));
         self.challenged.insert(session);
         self.tunnels[at].say(&challenge.encode()).map_err(|_| "gone")?;
-        self.set_deadline(at, Some(now + self.pace.authentication));
+        self.set_deadline(at, Some(now + self.probe_timers.authentication));
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl TcpTransport {
                 // The process that takes over, where tunnel requests arrive, would not know the session: the peer begins a session with that one instead.
                 Ok(Some(_)) if self.has_successor() => return self.end_responder(at),
                 Ok(accepted) => {
-                    self.set_deadline(at, Some(now + self.pace.initiator_silence));
+                    self.set_deadline(at, Some(now + self.probe_timers.initiator_silence));
                     if let Some(accepted) = accepted {
                         self.begin(now, at, peer, session, accepted);
                     }

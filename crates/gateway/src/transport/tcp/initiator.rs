@@ -63,12 +63,12 @@ impl TcpTransport {
     /// Does what is due for the session with `peer`.
     pub(super) fn serve_initiator(&mut self, now: Instant, peer: usize) {
         match &self.peers[peer].initiator {
-            Some(Initiator::Up { silent_at: Some(silent_at), .. }) if *silent_at <= now => {
+            Some(Initiator::Up { unresponsive_at: Some(unresponsive_at), .. }) if *unresponsive_at <= now => {
                 self.lose_session(now, peer, "it does not answer");
             }
             Some(Initiator::Up { .. }) => self.look_at_session(now, peer),
             Some(Initiator::HelloSent { .. }) => {
-                self.note_silence(peer);
+                self.note_unresponsive(peer);
                 self.lose_session(now, peer, "it has not answered");
             }
             Some(Initiator::Waits(_)) => self.send_hello(now, peer),
@@ -85,11 +85,16 @@ impl TcpTransport {
             .connect(now, peer, Role::Initiator(peer))
             .and_then(|at| self.tunnels[at].say(&hello.encode()).map(|()| at).inspect_err(|_| drop(self.remove(at))));
         self.peers[peer].initiator = Some(match sent {
-            Ok(tunnel) => Initiator::HelloSent { tunnel, hello, challenge: Vec::new(), until: now + self.pace.silence },
+            Ok(tunnel) => Initiator::HelloSent {
+                tunnel,
+                hello,
+                challenge: Vec::new(),
+                until: now + self.probe_timers.unresponsive_after,
+            },
             Err(error) => {
                 tracing::debug!(%address, %error, "cannot connect to the peer");
                 self.note_failure(peer, &error);
-                Initiator::Waits(now + self.pace.retry)
+                Initiator::Waits(now + self.probe_timers.retry)
             }
         });
     }
@@ -207,10 +212,10 @@ impl TcpTransport {
             is_confirmed: false,
             next: 0,
             reader: Reader::new(),
-            next_look: now + self.pace.probe,
+            next_look: now + self.probe_timers.probe,
             said_at: now,
-            silent_at: None,
-            settles_at: (!was_invited).then(|| now + self.pace.settling),
+            unresponsive_at: None,
+            settles_at: (!was_invited).then(|| now + self.probe_timers.settling),
             has_room: true,
             is_draining: false,
             is_told_leaving: false,
@@ -241,7 +246,8 @@ impl TcpTransport {
 
     /// The session with `peer` is over; another begins soon.
     pub(super) fn lose_session(&mut self, now: Instant, peer: usize, why: &'static str) {
-        let Some(initiator) = self.peers[peer].initiator.replace(Initiator::Waits(now + self.pace.retry)) else {
+        let Some(initiator) = self.peers[peer].initiator.replace(Initiator::Waits(now + self.probe_timers.retry))
+        else {
             return;
         };
         initiator.tunnel().into_iter().for_each(|at| drop(self.remove(at)));
@@ -308,7 +314,7 @@ impl TcpTransport {
                 if !*is_confirmed {
                     return None;
                 }
-                if now.since(*said_at) > self.pace.probe {
+                if now.since(*said_at) > self.probe_timers.probe {
                     // The session was left alone, and there may be nobody any more.
                     *next_look = now;
                 }

@@ -21,10 +21,10 @@ const SETTLING: Duration = Duration::from_secs(10);
 
 /// How long things take on a link.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct ProbeTimers {
     pub(super) probe: Duration,
     /// How long a probe, or a hello, may remain unanswered.
-    pub(super) silence: Duration,
+    pub(super) unresponsive_after: Duration,
     pub(super) retry: Duration,
     pub(super) initiator_silence: Duration,
     /// The longest time without a message from here.
@@ -36,14 +36,14 @@ pub(super) struct Pace {
     pub(super) settling: Duration,
 }
 
-impl Pace {
+impl ProbeTimers {
     /// On a link whose round-trip time is expected to be `rtt`: a lost probe, and the one that goes in its place, are not
     /// yet silence. While nothing is under way, something is said each `keepalive`.
     pub(super) fn new(rtt: Duration, keepalive: Duration) -> Self {
         let probe = PROBE_PERIOD.max(rtt);
         Self {
             probe,
-            silence: probe * 2 + rtt * 4,
+            unresponsive_after: probe * 2 + rtt * 4,
             retry: RETRY_PERIOD,
             initiator_silence: INITIATOR_SILENCE + LONGEST_KEEPALIVE + rtt * 4,
             keepalive: keepalive.max(probe),
@@ -80,8 +80,8 @@ pub(super) enum Initiator {
         next_look: Instant,
         /// When something was said last.
         said_at: Instant,
-        /// When the peer counts as silent, if it does not answer what it has been asked, or its host acknowledges nothing.
-        silent_at: Option<Instant>,
+        /// When the peer counts as unresponsive, if it does not answer what it has been asked, or its host acknowledges nothing.
+        unresponsive_at: Option<Instant>,
         /// Until when interception waits for what makes connections quick; none once that was there.
         settles_at: Option<Instant>,
         /// Whether the peer has room for more connections.
@@ -98,8 +98,8 @@ impl Initiator {
     pub(super) fn due(&self) -> Instant {
         match self {
             Initiator::Waits(until) | Initiator::HelloSent { until, .. } => *until,
-            Initiator::Up { next_look, silent_at, .. } => {
-                silent_at.map_or(*next_look, |silent_at| silent_at.min(*next_look))
+            Initiator::Up { next_look, unresponsive_at, .. } => {
+                unresponsive_at.map_or(*next_look, |unresponsive_at| unresponsive_at.min(*next_look))
             }
         }
     }

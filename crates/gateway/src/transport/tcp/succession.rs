@@ -280,7 +280,7 @@ impl TcpTransport {
         let known = &mut self.peers[peer];
         for former in &mut known.former_initiators {
             let mut bytes = Vec::new();
-            if now.since(former.said_at) >= self.pace.keepalive {
+            if now.since(former.said_at) >= self.probe_timers.keepalive {
                 former.said_at = now;
                 // Else the other end takes the silence for that of a peer that is no more.
                 Message::Idle.encode(&mut bytes);

@@ -36,24 +36,24 @@ impl TcpTransport {
         let is_busy = self.is_busy(peer) | std::mem::take(&mut self.peers[peer].must_ask);
         let known = &mut self.peers[peer];
         known.received_before = known.received;
-        let Some(Initiator::Up { tunnel, next_look, said_at, silent_at, .. }) = known.initiator.as_mut() else {
+        let Some(Initiator::Up { tunnel, next_look, said_at, unresponsive_at, .. }) = known.initiator.as_mut() else {
             return;
         };
-        *next_look = now + self.pace.probe;
+        *next_look = now + self.probe_timers.probe;
         let tunnel = &mut self.tunnels[*tunnel];
         let message = match is_busy {
             true => Message::Probe(ALIVE),
-            false if now.since(*said_at) >= self.pace.keepalive => Message::Idle,
+            false if now.since(*said_at) >= self.probe_timers.keepalive => Message::Idle,
             false => {
                 // While all is quiet, TCP's acknowledgement is answer enough.
-                if silent_at.is_some() && tunnel.is_acknowledged() {
-                    *silent_at = None;
+                if unresponsive_at.is_some() && tunnel.is_acknowledged() {
+                    *unresponsive_at = None;
                 }
                 return;
             }
         };
         *said_at = now;
-        silent_at.get_or_insert(now + self.pace.silence);
+        unresponsive_at.get_or_insert(now + self.probe_timers.unresponsive_after);
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         if tunnel.say(&bytes).is_err() {
@@ -161,10 +161,10 @@ impl TcpTransport {
         match message {
             Message::Probe(number) => Message::Answer(number).encode(&mut answer),
             Message::Answer(number) => {
-                if let Some(Initiator::Up { silent_at, .. }) =
+                if let Some(Initiator::Up { unresponsive_at, .. }) =
                     known.initiator.as_mut().filter(|_| is_own && number == ALIVE)
                 {
-                    *silent_at = None;
+                    *unresponsive_at = None;
                 }
                 known.ends_at(at, is_own).on_answer(number, &mut answer);
             }

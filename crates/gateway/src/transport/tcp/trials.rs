@@ -54,7 +54,7 @@ impl TcpTransport {
                 continue;
             };
             let known = &mut self.peers[*peer];
-            if now >= known.next_search && now.since(known.heard_at) < self.pace.silence {
+            if now >= known.next_search && now.since(known.heard_at) < self.probe_timers.unresponsive_after {
                 known.next_search = now + SEARCH_PERIOD;
                 known.search.begin();
             }
@@ -76,7 +76,7 @@ impl TcpTransport {
         *next += 1;
         bytes.resize(bytes.len() + usize::from(length), 0);
         let at = self.connect_with(now, peer, Role::Trying { peer, size, missing: length.into() }, size)?;
-        self.set_deadline(at, Some(now + self.pace.authentication));
+        self.set_deadline(at, Some(now + self.probe_timers.authentication));
         self.tunnels[at].say(&bytes).inspect_err(|_| drop(self.remove(at)))
     }
 

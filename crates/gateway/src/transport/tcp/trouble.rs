@@ -60,7 +60,7 @@ impl TcpTransport {
     }
 
     /// `peer` has said nothing for too long.
-    pub(super) fn note_silence(&mut self, peer: usize) {
+    pub(super) fn note_unresponsive(&mut self, peer: usize) {
         self.peers[peer].trouble = Some(no_answer());
     }
 
