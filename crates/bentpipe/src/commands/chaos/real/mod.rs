@@ -31,6 +31,9 @@ const CLIENTS: u64 = 24;
 const SERVER_PORT: u16 = 8000;
 /// Memory that a gateway may keep, whatever was done to it.
 const MOST_MEMORY: u64 = 400 << 20;
+/// How long the gateways' connections may last once their clients have ended. A lone FIN in a TCP tunnel leaves the bad state of a
+/// bursty link by its own retransmissions only, which TCP doubles the distance of: six of them take 20 s.
+const UNTIL_ENDED: Duration = Duration::from_secs(60);
 /// Descriptors that a gateway may have more than at its start: connections opened ahead of need.
 const MORE_DESCRIPTORS: u64 = 80;
 
@@ -292,9 +295,10 @@ fn settle(pair: &mut Pair<'_>, shared: &Shared, up_again: bool, base: [u64; 2]) 
     for (side, status) in pair.ended() {
         shared.fail(|report| report.broken += 1, format!("gateway {side} ended: {status}; {}", pair.last_words()));
     }
-    if !wait_until(Duration::from_secs(20), || pair.connections() == 0) {
+    if !wait_until(UNTIL_ENDED, || pair.connections() == 0) {
         let left = pair.connections();
-        shared.fail(|report| report.leaks.connections += left, format!("{left} connections were left"));
+        let says = format!("{left} connections were left: {}", pair.list_connections());
+        shared.fail(|report| report.leaks.connections += left, says);
     }
     for side in pair.finish_former(Duration::from_secs(30)) {
         let says = format!("a process of gateway {side} that was taken over from does not end: {}", pair.last_words());

@@ -207,6 +207,12 @@ impl<'a> Pair<'a> {
         (0..2).map(|side| self.status(side)["streams"].as_array().map_or(0, Vec::len) as u64).sum()
     }
 
+    /// The connections that go through the gateways now, as the status of each gateway shows them.
+    pub fn list_connections(&self) -> String {
+        let of_side = |side| format!("gateway {side}: {}", self.status(side)["streams"]);
+        [0, 1].map(of_side).join("; ")
+    }
+
     /// Descriptors that a gateway has open, and bytes of memory that it keeps.
     pub fn holds(&self, side: usize) -> Option<(u64, u64)> {
         let pid = self.running[side].as_ref()?.id();
