@@ -35,7 +35,7 @@ audit:
 bench: build
 	$(CARGO) bench --workspace
 	$(CARGO) bench -p sim --bench sim -- --peers
-	$(CARGO) run --release --bin bentpipe -- bench peers hub stalled echo throughput connections
+	$(CARGO) run --release --bin bentpipe -- bench proxies hub stalled echo throughput connections
 
 # Every fuzz target for a minute each; SECONDS_EACH chooses another time.
 fuzz:

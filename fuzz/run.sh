@@ -28,7 +28,7 @@ options() {
     dlep | control) echo -max_len=1024 ;;
     connect | greeting | notices) echo -max_len=256 ;;
     syn | texts) echo -max_len=128 ;;
-    feed) echo -max_len=512 ;;
+    link_updates) echo -max_len=512 ;;
     config | scenario) echo -only_ascii=1 -max_len=4096 ;;
   esac
 }

@@ -93,7 +93,7 @@ fn hold_and_kill() -> Socket {
     wait_for("it is loaded", || is_available("bp_cross"));
     for (arguments, code) in [
         (&["cc", "link", "--rate", "4Mbit/s"][..], 0),
-        (&["cc", "link", "--rate", "1Mbit/s", "--mark", "7", "--valid", "3s", "--fallback", "64kbit/s"], 0),
+        (&["cc", "link", "--rate", "1Mbit/s", "--mark", "7", "--valid-for", "3s", "--fallback", "64kbit/s"], 0),
         (&["cc", "link", "--remove", "--mark", "7"], 0),
         (&["cc", "link", "--remove", "--mark", "7"], 3),
     ] {
@@ -116,9 +116,9 @@ fn wrong_arguments_are_refused_before_anything_is_loaded() {
         (&["load", "bp_cross"], "--rate"),
         (&["load", "bp_hybla", "--rate", "1Mbit/s"], "bp_cross"),
         (&["load", "bp_cross", "--rate", "1Mbit/s", "--header-share=-1"], "0 to 10"),
-        (&["link", "--rate", "1Mbit/s", "--queue", "2s"], "at most 1s"),
-        (&["load", "bp_cross", "--rate", "1Mbit/s", "--sessions", "0"], "sessions"),
-        (&["load", "bp_cross", "--rate", "1Mbit/s", "--valid", "3s"], "--fallback"),
+        (&["link", "--rate", "1Mbit/s", "--target-queue", "2s"], "at most 1s"),
+        (&["load", "bp_cross", "--rate", "1Mbit/s", "--connections", "0"], "connections"),
+        (&["load", "bp_cross", "--rate", "1Mbit/s", "--valid-for", "3s"], "--fallback"),
         (&["link"], "--rate"),
     ] {
         let output = bentpipe(&[&["cc"], arguments].concat());

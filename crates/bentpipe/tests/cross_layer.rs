@@ -51,7 +51,7 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
     let mut pair = Pair::across(Some(Satellite { forward, return_link: link }))?;
     (pair.settings, pair.hub_initiates) = ("transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true", true);
     pair.start(End::Hub, "");
-    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);
@@ -61,8 +61,8 @@ fn gateways_over(rate: Rate, link: LinkConfig) -> Option<Pair> {
 }
 
 fn tell(pair: &Pair, rate: Rate) {
-    let word = format!("{{\"up\": \"{}bit/s\"}}", rate.as_bps());
-    assert!(pair.http(End::Terminal, 9091, "PUT /told", &word).starts_with("HTTP/1.1 200"));
+    let update = format!("{{\"rate\": \"{}bit/s\"}}", rate.as_bps());
+    assert!(pair.http(End::Terminal, 9091, "PUT /link", &update).starts_with("HTTP/1.1 200"));
 }
 
 /// Uploads without an end that begin at these times, cut off at `end`.
@@ -132,7 +132,7 @@ fn share_the_link() -> Result<(), String> {
     let shares = [0, 1].map(|flow: usize| goodput(&flows[flow], second + SETTLING, end) / allowed(RATE, 2));
     println!("of the equation: one session {alone:.3}, two {shares:.3?}");
     for (from, to, sessions) in [(first, second, 1), (second, end, 2)] {
-        all(&seen, from + SETTLING, to, "sessions", sessions)?;
+        all(&seen, from + SETTLING, to, "connections", sessions)?;
         all(&seen, from + SETTLING, to, "capacity_bps", RATE.as_bps())?;
     }
     let is_fair = shares.iter().all(|share| (0.4..0.6).contains(share));

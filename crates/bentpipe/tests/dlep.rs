@@ -63,12 +63,12 @@ fn settings(directory: &Path, more: &str) -> String {
     )
 }
 
-/// Waits until the gateway sends at `mbit` Mbit/s by the word of `source`; returns its status.
+/// Waits until the gateway sends at `mbit` Mbit/s by an update of `source`; returns its status.
 fn wait(directory: &Path, mbit: u64, source: &str) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let status = gateway::status(&directory.join("sock")).unwrap_or(Value::Null);
-        if (&status["rate_bps"], &status["told"]["source"]) == (&(mbit * 1_000_000).into(), &source.into()) {
+        if (&status["rate_bps"], &status["link"]["source"]) == (&(mbit * 1_000_000).into(), &source.into()) {
             return status;
         }
         assert!(Instant::now() < deadline, "not {mbit} Mbit/s by {source}: {status:#}");
@@ -107,7 +107,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
         ["emulate", "--between", "near", "far", "--link", link, "--dlep", "mgmt", "--dlep-heartbeat", "500ms"];
     running.0.push(start(&satellite, &emulator));
     let status = wait(directory.path(), 6, "dlep");
-    assert_eq!((&status["told"]["down_bps"], &status["told"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
+    assert_eq!((&status["link"]["receive_rate_bps"], &status["link"]["rtt_s"]), (&8_000_000.into(), &0.1.into()));
     assert_eq!(status["modem"]["name"], "bentpipe emulate");
     let shown = gateway
         .command(env!("CARGO_BIN_EXE_bentpipe"))
@@ -116,14 +116,14 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
         .output()
         .unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("told by dlep for") && shown.contains("6Mbit/s up, 8Mbit/s down"), "{shown}");
+    assert!(shown.contains("reported by dlep for") && shown.contains("6Mbit/s transmit, 8Mbit/s receive"), "{shown}");
     assert!(shown.contains("(bentpipe emulate), link up"), "{shown}");
     assert_eq!(shown.contains(" divides 6Mbit/s between 1 with data"), is_loadable, "{shown}");
     wait(directory.path(), 3, "dlep");
     assert_handed_on(3);
     // Where the way is longer, all destinations are.
     let deadline = Instant::now() + PATIENCE;
-    while wait(directory.path(), 3, "dlep")["told"]["rtt_s"] != 0.3 {
+    while wait(directory.path(), 3, "dlep")["link"]["rtt_s"] != 0.3 {
         assert!(Instant::now() < deadline, "the latency was not told");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -46,9 +46,9 @@ fn a_second_gateway_of_the_same_name_leaves_the_first_alone() {
 }
 
 #[test]
-fn a_gateway_sends_at_the_rate_that_it_is_told_and_at_the_configured_one_when_told_no_longer() {
+fn a_gateway_sends_at_the_reported_rate_and_at_the_configured_one_without_reports() {
     let Some(mut pair) = Pair::new() else { return };
-    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"\n\
+    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"\n\
                           [metrics]\nlisten = \"127.0.0.1:9090\"";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, |mut stream| {
@@ -62,20 +62,20 @@ fn a_gateway_sends_at_the_rate_that_it_is_told_and_at_the_configured_one_when_to
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
         start.elapsed().as_secs_f64()
     };
-    assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "1Tbit/s"}"#).contains("expected a rate"));
-    for (word, seconds) in [(r#"{"up": "8Mbit/s"}"#, 0.5), (r#"{"up": "16Mbit/s"}"#, 0.25)] {
-        let answer = pair.http(End::Terminal, 9091, "PUT /told", word);
+    assert!(pair.http(End::Terminal, 9091, "PUT /link", r#"{"rate": "1Tbit/s"}"#).contains("expected a rate"));
+    for (update, seconds) in [(r#"{"rate": "8Mbit/s"}"#, 0.5), (r#"{"rate": "16Mbit/s"}"#, 0.25)] {
+        let answer = pair.http(End::Terminal, 9091, "PUT /link", update);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let took = time_to_send(500_000);
-        assert!((0.95 * seconds..seconds + 0.4).contains(&took), "{word}: {took} s instead of {seconds} s");
+        assert!((0.95 * seconds..seconds + 0.4).contains(&took), "{update}: {took} s instead of {seconds} s");
     }
     let status = pair.status(End::Terminal);
-    assert_eq!((&status["rate_bps"], &status["told"]["source"]), (&16_000_000.into(), &"feed".into()));
+    assert_eq!((&status["rate_bps"], &status["link"]["source"]), (&16_000_000.into(), &"api".into()));
     let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
-    for line in ["bentpipe_capacity_bps 16000000", "bentpipe_told_source{source=\"feed\"} 1"] {
+    for line in ["bentpipe_capacity_bps 16000000", "bentpipe_link_source{source=\"api\"} 1"] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
-    pair.http(End::Terminal, 9091, "PUT /told", "null");
+    pair.http(End::Terminal, 9091, "PUT /link", "null");
     let deadline = Instant::now() + PATIENCE;
     while pair.status(End::Terminal)["rate_bps"] != 2_000_000_000_u64 {
         assert!(Instant::now() < deadline, "{}", pair.status(End::Terminal));

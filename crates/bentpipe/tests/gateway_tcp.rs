@@ -347,7 +347,7 @@ fn connections_survive_an_outage_and_go_on_soon() {
 #[test]
 fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
     let Some(mut pair) = clear() else { return };
-    pair.terminal_link = "capacity_source = \"reported\"\n[feed]\nhttp = \"127.0.0.1:9091\"\nleast = \"1Mbit/s\"";
+    pair.terminal_link = "capacity_source = \"reported\"\nmin_rate = \"1Mbit/s\"\n[updates]\nhttp = \"127.0.0.1:9091\"";
     pair.start(End::Hub, "");
     pair.sections = "[tcp]\ncongestion_control = \"bp_cross\"";
     pair.start(End::Terminal, "");
@@ -358,7 +358,7 @@ fn the_cross_layer_control_carries_what_it_is_told_and_goes_with_the_gateway() {
     pair.wait_until(End::Terminal, true);
     let server = pair.serve(Family::V4, 7, echo_all);
     echoes(&mut pair.connect(server), &pattern(8, 1_000_000));
-    assert!(pair.http(End::Terminal, 9091, "PUT /told", r#"{"up": "50Mbit/s"}"#).starts_with("HTTP/1.1 200"));
+    assert!(pair.http(End::Terminal, 9091, "PUT /link", r#"{"rate": "50Mbit/s"}"#).starts_with("HTTP/1.1 200"));
     echoes(&mut pair.connect(server), &pattern(9, 1_000_000));
     assert_eq!(pair.status(End::Terminal)["rate_bps"], 50_000_000);
     let control = pair.status(End::Terminal)["satellite"]["cross_layer"]["control"].as_str().unwrap().to_owned();

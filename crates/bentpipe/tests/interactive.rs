@@ -145,7 +145,7 @@ fn requests_and_pings_pass_ten_bulk_connections() {
         capacity_source: lab::CapacitySource::Configured,
         transport: lab::Transport::Satpep,
         congestion_control: None,
-        queue: None,
+        target_queue: None,
         max_streams: None,
     };
     let program = Path::new(env!("CARGO_BIN_EXE_bentpipe"));

@@ -96,7 +96,7 @@ fn impossible_parameters_are_refused_with_what_is_allowed() {
         (&["--queue", "0BDP"], "0BDP"),
         (&["--rto", "10ms"], "--rto must not be below --rtt"),
         (&["--window-share", "0", "--receive-buffer", "1MB"], "--window-share"),
-        (&["--sessions", "0"], "--sessions"),
+        (&["--flows", "0"], "--flows"),
         (&["--congestion-control", "vegas"], "cubic"),
         (&["--out", "x.svg"], "--plot"),
         (&["--plot", "los=1..2"], "loss"),

@@ -27,31 +27,31 @@ impl Packet for Datagram {
 
 /// Both directions: 0 is what the hub sends, 1 what the terminals send.
 pub(crate) struct Air {
-    ways: [Way; 2],
+    paths: [Path; 2],
 }
 
 impl Air {
     /// The link of a case that begins at `start`.
     pub(crate) fn new(plan: &Plan, start: Instant) -> Self {
-        Self { ways: [0, 1].map(|way| Way::new(plan, way, start)) }
+        Self { paths: [0, 1].map(|way| Path::new(plan, way, start)) }
     }
 
     /// A fault begins.
     pub(crate) fn befall(&mut self, now: Instant, fault: Fault) {
         let until = now + fault.lasts();
         match fault {
-            Fault::Loss { way, probability, .. } => self.ways[way].loss = (until, probability),
+            Fault::Loss { way, probability, .. } => self.paths[way].loss = (until, probability),
             Fault::Bursts { way, mean_well, mean_lost, .. } => {
-                self.ways[way].bursts = (until, [1.0 / mean_well, 1.0 / mean_lost]);
+                self.paths[way].bursts = (until, [1.0 / mean_well, 1.0 / mean_lost]);
             }
-            Fault::Reorder { way, probability, delay, .. } => self.ways[way].reorder = (until, (probability, delay)),
-            Fault::Duplicate { way, probability, .. } => self.ways[way].duplicate = (until, probability),
-            Fault::Corrupt { way, probability, .. } => self.ways[way].corrupt = (until, probability),
-            Fault::Truncate { way, probability, .. } => self.ways[way].truncate = (until, probability),
-            Fault::Mtu { way, bytes, .. } => self.ways[way].mtu = (until, bytes),
+            Fault::Reorder { way, probability, delay, .. } => self.paths[way].reorder = (until, (probability, delay)),
+            Fault::Duplicate { way, probability, .. } => self.paths[way].duplicate = (until, probability),
+            Fault::Corrupt { way, probability, .. } => self.paths[way].corrupt = (until, probability),
+            Fault::Truncate { way, probability, .. } => self.paths[way].truncate = (until, probability),
+            Fault::Mtu { way, bytes, .. } => self.paths[way].mtu = (until, bytes),
             Fault::Outage { way, .. } => {
                 for (_, cut) in
-                    self.ways.iter_mut().enumerate().filter(|(index, _)| way.is_none_or(|way| way == *index))
+                    self.paths.iter_mut().enumerate().filter(|(index, _)| way.is_none_or(|way| way == *index))
                 {
                     cut.cut_until = cut.cut_until.max(until);
                 }
@@ -63,22 +63,22 @@ impl Air {
 
     /// A datagram enters the link.
     pub(crate) fn send(&mut self, now: Instant, way: usize, datagram: Datagram) {
-        self.ways[way].send(now, datagram);
+        self.paths[way].send(now, datagram);
     }
 
     /// The next datagram that has arrived.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Datagram> {
-        self.ways.iter_mut().find_map(|way| way.poll(now))
+        self.paths.iter_mut().find_map(|way| way.poll(now))
     }
 
     /// When something arrives next.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.ways.iter().filter_map(Way::next_timeout).min()
+        self.paths.iter().filter_map(Path::next_timeout).min()
     }
 }
 
 /// One direction. Each trouble holds until its time.
-struct Way {
+struct Path {
     link: Link<Datagram>,
     dice: Dice,
     loss: (Instant, f64),
@@ -96,7 +96,7 @@ struct Way {
     count: u64,
 }
 
-impl Way {
+impl Path {
     fn new(plan: &Plan, way: usize, start: Instant) -> Self {
         let never = Instant::ZERO;
         Self {

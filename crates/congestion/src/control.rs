@@ -23,7 +23,7 @@ macro_rules! object {
 pub const CONTROLS: &[Control] = &[
     Control {
         name: "bp_cross",
-        about: "the share of the link's capacity in a round trip, as the layer below tells it (Kim et al.)",
+        about: "the window from the allocated link capacity (Kim et al.)",
         twin: "cross-layer",
         object: object!("cross"),
     },

@@ -1,8 +1,8 @@
 //! Congestion controls for the kernel's own TCP: eBPF programs (`struct_ops`), compiled beforehand and embedded, that any
 //! program then chooses by name (`TCP_CONGESTION`).
 //!
-//! A control is there as long as somebody holds it: a process ([`Held`]), however that ends, or a pin in the BPF file
-//! system ([`Held::pin`]), until it is taken away ([`unpin`]). Connections that run under it keep it to their end.
+//! A control is there as long as somebody holds it: a process ([`LoadedControl`]), however that ends, or a pin in the BPF file
+//! system ([`LoadedControl::pin`]), until it is taken away ([`unpin`]). Connections that run under it keep it to their end.
 //!
 //! The programs are in `bpf/`, with the rule how their objects are made of them (`make bpf`). They are licensed as the rest or
 //! by the GPL, version 2: the kernel lends its own functions only to programs that say so.
@@ -10,11 +10,11 @@
 
 mod control;
 mod filesystem;
-mod held;
 mod link_table;
+mod loaded;
 mod messages;
 pub mod requirements;
 
 pub use control::{CONTROLS, Control};
-pub use held::{Held, is_pinned, unpin};
-pub use link_table::{LinkTable, LinkWord};
+pub use link_table::{LinkEntry, LinkTable};
+pub use loaded::{LoadedControl, is_pinned, unpin};

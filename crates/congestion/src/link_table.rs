@@ -1,4 +1,4 @@
-//! What the cross-layer control knows of links: a map in the kernel, written here and read at each acknowledgement.
+//! The capacities of links for the cross-layer control: a map in the kernel, written here and read at each acknowledgement.
 
 use crate::Control;
 use crate::filesystem::Pins;
@@ -12,31 +12,30 @@ use units::{Duration, Rate};
 /// The map's name in the kernel.
 pub(crate) const NAME: &str = "bp_cross_links";
 
-/// The table of a loaded cross-layer control. Connections are of the link that has the mark of their socket (`SO_MARK`);
-/// those whose mark no link has are of that of mark 0.
+/// The table of a loaded cross-layer control. The mark of a connection's socket (`SO_MARK`) selects its entry;
+/// sockets whose mark has no entry use the entry for mark 0.
 #[derive(Debug)]
 pub struct LinkTable {
     map: MapHandle,
 }
 
-/// What there is to say of a link.
+/// The capacity of a link, and how it is shared.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinkWord {
-    /// The capacity that the terminal is allotted, headers included.
+pub struct LinkEntry {
+    /// Allocated capacity, headers included.
     pub capacity: Rate,
     /// Bytes of headers for each byte of payload: K.
     pub header_share: f64,
-    /// Sessions that share it; `None`: those that have data to send, and those that have less than their share by what they use.
-    pub sessions: Option<u32>,
-    /// What may wait at the link: it is added to the smallest round-trip time. With nothing, the window is that of the equation,
-    /// and the link idles whenever segments come closer together or later than they left.
-    pub queue: Duration,
-    /// How long the word holds, and the capacity afterwards; `None`: until the next.
+    /// Active connections that share it; `None`: counted in the kernel, those below their share by what they use.
+    pub connections: Option<u32>,
+    /// Target queue, added to the smallest round-trip time. With zero, the window is that of the equation, and the link idles whenever segments come closer together or later than they left.
+    pub target_queue: Duration,
+    /// Validity, and the capacity afterwards; `None`: until the next entry.
     pub expiry: Option<(Duration, Rate)>,
 }
 
-impl LinkWord {
-    /// Bytes of a word.
+impl LinkEntry {
+    /// Bytes of an entry.
     const SIZE: usize = 40;
 
     /// As the program reads it (`struct link`), at `now` of the monotonic clock, for connections that are counted in `account`.
@@ -46,13 +45,13 @@ impl LinkWord {
             Some((time, capacity)) => ((now + time).as_nanos(), payload(capacity)),
             None => (0, 0),
         };
-        let queue = u32::try_from(self.queue.as_nanos() / 1000).unwrap_or(u32::MAX);
+        let queue = u32::try_from(self.target_queue.as_nanos() / 1000).unwrap_or(u32::MAX);
         let mut bytes = [0; Self::SIZE];
         let (long, short) = bytes.split_at_mut(24);
         for (place, number) in long.chunks_exact_mut(8).zip([payload(self.capacity), fallback, until]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
-        for (place, number) in short.chunks_exact_mut(4).zip([self.sessions.unwrap_or(0), queue, account, 0]) {
+        for (place, number) in short.chunks_exact_mut(4).zip([self.connections.unwrap_or(0), queue, account, 0]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
@@ -100,7 +99,7 @@ impl LinkTable {
             [table] => MapHandle::from_map_id(table).map(Self::new).map_err(unreadable),
             [] => Err(not_loaded()),
             _ => Err(Error::Missing(format!(
-                "several processes hold a {}, and none is pinned: which is meant cannot be told",
+                "several processes hold a {}, and none is pinned: which is meant is not known",
                 control.name
             ))),
         }
@@ -120,12 +119,12 @@ impl LinkTable {
         held.filter_map(|id| tables.iter().copied().filter(|table| *table < id).max()).collect()
     }
 
-    /// Says what holds of the link with this mark from now on.
+    /// Sets the entry for this mark.
     ///
     /// # Errors
     /// If the table is full.
-    pub fn set(&self, mark: u32, word: LinkWord) -> Result<(), Error> {
-        self.set_part(mark, mark, word)
+    pub fn set(&self, mark: u32, entry: LinkEntry) -> Result<(), Error> {
+        self.set_part(mark, mark, entry)
     }
 
     /// The same of a link whose connections have one of several marks, and share it. Connections of `mark` are counted with those
@@ -133,14 +132,14 @@ impl LinkTable {
     ///
     /// # Errors
     /// If the table is full.
-    pub fn set_part(&self, mark: u32, account: u32, word: LinkWord) -> Result<(), Error> {
+    pub fn set_part(&self, mark: u32, account: u32, entry: LinkEntry) -> Result<(), Error> {
         let now = kernel::clock::now().since(units::Instant::ZERO);
-        self.map.update(&mark.to_ne_bytes(), &word.to_bytes(now, account), MapFlags::ANY).map_err(|error| {
+        self.map.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account), MapFlags::ANY).map_err(|error| {
             Error::Missing(format!("the table of links takes no more than {} ({error:#})", self.map.max_entries()))
         })
     }
 
-    /// Forgets the link with this mark; its connections are of the link of mark 0 again.
+    /// Removes the entry for this mark; its connections use the entry for mark 0 again.
     ///
     /// # Errors
     /// If there is none.
@@ -163,20 +162,21 @@ fn unreadable(error: libbpf_rs::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn numbers(word: LinkWord) -> ([u64; 3], [u32; 4]) {
-        let bytes = word.to_bytes(Duration::from_secs(5), 7);
+    fn numbers(entry: LinkEntry) -> ([u64; 3], [u32; 4]) {
+        let bytes = entry.to_bytes(Duration::from_secs(5), 7);
         let long = |k| u64::from_ne_bytes(bytes[k * 8..][..8].try_into().expect("eight bytes"));
         let short = |k| u32::from_ne_bytes(bytes[24 + k * 4..][..4].try_into().expect("four bytes"));
         (std::array::from_fn(long), std::array::from_fn(short))
     }
 
     #[test]
-    fn the_program_is_told_payload_bytes_per_second_and_when_they_are_stale() {
+    fn an_entry_holds_payload_bytes_per_second_and_when_they_expire() {
         let capacity = Rate::from_bps(8_000_000);
-        let word = LinkWord { capacity, header_share: 0.0505, sessions: None, queue: Duration::ZERO, expiry: None };
-        assert_eq!(numbers(word), ([951_927, 0, 0], [0, 0, 7, 0]));
+        let entry =
+            LinkEntry { capacity, header_share: 0.0505, connections: None, target_queue: Duration::ZERO, expiry: None };
+        assert_eq!(numbers(entry), ([951_927, 0, 0], [0, 0, 7, 0]));
         let expiry = Some((Duration::from_secs(2), Rate::from_bps(84_040)));
-        let word = LinkWord { sessions: Some(3), queue: Duration::from_millis(20), expiry, ..word };
-        assert_eq!(numbers(word), ([951_927, 10_000, 7_000_000_000], [3, 20_000, 7, 0]));
+        let entry = LinkEntry { connections: Some(3), target_queue: Duration::from_millis(20), expiry, ..entry };
+        assert_eq!(numbers(entry), ([951_927, 10_000, 7_000_000_000], [3, 20_000, 7, 0]));
     }
 }

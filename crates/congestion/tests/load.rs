@@ -2,7 +2,7 @@
 //! kernel refuses a program is a failure.
 #![allow(clippy::disallowed_methods, reason = "a test: asks the kernel")]
 
-use congestion::{CONTROLS, Control, Held, LinkTable, LinkWord, requirements};
+use congestion::{CONTROLS, Control, LinkEntry, LinkTable, LoadedControl, requirements};
 use kernel::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Duration, Rate};
@@ -18,10 +18,10 @@ fn is_possible() -> bool {
 }
 
 /// Under a name that nobody else has.
-fn load(control: &'static Control) -> Held {
+fn load(control: &'static Control) -> LoadedControl {
     static LOADED: AtomicU32 = AtomicU32::new(0);
     let name = format!("bl{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-    Held::load_as(control, &name).expect("the kernel takes it")
+    LoadedControl::load_as(control, &name).expect("the kernel takes it")
 }
 
 fn is_available(name: &str) -> bool {
@@ -29,12 +29,12 @@ fn is_available(name: &str) -> bool {
     std::fs::read_to_string(path).expect("the kernel tells").split_whitespace().any(|available| available == name)
 }
 
-fn word(mbit: u64) -> LinkWord {
-    LinkWord {
+fn entry(mbit: u64) -> LinkEntry {
+    LinkEntry {
         capacity: Rate::from_bps(mbit * 1_000_000),
         header_share: 0.05,
-        sessions: None,
-        queue: Duration::ZERO,
+        connections: None,
+        target_queue: Duration::ZERO,
         expiry: None,
     }
 }
@@ -60,7 +60,7 @@ fn a_name_is_given_once() {
         return;
     }
     let held = load(&CONTROLS[1]);
-    let error = Held::load_as(&CONTROLS[2], held.name()).expect_err("the name is taken");
+    let error = LoadedControl::load_as(&CONTROLS[2], held.name()).expect_err("the name is taken");
     assert!(matches!(&error, Error::Missing(text) if text.contains("already")), "{error}");
     assert!(is_available(held.name()));
 }
@@ -72,16 +72,16 @@ fn the_table_of_links_takes_words_and_forgets_them() {
     }
     let held = load(Control::by_name("bp_cross").expect("it exists"));
     let links: &LinkTable = held.links().expect("a table");
-    links.set(0, word(8)).expect("room");
-    links.set(7, word(4)).expect("room");
-    links.set(7, word(2)).expect("a word replaces the one before");
+    links.set(0, entry(8)).expect("room");
+    links.set(7, entry(4)).expect("room");
+    links.set(7, entry(2)).expect("a entry replaces the one before");
     links.remove(7).expect("it was there");
     let error = links.remove(7).expect_err("it is gone").to_string();
     assert!(error.contains("no link has the mark 7"), "{error}");
     for mark in 1..64 {
-        links.set(mark, word(1)).expect("room for 64");
+        links.set(mark, entry(1)).expect("room for 64");
     }
-    let error = links.set(64, word(1)).expect_err("full").to_string();
+    let error = links.set(64, entry(1)).expect_err("full").to_string();
     assert!(error.contains("no more than 64"), "{error}");
 }
 

@@ -16,5 +16,5 @@ mod drive;
 mod modem;
 mod router;
 
-pub use modem::{Modem, ModemSettings, Telling};
+pub use modem::{LinkReport, Modem, ModemSettings};
 pub use router::{News, RouterSettings, route};

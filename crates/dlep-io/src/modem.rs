@@ -19,13 +19,13 @@ pub struct ModemSettings {
     pub port: u16,
     /// The destination behind the link.
     pub destination: Mac,
-    /// What routers are told of the modem.
+    /// The session: heartbeat and name.
     pub session: Settings,
 }
 
-/// What routers are told.
+/// Metrics that routers receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Telling {
+pub struct LinkReport {
     /// What holds for the session, whatever the destination: all rates and the latency at least, and every other metric that
     /// the destination ever has.
     pub session: Metrics,
@@ -62,12 +62,12 @@ impl Modem {
         Ok(Self { settings, listeners })
     }
 
-    /// Tells every router that comes what is in `telling`. Runs until its sender is gone. Call it on a thread of the namespace
+    /// Sends every router that connects the latest of `reports`. Runs until its sender is gone. Call it on a thread of the namespace
     /// that the sockets were opened in.
     ///
     /// # Errors
     /// If the sockets cannot be watched.
-    pub async fn run(self, telling: watch::Receiver<Telling>) -> io::Result<()> {
+    pub async fn run(self, reports: watch::Receiver<LinkReport>) -> io::Result<()> {
         let settings = Arc::new(self.settings);
         let places = Arc::new(Semaphore::new(SESSIONS));
         let mut tasks = tokio::task::JoinSet::new();
@@ -75,7 +75,7 @@ impl Modem {
             let listener = TcpListener::from_std(listener)?;
             let is_ipv6 = listener.local_addr()?.is_ipv6();
             let (settings, places) = (Arc::clone(&settings), Arc::clone(&places));
-            tasks.spawn(accept(listener, Arc::clone(&settings), places, telling.clone()));
+            tasks.spawn(accept(listener, Arc::clone(&settings), places, reports.clone()));
             match Discovery::bind(is_ipv6, &settings.interface, settings.port, true) {
                 Ok(discovery) => {
                     tasks.spawn(answer(discovery, settings));
@@ -83,7 +83,7 @@ impl Modem {
                 Err(error) => tracing::warn!(%error, is_ipv6, "DLEP: routers cannot discover this modem"),
             }
         }
-        let mut end = telling;
+        let mut end = reports;
         while end.changed().await.is_ok() {}
         tasks.abort_all();
         // Sessions end in order.
@@ -97,15 +97,15 @@ async fn accept(
     listener: TcpListener,
     settings: Arc<ModemSettings>,
     places: Arc<Semaphore>,
-    telling: watch::Receiver<Telling>,
+    reports: watch::Receiver<LinkReport>,
 ) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, router)) => {
-                let (settings, telling) = (Arc::clone(&settings), telling.clone());
+                let (settings, reports) = (Arc::clone(&settings), reports.clone());
                 tokio::spawn(async move {
-                    serve(stream, router, &settings, telling).await;
+                    serve(stream, router, &settings, reports).await;
                     drop(place);
                 });
             }
@@ -117,14 +117,19 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, router: SocketAddr, settings: &ModemSettings, mut telling: watch::Receiver<Telling>) {
+async fn serve(
+    stream: TcpStream,
+    router: SocketAddr,
+    settings: &ModemSettings,
+    mut reports: watch::Receiver<LinkReport>,
+) {
     if let Err(error) = gtsm::enforce(&stream).and_then(|()| stream.set_nodelay(true)) {
         tracing::debug!(%error, %router, "DLEP: connection");
         return;
     }
-    let session = telling.borrow().session;
+    let session = reports.borrow().session;
     let mut modem = dlep::Modem::new(clock::now(), settings.session.clone(), session);
-    drive(&mut modem, stream, &mut telling, |modem, Telling { session, link }| {
+    drive(&mut modem, stream, &mut reports, |modem, LinkReport { session, link }| {
         modem.set_session(clock::now(), session);
         modem.set_destination(settings.destination, link);
         while let Some(event) = modem.poll_event() {

@@ -17,12 +17,12 @@ pub struct RouterSettings {
     /// Where the modem is.
     pub interface: String,
     /// The modem's address; it is looked for by multicast without.
-    pub peer: Option<SocketAddr>,
+    pub modem: Option<SocketAddr>,
     /// UDP port of discovery.
     pub port: u16,
     /// The destination that is the link; whatever comes up first without.
     pub destination: Option<Mac>,
-    /// What the modem is told of the router.
+    /// The session: heartbeat and name.
     pub session: Settings,
 }
 
@@ -109,8 +109,8 @@ async fn hold(
 
 /// A connection to the modem.
 async fn connect(settings: &RouterSettings) -> io::Result<(TcpStream, SocketAddr)> {
-    let candidates = match settings.peer {
-        Some(peer) => vec![scoped(peer, gtsm::index(&settings.interface)?)],
+    let candidates = match settings.modem {
+        Some(modem) => vec![scoped(modem, gtsm::index(&settings.interface)?)],
         None => discover(settings).await?,
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the modem offers no session without TLS");

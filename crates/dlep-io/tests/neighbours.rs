@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use dlep::{Item, Mac, Message, MessageKind, Metrics, Settings, Status};
-use dlep_io::{Modem, ModemSettings, News, RouterSettings, Telling, route};
+use dlep_io::{LinkReport, Modem, ModemSettings, News, RouterSettings, route};
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::namespace;
@@ -52,30 +52,30 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-fn telling(link: Option<Metrics>) -> Telling {
-    Telling { session: metrics(6_000_000), link }
+fn report(link: Option<Metrics>) -> LinkReport {
+    LinkReport { session: metrics(6_000_000), link }
 }
 
 /// A modem whose link is what the sender says.
-fn modem(host: &Namespace) -> (watch::Sender<Telling>, JoinHandle<Option<()>>) {
+fn modem(host: &Namespace) -> (watch::Sender<LinkReport>, JoinHandle<Option<()>>) {
     let settings =
         ModemSettings { interface: "eth0".into(), port: 854, destination: MAC, session: session("test modem") };
-    let (link, told) = watch::channel(telling(Some(metrics(6_000_000))));
+    let (link, reports) = watch::channel(report(Some(metrics(6_000_000))));
     let modem = host.run(|| Modem::open(settings)).unwrap().unwrap();
-    let thread = host.spawn("modem", move || block_on(modem.run(told)).unwrap());
+    let thread = host.spawn("modem", move || block_on(modem.run(reports)).unwrap());
     (link, thread.unwrap())
 }
 
 /// A router, what happens to it, and what stops it.
 fn router(
     host: &Namespace,
-    peer: Option<SocketAddr>,
+    modem: Option<SocketAddr>,
 ) -> (mpsc::Receiver<News>, watch::Sender<()>, JoinHandle<Option<()>>) {
     let (sender, news) = mpsc::channel();
     let (stop, stopped) = watch::channel(());
     let settings = RouterSettings {
         interface: "eth0".into(),
-        peer,
+        modem,
         port: 854,
         destination: None,
         session: session("test router"),
@@ -106,21 +106,21 @@ fn a_router_finds_its_modem_follows_its_link_and_both_end_in_order() {
     let (news, stop, router_thread) = router(&router_host, None);
     assert_eq!(up(&news).port(), 854);
     assert_eq!(next(&news), News::Link(Some(metrics(6_000_000))));
-    link.send_replace(telling(Some(metrics(3_000_000))));
+    link.send_replace(report(Some(metrics(3_000_000))));
     assert_eq!(next(&news), News::Link(Some(metrics(3_000_000))));
-    link.send_replace(telling(None));
+    link.send_replace(report(None));
     assert_eq!(next(&news), News::Link(None));
-    link.send_replace(telling(Some(metrics(5_000_000))));
+    link.send_replace(report(Some(metrics(5_000_000))));
     assert_eq!(next(&news), News::Link(Some(metrics(5_000_000))));
     // The way has become longer, for the session and so for the destination; then the link is down, and the session's is short.
     let way = |of: Metrics, ms| Metrics { latency: Some(units::Duration::from_millis(ms)), ..of };
     let far = way(metrics(5_000_000), 300);
-    link.send_replace(Telling { session: way(metrics(6_000_000), 300), link: Some(far) });
+    link.send_replace(LinkReport { session: way(metrics(6_000_000), 300), link: Some(far) });
     assert_eq!(next(&news), News::Link(Some(far)));
-    link.send_replace(Telling { session: way(metrics(6_000_000), 20), link: None });
+    link.send_replace(LinkReport { session: way(metrics(6_000_000), 20), link: None });
     // They may come at once.
     while next(&news) != News::Link(None) {}
-    link.send_replace(Telling { session: way(metrics(6_000_000), 20), link: Some(far) });
+    link.send_replace(LinkReport { session: way(metrics(6_000_000), 20), link: Some(far) });
     assert_eq!(next(&news), News::Link(Some(far)));
     // Heartbeats keep the session: nothing happens within three of their intervals.
     assert!(news.recv_timeout(Duration::from_millis(1_600)).is_err());

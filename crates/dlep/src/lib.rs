@@ -11,7 +11,7 @@
 //! | `item.rs`, `item_kind.rs` | data items and their types, §13 |
 //! | `parse_error.rs` | why bytes are none of these |
 //! | `message.rs` | messages and signals: which items they hold, §11 and §12 |
-//! | `metrics.rs` | what is told of a link: rates, latency, resources, quality, MTU |
+//! | `metrics.rs` | what is reported of a link: rates, latency, resources, quality, MTU |
 //! | `mac.rs`, `status.rs` | addresses of destinations, status codes |
 //! | `framer.rs` | messages out of a stream of bytes |
 //! | `session.rs` | what both roles do: heartbeats, termination, §7 |

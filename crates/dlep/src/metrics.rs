@@ -1,10 +1,10 @@
-//! What is told of a link, or of all links of a modem.
+//! What is reported of a link, or of all links of a modem.
 
 use crate::Item;
 use crate::item::RateKind;
 use units::{Duration, Rate};
 
-/// Metrics; those that are not told are `None`. Transmitting and receiving are the modem's: it transmits over the air.
+/// Metrics; those that are not reported are `None`. Transmitting and receiving are the modem's: it transmits over the air.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Metrics {
     /// The most that can be received.
@@ -72,7 +72,7 @@ impl Metrics {
         .collect()
     }
 
-    /// These, and what they do not tell from `earlier`: metrics stay as they are until they are told anew.
+    /// These, and what they leave out from `earlier`: metrics stay as they are until they are reported again.
     #[must_use]
     pub fn or(self, earlier: Self) -> Self {
         Self {
@@ -88,22 +88,22 @@ impl Metrics {
         }
     }
 
-    /// Of these, what is not as in `told`; without metrics that were never told.
+    /// Of these, what is not as in `reported`; without metrics that were never reported.
     #[must_use]
-    pub(crate) fn news(self, told: Self) -> Self {
-        fn news<T: PartialEq>(now: Option<T>, told: Option<T>) -> Option<T> {
-            now.filter(|now| told.is_some_and(|told| told != *now))
+    pub(crate) fn news(self, reported: Self) -> Self {
+        fn news<T: PartialEq>(now: Option<T>, reported: Option<T>) -> Option<T> {
+            now.filter(|now| reported.is_some_and(|reported| reported != *now))
         }
         Self {
-            max_receive: news(self.max_receive, told.max_receive),
-            max_transmit: news(self.max_transmit, told.max_transmit),
-            receive: news(self.receive, told.receive),
-            transmit: news(self.transmit, told.transmit),
-            latency: news(self.latency, told.latency),
-            resources: news(self.resources, told.resources),
-            quality_receive: news(self.quality_receive, told.quality_receive),
-            quality_transmit: news(self.quality_transmit, told.quality_transmit),
-            mtu: news(self.mtu, told.mtu),
+            max_receive: news(self.max_receive, reported.max_receive),
+            max_transmit: news(self.max_transmit, reported.max_transmit),
+            receive: news(self.receive, reported.receive),
+            transmit: news(self.transmit, reported.transmit),
+            latency: news(self.latency, reported.latency),
+            resources: news(self.resources, reported.resources),
+            quality_receive: news(self.quality_receive, reported.quality_receive),
+            quality_transmit: news(self.quality_transmit, reported.quality_transmit),
+            mtu: news(self.mtu, reported.mtu),
         }
     }
 }

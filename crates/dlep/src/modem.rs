@@ -11,8 +11,8 @@ pub struct Modem {
     session: Session,
     /// What holds for the session; which metrics it has is what the modem can tell.
     metrics: Metrics,
-    /// What the router has been told of that.
-    told: Metrics,
+    /// The latest of them that the router has.
+    reported: Metrics,
     updates: Updates,
     destinations: BTreeMap<Mac, Destination>,
     peer: Option<PeerInfo>,
@@ -27,12 +27,12 @@ pub enum ModemEvent {
     Ended(End),
 }
 
-/// What the router has been told of a destination, and what it is to be told.
+/// The metrics of a destination that the router has, and those that it is to have.
 #[derive(Debug)]
 struct Destination {
     /// As it is; `None` if it is down.
     wanted: Option<Metrics>,
-    told: Metrics,
+    reported: Metrics,
     state: State,
 }
 
@@ -56,9 +56,9 @@ enum Updates {
     Taken,
     /// One waits for its response, until then.
     Pending(Instant),
-    /// The router has refused one: it is told no more of them.
+    /// The router has refused one: it gets no more of them.
     Refused,
-    /// It has not answered one in time: it is told no more of them, either.
+    /// It has not answered one in time: it gets no more of them, either.
     Unanswered,
 }
 
@@ -85,7 +85,7 @@ impl Modem {
         Self {
             session: Session::new(now, settings),
             metrics,
-            told: metrics,
+            reported: metrics,
             updates: Updates::Taken,
             destinations: BTreeMap::new(),
             peer: None,
@@ -101,8 +101,8 @@ impl Modem {
 
     /// What holds for the session is now as `metrics` say, among those that it began with. A router takes what has changed for
     /// all destinations (Session Update, §12.7), so say with [`Modem::set_destination`] after it what each has: only whose is
-    /// not what the session has is then told by itself. A router that refuses it, or does not answer for two heartbeat intervals,
-    /// is told of each destination from then on.
+    /// not what the session has is then reported by itself. A router that refuses it, or does not answer for two heartbeat intervals,
+    /// gets a Destination Update for each from then on.
     pub fn set_session(&mut self, now: Instant, metrics: Metrics) {
         self.metrics = metrics;
         self.update(now);
@@ -113,13 +113,13 @@ impl Modem {
         if !self.session.is_in_session() || self.updates != Updates::Taken {
             return;
         }
-        let news = self.metrics.news(self.told);
+        let news = self.metrics.news(self.reported);
         if news == Metrics::default() {
             return;
         }
         self.updates = Updates::Pending(self.session.answer_due(now));
-        self.told = news.or(self.told);
-        self.destinations.values_mut().for_each(|destination| destination.told = news.or(destination.told));
+        self.reported = news.or(self.reported);
+        self.destinations.values_mut().for_each(|destination| destination.reported = news.or(destination.reported));
         self.session.send(&Message::new(MessageKind::SessionUpdate, news.items()));
     }
 
@@ -142,9 +142,9 @@ impl Modem {
         Ok(())
     }
 
-    /// Whatever the router believes of the destinations now, each is told by itself.
+    /// Whatever the router has of the destinations now, each is reported by itself.
     fn tell_each(&mut self) {
-        self.destinations.values_mut().for_each(|destination| destination.told = Metrics::default());
+        self.destinations.values_mut().for_each(|destination| destination.reported = Metrics::default());
         self.advance_all();
     }
 
@@ -155,12 +155,12 @@ impl Modem {
 
     /// Destination `mac` is up and its link as `metrics` say, or it is down.
     pub fn set_destination(&mut self, mac: Mac, metrics: Option<Metrics>) {
-        let new = || Destination { wanted: None, told: Metrics::default(), state: State::Unknown };
+        let new = || Destination { wanted: None, reported: Metrics::default(), state: State::Unknown };
         self.destinations.entry(mac).or_insert_with(new).wanted = metrics;
         self.advance(mac);
     }
 
-    /// Tells the router what it can be told of `mac` now: one request at a time (§8).
+    /// Reports to the router what it can of `mac` now: one request at a time (§8).
     fn advance(&mut self, mac: Mac) {
         if !self.session.is_in_session() {
             return;
@@ -171,7 +171,7 @@ impl Modem {
                 destination.state = State::ComingUp;
                 (MessageKind::DestinationUp, metrics)
             }
-            (State::Up, Some(metrics)) if metrics != destination.told => (MessageKind::DestinationUpdate, metrics),
+            (State::Up, Some(metrics)) if metrics != destination.reported => (MessageKind::DestinationUpdate, metrics),
             (State::Up, None) => {
                 destination.state = State::GoingDown;
                 (MessageKind::DestinationDown, Metrics::default())
@@ -182,7 +182,7 @@ impl Modem {
             }
             _ => return,
         };
-        destination.told = metrics;
+        destination.reported = metrics;
         let mut items = vec![Item::MacAddress(mac)];
         items.extend(metrics.items());
         self.session.send(&Message::new(kind, items));
@@ -215,14 +215,14 @@ impl Modem {
                 let metrics = self.destinations.get(&mac).and_then(|destination| destination.wanted);
                 let status = if metrics.is_some() { Status::SUCCESS } else { Status::REQUEST_DENIED };
                 if let (Some(destination), Some(metrics)) = (self.destinations.get_mut(&mac), metrics) {
-                    (destination.state, destination.told) = (State::Up, metrics);
+                    (destination.state, destination.reported) = (State::Up, metrics);
                 }
                 self.respond(MessageKind::DestinationAnnounceResponse, mac, status, metrics.unwrap_or_default());
             }
             (MessageKind::LinkCharacteristicsRequest, Some(mac)) => {
                 let destination = self.destinations.get(&mac).ok_or_else(|| Fault::no_destination(message))?;
-                let told = destination.told;
-                self.respond(MessageKind::LinkCharacteristicsResponse, mac, Status::REQUEST_DENIED, told);
+                let reported = destination.reported;
+                self.respond(MessageKind::LinkCharacteristicsResponse, mac, Status::REQUEST_DENIED, reported);
             }
             _ => return Err(Fault::unexpected(message)),
         }
@@ -238,7 +238,7 @@ impl Modem {
         let mut items = vec![Item::Status(Status::SUCCESS, String::new())];
         items.extend(self.session.introduction());
         items.extend(self.metrics.items());
-        self.told = self.metrics;
+        self.reported = self.metrics;
         self.session.send(&Message::new(MessageKind::SessionInitializationResponse, items));
         self.advance_all();
         Ok(())

@@ -1,4 +1,4 @@
-//! The router: is told of destinations and what the links to them carry.
+//! The router: receives destinations and the metrics of the links to them.
 
 use crate::session::{Fault, Requests, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
@@ -70,8 +70,8 @@ impl Router {
 
     /// What is up, in the order of their addresses.
     pub fn destinations(&self) -> impl Iterator<Item = (Mac, Metrics)> {
-        let told = |(mac, metrics): (&Mac, &Option<Metrics>)| Some((*mac, (*metrics)?));
-        self.destinations.iter().filter(|_| self.session.is_in_session()).filter_map(told)
+        let reported = |(mac, metrics): (&Mac, &Option<Metrics>)| Some((*mac, (*metrics)?));
+        self.destinations.iter().filter(|_| self.session.is_in_session()).filter_map(reported)
     }
 
     fn on_message(&mut self, now: Instant, message: &Message) -> Result<(), Fault> {

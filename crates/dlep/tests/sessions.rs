@@ -106,7 +106,7 @@ fn what_an_update_leaves_out_stays_and_what_the_session_says_holds_for_all() {
 }
 
 /// What the modem says next.
-fn told(modem: &mut Modem) -> Message {
+fn report(modem: &mut Modem) -> Message {
     let bytes = modem.poll_transmit().unwrap();
     Message::parse(u16::from_be_bytes([bytes[0], bytes[1]]), &bytes[4..]).unwrap()
 }
@@ -122,9 +122,9 @@ fn what_changes_for_the_session_is_told_once_and_holds_for_all_but_what_has_its_
     modem.set_session(at(11), Metrics { mtu: Some(1500), ..later(metrics(0), 300) });
     modem.set_destination(MAC, Some(later(metrics(6_000_000), 300)));
     modem.set_destination(OTHER, Some(metrics(5_000_000)));
-    let update = told(&mut modem);
+    let update = report(&mut modem);
     assert_eq!((update.kind, &update.items[..]), (MessageKind::SessionUpdate, &[Item::Latency(300_000)][..]));
-    let own = told(&mut modem);
+    let own = report(&mut modem);
     assert_eq!((own.kind, own.mac()), (MessageKind::DestinationUpdate, Some(OTHER)));
     assert_eq!(modem.poll_transmit(), None, "the other is as the session is");
     router.handle_bytes(at(20), &[update.encode(), own.encode()].concat());
@@ -132,15 +132,15 @@ fn what_changes_for_the_session_is_told_once_and_holds_for_all_but_what_has_its_
         router.destinations().map(|(_, metrics)| metrics.latency.unwrap().as_nanos() / 1_000_000).collect::<Vec<_>>()
     };
     assert_eq!(latencies(&router), [300, 275]);
-    // One request at a time: what changes meanwhile is told once it is answered, and then as it is.
+    // One request at a time: what changes meanwhile is reported once it is answered, and then as it is.
     for ms in [310, 320] {
         modem.set_session(at(21), later(metrics(0), ms));
     }
     assert_eq!(modem.poll_transmit(), None);
     modem.handle_bytes(at(30), &said(&mut router).encode());
-    assert_eq!(told(&mut modem).items, [Item::Latency(320_000)]);
+    assert_eq!(report(&mut modem).items, [Item::Latency(320_000)]);
     exchange(at(40), &mut modem, &mut router);
-    assert_eq!(latencies(&router), [300, 275], "each has been told its own since");
+    assert_eq!(latencies(&router), [300, 275], "each has been reported by itself since");
     assert!(modem.is_in_session() && router.is_in_session());
 }
 
@@ -153,7 +153,7 @@ fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
         modem.set_destination(MAC, Some(quicker));
         exchange(at(10), &mut modem, &mut router);
         modem.set_session(at(11), Metrics { latency: quicker.latency, ..metrics(0) });
-        assert_eq!(told(&mut modem).items, [Item::Latency(20_000)]);
+        assert_eq!(report(&mut modem).items, [Item::Latency(20_000)]);
         assert_eq!(modem.poll_transmit(), None, "the destination is so already");
         modem.handle_bytes(at(20), &answer(status).encode());
         modem
@@ -161,18 +161,18 @@ fn a_router_that_does_not_take_a_session_update_is_told_of_each_destination() {
     assert_eq!(updated(Status::SUCCESS).poll_transmit(), None);
     for status in [Status::REQUEST_DENIED, Status::INVALID_DATA] {
         let mut refused = updated(status);
-        let again = told(&mut refused);
+        let again = report(&mut refused);
         assert_eq!((again.kind, again.items.contains(&Item::Latency(20_000))), (MessageKind::DestinationUpdate, true));
         refused.set_session(at(21), metrics(0));
         refused.set_destination(MAC, Some(metrics(6_000_000)));
-        let by_itself = told(&mut refused);
+        let by_itself = report(&mut refused);
         assert_eq!((by_itself.kind, by_itself.mac()), (MessageKind::DestinationUpdate, Some(MAC)));
         assert!(refused.poll_transmit().is_none() && refused.is_in_session());
     }
     // An answer to nothing.
     let mut idle = updated(Status::SUCCESS);
     idle.handle_bytes(at(30), &answer(Status::SUCCESS).encode());
-    assert_eq!(told(&mut idle).status(), Some(Status::UNEXPECTED_MESSAGE));
+    assert_eq!(report(&mut idle).status(), Some(Status::UNEXPECTED_MESSAGE));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_router_that_does_not_answer_a_session_update_is_told_of_each_destination_in
     modem.set_destination(MAC, Some(quicker));
     exchange(at(10), &mut modem, &mut router);
     modem.set_session(at(20), Metrics { latency: quicker.latency, ..metrics(0) });
-    assert_eq!(told(&mut modem).kind, MessageKind::SessionUpdate);
+    assert_eq!(report(&mut modem).kind, MessageKind::SessionUpdate);
     let silent = Message::new(MessageKind::Heartbeat, Vec::new()).encode();
     let due = std::iter::from_fn(|| {
         let now = modem.next_timeout().unwrap();
@@ -202,7 +202,7 @@ fn a_router_that_does_not_answer_a_session_update_is_told_of_each_destination_in
     modem.handle_bytes(when, &late);
     assert!(modem.is_in_session() && modem.poll_transmit().is_none());
     modem.handle_bytes(when, &late);
-    assert_eq!(told(&mut modem).status(), Some(Status::UNEXPECTED_MESSAGE));
+    assert_eq!(report(&mut modem).status(), Some(Status::UNEXPECTED_MESSAGE));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_router_declines_what_it_has_no_interest_in() {
     exchange(at(10), &mut modem, &mut router);
     assert_eq!(router.destinations().collect::<Vec<_>>(), [(MAC, metrics(2))]);
     modem.set_destination(OTHER, Some(metrics(3)));
-    assert_eq!(modem.poll_transmit(), None, "not interested: not told again");
+    assert_eq!(modem.poll_transmit(), None, "not interested: not reported again");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whose a packet is, by the address that it comes from or goes to.
 
-use crate::terminal::{Terminal, WayError};
+use crate::terminal::{PathError, Terminal};
 use ipnet::IpNet;
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -16,24 +16,24 @@ pub(crate) struct Apart {
 
 impl Apart {
     /// By the `address` of a packet.
-    pub(crate) fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, WayError> {
+    pub(crate) fn new(terminals: &[Terminal], address: fn(&[u8]) -> Option<IpAddr>) -> Result<Self, PathError> {
         if terminals.is_empty() {
-            return Err(WayError::NoTerminal);
+            return Err(PathError::NoTerminal);
         }
         let (mut names, mut networks) = (Vec::new(), Vec::new());
         for (number, Terminal { name, networks: own, .. }) in terminals.iter().enumerate() {
             if own.is_empty() {
-                return Err(WayError::NoNetwork(name.clone()));
+                return Err(PathError::NoNetwork(name.clone()));
             }
             if names.contains(name) || name.contains(|c: char| c == ',' || c == '"' || c.is_control()) {
-                return Err(WayError::Name(name.clone()));
+                return Err(PathError::Name(name.clone()));
             }
             names.push(name.clone());
             networks.extend(own.iter().map(|network| (network.trunc(), number)));
         }
         networks.sort_by_key(|(network, _)| (Reverse(network.prefix_len()), *network));
         if let Some(pair) = networks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(WayError::Ambiguous(pair[0].0));
+            return Err(PathError::Ambiguous(pair[0].0));
         }
         Ok(Self { names, networks, address })
     }

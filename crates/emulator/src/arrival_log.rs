@@ -14,7 +14,7 @@
 //! Where terminals are told apart in one direction at least, a last column `terminal` has the name of the packet's, nothing
 //! for those of no terminal.
 
-use crate::way::{WayConfig, terminals};
+use crate::path::{PathModel, terminals};
 use link::{DropReason, Outcome, Packet};
 use std::io::{BufWriter, Write};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
@@ -25,8 +25,8 @@ const COLUMNS: &str = "direction,number,arrived_ns,bytes,flow,fate,at_ns";
 pub(crate) const DIRECTIONS: [&str; 2] = ["up", "down"];
 
 /// The names of the columns, and those of the terminals that packets of each direction may belong to.
-pub(crate) fn columns(ways: &[WayConfig; 2]) -> (String, [Vec<String>; 2]) {
-    let names = terminals(ways).map(|terminals| terminals.iter().map(|terminal| terminal.name.clone()).collect());
+pub(crate) fn columns(paths: &[PathModel; 2]) -> (String, [Vec<String>; 2]) {
+    let names = terminals(paths).map(|terminals| terminals.iter().map(|terminal| terminal.name.clone()).collect());
     let last = if has_terminals(&names) { ",terminal" } else { "" };
     (format!("{COLUMNS}{last}"), names)
 }
@@ -121,12 +121,12 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    pub(crate) fn start(out: impl Write + Send + 'static, ways: &[WayConfig; 2]) -> io::Result<Self> {
+    pub(crate) fn start(out: impl Write + Send + 'static, paths: &[PathModel; 2]) -> io::Result<Self> {
         let mut out = BufWriter::new(out);
-        for (name, way) in DIRECTIONS.iter().zip(ways) {
-            writeln!(out, "# {name} {}", serde_json::to_string(way).map_err(io::Error::other)?)?;
+        for (name, path) in DIRECTIONS.iter().zip(paths) {
+            writeln!(out, "# {name} {}", serde_json::to_string(path).map_err(io::Error::other)?)?;
         }
-        let (columns, names) = columns(ways);
+        let (columns, names) = columns(paths);
         writeln!(out, "{columns}")?;
         let (batches, incoming) = mpsc::sync_channel::<Vec<(usize, Record)>>(WAITING_BATCHES);
         let thread = thread::Builder::new().name("arrival-log".to_owned()).spawn(move || {
@@ -195,7 +195,7 @@ mod tests {
         }
         let link = LinkConfig::new(Rate::from_bps(1_000), Duration::ZERO);
         let writer =
-            LogWriter::start(Full, &[link.clone(), link].map(WayConfig::from)).expect("the header is buffered");
+            LogWriter::start(Full, &[link.clone(), link].map(PathModel::from)).expect("the header is buffered");
         assert!(writer.finish().expect_err("full").to_string().contains("no space"));
     }
 }

@@ -4,10 +4,10 @@ use crate::apart::Apart;
 use crate::arrival_log::{Fate, Record};
 use crate::frame::{Arrival, Frame, Pool};
 use crate::headers;
+use crate::path::{Path, PathModel};
 use crate::report::{DirectionReport, Dropped, Lateness, TerminalReport, Transit};
 use crate::segment::{Unsupported, segment};
-use crate::terminal::WayError;
-use crate::way::{Way, WayConfig};
+use crate::terminal::PathError;
 use hdrhistogram::Histogram;
 use kernel::clock;
 use kernel::packet::{BATCH, OffloadHeader, PacketSocket};
@@ -21,7 +21,7 @@ const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
 const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
-    way: Way<Frame>,
+    path: Path<Frame>,
     /// Who is told apart in the log though all share a link.
     apart: Option<Apart>,
     memory_limit: Bytes,
@@ -55,9 +55,9 @@ pub(crate) struct Facts {
 }
 
 impl Direction {
-    pub(crate) fn new(start: Instant, config: &WayConfig, memory_limit: Bytes) -> Result<Self, WayError> {
+    pub(crate) fn new(start: Instant, config: &PathModel, memory_limit: Bytes) -> Result<Self, PathError> {
         Ok(Self {
-            way: Way::new(start, config)?,
+            path: Path::new(start, config)?,
             apart: None,
             memory_limit,
             outgoing: Vec::with_capacity(BATCH),
@@ -94,31 +94,31 @@ impl Direction {
 
     fn enqueue(&mut self, now: Instant, mut frame: Frame, pool: &mut Pool) {
         self.now = self.now.max(now);
-        let Some(link) = self.way.link_of(&frame.bytes) else {
+        let Some(link) = self.path.link_of(&frame.bytes) else {
             self.facts.unsupported += 1;
             pool.give(frame.bytes);
             return;
         };
         let terminal = match &self.apart {
             Some(apart) => apart.terminal_of(&frame.bytes),
-            None => self.way.is_apart().then_some(link),
+            None => self.path.is_apart().then_some(link),
         };
         frame.arrival = Arrival { number: self.arrivals, at: self.now, terminal };
         self.arrivals += 1;
-        if self.way.counters().in_transit().bytes >= self.memory_limit.as_u64() {
+        if self.path.counters().in_transit().bytes >= self.memory_limit.as_u64() {
             self.facts.memory_limit += frame.size();
             self.record(&frame, Fate::MemoryLimit, self.now);
             pool.give(frame.bytes);
             return;
         }
-        self.way.enqueue(self.now, link, frame);
+        self.path.enqueue(self.now, link, frame);
     }
 
     /// From now on, what becomes of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
     /// whose each is.
     pub(crate) fn keep_records(&mut self, apart: Option<Apart>) {
         self.records.get_or_insert_default();
-        self.apart = apart.filter(|_| !self.way.is_apart());
+        self.apart = apart.filter(|_| !self.path.is_apart());
     }
 
     /// What became of packets, for the log to take.
@@ -128,7 +128,7 @@ impl Direction {
 
     /// Records the packets that are still on their way; after that the direction is at its end.
     pub(crate) fn record_in_transit(&mut self) {
-        while let Some(outcome) = self.way.drain(self.now) {
+        while let Some(outcome) = self.path.drain(self.now) {
             let at = outcome.at();
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = outcome;
             self.record(&packet, Fate::InTransit, at);
@@ -155,18 +155,18 @@ impl Direction {
 
     /// From now on, [`Direction::take_samples`] has some.
     pub(crate) fn record_capacity(&mut self) {
-        self.way.record_capacity();
+        self.path.record_capacity();
     }
 
     /// Moves what a carrier's terminals were given in superframes that are over to `all`.
     pub(crate) fn take_samples(&mut self, all: &mut Vec<Sample>) {
-        self.way.take_samples(all);
+        self.path.take_samples(all);
     }
 
     /// Sends what is due by `now`.
     pub(crate) fn depart(&mut self, now: Instant, to: &PacketSocket, pool: &mut Pool) {
         self.now = self.now.max(now);
-        while let Some(outcome) = self.way.poll(self.now) {
+        while let Some(outcome) = self.path.poll(self.now) {
             let (fate, at) = (Fate::of(&outcome), outcome.at());
             let (Outcome::Departure { packet, .. } | Outcome::Drop { packet, .. }) = &outcome;
             self.record(packet, fate, at);
@@ -188,7 +188,7 @@ impl Direction {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.way.next_timeout()
+        self.path.next_timeout()
     }
 
     /// Sends the outgoing frames; one that the host refuses is dropped, and the rest go on.
@@ -217,17 +217,17 @@ impl Direction {
 
     /// The link's rate at `now`, and until when it holds; `None` if it has none.
     pub(crate) fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
-        self.way.rate(now)
+        self.path.rate(now)
     }
 
     /// How long each link's way is at `now`.
     pub(crate) fn delays(&self, now: Instant) -> Vec<Duration> {
-        self.way.delays(now)
+        self.path.delays(now)
     }
 
     /// Everything counted so far.
     pub(crate) fn facts(&self) -> Facts {
-        Facts { link: self.way.counters(), terminals: self.way.terminals(), ..self.facts.clone() }
+        Facts { link: self.path.counters(), terminals: self.path.terminals(), ..self.facts.clone() }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::arrival_log::LogWriter;
 use crate::direction::{Direction, Facts};
 use crate::frame::Pool;
 use crate::headers;
-use crate::terminal::WayError;
-use crate::way::{WayConfig, terminals};
+use crate::path::{PathModel, terminals};
+use crate::terminal::PathError;
 use kernel::packet::{OffloadHeader, PacketSocket, ReceiveBatch};
 use kernel::poll::{self, Interest};
 use kernel::{clock, priority, timer};
@@ -22,9 +22,9 @@ use units::{Bytes, Duration, Instant, Rate};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// From the first interface to the second.
-    pub up: WayConfig,
+    pub up: PathModel,
     /// From the second interface to the first.
-    pub down: WayConfig,
+    pub down: PathModel,
     /// How long before a departure the thread stops sleeping and watches the clock instead: less lateness for more
     /// processor time. Zero never spins; 80 µs covers most late wake-ups. It spins only if it could sleep for three
     /// times as long before, so that other threads get most of the processor at any rate.
@@ -35,7 +35,7 @@ pub struct Config {
 
 impl Config {
     /// `up` and `down` (links, or carriers that terminals share) without spinning, and 256 MB for each (4 s at 500 Mbit/s).
-    pub fn new(up: impl Into<WayConfig>, down: impl Into<WayConfig>) -> Self {
+    pub fn new(up: impl Into<PathModel>, down: impl Into<PathModel>) -> Self {
         Self { up: up.into(), down: down.into(), spin: Duration::ZERO, memory: Bytes::new(256_000_000) }
     }
 }
@@ -50,7 +50,7 @@ pub enum Error {
         /// `up` or `down`.
         direction: &'static str,
         /// Which value, and why.
-        error: WayError,
+        error: PathError,
     },
     /// An interface was removed while the emulation ran, or can no longer be read.
     #[error("interface {interface}: {error}")]
@@ -98,7 +98,7 @@ pub struct Emulator {
     ports: [PacketSocket; 2],
     /// Index 0 takes packets from port 0 to port 1, index 1 the other way.
     directions: [Direction; 2],
-    ways: [WayConfig; 2],
+    paths: [PathModel; 2],
     log: Option<LogWriter>,
     spin: Duration,
     pool: Pool,
@@ -113,8 +113,8 @@ impl Emulator {
     /// If the settings of a direction make no link.
     pub fn new(config: Config, first: PacketSocket, second: PacketSocket) -> Result<Self, Error> {
         let start = clock::now();
-        let direction = |way: &WayConfig, direction| {
-            Direction::new(start, way, config.memory).map_err(|error| Error::Config { direction, error })
+        let direction = |path: &PathModel, direction| {
+            Direction::new(start, path, config.memory).map_err(|error| Error::Config { direction, error })
         };
         let directions = [direction(&config.up, "up")?, direction(&config.down, "down")?];
         let names = [first.interface().to_owned(), second.interface().to_owned()];
@@ -122,7 +122,7 @@ impl Emulator {
         Ok(Self {
             ports: [first, second],
             directions,
-            ways: [config.up, config.down],
+            paths: [config.up, config.down],
             log: None,
             spin: config.spin,
             pool: Pool::default(),
@@ -143,9 +143,9 @@ impl Emulator {
     /// # Errors
     /// If no thread can be started for it.
     pub fn log_arrivals(&mut self, out: impl Write + Send + 'static) -> Result<(), Error> {
-        self.log = Some(LogWriter::start(out, &self.ways).map_err(Error::Log)?);
+        self.log = Some(LogWriter::start(out, &self.paths).map_err(Error::Log)?);
         let addresses = [headers::source, headers::destination];
-        for ((direction, terminals), address) in self.directions.iter_mut().zip(terminals(&self.ways)).zip(addresses) {
+        for ((direction, terminals), address) in self.directions.iter_mut().zip(terminals(&self.paths)).zip(addresses) {
             // Settings that were refused are not here.
             direction.keep_records(Apart::new(terminals, address).ok());
         }
@@ -313,7 +313,7 @@ impl Monitor {
         self.lock().rates
     }
 
-    /// How long the ways of the links up and down are: one each, or one for each terminal where they are told apart.
+    /// How long the paths of the links up and down are: one each, or one for each terminal where they are told apart.
     pub fn delays(&self) -> [Vec<Duration>; 2] {
         self.lock().delays.clone()
     }

@@ -23,15 +23,15 @@ mod direction;
 mod emulator;
 mod frame;
 mod headers;
+mod path;
 mod replay;
 mod report;
 mod segment;
 mod terminal;
-mod way;
 
 pub use arrival_log::{Fate, Record};
 pub use emulator::{Config, Emulator, Error, Monitor, open};
+pub use path::PathModel;
 pub use replay::{ArrivalLog, Difference, LogError};
 pub use report::{DirectionReport, Dropped, Lateness, Report, TerminalReport, Transit};
-pub use terminal::{SharedCarrier, Terminal, WayError};
-pub use way::WayConfig;
+pub use terminal::{PathError, SharedCarrier, Terminal};

@@ -1,8 +1,8 @@
 //! Reading the log of arrivals, and its replay through the same links in virtual time.
 
 use crate::arrival_log::{DIRECTIONS, Fate, Record, columns, has_terminals};
-use crate::terminal::WayError;
-use crate::way::{Way, WayConfig};
+use crate::path::{Path, PathModel};
+use crate::terminal::PathError;
 use link::Outcome;
 use serde_json::Value;
 use units::{Bytes, Duration, Instant};
@@ -11,7 +11,7 @@ use units::{Bytes, Duration, Instant};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalLog {
     /// What goes up and down.
-    pub ways: [WayConfig; 2],
+    pub paths: [PathModel; 2],
     /// The packets up and down, in the order in which they came.
     pub packets: [Vec<Record>; 2],
 }
@@ -45,35 +45,35 @@ impl ArrivalLog {
     /// # Errors
     /// Names the first line that is wrong.
     pub fn parse(text: &str) -> Result<Self, LogError> {
-        let mut ways = [None, None];
+        let mut paths = [None, None];
         let mut lines = text.lines().zip(1..).peekable();
         while let Some((header, line)) = lines.next_if(|(line, _)| line.starts_with("# ")) {
             let error = |problem: String| LogError { line, problem };
             let (direction, json) = header[2..].split_once(' ').unwrap_or((&header[2..], ""));
             let direction = direction_of(direction).map_err(error)?;
-            ways[direction] = Some(way(json).map_err(|problem| error(problem.to_string()))?);
+            paths[direction] = Some(path(json).map_err(|problem| error(problem.to_string()))?);
         }
-        let [Some(up), Some(down)] = ways else {
+        let [Some(up), Some(down)] = paths else {
             return Err(LogError { line: 1, problem: "it does not begin with both links".to_owned() });
         };
-        let ways = [up, down];
-        let (columns, names) = columns(&ways);
+        let paths = [up, down];
+        let (columns, names) = columns(&paths);
         let mut packets = [Vec::new(), Vec::new()];
         for (row, line) in lines.filter(|(row, _)| *row != columns) {
-            let (direction, record) = record(row, &ways, &names).map_err(|problem| LogError { line, problem })?;
+            let (direction, record) = record(row, &paths, &names).map_err(|problem| LogError { line, problem })?;
             packets[direction].push(record);
         }
         packets.iter_mut().for_each(|packets| packets.sort_by_key(|record: &Record| record.number));
-        Ok(Self { ways, packets })
+        Ok(Self { paths, packets })
     }
 
     /// Sends every packet through its link in virtual time, and compares fates and times.
     ///
     /// # Errors
     /// If the log's links are none.
-    pub fn replay(&self) -> Result<Vec<Difference>, WayError> {
+    pub fn replay(&self) -> Result<Vec<Difference>, PathError> {
         let mut differences = Vec::new();
-        for (direction, (config, logged)) in DIRECTIONS.into_iter().zip(self.ways.iter().zip(&self.packets)) {
+        for (direction, (config, logged)) in DIRECTIONS.into_iter().zip(self.paths.iter().zip(&self.packets)) {
             let replayed = replay(config, logged)?;
             let (mut logged, mut replayed) = (logged.as_slice(), replayed.as_slice());
             while let Some(number) = logged.first().or(replayed.first()).map(|record| record.number) {
@@ -90,8 +90,8 @@ impl ArrivalLog {
 }
 
 /// What becomes of the packets of a log on this way, by number.
-fn replay(config: &WayConfig, logged: &[Record]) -> Result<Vec<Record>, WayError> {
-    let mut way = Way::new(Instant::ZERO, config)?;
+fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathError> {
+    let mut path = Path::new(Instant::ZERO, config)?;
     let mut replayed = Vec::new();
     let mut keep = |outcome: Outcome<Record>| {
         let (fate, at) = (Fate::of(&outcome), outcome.at().since(Instant::ZERO));
@@ -104,17 +104,17 @@ fn replay(config: &WayConfig, logged: &[Record]) -> Result<Vec<Record>, WayError
         // A copy has a record of its own, but came only once.
         if latest.replace(record.number) != Some(record.number) {
             now = Instant::ZERO + record.arrived;
-            while let Some(outcome) = way.poll(now) {
+            while let Some(outcome) = path.poll(now) {
                 keep(outcome);
             }
-            let link = record.terminal.filter(|_| way.is_apart()).unwrap_or(0);
-            way.enqueue(now, link, *record);
+            let link = record.terminal.filter(|_| path.is_apart()).unwrap_or(0);
+            path.enqueue(now, link, *record);
         }
     }
     // What left later than the log's last arrival had slots until then.
     let ended = logged.iter().filter(|record| record.fate != Fate::InTransit);
     let end = ended.map(|record| Instant::ZERO + record.at).fold(now, Instant::max);
-    while let Some(outcome) = way.drain(end) {
+    while let Some(outcome) = path.drain(end) {
         keep(outcome);
     }
     replayed.sort_by_key(|record| record.number);
@@ -122,14 +122,14 @@ fn replay(config: &WayConfig, logged: &[Record]) -> Result<Vec<Record>, WayError
 }
 
 /// What a comment line says of a direction.
-fn way(json: &str) -> serde_json::Result<WayConfig> {
+fn path(json: &str) -> serde_json::Result<PathModel> {
     let value: Value = serde_json::from_str(json)?;
     Ok(match value {
-        Value::Array(_) => WayConfig::Apart(serde_json::from_value(value)?),
+        Value::Array(_) => PathModel::Apart(serde_json::from_value(value)?),
         Value::Object(ref carrier) if carrier.contains_key("carrier") => {
-            WayConfig::Carrier(serde_json::from_value(value)?)
+            PathModel::Carrier(serde_json::from_value(value)?)
         }
-        _ => WayConfig::Link(serde_json::from_value(value)?),
+        _ => PathModel::Link(serde_json::from_value(value)?),
     })
 }
 
@@ -151,20 +151,20 @@ fn direction_of(name: &str) -> Result<usize, String> {
     DIRECTIONS.iter().position(|known| *known == name).ok_or_else(|| format!("`{name}` is neither up nor down"))
 }
 
-fn record(row: &str, ways: &[WayConfig; 2], names: &[Vec<String>; 2]) -> Result<(usize, Record), String> {
+fn record(row: &str, paths: &[PathModel; 2], names: &[Vec<String>; 2]) -> Result<(usize, Record), String> {
     let (row, terminal) = match has_terminals(names) {
         true => row.rsplit_once(',').unwrap_or((row, "")),
         false => (row, ""),
     };
     let fields: Vec<_> = row.split(',').collect();
     let [direction, number, arrived, size, flow, fate, at] = fields[..] else {
-        return Err(format!("it does not have the columns {}", columns(ways).0));
+        return Err(format!("it does not have the columns {}", columns(paths).0));
     };
     let parse = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number"));
     let direction = direction_of(direction)?;
     let known = Fate::ALL.iter().find(|(_, name)| *name == fate);
     let owner = names[direction].iter().position(|name| name == terminal);
-    if owner.is_none() && (!terminal.is_empty() || !ways[direction].terminals().is_empty()) {
+    if owner.is_none() && (!terminal.is_empty() || !paths[direction].terminals().is_empty()) {
         return Err(format!("`{terminal}` is no terminal"));
     }
     let record = Record {
@@ -226,9 +226,9 @@ mod tests {
         let carrier = SharedCarrier {
             config: CarrierConfig { superframe: ms(100), slot: Bytes::new(1000), ..CarrierConfig::new(rate) },
             terminals: vec![terminal(("a", "198.18.1.0/24"), dama), idle],
-            from_controller: ms(10),
+            from_ncc: ms(10),
         };
-        let up = serde_json::to_string(&WayConfig::Carrier(carrier)).expect("JSON");
+        let up = serde_json::to_string(&PathModel::Carrier(carrier)).expect("JSON");
         let down = serde_json::to_string(&LinkConfig::new(rate, ms(10))).expect("JSON");
         format!("# up {up}\n# down {down}\n{COLUMNS},terminal\n{lines}")
     }
@@ -241,12 +241,14 @@ mod tests {
                            down,1,6,1000,0,delivered,30000005,\nup,1,16000000,1000,0,in_transit,99,b\n",
         );
         let log = ArrivalLog::parse(&text).expect("a log");
-        assert!(matches!(&log.ways, [WayConfig::Carrier(carrier), WayConfig::Link(_)] if carrier.terminals.len() == 2));
+        assert!(
+            matches!(&log.paths, [PathModel::Carrier(carrier), PathModel::Link(_)] if carrier.terminals.len() == 2)
+        );
         let whose = |direction: usize| log.packets[direction].iter().map(|packet| packet.terminal).collect::<Vec<_>>();
         assert_eq!((whose(0), whose(1)), (vec![Some(0), Some(1)], vec![Some(1), None]));
-        assert_eq!(log.replay().expect("ways"), []);
+        assert_eq!(log.replay().expect("paths"), []);
         let later = ArrivalLog::parse(&text.replace("40000000", "40000001")).expect("a log");
-        assert_eq!(later.replay().expect("ways").len(), 1);
+        assert_eq!(later.replay().expect("paths").len(), 1);
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub struct SharedCarrier {
     pub config: CarrierConfig,
     /// Its terminals.
     pub terminals: Vec<Terminal>,
-    /// How long the controller's plans are on their way to them.
-    pub from_controller: Duration,
+    /// How long the NCC's plans are on their way to them.
+    pub from_ncc: Duration,
 }
 
 /// A terminal of a carrier, or with a link of its own.
@@ -35,7 +35,7 @@ pub struct Terminal {
 /// Why settings make no way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WayError {
+pub enum PathError {
     /// A value makes no link or no carrier.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -4,7 +4,7 @@
 
 mod hosts;
 
-use emulator::{ArrivalLog, Config, Fate, Record, Report, SharedCarrier, Terminal, TerminalReport, WayConfig};
+use emulator::{ArrivalLog, Config, Fate, PathModel, Record, Report, SharedCarrier, Terminal, TerminalReport};
 use hosts::{Hosts, RIGHT_IPV4, RIGHT_IPV6, payload, transfer, transfer_back};
 use kernel::Namespace;
 use kernel::network::IpBatch;
@@ -255,7 +255,7 @@ fn shared_carrier() -> SharedCarrier {
     SharedCarrier {
         config: CarrierConfig { superframe: every, ..CarrierConfig::new(rbdc) },
         terminals: vec![terminal("constant", "198.18.0.1/32", constant), terminal("asking", "198.18.0.3/32", asking)],
-        from_controller: Duration::from_millis(40),
+        from_ncc: Duration::from_millis(40),
     }
 }
 
@@ -276,8 +276,8 @@ fn offer(host: &Namespace, from: &str, rate: u64, span: StdDuration) {
 
 #[test]
 fn terminals_share_a_carrier_by_what_they_have_and_ask_for() {
-    let way = WayConfig::Carrier(shared_carrier());
-    let Some(hosts) = Hosts::start_recording(Config::new(way, delay(40))) else { return };
+    let path = PathModel::Carrier(shared_carrier());
+    let Some(hosts) = Hosts::start_recording(Config::new(path, delay(40))) else { return };
     IpBatch::new(&hosts.left)
         .add("addr add 198.18.0.3/24 dev eth0")
         .add("addr add 198.18.0.9/24 dev eth0")
@@ -335,7 +335,7 @@ fn the_log_of_a_carrier_says_whose_each_packet_is_and_replayed_gives_it_the_same
             offer(&hosts.left, "198.18.0.9", 80_000, span);
         });
     };
-    let config = Config::new(WayConfig::Carrier(carrier), delay(40));
+    let config = Config::new(PathModel::Carrier(carrier), delay(40));
     let Some((report, log)) = logged("carrier", config, traffic) else { return };
     let [up, down] = &log.packets;
     let count = |of: &dyn Fn(&Record) -> bool| up.iter().filter(|packet| of(packet)).count() as u64;

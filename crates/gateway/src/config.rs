@@ -4,7 +4,6 @@ mod bypass;
 mod class;
 mod dlep;
 mod dscp;
-mod feed;
 pub mod format;
 mod host;
 mod link;
@@ -12,9 +11,10 @@ mod memory;
 mod peer;
 mod tcp;
 mod text;
+mod updates;
 
+use crate::link_state::{PlausibleRange, UpdateSettings};
 use crate::rules::{Hold, Rules};
-use crate::told::FeedSettings;
 use document::Document;
 use document::Form;
 use ipnet::IpNet;
@@ -83,9 +83,9 @@ pub struct Settings {
     pub classes: Vec<Class>,
     /// Connections that always go end to end.
     pub bypass: Vec<Bypass>,
-    /// Who may tell what the link carries.
-    pub feed: FeedSettings,
-    /// The modem that tells it.
+    /// Where programs report link updates.
+    pub updates: UpdateSettings,
+    /// The modem that reports them.
     pub dlep: Option<dlep_io::RouterSettings>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
@@ -100,16 +100,18 @@ pub struct Settings {
 /// `[link]`.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// The interface whose other traffic is measured.
+    /// The interface whose cross traffic is measured.
     pub interface: Option<String>,
-    /// What we may send.
+    /// Transmit rate.
     pub rate: Rate,
-    /// What `rate` is worth while running.
+    /// Where the capacity is from.
     pub capacity_source: CapacitySource,
-    /// How the link is shared with its other traffic.
+    /// What room cross traffic is given.
     pub cross_traffic: CrossTrafficPolicy,
-    /// What arrives here.
+    /// Receive rate.
     pub receive_rate: Rate,
+    /// The rates that are accepted of link updates.
+    pub plausible: PlausibleRange,
     /// Expected round-trip time.
     pub rtt: Duration,
     /// Largest IP packet.
@@ -265,11 +267,11 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     choice.refuse_others(document, &["gateway"], &["memory"]);
     let link = link::read(document, choice);
     let tcp = tcp::read(document, choice, link.as_ref());
-    let feed: Option<FeedSettings> = feed::read(document, link.as_ref());
+    let updates: Option<UpdateSettings> = updates::read(document);
     let name = gateway.as_ref().and_then(|gateway| gateway.name.as_ref());
     let name = name.map_or_else(|| "bentpipe".to_owned(), |name| name.0.clone());
     let dlep = dlep::read(document, link.as_ref().and_then(|link| link.interface.as_deref()), &name);
-    link::check_capacity_source(document, link.as_ref(), feed.as_ref());
+    link::check_capacity_source(document, link.as_ref(), updates.as_ref());
     let intercept: Option<format::Intercept> = document.section("intercept");
     let peers = peer::read(document, choice);
     let memory = memory::read(document, gateway.as_ref(), choice, peers.len());
@@ -310,7 +312,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         routes: routes?,
         classes,
         bypass,
-        feed: feed?,
+        updates: updates?,
         dlep,
         metrics: metrics?.listen.map(|listen| listen.0),
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),

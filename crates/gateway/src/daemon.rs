@@ -15,13 +15,13 @@ use crate::error::{StartError, while_doing};
 use crate::handle::{Handle, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
+use crate::link_state::{LinkState, LinkUpdates};
 use crate::metrics;
 use crate::privileges::{Plan, Privileges};
 use crate::relays::Relays;
 use crate::steering::{News, Steering};
 use crate::sysctls;
 use crate::takeover::{Heir, Predecessor};
-use crate::told::{Feed, Told};
 use crate::transport::satpep::Satpep;
 use crate::transport::tcp::TcpTransport;
 use crate::transport::{SatelliteTransport, StreamEvent};
@@ -94,8 +94,8 @@ struct Daemon<T: SatelliteTransport> {
     trouble: trouble::Watch,
     next_look: Instant,
     privileges: Privileges,
-    feed: Feed,
-    told: watch::Receiver<Told>,
+    updates: LinkUpdates,
+    link_state: watch::Receiver<LinkState>,
     public_key: String,
     started: Instant,
     next_tick: Instant,
@@ -212,7 +212,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
         let privileges = plan.reduce(&settings)?;
         let listening = Arc::clone(&waker);
-        let feed = Feed::start(&settings, move || {
+        let updates = LinkUpdates::start(&settings, move || {
             // Should it fail, the loop looks at its next tick.
             let _ = listening.wake();
         })?;
@@ -245,8 +245,8 @@ impl<T: SatelliteTransport> Daemon<T> {
             trouble: trouble::Watch::new(settings.peers.len()),
             next_look: now,
             privileges,
-            told: feed.told(),
-            feed,
+            link_state: updates.state(),
+            updates,
             public_key,
             started: now,
             next_tick: now,
@@ -340,9 +340,9 @@ impl<T: SatelliteTransport> Daemon<T> {
     }
 
     fn step(&mut self, now: Instant) {
-        if self.told.has_changed().unwrap_or(false) {
-            let told = *self.told.borrow_and_update();
-            self.relays.transport_mut().follow(now, &told);
+        if self.link_state.has_changed().unwrap_or(false) {
+            let state = *self.link_state.borrow_and_update();
+            self.relays.transport_mut().follow(now, &state);
         }
         // Before others take what they wait for.
         self.relays.engine.serve_waiting(now);
@@ -513,9 +513,9 @@ impl<T: SatelliteTransport> Daemon<T> {
                         started: self.started,
                         predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
                         drain: self.drain,
-                        told: *self.told.borrow(),
-                        words: self.feed.counts(),
-                        modem: self.feed.modem(),
+                        link_state: *self.link_state.borrow(),
+                        link_updates: self.updates.counts(),
+                        modem: self.updates.modem(),
                         bypassed: &self.bypassed,
                         privileges: &self.privileges,
                     };

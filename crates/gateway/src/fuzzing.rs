@@ -7,9 +7,9 @@ pub fn syn(packet: &[u8]) {
     }
 }
 
-/// Reads a line of the feed: a word, nothing, or a fault in words.
-pub fn feed(line: &[u8]) {
-    if let Err(fault) = crate::told::plain::parse(line, units::Duration::from_secs(60)) {
+/// Parses a link update: an update, its withdrawal, or an error.
+pub fn link_update(line: &[u8]) {
+    if let Err(fault) = crate::link_state::api::parse(line, units::Duration::from_secs(60)) {
         assert!(!fault.is_empty());
     }
 }

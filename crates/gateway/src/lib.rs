@@ -6,6 +6,7 @@
 
 pub mod config;
 mod control;
+mod cross_traffic;
 mod daemon;
 pub mod doctor;
 mod drain;
@@ -16,8 +17,8 @@ pub mod fuzzing;
 mod handle;
 mod hold;
 mod host_sockets;
+pub mod link_state;
 mod metrics;
-mod outside;
 mod privileges;
 mod relays;
 mod reload;
@@ -27,7 +28,6 @@ mod steering;
 mod sysctls;
 mod takeover;
 mod tcp_socket;
-pub mod told;
 mod transport;
 mod trouble;
 mod udp;

@@ -103,7 +103,7 @@ struct SourceLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WordLabel {
+struct UpdateLabel {
     source: &'static str,
     outcome: &'static str,
 }
@@ -113,7 +113,7 @@ fn encode(snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("bentpipe");
     connections(&mut registry, snapshot);
     satellite(&mut registry, snapshot);
-    told(&mut registry, snapshot);
+    link(&mut registry, snapshot);
     bypassed(&mut registry, snapshot);
     peers(&mut registry, snapshot);
     let mut text = String::new();
@@ -181,9 +181,9 @@ fn satellite(registry: &mut Registry, snapshot: &Snapshot) {
     );
     registry.register("dropped_packets", "Datagrams that led to nothing, by reason", drops);
     if let Some(cross) = &satellite.cross_layer {
-        let sessions = Gauge::<i64>::default();
-        sessions.set(cross.sessions.into());
-        registry.register("cross_layer_sessions", "Connections with data under way, at least one", sessions);
+        let connections = Gauge::<i64>::default();
+        connections.set(cross.connections.into());
+        registry.register("cross_layer_connections", "Active connections, at least one", connections);
     }
     if let Some(memory) = &satellite.memory {
         let bytes = Family::<Direction, Gauge>::default();
@@ -198,9 +198,9 @@ fn satellite(registry: &mut Registry, snapshot: &Snapshot) {
     let violations = Counter::<u64>::default();
     violations.inc_by(satellite.violations);
     registry.register("protocol_violations", "Sessions that ended because a peer broke the protocol", violations);
-    let outside = Gauge::<i64>::default();
-    outside.set(snapshot.outside_bps as i64);
-    registry.register("outside_traffic_bps", "Other traffic on the satellite interface, bit/s", outside);
+    let cross_traffic = Gauge::<i64>::default();
+    cross_traffic.set(snapshot.cross_traffic_bps as i64);
+    registry.register("cross_traffic_bps", "Cross traffic on the satellite interface, bit/s", cross_traffic);
 }
 
 fn bypassed(registry: &mut Registry, snapshot: &Snapshot) {
@@ -211,28 +211,28 @@ fn bypassed(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register("bypassed", "Connections that went end to end, by the reason", bypassed);
 }
 
-fn told(registry: &mut Registry, snapshot: &Snapshot) {
+fn link(registry: &mut Registry, snapshot: &Snapshot) {
     let capacity = Gauge::<i64>::default();
     capacity.set(snapshot.rate_bps as i64);
-    registry.register("capacity_bps", "What the link is thought to carry away from here, bit/s", capacity);
-    let report = &snapshot.told;
+    registry.register("capacity_bps", "Transmit capacity of the link, bit/s", capacity);
+    let report = &snapshot.link;
     let rates = Family::<Direction, Gauge>::default();
-    for (direction, rate) in [("up", report.up_bps), ("down", report.down_bps)] {
+    for (direction, rate) in [("transmit", report.rate_bps), ("receive", report.receive_rate_bps)] {
         rates.get_or_create(&Direction { direction }).set(rate as i64);
     }
-    registry.register("told_bps", "What the link is told to carry, or configured, bit/s", rates);
+    registry.register("link_rate_bps", "Rate of the link, reported or configured, bit/s", rates);
     let rtt = Gauge::<f64, AtomicU64>::default();
     rtt.set(report.rtt_s);
-    registry.register_with_unit("told_rtt", "Round-trip time as told or configured", Unit::Seconds, rtt);
+    registry.register_with_unit("link_rtt", "Round-trip time of the link, reported or configured", Unit::Seconds, rtt);
     let source = Family::<SourceLabel, Gauge>::default();
-    for one in ["configured", "feed", "dlep"] {
+    for one in ["configured", "api", "dlep"] {
         source.get_or_create(&SourceLabel { source: one }).set(i64::from(report.source.name() == one));
     }
-    registry.register("told_source", "1 for the source whose word counts", source);
-    let words = Family::<WordLabel, Counter>::default();
-    for counts in snapshot.words {
-        for (outcome, count) in [("taken", counts.taken), ("refused", counts.refused)] {
-            words.get_or_create(&WordLabel { source: counts.source.name(), outcome }).inc_by(count);
+    registry.register("link_source", "1 for the source of the link state in force", source);
+    let updates = Family::<UpdateLabel, Counter>::default();
+    for counts in snapshot.link_updates {
+        for (outcome, count) in [("accepted", counts.accepted), ("rejected", counts.rejected)] {
+            updates.get_or_create(&UpdateLabel { source: counts.source.name(), outcome }).inc_by(count);
         }
     }
     if let Some(modem) = &snapshot.modem {
@@ -243,7 +243,7 @@ fn told(registry: &mut Registry, snapshot: &Snapshot) {
         sessions.inc_by(modem.sessions);
         registry.register("dlep_sessions", "Sessions with the modem", sessions);
     }
-    registry.register("told_words", "Words of the link by source and outcome", words);
+    registry.register("link_updates", "Link updates by source and outcome", updates);
 }
 
 fn peers(registry: &mut Registry, snapshot: &Snapshot) {

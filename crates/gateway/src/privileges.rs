@@ -161,7 +161,7 @@ fn files(settings: &Settings) -> Files {
             [Some(file), real.as_ref()].into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())),
         );
     }
-    let sockets = [Some(&settings.control), settings.feed.socket.as_ref()];
+    let sockets = [Some(&settings.control), settings.updates.socket.as_ref()];
     let mut writable: Vec<PathBuf> =
         sockets.into_iter().flatten().filter_map(|socket| Some(socket.parent()?.to_owned())).collect();
     // What a program that is started writes nothing to; and the lock of iptables, which holds SYNs on some kernels.

@@ -74,7 +74,7 @@ impl Comparison {
             peers,
             routes: _,
             classes,
-            feed,
+            updates,
             dlep,
             metrics,
             control,
@@ -100,10 +100,9 @@ impl Comparison {
         self.rules(&old.rules, rules);
         self.peers(&old.peers, peers);
         self.free("[[class]]", old.classes == *classes);
-        self.fixed("[feed] socket", old.feed.socket == feed.socket);
-        self.fixed("[feed] http", old.feed.http == feed.http);
-        self.fixed("[feed] max_age", old.feed.max_age == feed.max_age);
-        self.free("[feed] limits", old.feed.limits == feed.limits);
+        self.fixed("[updates] socket", old.updates.socket == updates.socket);
+        self.fixed("[updates] http", old.updates.http == updates.http);
+        self.fixed("[updates] max_validity", old.updates.max_validity == updates.max_validity);
         self.fixed("[dlep]", old.dlep == *dlep);
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[control] socket", old.control == *control);
@@ -134,6 +133,7 @@ impl Comparison {
             capacity_source,
             cross_traffic,
             receive_rate,
+            plausible,
             rtt,
             mtu,
             dscp,
@@ -149,6 +149,7 @@ impl Comparison {
         self.fixed("[link] capacity_source", old.capacity_source == *capacity_source);
         self.fixed("[link] cross_traffic", old.cross_traffic == *cross_traffic);
         self.free("[link] receive_rate", old.receive_rate == *receive_rate);
+        self.free("[link] min_rate, max_rate", old.plausible == *plausible);
         self.fixed("[link] rtt", old.rtt == *rtt);
         self.fixed("[link] mtu", old.mtu == *mtu);
         self.fixed("[link] dscp", old.dscp == *dscp);

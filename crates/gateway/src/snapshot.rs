@@ -1,7 +1,7 @@
 //! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
 
+use crate::link_state::{ModemReport, Report, UpdateCounts};
 use crate::privileges::Privileges;
-use crate::told::{Counts, ModemReport, Report};
 use crate::trouble::Trouble;
 use relay::engine::Counters;
 use serde::{Deserialize, Serialize};
@@ -27,14 +27,14 @@ pub struct Snapshot {
     pub transport: &'static str,
     /// Transmit capacity of the link: configured, estimated or reported.
     pub rate_bps: u64,
-    /// What is told of the link, or configured.
-    pub told: Report,
-    /// What came of the words of those who tell.
-    pub words: [Counts; 2],
+    /// The link state: reported or configured.
+    pub link: Report,
+    /// Outcomes of link updates, by source.
+    pub link_updates: [UpdateCounts; 2],
     /// The session with the modem over DLEP, if one is to be had.
     pub modem: Option<ModemReport>,
-    /// Other traffic on the satellite interface.
-    pub outside_bps: u64,
+    /// Cross traffic on the satellite interface.
+    pub cross_traffic_bps: u64,
     /// What the process may do, since it has been set up.
     pub privileges: Privileges,
     /// What has happened to connections, by outcome.
@@ -81,7 +81,7 @@ pub struct Satellite {
     pub tunnels_opened: BTreeMap<&'static str, u64>,
     /// With the `tcp` transport: TCP connections to the tunnel listener that were rejected, by reason.
     pub tunnels_rejected: BTreeMap<&'static str, u64>,
-    /// With the `tcp` transport and the cross-layer congestion control: what that has been told.
+    /// With the `tcp` transport and the cross-layer congestion control: its entry.
     pub cross_layer: Option<CrossLayer>,
     /// With the `satpep` transport: its memory.
     pub memory: Option<Memory>,
@@ -98,7 +98,7 @@ pub struct Memory {
     pub send_buffered_bytes: u64,
 }
 
-/// What the cross-layer congestion control has been told of the link.
+/// The link's entry of the cross-layer congestion control.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrossLayer {
     /// The control's name for `TCP_CONGESTION`.
@@ -106,7 +106,7 @@ pub struct CrossLayer {
     /// What the link carries, headers included.
     pub capacity_bps: u64,
     /// Connections that have data under way, and at least one.
-    pub sessions: u32,
+    pub connections: u32,
 }
 
 /// What was found of the path to a peer when it was filled for a moment.

@@ -9,9 +9,9 @@ pub(crate) mod tcp;
 
 use crate::config::{Peer, Settings};
 use crate::host_sockets::HostSockets;
+use crate::link_state::LinkState;
 use crate::snapshot;
 use crate::takeover::offer::TransportOffer;
-use crate::told::Told;
 use crate::trouble::Trouble;
 use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
@@ -30,8 +30,8 @@ pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succe
     fn has_more(&self) -> bool;
     /// Takes in what has arrived, and serves what is due; of connections that peers make for each stream, accepts `accepts` at most.
     fn take_in(&mut self, now: Instant, accepts: usize);
-    /// The link is told to carry something else, or told no longer.
-    fn follow(&mut self, now: Instant, told: &Told);
+    /// The link state has changed.
+    fn follow(&mut self, now: Instant, link: &LinkState);
     /// What the relays should know.
     fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<Self::Stream>>;
     /// Sends what waits to be sent.
@@ -98,8 +98,8 @@ pub(crate) trait Succession {
 pub(crate) trait Reports {
     /// Transmit capacity of the link: configured, estimated or reported.
     fn capacity(&self) -> Rate;
-    /// Other traffic on the satellite interface, in bit/s.
-    fn outside_bps(&self) -> u64;
+    /// Cross traffic on the satellite interface, in bit/s.
+    fn cross_traffic_bps(&self) -> u64;
     /// The counters of the satellite link.
     fn satellite(&self) -> snapshot::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.

@@ -1,11 +1,11 @@
-//! What a gateway makes of its modem's words: of a modem that tells the truth, that lies, and that goes away. Where the machine
+//! Link updates of a modem that is truthful, of one that is not, and of one that goes away. Where the machine
 //! may not create network namespaces, the test says so and passes.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
 use dlep::Metrics;
-use dlep_io::{Modem, ModemSettings, Telling};
+use dlep_io::{LinkReport, Modem, ModemSettings};
 use gateway::config;
-use gateway::told::{Feed, Source, Told};
+use gateway::link_state::{LinkState, LinkUpdates, Source};
 use kernel::network::IpBatch;
 use kernel::testing::namespace;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn settings() -> config::Settings {
     let key = satpep::PrivateKey::from_random([7; 32]);
     let text = format!(
         "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\ncapacity_source = \"reported\"\n\
-         [dlep]\ninterface = \"eth0\"\npeer = \"198.18.0.1\"\nheartbeat = \"1s\"\n\
+         [dlep]\ninterface = \"eth0\"\nmodem = \"198.18.0.1\"\nheartbeat = \"1s\"\n\
          [[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
         key.to_base64(),
         key.public_key()
@@ -32,12 +32,12 @@ fn metrics(bps: u64, latency_ms: u64) -> Metrics {
     Metrics { max_receive: rate, max_transmit: rate, receive: rate, transmit: rate, latency, ..Metrics::default() }
 }
 
-/// Waits until `bps` is told by `source`.
-fn wait(told: &watch::Receiver<Told>, bps: u64, source: Source) -> Told {
+/// Waits until `bps` is reported by `source`.
+fn wait(link_state: &watch::Receiver<LinkState>, bps: u64, source: Source) -> LinkState {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let now = *told.borrow();
-        if (now.up.as_bps(), now.source) == (bps, source) {
+        let now = *link_state.borrow();
+        if (now.rate.as_bps(), now.source) == (bps, source) {
             return now;
         }
         assert!(Instant::now() < deadline, "{now:?} instead of {bps} by {source:?}");
@@ -46,7 +46,7 @@ fn wait(told: &watch::Receiver<Told>, bps: u64, source: Source) -> Told {
 }
 
 #[test]
-fn the_modem_is_believed_as_long_as_it_is_there_and_credible() {
+fn updates_of_the_modem_count_while_it_is_there_and_they_are_plausible() {
     let (Some(modem_host), Some(gateway_host)) = (namespace(), namespace()) else { return };
     IpBatch::new(&modem_host).add_veth("eth0", &gateway_host, "eth0").run().unwrap();
     for (host, number) in [(&modem_host, 1), (&gateway_host, 2)] {
@@ -60,62 +60,62 @@ fn the_modem_is_believed_as_long_as_it_is_there_and_credible() {
         session: dlep::Settings { heartbeat: units::Duration::from_millis(500), name: "modem".into() },
     };
     let start_modem = |first: Metrics| {
-        let (telling, told) = watch::channel(Telling { session: first, link: Some(first) });
+        let (sender, reports) = watch::channel(LinkReport { session: first, link: Some(first) });
         let modem = modem_host.run(|| Modem::open(modem_settings.clone())).unwrap().unwrap();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(modem.run(told)).unwrap();
+            runtime.block_on(modem.run(reports)).unwrap();
         };
-        (telling, modem_host.spawn("modem", run).unwrap())
+        (sender, modem_host.spawn("modem", run).unwrap())
     };
-    let (telling, thread) = start_modem(metrics(4_000_000, 300));
+    let (reports, thread) = start_modem(metrics(4_000_000, 300));
 
-    let feed = gateway_host.run(|| Feed::start(&settings(), || {})).unwrap().unwrap();
-    let told = feed.told();
-    let first = wait(&told, 4_000_000, Source::Dlep);
-    assert_eq!((first.down, first.rtt), (Rate::from_bps(4_000_000), units::Duration::from_millis(600)));
-    let modem = feed.modem().unwrap();
+    let updates = gateway_host.run(|| LinkUpdates::start(&settings(), || {})).unwrap().unwrap();
+    let link_state = updates.state();
+    let first = wait(&link_state, 4_000_000, Source::Dlep);
+    assert_eq!((first.receive_rate, first.rtt), (Rate::from_bps(4_000_000), units::Duration::from_millis(600)));
+    let modem = updates.modem().unwrap();
     assert_eq!((modem.name.as_deref(), modem.link_is_up, modem.sessions), (Some("modem"), true, 1));
 
     // Lies: nothing at all, more than the link can be, a round trip of hours.
     let session = metrics(4_000_000, 300);
     let of_link = |link: Option<Metrics>| {
-        telling.send_replace(Telling { session, link });
+        reports.send_replace(LinkReport { session, link });
     };
     let lies = [metrics(0, 300), metrics(u64::MAX, 300), metrics(3_000_000, 7_200_000)];
     for lie in lies {
         of_link(Some(lie));
-        wait(&told, 6_000_000, Source::Configured);
+        wait(&link_state, 6_000_000, Source::Configured);
         of_link(Some(metrics(5_000_000, 300)));
-        wait(&told, 5_000_000, Source::Dlep);
+        wait(&link_state, 5_000_000, Source::Dlep);
     }
-    assert_eq!(feed.counts()[1].refused, 3);
+    assert_eq!(updates.counts()[1].rejected, 3);
     of_link(None);
-    wait(&told, 6_000_000, Source::Configured);
-    assert!(feed.modem().unwrap().address.is_some() && !feed.modem().unwrap().link_is_up);
+    wait(&link_state, 6_000_000, Source::Configured);
+    assert!(updates.modem().unwrap().address.is_some() && !updates.modem().unwrap().link_is_up);
     of_link(Some(metrics(2_000_000, 300)));
-    wait(&told, 2_000_000, Source::Dlep);
+    wait(&link_state, 2_000_000, Source::Dlep);
     // And the same of all destinations together, in Session Updates.
     let of_all = |all: Metrics| {
-        telling.send_replace(Telling { session: all, link: Some(all) });
+        reports.send_replace(LinkReport { session: all, link: Some(all) });
     };
     for lie in lies {
         of_all(metrics(3_000_000, 200));
-        assert_eq!(wait(&told, 3_000_000, Source::Dlep).rtt, units::Duration::from_millis(400));
+        assert_eq!(wait(&link_state, 3_000_000, Source::Dlep).rtt, units::Duration::from_millis(400));
         of_all(lie);
-        wait(&told, 6_000_000, Source::Configured);
+        wait(&link_state, 6_000_000, Source::Configured);
     }
-    assert!(feed.counts()[1].refused >= 6, "{:?}", feed.counts());
+    assert!(updates.counts()[1].rejected >= 6, "{:?}", updates.counts());
 
     // It stops in order, comes back, and is cut off.
-    drop(telling);
-    wait(&told, 6_000_000, Source::Configured);
+    drop(reports);
+    wait(&link_state, 6_000_000, Source::Configured);
     thread.join().unwrap();
-    assert_eq!(feed.modem().unwrap().last_end.as_deref(), Some("ended by the peer: shutting down"));
-    let (_telling, _thread) = start_modem(metrics(3_000_000, 300));
-    wait(&told, 3_000_000, Source::Dlep);
+    assert_eq!(updates.modem().unwrap().last_end.as_deref(), Some("ended by the peer: shutting down"));
+    let (_reports, _thread) = start_modem(metrics(3_000_000, 300));
+    wait(&link_state, 3_000_000, Source::Dlep);
     IpBatch::new(&modem_host).add("link set eth0 down").run().unwrap();
     let cut = Instant::now();
-    wait(&told, 6_000_000, Source::Configured);
+    wait(&link_state, 6_000_000, Source::Configured);
     assert!(cut.elapsed() < Duration::from_secs(5), "two heartbeats of 500 ms: {:?}", cut.elapsed());
 }

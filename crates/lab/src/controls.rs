@@ -1,7 +1,7 @@
 //! The kernel's congestion control for each of the simulator's: its own, or one that is loaded into it.
 
 use crate::transfer::has_congestion_control;
-use congestion::{Control, Held, LinkWord};
+use congestion::{Control, LinkEntry, LoadedControl};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tcp::{Capacity, Config};
 
@@ -16,7 +16,7 @@ pub(crate) struct Controls {
 struct Loaded {
     twin: &'static str,
     capacity: Option<Capacity>,
-    held: Held,
+    held: LoadedControl,
 }
 
 /// Controls that this process has loaded so far.
@@ -42,19 +42,19 @@ impl Controls {
         let control = Control::by_twin(twin)
             .ok_or_else(|| format!("the kernel of this machine has no congestion control {twin}"))?;
         let name = format!("bp{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-        let held = Held::load_as(control, &name).map_err(|error| {
+        let held = LoadedControl::load_as(control, &name).map_err(|error| {
             format!("the kernel of this machine has no congestion control {twin}, and it cannot be loaded: {error}")
         })?;
         if let Some(links) = held.links() {
             let capacity = capacity.ok_or("the cross-layer window needs the link's `capacity`")?;
-            let word = LinkWord {
+            let entry = LinkEntry {
                 capacity: capacity.allocation.rate,
                 header_share: config.tuning.header_share,
-                sessions: Some(capacity.allocation.connections),
-                queue: capacity.queue,
+                connections: Some(capacity.allocation.connections),
+                target_queue: capacity.target_queue,
                 expiry: None,
             };
-            links.set(0, word).map_err(|error| error.to_string())?;
+            links.set(0, entry).map_err(|error| error.to_string())?;
         }
         self.loaded.push(Loaded { twin, capacity, held });
         Ok(name)

@@ -1,6 +1,6 @@
 //! A `bentpipe gateway` process in every gateway of a topology, with keys and settings made for the occasion.
 
-use crate::tell::Teller;
+use crate::reporter::Reporter;
 use crate::topology::{LAN_INTERFACE, SATELLITE_INTERFACE};
 use crate::{Error, Family, Site, Topology};
 use document::{Interval, PositiveRate, Time};
@@ -51,7 +51,7 @@ pub struct GatewayOptions {
     /// With the `tcp` transport, the congestion control of what goes to the satellite; `None` leaves the kernel's default.
     pub congestion_control: Option<String>,
     /// With the cross-layer one, what may wait at the link; `None` leaves it to the gateway.
-    pub queue: Option<Duration>,
+    pub target_queue: Option<Duration>,
     /// How many connections there may be with each peer; `None` leaves it to the gateway.
     pub max_streams: Option<u32>,
 }
@@ -60,7 +60,7 @@ pub struct GatewayOptions {
 pub struct Gateways {
     running: Vec<Gateway>,
     /// Their modems, if those tell them something.
-    modems: Option<Teller>,
+    modems: Option<Reporter>,
 }
 
 struct Gateway {
@@ -99,12 +99,12 @@ impl Gateways {
         gateways.start_one(program, "hub", hub, &topology.hub, options)?;
         let mut near = Vec::new();
         for (name, settings, site) in terminals {
-            near.push(options.directory.join(format!("{name}.feed")));
+            near.push(options.directory.join(format!("{name}.updates")));
             gateways.start_one(program, &name, settings, site, options)?;
         }
         gateways.wait_for_sessions(rtt, options.transport)?;
         if let (CapacitySource::Reported, Some(monitor)) = (options.capacity_source, topology.satellite_monitor()) {
-            gateways.modems = Some(Teller::start(monitor, &options.directory.join("hub.feed"), &near)?);
+            gateways.modems = Some(Reporter::start(monitor, &options.directory.join("hub.updates"), &near)?);
         }
         Ok(gateways)
     }
@@ -122,7 +122,7 @@ impl Gateways {
         let socket = |suffix: &str| Some(SocketPath(file(suffix).display().to_string()));
         settings.control.socket = socket("sock");
         if options.capacity_source == CapacitySource::Reported {
-            settings.feed = Some(format::Feed { socket: socket("feed"), ..format::Feed::default() });
+            settings.updates = Some(format::Updates { socket: socket("updates"), ..format::Updates::default() });
         }
         let text = document::to_toml(&settings).map_err(Error::failed)?;
         fs::write(&config, text).map_err(|error| file_error(&config, &error))?;
@@ -297,7 +297,7 @@ fn settings(key: PrivateKey, [sends, receives]: [Rate; 2], rtt: Duration, option
     let control = options.congestion_control.as_ref().filter(|_| is_tcp);
     let tcp = control.map(|name| format::Tcp {
         congestion_control: Some(ControlName(name.clone())),
-        queue: options.queue.map(Time),
+        target_queue: options.target_queue.map(Time),
         ..format::Tcp::default()
     });
     let interfaces = Some(vec![Interface(LAN_INTERFACE.to_owned())]);

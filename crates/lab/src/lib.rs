@@ -11,8 +11,8 @@ pub mod gateways;
 pub mod load;
 pub mod measure;
 pub mod pepsal;
+mod reporter;
 pub mod scenario;
-mod tell;
 pub mod topology;
 pub mod transfer;
 

@@ -12,7 +12,7 @@
 //! emulator that is transparent on the link layer; where there is no satellite, the two gateways are wired together.
 
 use crate::Error;
-use emulator::{Config, Emulator, Monitor, Report, WayConfig};
+use emulator::{Config, Emulator, Monitor, PathModel, Report};
 use ipnet::IpNet;
 use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
@@ -50,7 +50,7 @@ pub struct Satellite {
 
 impl Satellite {
     /// To the hub, and back.
-    fn ways(self) -> [WayConfig; 2] {
+    fn ways(self) -> [PathModel; 2] {
         [self.return_link.into(), self.forward.into()]
     }
 }
@@ -269,11 +269,11 @@ impl Topology {
     ///
     /// # Errors
     /// As [`Topology::new`].
-    pub(crate) fn over_ways(terminals: usize, ways: [WayConfig; 2], has_ipv6: bool) -> Result<Self, Error> {
+    pub(crate) fn over_ways(terminals: usize, ways: [PathModel; 2], has_ipv6: bool) -> Result<Self, Error> {
         Self::with_families(terminals, Some(ways), has_ipv6)
     }
 
-    fn with_families(terminals: usize, satellite: Option<[WayConfig; 2]>, has_ipv6: bool) -> Result<Self, Error> {
+    fn with_families(terminals: usize, satellite: Option<[PathModel; 2]>, has_ipv6: bool) -> Result<Self, Error> {
         if terminals == 0 || terminals > Self::MAX_TERMINALS || (terminals > 1 && satellite.is_none()) {
             return Err(Error::Input(format!("a hub has 1 to {} terminals, not {terminals}", Self::MAX_TERMINALS)));
         }
@@ -343,7 +343,7 @@ const HUB_PORT: &str = "hub";
 const TERMINALS_PORT: &str = "terminals";
 
 /// Wires the sites to a satellite and starts its emulator.
-fn start_satellite([up, down]: [WayConfig; 2], hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
+fn start_satellite([up, down]: [PathModel; 2], hub: &Site, terminals: &[Site]) -> Result<RunningSatellite, Error> {
     let space = Namespace::new()?;
     set_sysctls(&space, SILENT_SYSCTLS)?;
     IpBatch::new(&space).add_veth(HUB_PORT, &hub.gateway, SATELLITE_INTERFACE).run()?;

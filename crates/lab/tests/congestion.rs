@@ -6,7 +6,7 @@
 
 mod kernel_flow;
 
-use congestion::{Control, LinkWord};
+use congestion::{Control, LinkEntry};
 use kernel::testing::best_of_three;
 use kernel_flow::{load, network, upload};
 use lab::flows::{Plan, WindowSample, run_plans};
@@ -80,11 +80,11 @@ impl Case {
             links
                 .set(
                     0,
-                    LinkWord {
+                    LinkEntry {
                         capacity,
                         header_share: HEADER_SHARE,
-                        sessions: None,
-                        queue: Duration::ZERO,
+                        connections: None,
+                        target_queue: Duration::ZERO,
                         expiry: None,
                     },
                 )

@@ -4,7 +4,7 @@
 
 mod kernel_flow;
 
-use congestion::{Control, Held, LinkWord};
+use congestion::{Control, LinkEntry, LoadedControl};
 use kernel::testing::best_of_three;
 use kernel_flow::{load, network, upload};
 use lab::flows::Plan;
@@ -27,14 +27,14 @@ fn window(rate: Rate, sessions: u32) -> f64 {
     model::cross_layer::segments(rate, RTT, HEADER_SHARE, Bytes::new(SEGMENT as u64), sessions)
 }
 
-fn word(capacity: Rate) -> LinkWord {
-    LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, queue: Duration::ZERO, expiry: None }
+fn entry(capacity: Rate) -> LinkEntry {
+    LinkEntry { capacity, header_share: HEADER_SHARE, connections: None, target_queue: Duration::ZERO, expiry: None }
 }
 
 /// The control under a name of its own, told the link's rate; `None` where it cannot be loaded.
-fn load_told() -> Option<Held> {
+fn load_with_capacity() -> Option<LoadedControl> {
     let held = load(Control::by_name("bp_cross").expect("it exists"))?;
-    held.links().expect("it has a table").set(0, word(RATE)).expect("room");
+    held.links().expect("it has a table").set(0, entry(RATE)).expect("room");
     Some(held)
 }
 
@@ -43,7 +43,7 @@ fn link(queue: u64) -> LinkConfig {
 }
 
 /// Runs `sessions` until `time`.
-fn send(topology: &Topology, held: &Held, sessions: u32, time: Duration) -> Vec<Flow> {
+fn send(topology: &Topology, held: &LoadedControl, sessions: u32, time: Duration) -> Vec<Flow> {
     let workload = upload(held.name(), Bytes::ZERO);
     let ends = Ends { client: &topology.terminals[0], server: &topology.hub };
     let windows = Some(Duration::from_millis(20));
@@ -79,7 +79,7 @@ fn windows_together(flows: &[Flow], begin: Duration, end: Duration) -> u32 {
 
 /// Runs `sessions` for `time` after their start; `None` where controls cannot be loaded.
 fn share_of_the_equation(error_rate: f64, sessions: u32, time: Duration) -> Option<Share> {
-    let held = load_told()?;
+    let held = load_with_capacity()?;
     let errors = LossModel::BitErrorRate(Probability::new(error_rate).expect("a probability"));
     let up = LinkConfig { loss: errors, seed: 7, stream: 1, ..link(500_000) };
     let topology = network(Satellite { forward: link(500_000), return_link: up });
@@ -172,7 +172,7 @@ fn follow_the_capacity() -> Result<(), String> {
     const HALVED: Duration = Duration::from_secs(5);
     const RESTORED: Duration = Duration::from_secs(10);
     const END: Duration = Duration::from_secs(14);
-    let Some(held) = load_told() else { return Ok(()) };
+    let Some(held) = load_with_capacity() else { return Ok(()) };
     let steps = Steps::new(vec![(Duration::ZERO, RATE), (HALVED, HALF), (RESTORED, RATE)]);
     let up = LinkConfig { rate_steps: Some(steps), ..link(500_000) };
     let topology = network(Satellite { forward: link(500_000), return_link: up });
@@ -183,7 +183,7 @@ fn follow_the_capacity() -> Result<(), String> {
             for (at, rate) in [(HALVED, HALF), (RESTORED, RATE)] {
                 let at: std::time::Duration = at.into();
                 thread::sleep((start + at).saturating_duration_since(Instant::now()));
-                links.set(0, word(rate)).expect("room");
+                links.set(0, entry(rate)).expect("room");
             }
         });
         send(&topology, &held, 1, END).remove(0)

@@ -10,10 +10,10 @@
 //! - **Queue**: drop-tail, CoDel (RFC 8289) or FQ-CoDel (RFC 8290), limited in packets or bytes. The packet being sent
 //!   has left the queue. Drop-tail queues decide on arrival: what finds room is as good as on its way, and costs no
 //!   further event.
-//! - **Rate**: none, constant, in steps, drawn at each hand-over, or recorded delivery opportunities (mahimahi's format).
+//! - **Rate**: none, constant, in steps, drawn at each handover, or recorded delivery opportunities (mahimahi's format).
 //!   A rate that changes while a packet is being sent holds for the rest of the packet.
 //! - **A carrier on demand** instead of a rate: packets leave in the bursts that a [`dama::Carrier`] gives its terminals.
-//! - **Delay**: constant, from the [`geometry`] of satellites and stations, in steps, or drawn at each hand-over. Where it
+//! - **Delay**: constant, from the [`geometry`] of satellites and stations, in steps, or drawn at each handover. Where it
 //!   falls, packets keep their order or overtake, as configured.
 //! - **Losses** happen on the way, after the queue: a lost packet has used its time of transmission, and is reported when
 //!   it would have arrived. A reordered packet arrives later by an extra delay, so that those behind it overtake; the
@@ -22,7 +22,7 @@
 //!
 //! Nothing here reads a clock or a system generator. Which packets are lost, reordered and duplicated depends only on
 //! the configured seed and stream and on the packet's number among those that were sent, not on time: two variants
-//! compared under one seed meet the same losses. Processes that run in time (timed Gilbert-Elliott states, hand-overs,
+//! compared under one seed meet the same losses. Processes that run in time (timed Gilbert-Elliott states, handovers,
 //! steps) depend only on seed, stream and time.
 //!
 //! ```
@@ -45,21 +45,21 @@
 //! # Ok::<(), link::ConfigError>(())
 //! ```
 
+mod aqm;
 mod config;
 mod counters;
 pub mod dama;
 mod drop_tail;
 pub mod geometry;
+mod in_transit;
 mod link;
 mod loss;
-mod managed;
 mod opportunities;
 mod preset;
 mod propagation;
 mod steps;
 mod trace;
 mod transmitter;
-mod way;
 
 pub use config::{
     Codel, ConfigError, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,

@@ -1,14 +1,14 @@
 //! The link itself.
 
+use crate::aqm::{Law, ManagedQueue, Overflow};
 use crate::dama::{Backlog, Burst, Granted};
 use crate::drop_tail::DropTail;
+use crate::in_transit::InTransit;
 use crate::loss::{LossProcess, Threshold};
-use crate::managed::{Law, Managed, Overflow};
 use crate::opportunities::OpportunityCursor;
 use crate::propagation::Propagation;
 use crate::steps::Timeline;
 use crate::transmitter::{Pace, Transmitter, VaryingRate};
-use crate::way::Way;
 use crate::{ConfigError, Counters, Discipline, Handover, LinkConfig};
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
@@ -91,7 +91,7 @@ pub struct Link<P> {
     loss: LossProcess,
     reorder: Option<(Chance, Duration)>,
     duplicate: Chance,
-    way: Way<P>,
+    in_transit: InTransit<P>,
     /// Whether all that is sent arrives once and in order.
     is_faithful: bool,
     /// How many packets were sent: the number of the next one in each random process.
@@ -107,7 +107,7 @@ enum Queue<P> {
     /// Decides on arrival: a packet that finds room is as good as sent.
     DropTail(DropTail),
     /// Decides when the transmitter is free.
-    Managed(Box<Managed<P>>),
+    Aqm(Box<ManagedQueue<P>>),
     /// Sends in the bursts of a shared carrier.
     Granted(Box<Granted<P>>),
 }
@@ -140,7 +140,7 @@ impl<P: Packet> Link<P> {
             propagation: Propagation::new(&config, start, draws(RandomProcess::Delay), draws(RandomProcess::Outage)),
             queue: Queue::new(&config),
             transmitter: Transmitter::new(pace(config, start, draws(RandomProcess::Rate)), overhead, start),
-            way: Way::new(),
+            in_transit: InTransit::new(),
             sent: 0,
             start,
             now: start,
@@ -166,11 +166,11 @@ impl<P: Packet> Link<P> {
         let size = packet.size();
         self.counters.offered += size;
         let Queue::DropTail(queue) = &mut self.queue else {
-            return self.enqueue_managed(packet);
+            return self.enqueue_aqm(packet);
         };
         let free_at = self.transmitter.free_at();
         if free_at > self.now && !queue.admit(self.now, free_at, size) {
-            return self.way.discard(self.now, DropReason::QueueFull, packet);
+            return self.in_transit.discard(self.now, DropReason::QueueFull, packet);
         }
         self.transmit(self.now, packet, size);
     }
@@ -226,10 +226,10 @@ impl<P: Packet> Link<P> {
         if !matches!(self.queue, Queue::DropTail(_)) {
             self.send_waiting();
         }
-        if self.way.next() > self.now {
+        if self.in_transit.next() > self.now {
             return None;
         }
-        let outcome = self.way.pop()?;
+        let outcome = self.in_transit.pop()?;
         match &outcome {
             Outcome::Departure { packet, .. } => self.counters.delivered += packet.size(),
             Outcome::Drop { packet, reason, .. } => *self.counters.dropped_mut(*reason) += packet.size(),
@@ -242,9 +242,9 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
         let next = match &self.queue {
-            Queue::Managed(queue) if queue.packets() > 0 => self.way.next().min(self.transmitter.free_at()),
-            Queue::Granted(queue) => self.way.next().min(queue.next_start()),
-            _ => self.way.next(),
+            Queue::Aqm(queue) if queue.packets() > 0 => self.in_transit.next().min(self.transmitter.free_at()),
+            Queue::Granted(queue) => self.in_transit.next().min(queue.next_start()),
+            _ => self.in_transit.next(),
         };
         Some(next).filter(|at| *at < Instant::FAR_FUTURE)
     }
@@ -259,7 +259,7 @@ impl<P: Packet> Link<P> {
         self.advance(now);
         match &self.queue {
             Queue::DropTail(queue) => queue.packets(),
-            Queue::Managed(queue) => queue.packets(),
+            Queue::Aqm(queue) => queue.packets(),
             Queue::Granted(queue) => queue.packets(),
         }
     }
@@ -269,7 +269,7 @@ impl<P: Packet> Link<P> {
         self.advance(now);
         match &self.queue {
             Queue::DropTail(queue) => queue.bytes(),
-            Queue::Managed(queue) => queue.bytes(),
+            Queue::Aqm(queue) => queue.bytes(),
             Queue::Granted(queue) => queue.bytes(),
         }
     }
@@ -299,17 +299,17 @@ impl<P: Packet> Link<P> {
         self.now = self.now.max(now);
         match &mut self.queue {
             Queue::DropTail(queue) => queue.advance(self.now),
-            Queue::Managed(_) | Queue::Granted(_) => self.send_waiting(),
+            Queue::Aqm(_) | Queue::Granted(_) => self.send_waiting(),
         }
     }
 
-    fn enqueue_managed(&mut self, packet: P) {
+    fn enqueue_aqm(&mut self, packet: P) {
         self.send_waiting();
-        let Self { queue, way, now, .. } = self;
-        let mut discard = |overflow: Overflow, packet| way.discard(*now, overflow.into(), packet);
+        let Self { queue, in_transit, now, .. } = self;
+        let mut discard = |overflow: Overflow, packet| in_transit.discard(*now, overflow.into(), packet);
         match queue {
             Queue::DropTail(_) => {}
-            Queue::Managed(queue) => {
+            Queue::Aqm(queue) => {
                 queue.push(*now, packet, &mut discard);
                 if self.transmitter.free_at() <= self.now {
                     self.send_one(self.now);
@@ -333,8 +333,8 @@ impl<P: Packet> Link<P> {
 
     /// Sends the next packet whose slots have begun by now, if any waits and has all its slots.
     fn send_granted(&mut self) -> bool {
-        let Self { queue: Queue::Granted(queue), way, now, .. } = self else { return false };
-        let mut discard = |at, overflow: Overflow, packet| way.discard(at, overflow.into(), packet);
+        let Self { queue: Queue::Granted(queue), in_transit, now, .. } = self else { return false };
+        let mut discard = |at, overflow: Overflow, packet| in_transit.discard(at, overflow.into(), packet);
         let Some((sent_at, packet)) = queue.send(*now, &mut discard) else {
             queue.advance(*now);
             return false;
@@ -346,8 +346,9 @@ impl<P: Packet> Link<P> {
 
     /// Sends the packet whose turn it is at `at`, if any waits.
     fn send_one(&mut self, at: Instant) -> bool {
-        let Self { queue: Queue::Managed(queue), way, .. } = self else { return false };
-        let Some((arrived, packet)) = queue.pop(at, &mut |overflow, packet| way.discard(at, overflow.into(), packet))
+        let Self { queue: Queue::Aqm(queue), in_transit, .. } = self else { return false };
+        let Some((arrived, packet)) =
+            queue.pop(at, &mut |overflow, packet| in_transit.discard(at, overflow.into(), packet))
         else {
             return false;
         };
@@ -368,7 +369,7 @@ impl<P: Packet> Link<P> {
     fn propagate(&mut self, sent_at: Instant, packet: P, size: Bytes) {
         let (at, is_out_of_order) = self.propagation.arrival(sent_at);
         if self.is_faithful {
-            self.way.push(Outcome::Departure { packet, at });
+            self.in_transit.push(Outcome::Departure { packet, at });
         } else {
             self.decide(sent_at, at, is_out_of_order, packet, size);
         }
@@ -390,9 +391,9 @@ impl<P: Packet> Link<P> {
     #[inline]
     fn put(&mut self, k: u64, is_out_of_order: bool, outcome: Outcome<P>) {
         if is_out_of_order {
-            self.way.push_out_of_order(2 * k, outcome);
+            self.in_transit.push_out_of_order(2 * k, outcome);
         } else {
-            self.way.push(outcome);
+            self.in_transit.push(outcome);
         }
     }
 
@@ -410,9 +411,9 @@ impl<P: Packet> Link<P> {
                 self.counters.reordered += size;
             }
             if extra_delay.is_some() || is_out_of_order {
-                self.way.push_out_of_order(2 * k + copy_number as u64, outcome);
+                self.in_transit.push_out_of_order(2 * k + copy_number as u64, outcome);
             } else {
-                self.way.push(outcome);
+                self.in_transit.push(outcome);
             }
         }
     }
@@ -422,22 +423,22 @@ impl<P: Packet> Queue<P> {
     fn new(config: &LinkConfig) -> Self {
         let managed = match config.discipline {
             Discipline::DropTail if config.dama.is_none() => return Queue::DropTail(DropTail::new(config.queue)),
-            Discipline::DropTail => Managed::plain(config.queue),
+            Discipline::DropTail => ManagedQueue::plain(config.queue),
             Discipline::Codel(codel) => {
                 let law = Law { target: codel.target, interval: codel.interval };
-                Managed::codel(law, config.queue)
+                ManagedQueue::codel(law, config.queue)
             }
             Discipline::FqCodel(codel) => {
                 let law = Law { target: codel.target, interval: codel.interval };
                 let perturbation =
                     CounterRandom::new(config.seed, config.stream << 8 | RandomProcess::Flows as u64).at(0);
                 let flows = codel.flows as usize;
-                Managed::fq_codel(law, config.queue, flows, codel.quantum, perturbation)
+                ManagedQueue::fq_codel(law, config.queue, flows, codel.quantum, perturbation)
             }
         };
         match config.dama {
             Some(_) => Queue::Granted(Box::new(Granted::new(managed, config.overhead))),
-            None => Queue::Managed(Box::new(managed)),
+            None => Queue::Aqm(Box::new(managed)),
         }
     }
 }

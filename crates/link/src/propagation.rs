@@ -4,7 +4,7 @@ use crate::steps::Timeline;
 use crate::{Handover, LinkConfig};
 use units::{CounterRandom, Duration, Instant};
 
-/// The delay of the way, and the outages at hand-overs.
+/// The delay of the way, and the outages at handovers.
 #[derive(Debug)]
 pub(crate) struct Propagation {
     delay: Delay,

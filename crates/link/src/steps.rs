@@ -1,4 +1,4 @@
-//! Values that change at given times: fades, hand-overs, recorded rates and delays.
+//! Values that change at given times: fades, handovers, recorded rates and delays.
 
 use crate::ConfigError;
 use crate::trace::{self, TraceError};

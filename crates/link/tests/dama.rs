@@ -55,7 +55,7 @@ impl World {
             Link::new(LinkConfig { queue: QueueLimit::Unlimited, ..config }).expect("valid")
         };
         let links = Links { links: terminals.iter().map(link).collect(), bursts: Vec::new() };
-        let member = |config| Member { config, to_controller: HOP, from_controller: HOP };
+        let member = |config| Member { config, to_ncc: HOP, from_ncc: HOP };
         let members = terminals.into_iter().map(member).collect();
         let mut carrier = Carrier::new(Instant::ZERO, config, members).expect("valid");
         carrier.record();
@@ -262,7 +262,7 @@ fn rain_makes_superframes_smaller() {
 #[test]
 fn what_makes_no_carrier_is_refused_by_name() {
     let refused = |config, terminals: Vec<TerminalConfig>| {
-        let member = |config| Member { config, to_controller: HOP, from_controller: HOP };
+        let member = |config| Member { config, to_ncc: HOP, from_ncc: HOP };
         let members = terminals.into_iter().map(member).collect();
         Carrier::new(Instant::ZERO, config, members).expect_err("wrong").to_string()
     };

@@ -1,4 +1,4 @@
-//! Links that change with time: schedules, traces, hand-overs.
+//! Links that change with time: schedules, traces, handovers.
 
 mod packets;
 
@@ -95,7 +95,7 @@ fn schedules_count_from_the_start_of_the_link() {
 }
 
 #[test]
-fn a_hand_over_draws_a_delay_for_each_period_and_loses_in_its_outage() {
+fn a_handover_draws_a_delay_for_each_period_and_loses_in_its_outage() {
     let (period, longest) = (ms(100), ms(20));
     let handover = Handover { period, delay: [ms(10), ms(30)], rate: None, outage: longest };
     let mut link = link(LinkConfig { handover: Some(handover), ..LinkConfig { rate: None, ..fast() } });

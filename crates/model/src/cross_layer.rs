@@ -7,16 +7,16 @@ use units::{Bytes, Duration, Rate};
 pub const LEAST: f64 = 2.0;
 
 /// `max(2, floor(RTT R / (8 (1 + K) S N)))` segments: allocation `R`, payload `S` of a segment, `K` bytes of headers for
-/// each byte of payload, `N` sessions (0 counts as 1). The round-trip time is that of propagation: one with queues in it
+/// each byte of payload, `N` connections (0 counts as 1). The round-trip time is that of propagation: one with queues in it
 /// would make the window, and the queues, grow without bound.
-pub fn segments(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes, sessions: u32) -> f64 {
-    let bytes = share(capacity, header_share, sessions) * rtt.as_secs_f64();
+pub fn segments(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes, connections: u32) -> f64 {
+    let bytes = share(capacity, header_share, connections) * rtt.as_secs_f64();
     (bytes / payload.as_u64().max(1) as f64).floor().max(LEAST)
 }
 
 /// Payload bytes per second of each session: `R / (8 (1 + K) N)`.
-pub fn share(capacity: Rate, header_share: f64, sessions: u32) -> f64 {
-    capacity.as_bps() as f64 / (8.0 * (1.0 + header_share) * f64::from(sessions.max(1)))
+pub fn share(capacity: Rate, header_share: f64, connections: u32) -> f64 {
+    capacity.as_bps() as f64 / (8.0 * (1.0 + header_share) * f64::from(connections.max(1)))
 }
 
 /// What a connection does with its window.
@@ -108,12 +108,12 @@ pub fn checked(
     rtt: Duration,
     header_share: f64,
     payload: Bytes,
-    sessions: u32,
+    connections: u32,
 ) -> Result<f64, Invalid> {
     Invalid::unless(payload > Bytes::ZERO, "mss", payload, "above 0B")?;
     Invalid::unless(header_share >= 0.0, "header share", header_share, "0 or more")?;
-    Invalid::unless(sessions > 0, "sessions", sessions, "1 or more")?;
-    Ok(segments(capacity, rtt, header_share, payload, sessions))
+    Invalid::unless(connections > 0, "connections", connections, "1 or more")?;
+    Ok(segments(capacity, rtt, header_share, payload, connections))
 }
 
 #[cfg(test)]
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn the_windows_of_the_paper() {
-        let of = |mbit: u64, sessions| {
+        let of = |mbit: u64, connections| {
             let rate = Rate::from_bps(mbit * 1_000_000);
-            checked(rate, Duration::from_millis(500), 0.0505, Bytes::new(1460), sessions).unwrap()
+            checked(rate, Duration::from_millis(500), 0.0505, Bytes::new(1460), connections).unwrap()
         };
-        for (sessions, expected) in [(1, 326.0), (2, 163.0), (10, 32.0)] {
-            assert_eq!(of(8, sessions), expected);
+        for (connections, expected) in [(1, 326.0), (2, 163.0), (10, 32.0)] {
+            assert_eq!(of(8, connections), expected);
         }
         assert_eq!((of(4, 1), of(0, 1)), (163.0, 2.0));
     }
@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_refused() {
-        let of = |share, payload, sessions| {
-            checked(Rate::from_bps(1), Duration::ZERO, share, Bytes::new(payload), sessions).unwrap_err().parameter
+        let of = |share, payload, connections| {
+            checked(Rate::from_bps(1), Duration::ZERO, share, Bytes::new(payload), connections).unwrap_err().parameter
         };
         assert_eq!(of(0.05, 0, 1), "mss");
         assert_eq!(of(-0.1, 1460, 1), "header share");
-        assert_eq!(of(0.05, 1460, 0), "sessions");
+        assert_eq!(of(0.05, 1460, 0), "connections");
     }
 }

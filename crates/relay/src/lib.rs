@@ -11,7 +11,7 @@
 //! | [`reach`] | how a peer is told which addresses it may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
 //! | [`streams`] | relayed connections on the streams of the satellite transport |
-//! | [`told`] | what the modem, a script or the configuration says of the link, and whose word counts |
+//! | [`link_state`] | the capacity and round-trip time in force: by the modem, a program, or the configuration |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
 //! # Example
@@ -45,11 +45,11 @@ pub mod connect;
 pub mod connection;
 pub mod cross_traffic;
 pub mod engine;
+pub mod link_state;
 pub mod policy;
 pub mod reach;
 pub mod routes;
 pub mod streams;
-pub mod told;
 pub mod tunnel;
 
 pub use peering::dscp;

@@ -25,7 +25,7 @@
 //! | `reordering` | how late a packet may be without counting as lost |
 //! | `received` | packets that arrived: replay protection, acknowledgements |
 //! | `repair` | erasure-coded repair in idle capacity |
-//! | `capacity` | what the link carries, and what of it is ours |
+//! | `capacity` | the capacity of the link, and what of it is ours |
 //! | `survey` | what a path carries, found on request |
 //! | `memory` | what sessions may hold, shared out among them |
 //! | `pacer`, `scheduler` | when to send, and who |

@@ -213,7 +213,7 @@ fn room_is_left_for_traffic_outside_the_sessions() {
     let mut world = World::new(Hop::geo(0.0, 46), 2);
     world.connect();
     let now = world.now;
-    world.gateways[0].endpoint.set_outside_traffic(now, Rate::from_bps(2_000_000));
+    world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(2_000_000));
     let shares = goodputs(&mut world, seconds(20));
     let sum: f64 = shares.iter().sum();
     let expected = limit(&world.hop) * 4.0 / 6.0;

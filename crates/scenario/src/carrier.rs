@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde_json::Value as Json;
 
 /// A return carrier that terminals share on demand, as in DVB-RCS: directions of links that name it under `dama` send in the
-/// slots that its controller gives them, superframe by superframe. The controller is at their far ends.
+/// slots that the NCC gives them, superframe by superframe. The NCC is at their far ends.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
 pub(crate) struct Carrier {

@@ -265,7 +265,7 @@ impl format::Tcp {
         config.capacity = self.capacity.as_ref().map(|capacity| tcp::Capacity {
             allocation: Allocation::new(capacity.rate.0, capacity.connections.unwrap_or(1)),
             rtt: capacity.rtt.0,
-            queue: capacity.queue.as_ref().map_or(units::Duration::ZERO, |queue| queue.0),
+            target_queue: capacity.target_queue.as_ref().map_or(units::Duration::ZERO, |queue| queue.0),
         });
     }
 

@@ -598,11 +598,11 @@ pub(crate) struct Gateway {
     pub(crate) hosts_tcp: Option<Name>,
     /// How their TCP between them behaves, where the protocol is tcp. By default as towards hosts.
     pub(crate) tcp: Option<Name>,
-    /// Whether the windows of a protocol of tcp whose control goes by the capacity (cross-layer) follow what a carrier on the
-    /// way allocates (see `dama`), divided between the connections by what they use; from the first of them to the last the terminal
+    /// Whether the windows of a protocol of tcp whose control goes by the capacity (cross-layer) follow the allocation of a
+    /// carrier on the path (see `dama`), divided between the connections by what they use; from the first of them to the last the terminal
     /// asks for all that it may have.
     #[schemars(extend("default" = false))]
-    pub(crate) told: Option<bool>,
+    pub(crate) follow_allocation: Option<bool>,
     /// Settings of satpep.
     #[serde(default)]
     pub(crate) satpep: Transport,
@@ -719,7 +719,7 @@ pub(crate) struct Satpep2003 {
     /// least 256 KiB.
     pub(crate) buffer: Option<Size>,
     /// The link from the first node to the second, where that is not the way of least delay: a satellite's beside a
-    /// terrestrial way back.
+    /// terrestrial return path.
     pub(crate) there: Option<Name>,
     /// The link from the second node to the first.
     pub(crate) back: Option<Name>,
@@ -870,15 +870,15 @@ pub(crate) struct SavedPath {
     pub(crate) rtt: Interval,
 }
 
-/// The link as its layer tells.
+/// The capacity of the link, from the link layer.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct Capacity {
     /// The capacity that connections share.
     pub(crate) rate: PositiveRate,
     /// The round-trip time of propagation.
     pub(crate) rtt: Interval,
-    /// What may wait at the link, beyond what is under way, at most 1s. By default nothing.
-    pub(crate) queue: Option<Interval>,
+    /// The intended queueing delay, at most 1s. By default none.
+    pub(crate) target_queue: Option<Interval>,
     /// How many connections share it.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
     pub(crate) connections: Option<u32>,

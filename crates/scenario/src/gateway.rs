@@ -17,9 +17,9 @@ pub struct GatewayConfig {
     pub terrestrial: Arc<tcp::Config>,
     /// What they speak to one another.
     pub protocol: Protocol,
-    /// Whether the windows of TCP between them follow what a carrier on the way allocates (see [`link::dama`]), and ask it for
+    /// Whether the windows of TCP between them follow the allocation of a carrier on the path (see [`link::dama`]), and ask it for
     /// all that they may have while there are connections: for controls that go by the capacity.
-    pub told: bool,
+    pub follow_allocation: bool,
 }
 
 /// What a pair of gateways speaks.
@@ -121,7 +121,7 @@ impl GatewayConfig {
             send_buffer: Bytes::new(4 << 20),
             ..tcp::Config::new(tcp::Profile::Linux)
         };
-        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol, told: false }
+        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol, follow_allocation: false }
     }
 
     /// The fault `problem` of this pair.

@@ -209,7 +209,7 @@ impl Network {
     }
 
     /// Carrier `number` as it is at `start`, and the directions that send on it, which are its terminals in that order. Its
-    /// controller is at the far end of each: requests take the direction's delay, plans that of the way back.
+    /// NCC is at the far end of each: requests take the direction's delay, plans that of the way back.
     ///
     /// # Errors
     /// If the carrier cannot serve its terminals.
@@ -220,7 +220,7 @@ impl Network {
             let id = DirectionId(at as u32);
             if let Some(terminal) = direction.config.dama.as_ref().filter(|dama| dama.carrier == *name) {
                 let [there, back] = [id, id.reverse()].map(|way| self.directions[way.index()].config.delay);
-                members.push(Member { config: terminal.clone(), to_controller: there, from_controller: back });
+                members.push(Member { config: terminal.clone(), to_ncc: there, from_ncc: back });
                 directions.push(id);
             }
         }

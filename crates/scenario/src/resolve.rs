@@ -446,11 +446,16 @@ impl<'a> Resolver<'a> {
             format::Protocol::Satpep2003 => Protocol::Satpep2003(Box::new(paper)),
             format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
         };
-        let told = gateway.told.unwrap_or(false);
-        if let (true, Some(value), false) = (told, node.get("told"), matches!(protocol, Protocol::Tcp(_))) {
-            self.fault(value, format!("gateway.{name}.told: only the protocol tcp is told its capacity so"));
+        let follow_allocation = gateway.follow_allocation.unwrap_or(false);
+        if let (true, Some(value), false) =
+            (follow_allocation, node.get("follow_allocation"), matches!(protocol, Protocol::Tcp(_)))
+        {
+            self.fault(
+                value,
+                format!("gateway.{name}.follow_allocation: only the protocol tcp follows an allocation so"),
+            );
         }
-        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol, told })
+        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol, follow_allocation })
     }
 
     /// The classes of a pair, whose flows are looked up among the document's.

@@ -1,7 +1,7 @@
 //! Carriers shared on demand: what they need of the links of their terminals.
 
+use crate::event_queue::{EventQueue, NEVER};
 use crate::packet::Packet;
-use crate::tournament::{NEVER, Tournament};
 use crate::{CapacitySample, CarrierReport, DirectionId, Network, NetworkError, TerminalReport};
 use link::Link;
 use link::dama::{Backlog, Burst, Carrier, Terminals};
@@ -45,7 +45,7 @@ impl Carriers {
     }
 
     /// A carrier does what is due by `now`, with the links of its terminals.
-    pub(crate) fn wake(&mut self, number: u32, now: Instant, links: &mut [Link<Packet>], arrivals: &mut Tournament) {
+    pub(crate) fn wake(&mut self, number: u32, now: Instant, links: &mut [Link<Packet>], arrivals: &mut EventQueue) {
         let number = number as usize;
         let mut ways = Ways { directions: &self.terminals[number], links, arrivals };
         self.all[number].handle_timeout(now, &mut ways);
@@ -105,7 +105,7 @@ impl Carriers {
 struct Ways<'a> {
     directions: &'a [DirectionId],
     links: &'a mut [Link<Packet>],
-    arrivals: &'a mut Tournament,
+    arrivals: &'a mut EventQueue,
 }
 
 impl Ways<'_> {

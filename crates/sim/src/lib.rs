@@ -6,15 +6,15 @@
 
 mod agent;
 mod carriers;
+mod event_queue;
+mod fused_links;
 mod gateway;
 mod heads;
 mod ns2_times;
 mod packet;
-mod passing;
 mod report;
 pub mod satpep2003;
 mod simulation;
-mod tournament;
 mod wire;
 
 pub use gateway::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};

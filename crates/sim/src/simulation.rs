@@ -1,9 +1,9 @@
 //! A run: from a network and flows to a report.
 
 use crate::agent::{Agent, Place, Progress, TIMERS};
+use crate::event_queue::NEVER;
 use crate::gateway::{Gateway, Site, SplitFlows};
 use crate::packet::ParcelId;
-use crate::tournament::NEVER;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
     CapacitySample, FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NetworkError,

@@ -1,13 +1,13 @@
 //! What all agents share: the links, the paths, the pending events and the records.
 
 use crate::carriers::Carriers;
+use crate::event_queue::{EventQueue, NEVER};
+use crate::fused_links::{FusedLinks, Then};
 use crate::gateway::SplitFlows;
 use crate::heads::Heads;
 use crate::ns2_times::{EventTime, Ns2Times};
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
-use crate::passing::{Passing, Then};
 use crate::satpep2003::{Allocator, Division};
-use crate::tournament::{NEVER, Tournament};
 use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
     Record,
@@ -18,7 +18,7 @@ use units::{Bytes, Instant, Probability, Rate};
 
 /// Ends a path in the table of paths.
 const END: u32 = u32::MAX;
-/// Marks a direction in the table of paths from which packets go on without an event; see [`crate::passing`].
+/// Marks a direction in the table of paths from which packets go on without an event; see [`crate::fused_links`].
 const PASSES: u32 = 1 << 31;
 
 /// Where a path starts in the table of paths.
@@ -40,12 +40,12 @@ pub(crate) struct Wire {
     copied: Vec<Option<ParcelId>>,
     duplicates: Vec<bool>,
     /// When each link has something to say: one pending event for each, however much is on the way.
-    arrivals: Tournament,
+    arrivals: EventQueue,
     /// When each timer goes off.
-    timers: Tournament,
+    timers: EventQueue,
     /// The directions of links that packets take, path after path, each ended by `END`.
     paths: Vec<u32>,
-    passing: Passing,
+    fused_links: FusedLinks,
     /// The node in which each direction ends.
     ends: Vec<NodeId>,
     pub(crate) data_packets: u64,
@@ -126,11 +126,11 @@ impl Wire {
             heads: Heads::default(),
             copied: vec![None; directions.len()],
             duplicates: directions.iter().map(|direction| direction.config.duplicate > Probability::ZERO).collect(),
-            arrivals: Tournament::new(directions.len()),
-            timers: Tournament::new((timers + carriers.count()) as usize),
+            arrivals: EventQueue::new(directions.len()),
+            timers: EventQueue::new((timers + carriers.count()) as usize),
             carriers,
             paths: Vec::new(),
-            passing: Passing::new(directions.len()),
+            fused_links: FusedLinks::new(directions.len()),
             ends: directions.iter().map(|direction| direction.to).collect(),
             data_packets: 0,
             flow_samples: Vec::new(),
@@ -242,7 +242,7 @@ impl Wire {
     /// What became of every packet until now, by direction.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
-        self.passing.take_off(self.now, &mut counters);
+        self.fused_links.take_off(self.now, &mut counters);
         counters
     }
 
@@ -279,7 +279,7 @@ impl Wire {
     pub(crate) fn memory(&self) -> usize {
         size_of::<(Instant, Packet)>() * self.parcels.len()
             + self.parcels.memory()
-            + self.passing.memory()
+            + self.fused_links.memory()
             + self.heads.memory()
             + self.carriers.memory()
             + size_of::<PacketRecord>() * self.tap.records.capacity()
@@ -418,16 +418,16 @@ impl Wire {
             let (next, goes_on) = (step & !PASSES, step & PASSES != 0);
             match self.links[direction as usize].pass(at, Bytes::new(u64::from(size))) {
                 Fate::Arrives(arrival) => {
-                    self.passing.push(self.now, direction, arrival, size, next, Then::Enters);
+                    self.fused_links.push(self.now, direction, arrival, size, next, Then::Enters);
                     at = arrival;
                 }
                 Fate::Lost(arrival) => {
-                    self.passing.push(self.now, direction, arrival, size, next, Then::Lost);
+                    self.fused_links.push(self.now, direction, arrival, size, next, Then::Lost);
                     return self.drop(packet.parcel);
                 }
                 Fate::Refused => {
                     if let Some(previous) = previous {
-                        self.passing.refuse_latest(previous);
+                        self.fused_links.refuse_latest(previous);
                     }
                     return self.drop(packet.parcel);
                 }

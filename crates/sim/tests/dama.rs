@@ -117,7 +117,7 @@ time = "60s"
     }
 }
 
-const TOLD: &str = r#"
+const FOLLOWING: &str = r#"
 [[flow]]
 name = "file"
 from = "client"
@@ -139,17 +139,17 @@ name = "pep"
 nodes = ["one", "hub"]
 protocol = "tcp"
 tcp = "cross"
-told = true
+follow_allocation = true
 [stop]
 time = "30s"
 "#;
 
-/// What two files through a pair of gateways, `told`, do on a carrier whose rate falls from 8 to 4 Mbit/s after 15 s.
-fn follow_the_allocation(told: &str) {
+/// What two files through a pair of gateways, with `following`, do on a carrier whose rate falls from 8 to 4 Mbit/s after 15 s.
+fn follow_the_allocation(following: &str) {
     let rain = CARRIER
         .replace("rate = \"8Mbit/s\"\n", "rate = \"8Mbit/s\"\nrate_steps = { steps = [[\"15s\", \"4Mbit/s\"]] }\n");
-    let text = format!("{rain}{told}");
-    let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
+    let text = format!("{rain}{following}");
+    let loaded = scenario::load(&text, "allocation.toml", &[], &|_| Err("no files".into())).expect("sound");
     let mut simulation = Simulation::of(&loaded.scenarios[0], 1, true).expect("valid");
     simulation.run();
     let samples = simulation.take_capacity_samples();
@@ -169,16 +169,18 @@ fn follow_the_allocation(told: &str) {
 }
 
 #[test]
-fn a_told_window_follows_the_allocation() {
-    follow_the_allocation(TOLD);
+fn a_window_follows_the_allocation() {
+    follow_the_allocation(FOLLOWING);
 }
 
 #[test]
 fn the_transport_s_pace_follows_the_allocation() {
-    let told =
-        TOLD.replace("protocol = \"tcp\"\ntcp = \"cross\"\ntold = true", "satpep = { capacity_source = \"reported\" }");
-    assert!(told != TOLD);
-    follow_the_allocation(&told);
+    let text = FOLLOWING.replace(
+        "protocol = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true",
+        "satpep = { capacity_source = \"reported\" }",
+    );
+    assert!(text != FOLLOWING);
+    follow_the_allocation(&text);
 }
 
 /// One file after the other, a little more than the carrier takes. Slots are short, so that little waits for them.
@@ -195,7 +197,7 @@ const GENERATIONS: [&str; 8] = [
 
 /// What waits for the carrier in the last 50 s, as the mean of the least in each second, in bytes; and what it has carried in all.
 fn standing_queue(changes: [&str; 2]) -> (u64, u64) {
-    let text = format!("{CARRIER}{TOLD}");
+    let text = format!("{CARRIER}{FOLLOWING}");
     let changes: Vec<_> = GENERATIONS.into_iter().chain(changes).map(str::to_owned).collect();
     let loaded = scenario::load(&text, "generations.toml", &changes, &|_| Err("no files".into())).expect("sound");
     let mut simulation = Simulation::of(&loaded.scenarios[0], 1, true).expect("valid");
@@ -213,8 +215,8 @@ fn standing_queue(changes: [&str; 2]) -> (u64, u64) {
 #[test]
 fn what_may_wait_at_the_link_does_not_add_up_from_connection_to_connection() {
     for delay in ["link.one.delay=50ms", "link.one.delay=250ms"] {
-        let (without, carried_without) = standing_queue([delay, "tcp.cross.capacity.queue=1us"]);
-        let (with, carried) = standing_queue([delay, "tcp.cross.capacity.queue=20ms"]);
+        let (without, carried_without) = standing_queue([delay, "tcp.cross.capacity.target_queue=1us"]);
+        let (with, carried) = standing_queue([delay, "tcp.cross.capacity.target_queue=20ms"]);
         println!("{delay}: {without} {with} B wait, {carried_without} {carried} B carried");
         assert!(with <= without + 20_000 && with < 50_000, "20 ms of 8 Mbit/s: {with} {without}");
         assert!(carried > carried_without);
@@ -229,7 +231,7 @@ const BESIDE_REQUESTS: [&str; 8] = [
     "link.two.forward={ rate = \"1Mbit/s\", queue = \"1BDP\" }",
     "carrier.return.superframe=10ms",
     "stop.time=60s",
-    "tcp.cross.capacity.queue=20ms",
+    "tcp.cross.capacity.target_queue=20ms",
     "tcp.cross.receive_buffer_max=4MiB",
 ];
 const FILE: [&str; 2] = ["flow.file.count=1", "flow.file.bulk={ size = \"10MB\" }"];
@@ -247,7 +249,7 @@ bulk = { size = "20kB" }
 
 /// How long the file and each request take; without a file only the requests.
 fn times(has_file: bool, requests: &str) -> Vec<f64> {
-    let (file, pair) = TOLD.split_once("[tcp.cross]").expect("the file comes first");
+    let (file, pair) = FOLLOWING.split_once("[tcp.cross]").expect("the file comes first");
     let file = if has_file { file } else { "" };
     let text = format!("{CARRIER}{file}{requests}[tcp.cross]{pair}");
     let changes: Vec<_> =
@@ -275,9 +277,10 @@ fn what_requests_leave_of_their_shares_is_the_file_s() {
 }
 
 #[test]
-fn a_pair_is_told_nothing_where_no_carrier_is() {
-    let text = format!("{CARRIER}{TOLD}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
-    let loaded = scenario::load(&text, "told.toml", &[], &|_| Err("no files".into())).expect("sound");
+fn a_pair_follows_no_allocation_without_a_carrier() {
+    let text =
+        format!("{CARRIER}{FOLLOWING}").replace("nodes = [\"one\", \"hub\"]\n", "nodes = [\"hub\", \"server\"]\n");
+    let loaded = scenario::load(&text, "allocation.toml", &[], &|_| Err("no files".into())).expect("sound");
     let error = Simulation::of(&loaded.scenarios[0], 1, false).expect_err("no carrier").to_string();
     assert!(error.contains("pep") && error.contains("dama"), "{error}");
 }
@@ -299,7 +302,7 @@ fn faults_name_the_carrier_and_what_is_wrong() {
         (&["carrier.return.superframe=1min"], "superframe"),
         (&["carrier.return.rbdc_timeout=0"], "from 1 to 1000"),
         (&["carrier.return.fcaa=true"], "did you mean fca?"),
-        (&["gateway=[{name=\"g\",nodes=[\"one\",\"hub\"],told=true}]"], "gateway.g.told"),
+        (&["gateway=[{name=\"g\",nodes=[\"one\",\"hub\"],follow_allocation=true}]"], "gateway.g.follow_allocation"),
     ] {
         let found = faults(changes);
         assert!(found.contains(expected), "{changes:?}: {found}");
@@ -308,7 +311,7 @@ fn faults_name_the_carrier_and_what_is_wrong() {
 
 #[test]
 fn recording_changes_nothing_and_equal_seeds_give_equal_results() {
-    let lossy = TOLD.replace("told = true", "told = true\n[seeds]\nfirst = 1");
+    let lossy = FOLLOWING.replace("follow_allocation = true", "follow_allocation = true\n[seeds]\nfirst = 1");
     let runs = [true, true, false].map(|recording| {
         let mut simulation = Simulation::of(&scenario(&lossy), 3, recording).expect("valid");
         simulation.run();

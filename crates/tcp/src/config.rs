@@ -146,14 +146,14 @@ pub struct Capacity {
     pub allocation: Allocation,
     /// The round-trip time of propagation.
     pub rtt: Duration,
-    /// What may wait at the link, beyond what is under way.
-    pub queue: Duration,
+    /// The intended queueing delay (the target of RFC 6817): the window holds that much beyond one round trip.
+    pub target_queue: Duration,
 }
 
 impl Capacity {
     /// Of `allocation` over a link of this round-trip time, on which nothing need wait.
     pub fn new(allocation: Allocation, rtt: Duration) -> Self {
-        Self { allocation, rtt, queue: Duration::ZERO }
+        Self { allocation, rtt, target_queue: Duration::ZERO }
     }
 }
 

@@ -144,8 +144,8 @@ impl Config {
             let rate = capacity.allocation.rate.as_bps() as f64;
             check(rate > 0.0, "capacity.rate", "above 0 bit/s", rate);
             check(!capacity.rtt.is_zero(), "capacity.rtt", "above 0 s", 0.0);
-            let queue = capacity.queue.as_secs_f64();
-            check(queue <= 1.0, "capacity.queue", "at most 1 s", queue);
+            let queue = capacity.target_queue.as_secs_f64();
+            check(queue <= 1.0, "capacity.target_queue", "at most 1 s", queue);
             check(capacity.allocation.connections >= 1, "capacity.connections", "1 or more", 0.0);
         }
         if let Some(resume) = resume {
@@ -240,10 +240,12 @@ mod tests {
         config.tuning.tibet.0 = 1.0;
         config.receive_buffer.share = 0.0;
         let capacity = Capacity::new(Allocation::new(Rate::from_bps(1), 1), Duration::from_millis(1));
-        config.capacity = Some(Capacity { queue: Duration::from_secs(2), ..capacity });
+        config.capacity = Some(Capacity { target_queue: Duration::from_secs(2), ..capacity });
         let error = config.validate().expect_err("faulty");
         let text = error.to_string();
-        for key in ["`mss`", "`initial_window`", "`tuning.tibet pole`", "`receive_buffer.share`", "`capacity.queue`"] {
+        for key in
+            ["`mss`", "`initial_window`", "`tuning.tibet pole`", "`receive_buffer.share`", "`capacity.target_queue`"]
+        {
             assert!(text.contains(key), "{text}");
         }
     }

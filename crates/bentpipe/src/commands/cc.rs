@@ -3,7 +3,7 @@
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, Subcommand};
 use comfy_table::{Table, presets};
-use congestion::{CONTROLS, Control, Held, LinkTable, LinkWord};
+use congestion::{CONTROLS, Control, LinkEntry, LinkTable, LoadedControl};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -16,7 +16,7 @@ Loads congestion controls into the kernel's own TCP, without a kernel module and
 with bentpipe. Any program can then choose them for its sockets by name (TCP_CONGESTION), a route for its connections
 (ip route ... congctl NAME), or the host for all (sysctl net.ipv4.tcp_congestion_control).
 
-bp_cross sets the window by what the link layer says: RTT x rate / (8 (1 + K) segment sessions). `bentpipe cc link` tells it.";
+bp_cross sets the window from the allocated capacity: RTT x rate / (8 (1 + K) segment connections). `bentpipe cc link` sets it.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,7 @@ Examples:
   bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload`, or the next start
   bentpipe cc load bp_cross --rate 8Mbit/s                with the capacity of the satellite terminal
   bentpipe cc link --rate 4Mbit/s                         the capacity has changed
-  bentpipe cc link --rate 4Mbit/s --valid 3s --fallback 256kbit/s   and is to be told again within 3 s
+  bentpipe cc link --rate 4Mbit/s --valid-for 3s --fallback 256kbit/s   256 kbit/s unless updated within 3 s
   bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   as long as the program runs
   bentpipe cc load bp_vegas --run                         until Ctrl-C
   bentpipe cc unload                                      all that `load` left in the kernel
@@ -48,7 +48,7 @@ enum Action {
     Load(LoadArgs),
     /// Take away what `load` left in the kernel
     Unload(UnloadArgs),
-    /// Tell bp_cross the capacity of a link, or that there is none any more
+    /// Set or remove a link's capacity for bp_cross
     Link(LinkArgs),
 }
 
@@ -79,36 +79,35 @@ struct UnloadArgs {
 struct LinkArgs {
     #[command(flatten)]
     link: LinkOptions,
-    /// Forget the link with this mark
+    /// Remove the entry for this mark
     #[arg(long, conflicts_with = "rate")]
     remove: bool,
 }
 
-/// What bp_cross is told.
+/// A link of bp_cross.
 #[derive(ClapArgs)]
 struct LinkOptions {
-    /// Capacity that the link layer allots to all sessions together, headers included
+    /// Capacity allocated to all connections together, headers included
     #[arg(long, help_heading = "Link (bp_cross)")]
     rate: Option<Rate>,
-    /// Sessions that share it [default: counted, as those that have sent within the last second or two]
+    /// Active connections that share it [default: counted, those that sent within the last one to two seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "rate",
           help_heading = "Link (bp_cross)")]
-    sessions: Option<u32>,
+    connections: Option<u32>,
     /// Bytes of headers for each byte of payload
     #[arg(long, value_name = "K", default_value_t = 0.0505, value_parser = header_share, help_heading = "Link (bp_cross)")]
     header_share: f64,
-    /// What may wait at the link, added to the round-trip time: nothing is the equation's window, 20ms keeps a link busy whose
-    /// packets bunch
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = queue, help_heading = "Link (bp_cross)")]
-    queue: Duration,
-    /// The link of the sockets with this mark (SO_MARK); that of mark 0 is for all whose mark no link has
+    /// Target queue, added to the round-trip time: 0s is the equation's window, 20ms keeps a link busy whose packets bunch
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = target_queue, help_heading = "Link (bp_cross)")]
+    target_queue: Duration,
+    /// The sockets' mark (SO_MARK); sockets whose mark has no entry use the entry for mark 0
     #[arg(long, default_value_t = 0, help_heading = "Link (bp_cross)")]
     mark: u32,
-    /// How long this holds, unless it is told again
+    /// Validity of the capacity, unless it is set again
     #[arg(long, value_name = "TIME", requires = "rate", requires = "fallback", help_heading = "Link (bp_cross)")]
-    valid: Option<Duration>,
+    valid_for: Option<Duration>,
     /// Capacity afterwards
-    #[arg(long, value_name = "RATE", requires = "valid", help_heading = "Link (bp_cross)")]
+    #[arg(long, value_name = "RATE", requires = "valid_for", help_heading = "Link (bp_cross)")]
     fallback: Option<Rate>,
 }
 
@@ -119,7 +118,7 @@ fn control(name: &str) -> Result<&'static Control, String> {
     })
 }
 
-fn queue(text: &str) -> Result<Duration, String> {
+fn target_queue(text: &str) -> Result<Duration, String> {
     let queue: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if queue <= Duration::from_secs(1) { Ok(queue) } else { Err("at most 1s".to_owned()) }
 }
@@ -130,18 +129,18 @@ fn header_share(text: &str) -> Result<f64, String> {
 }
 
 impl LinkOptions {
-    fn word(&self) -> Option<LinkWord> {
-        Some(LinkWord {
+    fn entry(&self) -> Option<LinkEntry> {
+        Some(LinkEntry {
             capacity: self.rate?,
             header_share: self.header_share,
-            sessions: self.sessions,
-            queue: self.queue,
-            expiry: self.valid.zip(self.fallback),
+            connections: self.connections,
+            target_queue: self.target_queue,
+            expiry: self.valid_for.zip(self.fallback),
         })
     }
 }
 
-/// The control that is told of links.
+/// The control that has a table of links.
 fn cross() -> Result<&'static Control, Failure> {
     Control::by_name("bp_cross").ok_or_else(|| Failure::missing("there is no bp_cross"))
 }
@@ -155,7 +154,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         Action::List => list(output),
         Action::Load(args) => load(args, output),
         Action::Unload(args) => unload(args, output),
-        Action::Link(args) => tell(args, output),
+        Action::Link(args) => link(args, output),
     }
 }
 
@@ -223,22 +222,22 @@ struct Loaded {
 }
 
 fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
-    let word = args.link.word();
-    let needs_word = args.names.iter().any(|control| control.name == "bp_cross");
-    if needs_word != word.is_some() {
-        return Err(Failure::usage(if needs_word {
-            "bp_cross needs to know the capacity of the link: --rate"
+    let entry = args.link.entry();
+    let needs_entry = args.names.iter().any(|control| control.name == "bp_cross");
+    if needs_entry != entry.is_some() {
+        return Err(Failure::usage(if needs_entry {
+            "bp_cross needs the capacity of the link: --rate"
         } else {
             "--rate is for bp_cross, which is not among what is to be loaded"
         }));
     }
     let mut held = Vec::new();
     for control in &args.names {
-        let loaded = Held::load(control)?;
-        if let (Some(table), Some(word)) = (loaded.links(), word) {
+        let loaded = LoadedControl::load(control)?;
+        if let (Some(table), Some(entry)) = (loaded.links(), entry) {
             // There is a link for everybody, whatever mark this one is for.
-            table.set(0, word)?;
-            table.set(args.link.mark, word)?;
+            table.set(0, entry)?;
+            table.set(args.link.mark, entry)?;
         }
         held.push(loaded);
     }
@@ -247,7 +246,7 @@ fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
     if args.run {
         return hold(args, output, &loaded, held);
     }
-    let pinned = held.into_iter().try_for_each(Held::pin);
+    let pinned = held.into_iter().try_for_each(LoadedControl::pin);
     if let Err(error) = pinned {
         // All or none; the error is what there is to tell.
         args.names.iter().for_each(|control| drop(congestion::unpin(control)));
@@ -257,7 +256,7 @@ fn load(args: &LoadArgs, output: &Output) -> Result<(), Failure> {
 }
 
 /// Keeps `held` until a signal, or until the command ends.
-fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<Held>) -> Result<(), Failure> {
+fn hold(args: &LoadArgs, output: &Output, loaded: &Loaded, held: Vec<LoadedControl>) -> Result<(), Failure> {
     if let Some((program, arguments)) = args.command.split_first() {
         // A Ctrl-C is for the command; this process waits for it.
         let _signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
@@ -305,27 +304,27 @@ fn unload(args: &UnloadArgs, output: &Output) -> Result<(), Failure> {
 }
 
 #[derive(Serialize)]
-struct Told {
+struct Entry {
     mark: u32,
     rate_bps: Option<u64>,
-    sessions: Option<u32>,
+    connections: Option<u32>,
 }
 
-fn tell(args: &LinkArgs, output: &Output) -> Result<(), Failure> {
+fn link(args: &LinkArgs, output: &Output) -> Result<(), Failure> {
     let mark = args.link.mark;
-    let word = args.link.word();
-    if word.is_none() && !args.remove {
-        return Err(Failure::usage("which capacity? --rate, or --remove to forget the link"));
+    let entry = args.link.entry();
+    if entry.is_none() && !args.remove {
+        return Err(Failure::usage("which capacity? --rate, or --remove to remove its entry"));
     }
     let table = LinkTable::find(cross()?)?;
-    match word {
-        Some(word) => table.set(mark, word)?,
+    match entry {
+        Some(entry) => table.set(mark, entry)?,
         None => table.remove(mark)?,
     }
-    let rate_bps = word.map(|word| word.capacity.as_bps());
-    let told = Told { mark, rate_bps, sessions: word.and_then(|word| word.sessions) };
-    output.result(&told, || match word {
-        Some(word) => format!("link {mark}: {}", word.capacity),
-        None => format!("link {mark}: forgotten"),
+    let rate_bps = entry.map(|entry| entry.capacity.as_bps());
+    let result = Entry { mark, rate_bps, connections: entry.and_then(|entry| entry.connections) };
+    output.result(&result, || match entry {
+        Some(entry) => format!("link {mark}: {}", entry.capacity),
+        None => format!("link {mark}: removed"),
     })
 }

@@ -288,7 +288,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
         capacity_source: CapacitySource::Configured,
         transport: Transport::Satpep,
         congestion_control: None,
-        queue: None,
+        target_queue: None,
         max_streams: None,
     }
 }

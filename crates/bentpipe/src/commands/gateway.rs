@@ -226,14 +226,14 @@ fn render(status: &Value) -> String {
     let privileges = &status["privileges"];
     let troubles: String = rows("peers").iter().filter_map(trouble).collect();
     format!(
-        "{}: up for {}, sends at {} at most, other traffic {}\n{}{}{}{peers}\n{troubles}{streams}\n",
+        "{}: up for {}, sends at {} at most, cross traffic {}\n{}{}{}{peers}\n{troubles}{streams}\n",
         text(&status["name"]),
         seconds(&status["uptime_s"]),
         rate("rate_bps"),
-        rate("outside_bps"),
+        rate("cross_traffic_bps"),
         draining(&status["draining"]),
         reduced(privileges),
-        told(&status["told"]) + &modem(&status["modem"]) + &cross_layer(&status["satellite"]["cross_layer"]),
+        link(&status["link"]) + &modem(&status["modem"]) + &cross_layer(&status["satellite"]["cross_layer"]),
     )
 }
 
@@ -264,11 +264,11 @@ fn trouble(peer: &Value) -> Option<String> {
 }
 
 /// How the cross-layer congestion control divides the link, where it does.
-fn cross_layer(told: &Value) -> String {
-    let (Some(control), Some(bps)) = (told["control"].as_str(), told["capacity_bps"].as_u64()) else {
+fn cross_layer(state: &Value) -> String {
+    let (Some(control), Some(bps)) = (state["control"].as_str(), state["capacity_bps"].as_u64()) else {
         return String::new();
     };
-    format!("{control} divides {} between {} with data\n", Rate::from_bps(bps), told["sessions"])
+    format!("{control} divides {} between {} with data\n", Rate::from_bps(bps), state["connections"])
 }
 
 /// The session with the modem, if one is to be had.
@@ -284,17 +284,17 @@ fn modem(modem: &Value) -> String {
     }
 }
 
-/// What the link is told to carry, if anybody tells it.
-fn told(told: &Value) -> String {
-    let rate = |key: &str| Rate::from_bps(told[key].as_u64().unwrap_or(0));
-    let seconds = |key: &str| Duration::from_secs_f64(told[key].as_f64().unwrap_or(0.0));
-    match told["source"].as_str() {
+/// The link state, if a source reports it.
+fn link(state: &Value) -> String {
+    let rate = |key: &str| Rate::from_bps(state[key].as_u64().unwrap_or(0));
+    let seconds = |key: &str| Duration::from_secs_f64(state[key].as_f64().unwrap_or(0.0));
+    match state["source"].as_str() {
         None | Some("configured") => String::new(),
         Some(source) => format!(
-            "told by {source} for {}: {} up, {} down, round trip {}\n",
+            "reported by {source} for {}: {} transmit, {} receive, round trip {}\n",
             seconds("age_s"),
-            rate("up_bps"),
-            rate("down_bps"),
+            rate("rate_bps"),
+            rate("receive_rate_bps"),
             seconds("rtt_s")
         ),
     }

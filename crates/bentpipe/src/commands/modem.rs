@@ -1,8 +1,8 @@
-//! The modems of an emulated link: they tell routers by DLEP (RFC 8175) what the link carries.
+//! The modems of an emulated link: they report its capacity to routers by DLEP (RFC 8175).
 
 use crate::output::Failure;
 use dlep::{Mac, Metrics, Settings};
-use dlep_io::{Modem, ModemSettings, Telling};
+use dlep_io::{LinkReport, Modem, ModemSettings};
 use emulator::Monitor;
 use kernel::Namespace;
 use std::io;
@@ -117,15 +117,15 @@ impl Modems {
         let mut running = Running { stop: Some(stop), threads: Vec::new() };
         for Waiting { modem, namespace, link } in self.waiting {
             let (monitor, stopped) = (monitor.clone(), stopped.clone());
-            let tell = move || {
-                let inside = || tell(modem, &monitor, link, stopped);
-                let told = match namespace {
+            let run = move || {
+                let inside = || serve(modem, &monitor, link, stopped);
+                let outcome = match namespace {
                     None => inside(),
                     Some(namespace) => namespace.run(inside).unwrap_or_else(|error| Err(io::Error::other(error))),
                 };
-                told.unwrap_or_else(|error| tracing::error!(%error, "the modem tells nothing any more"));
+                outcome.unwrap_or_else(|error| tracing::error!(%error, "the modem has ended"));
             };
-            let thread = thread::Builder::new().name("modem".to_owned()).spawn(tell);
+            let thread = thread::Builder::new().name("modem".to_owned()).spawn(run);
             running.threads.push(thread.map_err(Failure::failed)?);
         }
         Ok(running)
@@ -133,18 +133,18 @@ impl Modems {
 }
 
 /// Runs a modem until the sender of `stopped` is gone.
-fn tell(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiver<()>) -> io::Result<()> {
+fn serve(modem: Modem, monitor: &Monitor, site: Site, mut stopped: watch::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (telling, told) = watch::channel(site.telling(monitor));
+        let (sender, reports) = watch::channel(site.report(monitor));
         let follow = async {
             while tokio::time::timeout(PERIOD, stopped.changed()).await.is_err() {
-                let now = site.telling(monitor);
-                telling.send_if_modified(|before| std::mem::replace(before, now) != now);
+                let now = site.report(monitor);
+                sender.send_if_modified(|before| std::mem::replace(before, now) != now);
             }
-            drop(telling);
+            drop(sender);
         };
-        tokio::join!(modem.run(told), follow).0
+        tokio::join!(modem.run(reports), follow).0
     })
 }
 
@@ -173,10 +173,10 @@ impl Site {
     }
 
     /// What the modem tells now: for the session the highest rates, and that the link is down in an outage.
-    fn telling(&self, monitor: &Monitor) -> Telling {
+    fn report(&self, monitor: &Monitor) -> LinkReport {
         let delay = self.delay(monitor);
         let [session, link] = [self.highest, self.rates(monitor)].map(|rates| self.metrics(rates, delay));
-        Telling { session, link: Some(link).filter(|link| link.transmit > Some(Rate::ZERO)) }
+        LinkReport { session, link: Some(link).filter(|link| link.transmit > Some(Rate::ZERO)) }
     }
 
     /// A link with these rates up and down, and this delay.

@@ -15,7 +15,7 @@ pub(super) fn read(document: &mut Document<'_>, link: Option<&str>, name: &str) 
     };
     Some(RouterSettings {
         interface,
-        peer: written.peer.map(|peer| peer.0),
+        modem: written.modem.map(|modem| modem.0),
         port: written.port.unwrap_or(dlep::PORT),
         destination: written.destination.map(|destination| destination.0),
         session: dlep::Settings {
@@ -35,13 +35,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_enough_and_a_peer_needs_no_port() {
+    fn an_interface_is_enough_and_a_modem_needs_no_port() {
         let settings = parse(&with("interface = \"modem0\"\n"), "x").unwrap().dlep.unwrap();
-        assert_eq!((settings.interface.as_str(), settings.peer, settings.port), ("modem0", None, 854));
-        let text = with("peer = \"2001:db8::1\"\ndestination = \"02:00:5e:10:00:01\"\n")
+        assert_eq!((settings.interface.as_str(), settings.modem, settings.port), ("modem0", None, 854));
+        let text = with("modem = \"2001:db8::1\"\ndestination = \"02:00:5e:10:00:01\"\n")
             .replace("[link]", "[link]\ninterface = \"sat0\"");
         let settings = parse(&text, "x").unwrap().dlep.unwrap();
-        assert_eq!(settings.peer, Some("[2001:db8::1]:854".parse().unwrap()));
+        assert_eq!(settings.modem, Some("[2001:db8::1]:854".parse().unwrap()));
         assert_eq!(settings.interface, "sat0");
         assert_eq!(parse(&minimal(), "x").unwrap().dlep, None);
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn wrong_values_are_faults() {
         for line in
-            ["peer = \"modem\"", "port = 0", "destination = \"02:00\"", "heartbeat = \"100ms\"", "interface = \"\""]
+            ["modem = \"modem\"", "port = 0", "destination = \"02:00\"", "heartbeat = \"100ms\"", "interface = \"\""]
         {
             let faults = faults(&with(&format!("{line}\n")));
             let expected = format!("dlep.{line}: expected a");

@@ -37,7 +37,7 @@ const SECTIONS: &[Section] = &[
     Section::new("peer", "Peer"),
     Section::new("class", "Class"),
     Section::new("bypass", "Bypass"),
-    Section::new("feed", "Feed"),
+    Section::new("updates", "Updates"),
     Section::new("dlep", "Dlep"),
     Section::new("metrics", "Metrics"),
     Section::new("control", "Control"),
@@ -72,9 +72,9 @@ pub struct File {
     /// Connections that always go end to end.
     #[serde(default)]
     pub bypass: Vec<Bypass>,
-    /// Who may tell what the link carries.
-    pub feed: Option<Feed>,
-    /// The modem that tells what the link carries, by RFC 8175.
+    /// Where programs report link updates.
+    pub updates: Option<Updates>,
+    /// The modem that reports link updates by DLEP (RFC 8175).
     pub dlep: Option<Dlep>,
     /// Metrics.
     #[serde(default)]
@@ -98,7 +98,7 @@ impl File {
             peer: Vec::new(),
             class: Vec::new(),
             bypass: Vec::new(),
-            feed: None,
+            updates: None,
             dlep: None,
             metrics: Metrics::default(),
             control: Control::default(),
@@ -184,7 +184,7 @@ pub enum Accept {
 /// The satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Link {
-    /// The satellite link; its other traffic is measured there and given room.
+    /// The satellite link; cross traffic on it is measured there and given room.
     pub interface: Option<Interface>,
     /// What this gateway may send, counted as IP packets.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
@@ -198,6 +198,12 @@ pub struct Link {
     /// What arrives here: sizes the receive memory. By default `rate`.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub receive_rate: Option<PositiveRate>,
+    /// Link updates of lower rates are rejected. By default a hundredth of the lower of rate and receive_rate.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
+    pub min_rate: Option<PositiveRate>,
+    /// Link updates of higher rates are rejected. By default ten times the higher of rate and receive_rate.
+    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
+    pub max_rate: Option<PositiveRate>,
     /// Expected round-trip time.
     #[schemars(extend("x-least" = "10us", "x-most" = "1min", "x-example" = "550ms"))]
     pub rtt: Interval,
@@ -236,6 +242,8 @@ impl Link {
             capacity_source: None,
             cross_traffic: None,
             receive_rate: None,
+            min_rate: None,
+            max_rate: None,
             rtt,
             mtu: None,
             dscp: None,
@@ -261,9 +269,9 @@ pub struct Tcp {
     /// Warm connections: those to each peer that are opened before they are needed.
     #[schemars(range(min = 0, max = 1024), extend("default" = 8))]
     pub warm_connections: Option<u16>,
-    /// With `bp_cross` only: what may wait at the link.
+    /// With `bp_cross` only: intended queueing delay at the link.
     #[schemars(extend("x-most" = "1s", "default" = "20ms"))]
-    pub queue: Option<Time>,
+    pub target_queue: Option<Time>,
     /// Send buffer of each connection. By default 3 x rate x rtt, 256 KiB to 256 MiB.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "4MB"))]
     pub send_buffer: Option<Size>,
@@ -431,34 +439,28 @@ pub enum DscpPolicyEntry {
     Text(DscpPolicyText),
 }
 
-/// Who may tell what the link carries.
+/// Where programs report link updates.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
-pub struct Feed {
+pub struct Updates {
     /// Unix socket that takes lines of JSON. By default none.
     pub socket: Option<SocketPath>,
-    /// Address at which PUT /told takes the same by HTTP, without authentication, and GET /told shows what counts. By default
+    /// Address at which PUT /link takes the same by HTTP, without authentication, and GET /link shows the link state. By default
     /// none.
     pub http: Option<Address>,
-    /// Lower rates are not believed. By default a hundredth of the lower of rate and receive_rate.
-    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
-    pub least: Option<PositiveRate>,
-    /// Higher rates are not believed. By default ten times the higher of rate and receive_rate.
-    #[schemars(extend("x-least" = "1kbit/s", "x-example" = "64kbit/s"))]
-    pub most: Option<PositiveRate>,
-    /// How long a word counts at most unless it is told again.
+    /// The longest validity of an update, unless it is repeated.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "60s"))]
-    pub max_age: Option<Interval>,
+    pub max_validity: Option<Interval>,
 }
 
-/// The modem that tells what the link carries (docs/dlep.md).
+/// The modem that reports link updates by DLEP (docs/dlep.md).
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Dlep {
     /// Where the modem is. By default that of `link`.
     pub interface: Option<Interface>,
-    /// Its address, with a port if that is not 854. By default it is looked for by multicast.
-    pub peer: Option<ModemAddress>,
+    /// Its address, with a port if that is not 854. By default it is found by multicast.
+    pub modem: Option<ModemAddress>,
     /// UDP port of that.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 854))]
     pub port: Option<u16>,

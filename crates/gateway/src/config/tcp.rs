@@ -15,17 +15,17 @@ pub struct TcpSettings {
     /// Connections to each peer that are opened before they are needed.
     pub warm_connections: usize,
     /// What may wait at the link under the cross-layer control.
-    pub queue: Duration,
+    pub target_queue: Duration,
     /// A connection's send buffer.
     pub send_buffer: Bytes,
     /// A connection's receive buffer.
     pub receive_buffer: Bytes,
 }
 
-/// The congestion control that goes by what the link carries.
+/// The congestion control that follows the link capacity.
 pub(crate) const CROSS_LAYER: &str = "bp_cross";
-/// What may wait at the link, unless told: as long as segments bunch in time slots and routers.
-const QUEUE: Duration = Duration::from_millis(20);
+/// Target queue by default: as long as segments bunch in timeslots and routers.
+const TARGET_QUEUE: Duration = Duration::from_millis(20);
 /// The smallest buffer that is chosen without being told: it holds the kernel's initial window many times.
 const LEAST: Bytes = Bytes::new(256 << 10);
 /// The largest one.
@@ -51,16 +51,16 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
     let congestion_control = written.congestion_control.map(|name| name.0);
     if !choice.is_tcp && document.node(&["tcp"]).is_some() {
         document.fault(&["tcp"], " has no effect without gateway.transport = \"tcp\"");
-    } else if choice.is_tcp && written.queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
+    } else if choice.is_tcp && written.target_queue.is_some() && congestion_control.as_deref() != Some(CROSS_LAYER) {
         let problem = format!(" has no effect without congestion_control = \"{CROSS_LAYER}\"");
-        document.fault(&["tcp", "queue"], &problem);
+        document.fault(&["tcp", "target_queue"], &problem);
     }
     let link = link.filter(|_| choice.is_tcp)?;
     Some(TcpSettings {
         congestion_control,
         fast_open: written.fast_open.unwrap_or(true),
         warm_connections: written.warm_connections.unwrap_or(8).into(),
-        queue: written.queue.map_or(QUEUE, |queue| queue.0),
+        target_queue: written.target_queue.map_or(TARGET_QUEUE, |queue| queue.0),
         send_buffer: written.send_buffer.map_or_else(|| three_bdp(link.rate, link.rtt), |size| size.0),
         receive_buffer: written.receive_buffer.map_or_else(|| three_bdp(link.receive_rate, link.rtt), |size| size.0),
     })
@@ -136,13 +136,13 @@ mod tests {
             ),
             (
                 "transport = \"tcp\"",
-                "[tcp]\nqueue = \"10ms\"\n",
-                "11:9: tcp.queue has no effect without congestion_control = \"bp_cross\"",
+                "[tcp]\ntarget_queue = \"10ms\"\n",
+                "11:16: tcp.target_queue has no effect without congestion_control = \"bp_cross\"",
             ),
             (
                 "transport = \"tcp\"",
-                "[tcp]\ncongestion_control = \"bp_cross\"\nqueue = \"2s\"\n",
-                "12:9: tcp.queue = \"2s\": expected a time of at most 1s",
+                "[tcp]\ncongestion_control = \"bp_cross\"\ntarget_queue = \"2s\"\n",
+                "12:16: tcp.target_queue = \"2s\": expected a time of at most 1s",
             ),
             (
                 "transport = \"tcp\"",

@@ -24,7 +24,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                 tracing::warn!(%error, "host_buffer, host_keepalive: clients' connections keep what they had");
             }
         }
-        self.feed.reconfigure(&settings);
+        self.updates.reconfigure(&settings);
         if let Some(steering) = self.steering.as_ref().filter(|_| self.settings.bypass != settings.bypass) {
             steering.exempt(settings.bypass.clone());
         }

@@ -2,10 +2,10 @@
 
 use crate::drain::Drain;
 use crate::host_sockets::HostSockets;
+use crate::link_state::{LinkState, ModemReport, Report, UpdateCounts};
 use crate::privileges::Privileges;
 use crate::relays::Relays;
 use crate::snapshot::{Snapshot, Stream};
-use crate::told::{Counts, ModemReport, Report, Told};
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub(super) struct Facts<'a> {
     pub(super) started: Instant,
     pub(super) predecessor: Option<u32>,
     pub(super) drain: Option<Drain>,
-    pub(super) told: Told,
-    pub(super) words: [Counts; 2],
+    pub(super) link_state: LinkState,
+    pub(super) link_updates: [UpdateCounts; 2],
     pub(super) modem: Option<ModemReport>,
     pub(super) bypassed: &'a BTreeMap<String, u64>,
     pub(super) privileges: &'a Privileges,
@@ -38,10 +38,10 @@ pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, r
         public_key: facts.public_key.clone(),
         transport: T::NAME,
         rate_bps: transport.capacity().as_bps(),
-        told: Report::new(&facts.told, now),
-        words: facts.words,
+        link: Report::new(&facts.link_state, now),
+        link_updates: facts.link_updates,
         modem: facts.modem.clone(),
-        outside_bps: transport.outside_bps(),
+        cross_traffic_bps: transport.cross_traffic_bps(),
         privileges: facts.privileges.clone(),
         connections: engine.counters.clone(),
         bypassed: facts.bypassed.clone(),

@@ -96,7 +96,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             control.disown();
         }
         self.services.clear();
-        self.feed.stop();
+        self.updates.stop();
         let rtt = self.settings.link.rtt;
         self.drain = Some(Drain::new(now, patience(rtt), None));
         self.handed_over = Some(HandedOver { tell_at: Some(now + patience(rtt)), _stream: stream });

@@ -6,15 +6,15 @@ use super::{
     ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
 };
 use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
+use crate::cross_traffic::CrossTrafficMeter;
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
-use crate::outside::OutsideTraffic;
+use crate::link_state::{LinkState, Source};
 use crate::snapshot;
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
-use crate::told::{Source, Told};
 use crate::trouble::Trouble;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
@@ -63,14 +63,14 @@ pub(crate) struct Satpep {
     unsent_from: usize,
     send_buffer: Vec<u8>,
     /// What is known of the way to each peer.
-    ways: Vec<Way>,
+    paths: Vec<PeerPath>,
     /// Those to whom no batches are sent.
     singly: Vec<SocketAddr>,
     next_judgement: Instant,
     send_errors: u64,
     names: Vec<String>,
-    outside: Option<OutsideTraffic>,
-    outside_bps: u64,
+    cross_traffic: Option<CrossTrafficMeter>,
+    cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
     /// Whether the link's capacity is estimated.
     estimates_capacity: bool,
@@ -82,16 +82,16 @@ impl std::fmt::Debug for Satpep {
     }
 }
 
-/// What is known of the way to one peer.
+/// What is known of the path to one peer.
 #[derive(Debug)]
-struct Way {
+struct PeerPath {
     /// Where handshakes go.
     address: Option<SocketAddr>,
     knock: Knock,
     batches: Batches,
 }
 
-impl Way {
+impl PeerPath {
     fn new(now: Instant, peer: &Peer) -> Self {
         Self { address: peer.address, knock: Knock::default(), batches: Batches::new(now) }
     }
@@ -115,9 +115,9 @@ impl Satpep {
             udp.take_share(run.generation()).map_err(while_doing("sharing the UDP port"))?;
             initiate(&mut endpoint, now, settings, &peers, &heir.offer);
         }
-        let outside = match &settings.link.interface {
+        let cross_traffic = match &settings.link.interface {
             None => None,
-            Some(name) => Some(OutsideTraffic::new(name)?),
+            Some(name) => Some(CrossTrafficMeter::new(name)?),
         };
         let key_log = match &settings.key_log {
             None => None,
@@ -134,13 +134,13 @@ impl Satpep {
             dscp: settings.link.dscp,
             unsent: None,
             unsent_from: 0,
-            ways: settings.peers.iter().map(|peer| Way::new(now, peer)).collect(),
+            paths: settings.peers.iter().map(|peer| PeerPath::new(now, peer)).collect(),
             singly: Vec::new(),
             next_judgement: now,
             send_errors: 0,
             names: settings.peers.iter().map(|peer| peer.name.clone()).collect(),
-            outside,
-            outside_bps: 0,
+            cross_traffic,
+            cross_traffic_bps: 0,
             key_log,
             estimates_capacity: settings.link.capacity_source == CapacitySource::Estimated,
         })
@@ -152,7 +152,7 @@ impl Satpep {
 
     /// Why `peer`, which is not up, is not.
     fn trouble_of(&self, peer: usize) -> Trouble {
-        let Way { address, knock, .. } = &self.ways[peer];
+        let PeerPath { address, knock, .. } = &self.paths[peer];
         if let Some(of_way) = &knock.seen {
             return of_way.clone();
         }
@@ -186,8 +186,8 @@ impl Satpep {
     }
 
     /// Asks the network about the peers that do not answer handshakes.
-    fn look_at_ways(&mut self, now: Instant) {
-        for (at, Way { address, knock, .. }) in self.ways.iter_mut().enumerate() {
+    fn look_at_paths(&mut self, now: Instant) {
+        for (at, PeerPath { address, knock, .. }) in self.paths.iter_mut().enumerate() {
             let is_there = self.streams.place(self.streams.id(at)) == Some(at);
             match address {
                 Some(address) if is_there && !self.streams.is_up(at) => {
@@ -204,7 +204,7 @@ impl Satpep {
             return;
         }
         self.singly.clear();
-        for (at, Way { batches, .. }) in self.ways.iter_mut().enumerate() {
+        for (at, PeerPath { batches, .. }) in self.paths.iter_mut().enumerate() {
             let id = self.streams.id(at);
             if self.streams.place(id) != Some(at) {
                 continue;
@@ -304,10 +304,10 @@ impl SatelliteTransport for Satpep {
         }
     }
 
-    fn follow(&mut self, now: Instant, told: &Told) {
+    fn follow(&mut self, now: Instant, link: &LinkState) {
         // An estimate is better than the configured capacity.
-        if told.source != Source::Configured || !self.estimates_capacity {
-            self.streams.endpoint.set_capacity(now, told.up);
+        if link.source != Source::Configured || !self.estimates_capacity {
+            self.streams.endpoint.set_capacity(now, link.rate);
         }
     }
 
@@ -381,15 +381,15 @@ impl SatelliteTransport for Satpep {
             tell_of(&stranger);
         }
         self.streams.tick(now);
-        if let Some(outside) = &mut self.outside {
-            let rate = outside.update(now, self.streams.endpoint.stats().sent_ip_bytes);
-            self.outside_bps = rate.as_bps();
-            self.streams.endpoint.set_outside_traffic(now, rate);
+        if let Some(cross_traffic) = &mut self.cross_traffic {
+            let rate = cross_traffic.update(now, self.streams.endpoint.stats().sent_ip_bytes);
+            self.cross_traffic_bps = rate.as_bps();
+            self.streams.endpoint.set_cross_traffic(now, rate);
         }
         if self.next_judgement <= now {
             self.next_judgement = now + JUDGEMENT_PERIOD;
             self.judge_batches(now);
-            self.look_at_ways(now);
+            self.look_at_paths(now);
         }
     }
 
@@ -447,9 +447,9 @@ impl Membership for Satpep {
                 // The relays give places in order, and those of peers that were removed again.
                 if at == self.names.len() {
                     self.names.push(peer.name.clone());
-                    self.ways.push(Way::new(now, peer));
+                    self.paths.push(PeerPath::new(now, peer));
                 } else {
-                    self.ways[at] = Way::new(now, peer);
+                    self.paths[at] = PeerPath::new(now, peer);
                     self.names[at].clone_from(&peer.name);
                 }
             }
@@ -459,7 +459,7 @@ impl Membership for Satpep {
 
     fn change_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
         self.names[at].clone_from(&peer.name);
-        self.ways[at].address = peer.address;
+        self.paths[at].address = peer.address;
         let Some(config) = peer_config(peer) else { return };
         if let Err(error) = self.streams.endpoint.change_peer(now, self.streams.id(at), config) {
             tracing::error!(peer = peer.name, %error, "a defect: the peer could not be changed");
@@ -491,8 +491,8 @@ impl Succession for Satpep {
 }
 
 impl Reports for Satpep {
-    fn outside_bps(&self) -> u64 {
-        self.outside_bps
+    fn cross_traffic_bps(&self) -> u64 {
+        self.cross_traffic_bps
     }
 
     fn capacity(&self) -> Rate {
@@ -535,7 +535,7 @@ impl Reports for Satpep {
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
             mtu: stats.mtu,
             version: stats.version,
-            batches: Some(self.udp.takes_batches() && !self.ways[at].batches.are_off()),
+            batches: Some(self.udp.takes_batches() && !self.paths[at].batches.are_off()),
             survey: self.streams.endpoint.survey_report(id).map(Into::into),
             trouble: self.trouble(now, at),
             streams: stats.streams,

@@ -35,11 +35,11 @@ use crate::config::{self, Class, Peer, Settings};
 use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
+use crate::link_state::LinkState;
 use crate::snapshot;
 use crate::takeover::Heir;
 use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
-use crate::told::Told;
 use crate::trouble::{Rarely, Trouble};
 use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
@@ -178,7 +178,7 @@ impl TcpTransport {
             Some(config::CROSS_LAYER) => {
                 let marks = [settings.rules.crossing(), settings.rules.made()];
                 let number = random_number()? as u32;
-                Some(CrossLayer::new(marks, settings.link.rate, tcp.queue, number)?)
+                Some(CrossLayer::new(marks, settings.link.rate, tcp.target_queue, number)?)
             }
             _ => None,
         };
@@ -443,10 +443,10 @@ impl SatelliteTransport for TcpTransport {
         self.accept(now, accepts);
     }
 
-    fn follow(&mut self, now: Instant, told: &Told) {
-        self.capacity = told.up;
+    fn follow(&mut self, now: Instant, link: &LinkState) {
+        self.capacity = link.rate;
         if let Some(cross) = &mut self.cross {
-            cross.say(now, told.up);
+            cross.say(now, link.rate);
         }
     }
 
@@ -551,7 +551,7 @@ impl Reports for TcpTransport {
         self.capacity
     }
 
-    fn outside_bps(&self) -> u64 {
+    fn cross_traffic_bps(&self) -> u64 {
         0
     }
 

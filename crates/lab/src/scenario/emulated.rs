@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::topology::{Topology, terminal_networks};
-use emulator::{SharedCarrier, Terminal, WayConfig};
+use emulator::{PathModel, SharedCarrier, Terminal};
 use link::LinkConfig;
 use link::dama::CarrierConfig;
 use sim::{Direction, DirectionId, Network, NodeId};
@@ -88,7 +88,7 @@ impl Emulated {
     }
 
     /// What the emulator does to the hub and from it, with the random numbers of `seed`.
-    pub(super) fn ways(&self, network: &Network, seed: u64) -> [WayConfig; 2] {
+    pub(super) fn paths(&self, network: &Network, seed: u64) -> [PathModel; 2] {
         let config = |direction: DirectionId| LinkConfig { seed, ..get(network, direction).config.clone() };
         let terminals = |back: bool| {
             let terminal = |(number, direction): (usize, &DirectionId)| Terminal {
@@ -100,15 +100,15 @@ impl Emulated {
         };
         let up = match self.carrier(network) {
             None => config(self.to_hub[0]).into(),
-            Some((_, carrier)) => WayConfig::Carrier(SharedCarrier {
+            Some((_, carrier)) => PathModel::Carrier(SharedCarrier {
                 config: CarrierConfig { seed, ..carrier.clone() },
                 terminals: terminals(false),
-                from_controller: self.delay_from_hub(network),
+                from_ncc: self.delay_from_hub(network),
             }),
         };
         let down = match self.to_hub[..] {
             [only] => config(only.reverse()).into(),
-            _ => WayConfig::Apart(terminals(true)),
+            _ => PathModel::Apart(terminals(true)),
         };
         [up, down]
     }
@@ -140,7 +140,7 @@ fn to_hub(network: &Network, name: &str) -> Result<DirectionId, Error> {
     let [shares, back_shares] = [there, there.reverse()].map(|way| get(network, way).config.dama.is_some());
     match (shares, back_shares) {
         (true, true) => Err(Error::Input(format!(
-            "link `{name}`: both ways share a carrier: for real, only the way to the hub does"
+            "link `{name}`: both paths share a carrier: for real, only the way to the hub does"
         ))),
         (false, true) => Ok(there.reverse()),
         _ => Ok(there),

@@ -87,7 +87,7 @@ impl RealScenario {
     /// # Errors
     /// If the machine lacks something or a flow fails.
     pub fn run(&self, variant: Option<String>, seed: u64) -> Result<MeasuredRun, Error> {
-        let [up, down] = self.emulated.ways(&self.network, seed);
+        let [up, down] = self.emulated.paths(&self.network, seed);
         // Gateways listen for both Internet Protocols.
         let topology = Topology::over_ways(self.emulated.terminals(), [up, down], self.pair.is_some())?;
         let site = |place: Place| place.map_or(&topology.hub, |terminal| &topology.terminals[terminal]);

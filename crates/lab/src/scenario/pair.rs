@@ -15,12 +15,12 @@ use units::{Duration, Rate};
 pub(super) struct Pair {
     congestion_control: String,
     /// What may wait at the link, for the cross-layer one.
-    queue: Option<Duration>,
+    target_queue: Option<Duration>,
     /// What it knows of the link: its rates to the hub and back, and the round-trip time.
     rates: [Rate; 2],
     rtt: Duration,
     /// Whether its modems tell it what the carrier gives them.
-    told: bool,
+    follow_allocation: bool,
 }
 
 /// As settings of gateways have it.
@@ -54,17 +54,17 @@ impl Pair {
             return Err(refused(&format!("it does not split flow `{}`: for real, it splits all", flow.name)));
         }
         let to_hub = emulated.to_hub(0);
-        let ways = [to_hub, to_hub.reverse()];
-        let [Some(up), Some(down)] = ways.map(|way| network.highest_rate(way)) else {
+        let directions = [to_hub, to_hub.reverse()];
+        let [Some(up), Some(down)] = directions.map(|direction| network.highest_rate(direction)) else {
             return Err(refused("it has to know the rates of the emulated link: give the link some"));
         };
-        let delays = ways.map(|way| network.directions()[way.index()].config.delay);
-        let (congestion_control, queue) = match config.control.name {
-            "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.queue)),
+        let delays = directions.map(|direction| network.directions()[direction.index()].config.delay);
+        let (congestion_control, target_queue) = match config.control.name {
+            "cross-layer" => (CROSS_LAYER.to_owned(), config.capacity.map(|capacity| capacity.target_queue)),
             _ => (kernel_control(config, controls).map_err(|problem| refused(&problem))?, None),
         };
-        let (rtt, told) = (delays[0] + delays[1], gateway.told);
-        Ok(Some(Self { congestion_control, queue, rates: [up, down], rtt, told }))
+        let (rtt, follow_allocation) = (delays[0] + delays[1], gateway.follow_allocation);
+        Ok(Some(Self { congestion_control, target_queue, rates: [up, down], rtt, follow_allocation }))
     }
 
     /// Starts the program that is running, which is to be bentpipe, as the gateways.
@@ -82,9 +82,9 @@ impl Pair {
             // As the simulated gateways: nothing beside the data.
             clear: true,
             show_logs: false,
-            capacity_source: if self.told { CapacitySource::Reported } else { CapacitySource::Configured },
+            capacity_source: if self.follow_allocation { CapacitySource::Reported } else { CapacitySource::Configured },
             congestion_control: Some(self.congestion_control.clone()),
-            queue: self.queue,
+            target_queue: self.target_queue,
             max_streams: None,
         };
         Gateways::start(&program, topology, self.rates, self.rtt, &options)

@@ -1,6 +1,6 @@
 //! Uploads by the kernel's TCP under a control that was loaded for them.
 
-use congestion::{Control, Held, requirements};
+use congestion::{Control, LoadedControl, requirements};
 use lab::transfer::Checksum;
 use lab::{Direction, Family, Satellite, Topology, Workload};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,12 +33,12 @@ pub fn upload(control: &str, size: Bytes) -> Workload {
 }
 
 /// Loads a control under a name of its own; `None` where none can be loaded.
-pub fn load(control: &'static Control) -> Option<Held> {
+pub fn load(control: &'static Control) -> Option<LoadedControl> {
     static LOADED: AtomicU32 = AtomicU32::new(0);
     if let Err(error) = requirements::check() {
         eprintln!("SKIPPED: {error}");
         return None;
     }
     let name = format!("bt{}_{}", std::process::id(), LOADED.fetch_add(1, Ordering::Relaxed));
-    Some(Held::load_as(control, &name).expect("the kernel takes it"))
+    Some(LoadedControl::load_as(control, &name).expect("the kernel takes it"))
 }

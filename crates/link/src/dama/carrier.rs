@@ -1,6 +1,6 @@
 //! The carrier: when terminals look at their queues, when requests and plans arrive, and when superframes are over.
 
-use super::controller::Controller;
+use super::ncc::Ncc;
 use super::plan::lay_out;
 use super::request::{Request, Requester};
 use super::{Backlog, Burst, CarrierConfig, Grant, Sample, TerminalConfig, Totals};
@@ -10,15 +10,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
-/// A terminal and its way to the controller and back.
+/// A terminal and its delays to the NCC and back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
     /// What it has and may ask for.
     pub config: TerminalConfig,
     /// How long its requests are on their way, and what it sends in its bursts.
-    pub to_controller: Duration,
+    pub to_ncc: Duration,
     /// How long plans are on their way to it.
-    pub from_controller: Duration,
+    pub from_ncc: Duration,
 }
 
 /// The queues of a carrier's terminals, by their numbers: see [`crate::Link::backlog`] and its neighbours.
@@ -31,16 +31,16 @@ pub trait Terminals {
     fn used(&mut self, terminal: usize, now: Instant, superframe: u64) -> (Bytes, Bytes);
 }
 
-/// A return carrier at work: the controller, and what its terminals ask for.
+/// A return carrier at work: the NCC, and what its terminals ask for.
 #[derive(Debug)]
 pub struct Carrier {
     config: CarrierConfig,
     /// Its rate, if that changes.
     rate: Option<Timeline>,
     start: Instant,
-    controller: Controller,
+    ncc: Ncc,
     terminals: Vec<Terminal>,
-    /// From a plan to the superframe that it is for, as the controller receives it: all terminals' bursts meet there.
+    /// From a plan to the superframe that it is for, as the NCC receives it: all terminals' bursts meet there.
     ahead: Duration,
     /// How many superframes were planned before the start.
     past: u64,
@@ -76,9 +76,9 @@ enum Kind {
     Plan { superframe: u64, first: u64, count: u64, slots: u64 },
     /// The terminal looks at its queue.
     Look,
-    /// A request has reached the controller.
+    /// A request has reached the NCC.
     Request { rate: Option<Rate>, volume: Bytes, whole_volume: Option<Bytes> },
-    /// The controller plans a superframe.
+    /// The NCC plans a superframe.
     Superframe(u64),
 }
 
@@ -103,12 +103,12 @@ impl Carrier {
                 format!("the terminals have {} together, the carrier {}", Rate::from_bps(constant), config.rate);
             return Err(ConfigError::new("dama.cra", &problem));
         }
-        let ways = members.iter().map(|member| member.to_controller + member.from_controller);
+        let ways = members.iter().map(|member| member.to_ncc + member.from_ncc);
         let ahead = ways.max().unwrap_or_default() + config.lead();
-        let farthest = members.iter().map(|member| member.to_controller).max().unwrap_or_default();
+        let farthest = members.iter().map(|member| member.to_ncc).max().unwrap_or_default();
         let mut carrier = Self {
             rate: config.rate_steps.as_ref().map(|steps| steps.timeline(config.rate, Rate::as_bps)),
-            controller: Controller::new(&config, members.iter().map(|member| &member.config)),
+            ncc: Ncc::new(&config, members.iter().map(|member| &member.config)),
             losses: CounterRandom::new(config.seed, config.stream << 8 | REQUESTS),
             terminals: Vec::with_capacity(members.len()),
             pending: BinaryHeap::new(),
@@ -132,7 +132,7 @@ impl Carrier {
     }
 
     fn admit(&mut self, member: Member) {
-        let round_trip = member.to_controller + member.from_controller;
+        let round_trip = member.to_ncc + member.from_ncc;
         let requester = Requester::new(member.config.clone(), self.config.slot, round_trip, self.ahead, self.start);
         self.terminals.push(Terminal { member, requester, allocated: Rate::ZERO, totals: Totals::default() });
     }
@@ -199,7 +199,7 @@ impl Carrier {
         match kind {
             Kind::Look => self.look(at, terminal, terminals.backlog(terminal, at)),
             Kind::Request { rate, volume, whole_volume } => {
-                self.controller.apply(terminal, &Request { rate, volume, whole_volume });
+                self.ncc.apply(terminal, &Request { rate, volume, whole_volume });
             }
             Kind::Superframe(superframe) => {
                 self.plan(at, superframe);
@@ -232,7 +232,7 @@ impl Carrier {
     /// A terminal looks at its queue, and asks.
     fn look(&mut self, at: Instant, number: usize, backlog: Backlog) {
         let terminal = &mut self.terminals[number];
-        let (every, way) = (terminal.member.config.every, terminal.member.to_controller);
+        let (every, way) = (terminal.member.config.every, terminal.member.to_ncc);
         let request = terminal.requester.evaluate(at, backlog);
         self.push(at + every, number, Kind::Look);
         let Some(Request { rate, volume, whole_volume }) = request else { return };
@@ -249,12 +249,12 @@ impl Carrier {
         let elapsed = at.since(self.start).as_nanos();
         let rate = self.rate.as_ref().map_or(self.config.rate, |rate| Rate::from_bps(rate.at(elapsed).value));
         let slots = self.config.slots_at(rate);
-        let planned = self.controller.plan(slots);
+        let planned = self.ncc.plan(slots);
         let grants: Vec<_> = planned.iter().map(|(_, grant)| *grant).collect();
         let places: Vec<_> = lay_out(&grants).collect();
         for (terminal, ((asked, grant), (first, count))) in planned.into_iter().zip(places).enumerate() {
             // What was planned before the start has arrived before.
-            let way = self.terminals[terminal].member.from_controller;
+            let way = self.terminals[terminal].member.from_ncc;
             let arrives = if superframe < self.past { self.start } else { at + way };
             self.push(arrives, terminal, Kind::Plan { superframe, first, count, slots });
             let Grant { cra, rbdc, vbdc, fca } = grant.times(self.config.slot.as_u64());
@@ -263,9 +263,9 @@ impl Carrier {
         }
     }
 
-    /// When a superframe begins at a terminal, so that all terminals' bursts reach the controller in step.
+    /// When a superframe begins at a terminal, so that all terminals' bursts reach the NCC in step.
     fn begins(&self, terminal: usize, superframe: u64) -> Instant {
-        let way = self.terminals[terminal].member.to_controller;
+        let way = self.terminals[terminal].member.to_ncc;
         self.start + (self.ahead - self.config.superframe * self.past - way) + self.config.superframe * superframe
     }
 

@@ -67,7 +67,7 @@ pub struct TerminalConfig {
     /// The highest rate that it may ask for on top; zero asks for none.
     #[serde(default)]
     pub rbdc: Rate,
-    /// The most that the controller notes as asked for by volume; zero asks for none.
+    /// The most that the NCC notes as asked for by volume; zero asks for none.
     #[serde(default)]
     pub vbdc: Bytes,
     /// How often the volume is stated anew as a whole (AVBDC), from 10 ms to 1 h. Only where `vbdc` is not zero.

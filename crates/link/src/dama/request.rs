@@ -79,7 +79,7 @@ impl Requester {
         self.unanswered.push_back((now, rate, volume + whole_volume.unwrap_or_default()));
         let had_rate = self.unanswered.iter().rev().nth(1).is_some_and(|(_, rate, _)| *rate > Rate::ZERO);
         let request = Request {
-            // Once no rate is wanted any more, the controller is told so; after that it is told nothing.
+            // Once no rate is wanted any more, the NCC hears of it; after that it hears nothing.
             rate: (rate > Rate::ZERO || had_rate).then_some(rate),
             volume,
             whole_volume,

@@ -2,7 +2,7 @@
 
 use super::{Backlog, Burst};
 use crate::Packet;
-use crate::managed::{Managed, Overflow};
+use crate::aqm::{ManagedQueue, Overflow};
 use std::collections::VecDeque;
 use units::{Bytes, Instant};
 
@@ -10,7 +10,7 @@ use units::{Bytes, Instant};
 /// known when its turn comes is as good as sent.
 #[derive(Debug)]
 pub(crate) struct Granted<P> {
-    queue: Managed<P>,
+    queue: ManagedQueue<P>,
     /// What the link layer adds to each packet.
     overhead: Bytes,
     /// Bytes that ever found room, the overhead included.
@@ -28,7 +28,7 @@ pub(crate) struct Granted<P> {
 }
 
 impl<P: Packet> Granted<P> {
-    pub(crate) fn new(queue: Managed<P>, overhead: Bytes) -> Self {
+    pub(crate) fn new(queue: ManagedQueue<P>, overhead: Bytes) -> Self {
         Self {
             queue,
             overhead,

@@ -11,7 +11,7 @@ pub struct Sample {
     pub terminal: u32,
     /// When the superframe began at the terminal.
     pub at: Instant,
-    /// What the terminal's requests, as the controller had them, asked for in this superframe: its rate for the length of
+    /// What the terminal's requests, as the NCC had them, asked for in this superframe: its rate for the length of
     /// the superframe, and all of its volume.
     pub requested: Bytes,
     /// What it was given, in bytes.

@@ -186,10 +186,10 @@ impl Direction {
 
 impl Prediction {
     /// The prediction where so many connections share the link: of each alone, and doubted where there is more than one.
-    pub fn shared_by(mut self, sessions: u32) -> Self {
-        if sessions > 1 {
+    pub fn shared_by(mut self, flows: u32) -> Self {
+        if flows > 1 {
             let shared =
-                format!("{sessions} connections share the link, and what they take and lose together is not modelled");
+                format!("{flows} connections share the link, and what they take and lose together is not modelled");
             self.time.doubt = Some(self.time.doubt.map_or(shared.clone(), |doubt| format!("{doubt}; {shared}")));
         }
         self

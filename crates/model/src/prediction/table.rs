@@ -46,14 +46,14 @@ impl Row {
     }
 }
 
-/// Every model on its own, for the transfer that [`predict`] predicts, shared by `sessions` where a model knows sessions.
+/// Every model on its own, for the transfer that [`predict`] predicts, shared by `flows` where a model knows flows.
 ///
 /// # Errors
 /// As [`predict`], and without a session.
-pub fn table(link: &Link, transfer: &Transfer, sessions: u32) -> Result<Vec<Row>, Invalid> {
+pub fn table(link: &Link, transfer: &Transfer, flows: u32) -> Result<Vec<Row>, Invalid> {
     check(link, transfer)?;
-    Invalid::unless(sessions > 0, "sessions", sessions, "1 or more")?;
-    let prediction = predict(link, transfer)?.shared_by(sessions);
+    Invalid::unless(flows > 0, "flows", flows, "1 or more")?;
+    let prediction = predict(link, transfer)?.shared_by(flows);
     let path = lossy_path(link, transfer);
     let line = payload_rate(link, transfer);
     let least = limit::time(transfer.direction.rounds(), transfer.size, link.rate, link.rtt, link.loss);
@@ -77,7 +77,7 @@ pub fn table(link: &Link, transfer: &Transfer, sessions: u32) -> Result<Vec<Row>
             row.doubt = Some("above the line rate, which this model does not know".to_owned());
         }
     }
-    rows.extend(assigned(link, transfer, sessions));
+    rows.extend(assigned(link, transfer, flows));
     Ok(rows)
 }
 
@@ -124,16 +124,16 @@ fn cardwell_row(link: &Link, transfer: &Transfer) -> Result<Row, Invalid> {
     Ok(Row::time("Cardwell", transfer.size, latency.map(|latency| latency.total())))
 }
 
-/// The models that give each of `sessions` a window.
-fn assigned(link: &Link, transfer: &Transfer, sessions: u32) -> [Row; 2] {
+/// The models that give each of `flows` a window.
+fn assigned(link: &Link, transfer: &Transfer, flows: u32) -> [Row; 2] {
     let packet = transfer.mss + transfer.header;
     let header_share = transfer.header.as_u64() as f64 / transfer.mss.as_u64() as f64;
     let product = link.rate.as_bps() as f64 * link.rtt.as_secs_f64() / 8.0;
-    let cross_layer = cross_layer::segments(link.rate, link.rtt, header_share, transfer.mss, sessions);
-    let satpep = satpep::greatest_window(product, 1.0, sessions as usize, packet.as_u64() as f64);
+    let cross_layer = cross_layer::segments(link.rate, link.rtt, header_share, transfer.mss, flows);
+    let satpep = satpep::greatest_window(product, 1.0, flows as usize, packet.as_u64() as f64);
     let row = |model, segments: f64| {
         let in_a_round_trip = Rate::from_bps((segments * transfer.mss.bits() as f64 / link.rtt.as_secs_f64()) as u64);
-        let part = Rate::from_bps(payload_rate(link, transfer).as_bps() / u64::from(sessions));
+        let part = Rate::from_bps(payload_rate(link, transfer).as_bps() / u64::from(flows));
         Row { throughput: Some(in_a_round_trip.min(part)), window: Some(segments), ..Row::new(model) }
     };
     [row("cross-layer window", cross_layer), row("SaTPEP, equation (2)", satpep)]

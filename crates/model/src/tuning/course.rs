@@ -134,7 +134,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(link: &Link, workload: &Workload, host: &'a Host) -> Self {
         let rtt = link.rtt.as_secs_f64();
-        let flows = f64::from(workload.parallel);
+        let flows = f64::from(workload.flows);
         let on_line = PACKET * 8.0 * flows / link.rate.as_bps() as f64;
         let loss = link.loss.as_f64();
         let mut first_window = host.first_window();

@@ -17,7 +17,7 @@ fn lossy(loss: f64) -> Link {
 }
 
 fn workload(size: &str, direction: Direction) -> Workload {
-    Workload { size: Bytes::parse(size).expect("a size"), parallel: 1, direction }
+    Workload { size: Bytes::parse(size).expect("a size"), flows: 1, direction }
 }
 
 fn time(link: &Link, size: &str, direction: Direction, host: &Host) -> f64 {
@@ -119,7 +119,7 @@ fn no_more_time_for_less_data_a_faster_link_or_fewer_losses() {
     let host = Host::LINUX;
     let mut last = 0.0;
     for kilobytes in 1..400_u64 {
-        let size = Workload { size: Bytes::new(kilobytes * 7_000), parallel: 1, direction: Direction::Up };
+        let size = Workload { size: Bytes::new(kilobytes * 7_000), flows: 1, direction: Direction::Up };
         let time = of(&GEO, &size, &host).time().as_secs_f64();
         assert!(time >= last, "{kilobytes}: {time} after {last}");
         last = time;
@@ -132,7 +132,7 @@ fn no_more_time_for_less_data_a_faster_link_or_fewer_losses() {
 
 #[test]
 fn parallel_transfers_share_the_line() {
-    let many = Workload { size: Bytes::new(500_000), parallel: 10, direction: Direction::Up };
+    let many = Workload { size: Bytes::new(500_000), flows: 10, direction: Direction::Up };
     let course = of(&Link { queue: Bytes::new(10_000_000), ..GEO }, &many, &Host::LINUX);
     assert_near(course.line, 5e6 * 8.0 / (6e6 * MSS / PACKET), 1e-9);
 }

@@ -48,7 +48,7 @@ pub struct Workload {
     /// The size of each transfer.
     pub size: Bytes,
     /// How many go on at once, each over a connection of its own.
-    pub parallel: u32,
+    pub flows: u32,
     /// Which way.
     pub direction: Direction,
 }
@@ -181,7 +181,7 @@ fn largest_initial_window(link: &Link, workload: &Workload) -> u32 {
     let path = link.rate.bytes_in(link.rtt).as_u64() as f64 / PACKET;
     let transfer = (workload.size.as_u64() as f64 / MSS).ceil();
     let held = Host::LINUX.largest_window().as_u64() as f64 / MSS / 2.0;
-    (queue.min(path) / f64::from(workload.parallel)).min(transfer).min(held).max(1.0) as u32
+    (queue.min(path) / f64::from(workload.flows)).min(transfer).min(held).max(1.0) as u32
 }
 
 /// The receive buffer of a new connection must hold the first flight, and the second, which comes before it has grown.
@@ -211,7 +211,7 @@ fn check(link: &Link, workload: &Workload, choices: &Choices) -> Result<(), Inva
     Invalid::unless(loss.as_f64() <= 0.5, "loss", loss, "from 0 to 0.5")?;
     Invalid::unless(queue >= Bytes::new(PACKET as u64), "queue", queue, "at least a packet of 1500B")?;
     Invalid::unless(workload.size > Bytes::ZERO, "size", workload.size, "above 0B")?;
-    Invalid::unless((1..=10_000).contains(&workload.parallel), "parallel", workload.parallel, "from 1 to 10000")?;
+    Invalid::unless((1..=10_000).contains(&workload.flows), "flows", workload.flows, "from 1 to 10000")?;
     if let Some(window) = choices.initial_window {
         Invalid::unless((1..=65_535).contains(&window), "initial window", window, "from 1 to 65535 segments")?;
     }

@@ -12,7 +12,7 @@ fn geo() -> Link {
 }
 
 fn down(size: &str) -> Workload {
-    Workload { size: Bytes::parse(size).expect("a size"), parallel: 1, direction: Direction::Down }
+    Workload { size: Bytes::parse(size).expect("a size"), flows: 1, direction: Direction::Down }
 }
 
 fn choices() -> Choices {
@@ -68,7 +68,7 @@ fn short_transfers_gain_by_their_initial_window_and_never_outgrow_the_queue() {
     assert!(found.gain_percent() > 30.0);
     let small_queue = Link { queue: Bytes::new(30_000), ..geo() };
     assert!(linux(&small_queue, &down("1MB")).host.initial_window <= 20);
-    let many = Workload { parallel: 10, ..down("1MB") };
+    let many = Workload { flows: 10, ..down("1MB") };
     assert!(linux(&geo(), &many).host.initial_window <= 27);
     // Ten segments are enough for ten segments.
     assert_eq!(linux(&geo(), &down("14kB")).host.initial_window, 10);
@@ -130,7 +130,7 @@ fn impossible_parameters_are_named_with_what_they_may_be() {
         (link("6Mbit/s", "550ms", 0.9), work, choices(), "loss = 0.9: allowed from 0 to 0.5"),
         (Link { queue: Bytes::new(100), ..geo() }, work, choices(), "queue = 100B: allowed at least a packet"),
         (geo(), Workload { size: Bytes::ZERO, ..work }, choices(), "size = 0B: allowed above 0B"),
-        (geo(), Workload { parallel: 0, ..work }, choices(), "parallel = 0: allowed from 1"),
+        (geo(), Workload { flows: 0, ..work }, choices(), "flows = 0: allowed from 1"),
         (geo(), work, Choices { initial_window: Some(0), ..choices() }, "initial window = 0: allowed from 1"),
         (geo(), work, Choices { controls: Some(vec![]), ..choices() }, "controls = none: allowed at least one"),
     ] {

@@ -8,7 +8,7 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
     let standard = Host::LINUX.initial_window;
     let mut warnings = Vec::new();
     if host.initial_window > standard {
-        let burst = Bytes::new(u64::from(host.initial_window) * u64::from(workload.parallel) * 1500);
+        let burst = Bytes::new(u64::from(host.initial_window) * u64::from(workload.flows) * 1500);
         warnings.push(format!(
             "an initial window of {} segments sends {burst} at once, {} times what RFC 6928 allows: keep it to a route that leads \
              over this link alone{}",

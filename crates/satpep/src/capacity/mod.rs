@@ -41,9 +41,9 @@ pub(crate) struct Capacity {
     cross_traffic: CrossTraffic,
     policy: CrossTrafficPolicy,
     rtt: Duration,
-    /// Bytes of other traffic so far, up to `outside_at`.
-    outside_bytes: u64,
-    outside_at: Instant,
+    /// Bytes of cross traffic so far, up to `cross_traffic_at`.
+    cross_traffic_bytes: u64,
+    cross_traffic_at: Instant,
     /// Bytes that have entered the link: ours.
     own_bytes: u64,
 }
@@ -61,8 +61,8 @@ impl Capacity {
             cross_traffic: CrossTraffic::new(config.rtt),
             policy: config.cross_traffic,
             rtt: config.rtt,
-            outside_bytes: 0,
-            outside_at: now,
+            cross_traffic_bytes: 0,
+            cross_traffic_at: now,
             own_bytes: 0,
         }
     }
@@ -80,23 +80,23 @@ impl Capacity {
         }
     }
 
-    /// Other traffic was measured at `rate`, while `flows` streams of ours had something to send.
-    pub(crate) fn on_outside(&mut self, now: Instant, rate: Rate, flows: u32) {
-        self.outside_bytes = self.outside_bytes(now);
-        self.outside_at = now;
+    /// Cross traffic was measured at `rate`, while `flows` streams of ours had something to send.
+    pub(crate) fn on_cross_traffic(&mut self, now: Instant, rate: Rate, flows: u32) {
+        self.cross_traffic_bytes = self.cross_traffic_bytes(now);
+        self.cross_traffic_at = now;
         self.cross_traffic.on_measured(now, rate, flows);
     }
 
-    fn outside_bytes(&self, now: Instant) -> u64 {
-        self.outside_bytes + self.cross_traffic.measured().bytes_in(now.since(self.outside_at)).as_u64()
+    fn cross_traffic_bytes(&self, now: Instant) -> u64 {
+        self.cross_traffic_bytes + self.cross_traffic.measured().bytes_in(now.since(self.cross_traffic_at)).as_u64()
     }
 
     /// Bytes that have entered the link so far, others' included as far as they are known.
     pub(crate) fn position(&self, now: Instant) -> u64 {
-        self.own_bytes + if self.estimator.is_some() { self.outside_bytes(now) } else { 0 }
+        self.own_bytes + if self.estimator.is_some() { self.cross_traffic_bytes(now) } else { 0 }
     }
 
-    /// The pace: what other traffic leaves of the capacity, more while a train is in flight.
+    /// The pace: what cross traffic leaves of the capacity, more while a train is in flight.
     pub(crate) fn pace(&self) -> Rate {
         let capacity = self.rate();
         let free = match self.policy {

@@ -266,10 +266,10 @@ impl<P: Payload> Endpoint<P> {
         self.capacity.rate()
     }
 
-    /// Traffic outside the sessions was measured at this rate on the link: it is left room.
-    pub fn set_outside_traffic(&mut self, now: Instant, rate: Rate) {
+    /// Cross traffic was measured at this rate on the link: it is given room.
+    pub fn set_cross_traffic(&mut self, now: Instant, rate: Rate) {
         let busy = self.peers.iter().filter_map(|peer| Some(peer.session.as_ref()?.busy_streams())).sum();
-        self.capacity.on_outside(now, rate, busy);
+        self.capacity.on_cross_traffic(now, rate, busy);
         self.set_pace(now);
     }
 

@@ -7,19 +7,19 @@
 //! | `half.rs` | one TCP connection of a gateway |
 //! | `relays/` | a pair that speaks the satellite transport |
 //! | `modem.rs` | what the modem of a link tells |
-//! | `outside.rs` | what other traffic takes of its link |
+//! | `cross_traffic.rs` | what cross traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |
-//! | `told.rs` | what the carrier of a terminal tells the gateway beside it |
+//! | `allocation.rs` | what the carrier of a terminal allocates to the gateway beside it |
 
+mod allocation;
 mod assigned;
+mod cross_traffic;
 mod half;
 mod modem;
-mod outside;
 mod relays;
 mod session;
 mod splices;
-mod told;
 
 use crate::agent::TIMERS;
 use crate::packet::{Body, Parcel};

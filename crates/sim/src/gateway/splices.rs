@@ -1,7 +1,7 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
+use super::allocation::{AllocationShares, CarrierAllocation};
 use super::half::{Address, Route, SplitHalf, pass_on};
-use super::told::{Sharing, Told};
 use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
 use crate::NodeId;
 use crate::packet::{Body, Parcel};
@@ -18,7 +18,7 @@ pub(crate) struct Splices {
     /// The pair's first timer.
     timer: u32,
     /// For each node its carrier towards the other, if windows follow that.
-    told: [Option<(Told, Sharing)>; 2],
+    allocation: [Option<(CarrierAllocation, AllocationShares)>; 2],
     satellite: Arc<tcp::Config>,
 }
 
@@ -74,14 +74,14 @@ impl Splices {
             splices.push(if first == 0 { [near, far] } else { [far, near] });
         }
         let [a, b] = config.nodes;
-        let told = [(a, b), (b, a)].map(|(from, to)| {
-            let told = Told::on_way(network, from, to).filter(|_| config.told)?;
-            Some((told, Sharing::new(splits.len())))
+        let allocation = [(a, b), (b, a)].map(|(from, to)| {
+            let allocation = CarrierAllocation::on_path(network, from, to).filter(|_| config.follow_allocation)?;
+            Some((allocation, AllocationShares::new(splits.len())))
         });
-        if config.told && told.iter().all(Option::is_none) {
-            return Err(config.error("nothing tells it its capacity: no link between its nodes has `dama`"));
+        if config.follow_allocation && allocation.iter().all(Option::is_none) {
+            return Err(config.error("there is no allocation to follow: no link between its nodes has `dama`"));
         }
-        Ok(Self { splices, splits, timer, told, satellite: satellite.clone() })
+        Ok(Self { splices, splits, timer, allocation, satellite: satellite.clone() })
     }
 
     pub(crate) fn handle_packet(&mut self, wire: &mut Wire, parcel: &Parcel) {
@@ -98,33 +98,33 @@ impl Splices {
         }
     }
 
-    /// Tells the connections between the gateways what they have, where that is news.
+    /// Sets the parts of the connections between the gateways, if the allocation has changed.
     pub(crate) fn follow(&mut self, wire: &mut Wire) {
-        for (side, told) in self.told.iter_mut().enumerate() {
-            let Some((told, sharing)) = told else { continue };
+        for (side, allocation) in self.allocation.iter_mut().enumerate() {
+            let Some((allocation, shares)) = allocation else { continue };
             let satellite = |split: &Split| usize::from(split.first == side);
             let all = self.splits.iter().zip(&self.splices);
             let open = all.filter(|(split, splices)| splices[side].has_open(satellite(split))).count() as u32;
-            let Some(rate) = told.news(wire, open) else { continue };
-            sharing.set_rate(rate);
+            let Some(rate) = allocation.news(wire, open) else { continue };
+            shares.set_rate(rate);
             for (at, (split, splices)) in self.splits.iter().zip(&mut self.splices).enumerate() {
                 if let Some(half) = &mut splices[side].halves[satellite(split)] {
-                    sharing.follow(wire, at, &self.satellite, half);
+                    shares.follow(wire, at, &self.satellite, half);
                     half.transmit(wire);
                 }
             }
         }
     }
 
-    /// Something has happened at the connection of `split` between the gateways: it has its part of what is told.
+    /// Something has happened at the connection of `split` between the gateways: it has its part of the allocation.
     fn share(&mut self, wire: &mut Wire, split: usize, side: usize) {
-        let Some((_, sharing)) = &mut self.told[side] else { return };
+        let Some((_, shares)) = &mut self.allocation[side] else { return };
         let satellite = usize::from(self.splits[split].first == side);
         if let Some(half) = &mut self.splices[split][side].halves[satellite] {
-            sharing.follow(wire, split, &self.satellite, half);
+            shares.follow(wire, split, &self.satellite, half);
             half.transmit(wire);
             // What has left now.
-            sharing.follow(wire, split, &self.satellite, half);
+            shares.follow(wire, split, &self.satellite, half);
         }
     }
 

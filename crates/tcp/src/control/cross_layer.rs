@@ -29,10 +29,13 @@ impl CrossLayer {
     }
 
     fn segments(&self) -> f64 {
-        self.capacity.map_or(LEAST, |Capacity { allocation: Allocation { rate, connections, .. }, rtt, queue }| {
-            let payload = Bytes::new(self.mss.into());
-            model::cross_layer::segments(rate, rtt + queue, self.header_share, payload, connections)
-        })
+        self.capacity.map_or(
+            LEAST,
+            |Capacity { allocation: Allocation { rate, connections, .. }, rtt, target_queue }| {
+                let payload = Bytes::new(self.mss.into());
+                model::cross_layer::segments(rate, rtt + target_queue, self.header_share, payload, connections)
+            },
+        )
     }
 
     fn measured(&mut self, rtt: Duration) {
@@ -116,7 +119,7 @@ mod tests {
     fn what_may_wait_is_part_of_the_round_trip_of_the_window_and_not_of_the_pacing() {
         let allocation = allocation(8_000_000, 1);
         let rtt = Duration::from_millis(500);
-        let capacity = Capacity { queue: Duration::from_millis(20), ..Capacity::new(allocation, rtt) };
+        let capacity = Capacity { target_queue: Duration::from_millis(20), ..Capacity::new(allocation, rtt) };
         let mut control = CrossLayer::new(&Config { mss: 1460, capacity: Some(capacity), ..Config::new(Profile::Rfc) });
         assert_eq!(window_of(&mut control), 339.0);
         let rate = control.pacing_rate(&Window { cwnd: 339.0, ssthresh: f64::INFINITY }).expect("a rate");

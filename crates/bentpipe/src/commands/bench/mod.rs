@@ -4,7 +4,7 @@ mod connections;
 mod echo;
 mod hub;
 mod limit;
-mod peers;
+mod proxies;
 mod relay;
 mod stalled;
 mod throughput;
@@ -23,7 +23,7 @@ use units::{Bytes, Duration, Probability, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe bench peers                      the rows in which other proxies were measured, best of them beside ours
+  bentpipe bench proxies                     the rows in which other proxies were measured, best of them beside ours
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
   bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
   bentpipe bench relay                      the same for each satellite transport: the kernel's TCP in clear and in TLS, and satpep
@@ -63,7 +63,7 @@ pub struct Args {
     /// Use IPv6 instead of IPv4
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// peers: measure cubic and bbr from end to end here, too, instead of only quoting them
+    /// proxies: measure cubic and bbr from end to end here, too, instead of only quoting them
     #[arg(long)]
     measure_kernel: bool,
     /// throughput: authenticate only, as if encryption were forbidden
@@ -90,7 +90,7 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// The rows in which other proxies were measured
-    Peers,
+    Proxies,
     /// The transport's targets: shares of the physical limit, simulated and for real
     Limit,
     /// Ten terminals with two streams each over one shared forward link
@@ -127,7 +127,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let mut report = Report { machine: Machine::this(), repeats: args.repeats, seed: args.seed, benches: Vec::new() };
     for name in &args.names {
         let findings = match name {
-            Name::Peers => peers::run(args),
+            Name::Proxies => proxies::run(args),
             Name::Limit => limit::run(args),
             Name::Hub => hub::run(args),
             Name::Stalled => stalled::run(args),

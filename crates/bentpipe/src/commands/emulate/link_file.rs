@@ -2,7 +2,7 @@
 
 use super::port::Port;
 use crate::output::Failure;
-use emulator::{SharedCarrier, Terminal, WayConfig};
+use emulator::{PathModel, SharedCarrier, Terminal};
 use ipnet::IpNet;
 use link::LinkConfig;
 use link::dama::CarrierConfig;
@@ -39,7 +39,7 @@ pub(super) struct TerminalSection {
     pub(super) networks: Vec<IpNet>,
     /// Its queue, and its part of the carrier.
     pub(super) up: LinkConfig,
-    /// The interface at which routers are told by DLEP what it is given.
+    /// The interface at which routers receive its allocation by DLEP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dlep: Option<Port>,
 }
@@ -121,9 +121,9 @@ impl Links {
     }
 
     /// What goes up, as the emulator takes it.
-    pub(super) fn way_up(&self) -> WayConfig {
+    pub(super) fn path_up(&self) -> PathModel {
         match &self.up {
-            Up::Link(link) => WayConfig::Link(link.clone()),
+            Up::Link(link) => PathModel::Link(link.clone()),
             Up::Carrier { carrier, terminal } => {
                 let terminals = terminal.iter().map(|section| Terminal {
                     name: section.name.clone(),
@@ -131,7 +131,7 @@ impl Links {
                     link: section.up.clone(),
                 });
                 let (config, terminals) = (carrier.clone(), terminals.collect());
-                WayConfig::Carrier(SharedCarrier { config, terminals, from_controller: self.down.delay })
+                PathModel::Carrier(SharedCarrier { config, terminals, from_ncc: self.down.delay })
             }
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         let Up::Carrier { terminal, .. } = &links.up else { panic!("{links:?}") };
         assert_eq!(terminal.iter().map(|terminal| &terminal.name[..]).collect::<Vec<_>>(), ["one", "two"]);
         assert_ne!(terminal[0].up.stream, terminal[1].up.stream);
-        assert!(links.way_up().validate().is_err(), "both have one network");
+        assert!(links.path_up().validate().is_err(), "both have one network");
     }
 
     #[test]

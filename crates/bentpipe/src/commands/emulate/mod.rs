@@ -38,7 +38,7 @@ model packets left (lateness).";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe emulate --between veth0 veth1                         6 Mbit/s both ways, 550 ms round trip
+  bentpipe emulate --between veth0 veth1                         6 Mbit/s both paths, 550 ms round trip
   bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
   bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
   bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
@@ -64,8 +64,8 @@ Instead of [up], terminals may share a return carrier on demand (DAMA; docs/emul
   dlep = \"mgmt0\"                                 its modem tells routers there what it is given
 
 Presets:
-  geo      6 Mbit/s both ways, 550 ms round trip
-  acts-t1  1.536 Mbit/s both ways, 560 ms round trip
+  geo      6 Mbit/s both paths, 550 ms round trip
+  acts-t1  1.536 Mbit/s both paths, 560 ms round trip
   dvb-rcs  8 Mbit/s down, 2 Mbit/s up, 500 ms round trip";
 
 /// Make real packets between two interfaces obey a satellite link
@@ -97,7 +97,7 @@ pub struct Args {
     /// Watch the clock instead of sleeping for so long before a departure: less lateness, more processor time
     #[arg(long, default_value = "0s")]
     spin: Duration,
-    /// Be the terminal's modem, too: tell routers at this interface by DLEP (RFC 8175) what the link carries at each change;
+    /// Be the terminal's modem, too: report to routers at this interface by DLEP (RFC 8175) what the link carries at each change;
     /// NAMESPACE:IF for one in a named namespace. It is none of the two of the link, and has an address
     #[arg(long, value_name = "IF")]
     dlep: Option<Port>,
@@ -176,12 +176,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
     }
     let links = args.links()?;
-    let ways = [links.way_up(), links.down.clone().into()];
-    for (direction, way) in ["up", "down"].into_iter().zip(&ways) {
-        way.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
+    let paths = [links.path_up(), links.down.clone().into()];
+    for (direction, path) in ["up", "down"].into_iter().zip(&paths) {
+        path.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
     }
     let modems = modems(args, &links)?;
-    let [up, down] = ways;
+    let [up, down] = paths;
     let config = Config { spin: args.spin, ..Config::new(up, down) };
     let mut emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
     if let Some(path) = &args.arrival_log {

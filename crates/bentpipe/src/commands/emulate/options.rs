@@ -8,7 +8,7 @@ use units::{Bytes, Duration, Probability, Rate};
 
 /// Changes to the preset; each holds for both directions unless there is one for the direction.
 #[derive(ClapArgs)]
-#[command(next_help_heading = "Link (both ways, or with -up and -down one way)")]
+#[command(next_help_heading = "Link (both paths, or with -up and -down one way)")]
 pub(super) struct LinkArgs {
     /// Rate of IP packets, or `unlimited`
     #[arg(long)]
@@ -152,7 +152,7 @@ impl From<QueueDiscipline> for Discipline {
     }
 }
 
-/// The options of one direction, those for both ways included.
+/// The options of one direction, those for both paths included.
 pub(super) struct Overrides {
     pub(super) rate: Option<RateLimit>,
     pub(super) delay: Option<Duration>,

@@ -81,9 +81,9 @@ pub struct Args {
     /// Who sends: the client (up), or the server when the client has asked (down)
     #[arg(long, value_enum, default_value_t = DirectionArg::Up)]
     direction: DirectionArg,
-    /// Connections that share the link, for the windows that a gateway assigns (cross-layer, SaTPEP)
+    /// Flows that share the link, for the windows that a gateway assigns (cross-layer, SaTPEP)
     #[arg(long, value_name = "N", default_value_t = 1)]
-    sessions: u32,
+    flows: u32,
     /// Draw against this parameter, such as loss=1e-6..1e-1
     #[arg(long, value_name = "PARAMETER=FROM..TO", help_heading = "Plot")]
     plot: Option<Sweep>,
@@ -163,8 +163,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return plot::run(args, sweep, output);
     }
     let (link, transfer) = args.case()?;
-    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.sessions);
-    let rows = prediction::table(&link, &transfer, args.sessions)?;
+    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.flows);
+    let rows = prediction::table(&link, &transfer, args.flows)?;
     let document = Document::new(&link, &transfer, &prediction, &rows);
     output.result(&document, || &document)
 }

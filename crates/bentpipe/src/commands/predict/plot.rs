@@ -77,14 +77,14 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 
 fn predict(args: &Args, sweep: &Sweep, value: f64) -> Result<Point, Failure> {
     let (link, transfer) = sweep.at(args, value).case()?;
-    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.sessions);
+    let prediction = prediction::predict(&link, &transfer)?.shared_by(args.flows);
     Ok(Point {
         value,
         throughput_bps: prediction.throughput.as_bps(),
         time_s: prediction.time.value.as_secs_f64(),
         binding: prediction.binding,
         doubt: prediction.time.doubt,
-        rows: prediction::table(&link, &transfer, args.sessions)?,
+        rows: prediction::table(&link, &transfer, args.flows)?,
     })
 }
 

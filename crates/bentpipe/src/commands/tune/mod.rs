@@ -63,7 +63,7 @@ pub struct Args {
     size: Bytes,
     /// How many go on at once
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Transfers")]
-    parallel: u32,
+    flows: u32,
     /// Who sends: the client (up), or the server when the client has asked (down)
     #[arg(long, value_enum, default_value_t = DirectionArg::Down, help_heading = "Transfers")]
     direction: DirectionArg,
@@ -259,7 +259,7 @@ impl Args {
         };
         Ok(Task {
             link: Link { rate, rtt, loss: self.loss, queue, shared: self.shared },
-            workload: Workload { size: self.size, parallel: self.parallel, direction },
+            workload: Workload { size: self.size, flows: self.flows, direction },
             choices: Choices { controls: self.controls()?, initial_window: self.initial_window, profile },
             purpose: Purpose { profile, latency: self.latency },
             target: match self.to {

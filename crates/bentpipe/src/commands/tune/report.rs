@@ -50,7 +50,7 @@ struct LinkReport {
 #[derive(Debug, Serialize)]
 struct WorkloadReport {
     size_bytes: u64,
-    parallel: u32,
+    flows: u32,
     direction: &'static str,
 }
 
@@ -143,7 +143,7 @@ impl Document {
             },
             workload: WorkloadReport {
                 size_bytes: task.workload.size.as_u64(),
-                parallel: task.workload.parallel,
+                flows: task.workload.flows,
                 direction: direction(task),
             },
             initial_window_segments: found.host.initial_window,
@@ -198,7 +198,7 @@ impl Document {
 
     fn title(&self) -> String {
         let LinkReport { rate_bps, rtt_s, loss, queue_bytes, shared } = &self.link;
-        let many = if self.workload.parallel > 1 { format!("{} x ", self.workload.parallel) } else { String::new() };
+        let many = if self.workload.flows > 1 { format!("{} x ", self.workload.flows) } else { String::new() };
         format!(
             "{many}{} {} over {}, {} round-trip time, {}, queue {}{}",
             Bytes::new(self.workload.size_bytes),
@@ -270,7 +270,7 @@ fn rows(task: &Task, now: &Host, found: &Recommendation, present: Option<&Presen
 
 fn limit(task: &Task) -> Duration {
     let rounds = task.workload.direction.rounds();
-    let all = task.workload.size * u64::from(task.workload.parallel);
+    let all = task.workload.size * u64::from(task.workload.flows);
     model::limit::time(rounds, all, task.link.rate, task.link.rtt, task.link.loss)
 }
 
@@ -284,13 +284,13 @@ fn direction(task: &Task) -> &'static str {
 fn command(task: &Task) -> String {
     let (link, workload) = (&task.link, &task.workload);
     let mut command = format!(
-        "bentpipe tune --rate {} --rtt {} --loss {} --queue {} --size {} --parallel {} --direction {}",
+        "bentpipe tune --rate {} --rtt {} --loss {} --queue {} --size {} --flows {} --direction {}",
         link.rate,
         link.rtt,
         link.loss,
         link.queue,
         workload.size,
-        workload.parallel,
+        workload.flows,
         direction(task)
     );
     let mut add = |given: bool, option: &str| {

@@ -84,7 +84,7 @@ const STOP: u64 = 20;
 /// The experiment as a scenario file has it.
 pub fn scenario_text(link: &Link, workload: &Workload, hosts: [&Host; 2], predicted: Duration) -> String {
     let Link { rate, rtt, loss, queue, .. } = link;
-    let Workload { size, parallel, direction } = workload;
+    let Workload { size, flows, direction } = workload;
     let direction = match direction {
         Direction::Up => "up",
         Direction::Down => "down",
@@ -105,7 +105,7 @@ loss = {}
 name = "transfer"
 from = "client"
 to = "server"
-count = {parallel}
+count = {flows}
 tcp = "{BEFORE}"
 bulk = {{ size = "{}B", direction = "{direction}" }}
 [tcp.{BEFORE}]

@@ -1,35 +1,35 @@
-//! The cross-layer congestion control: its table of links, kept current with what the link carries.
+//! The cross-layer congestion control: its table of links, kept current with the link state.
 //!
 //! The control gives each connection its share of the allocation (J. Kim et al., "Cross-layer TCP over DVB-RCS"; see
 //! `congestion`), and what others leave of theirs. It knows connections by the mark of their socket, and sees itself what they use.
 
 use crate::config::CROSS_LAYER as NAME;
 use crate::snapshot;
-use congestion::{Control, Held, LinkTable, LinkWord};
+use congestion::{Control, LinkEntry, LinkTable, LoadedControl};
 use kernel::Error;
 use units::{Duration, Instant, Rate};
 
 /// Headers of IPv4 and TCP with timestamps, for each byte of a full packet's payload.
 const HEADER_SHARE: f64 = 52.0 / 1448.0;
-/// How long what the table says holds: a gateway that is killed leaves the configured capacity behind.
+/// Validity of the entry: a gateway that is killed leaves the configured capacity behind.
 const EXPIRY: Duration = Duration::from_secs(10);
-/// How often it is said again though nothing has changed.
+/// How often an unchanged entry is repeated.
 const REFRESH: Duration = Duration::from_secs(2);
 
-/// The table of links, and what it says of ours.
+/// The table of links, and its entry for ours.
 #[derive(Debug)]
 pub(super) struct CrossLayer {
     source: Source,
     /// The fwmarks of our sockets.
     marks: [u32; 2],
     configured: Rate,
-    /// What may wait at the link.
-    queue: Duration,
+    /// Intended queueing delay.
+    target_queue: Duration,
     said: Option<Rate>,
     said_at: Instant,
-    /// Connections with data under way, as they were counted last.
+    /// Active connections, as they were counted last.
     counted: u32,
-    /// Whether another process says what the link carries, where both have one table.
+    /// Whether another process updates the entry, if both use one table.
     is_disowned: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct CrossLayer {
 #[derive(Debug)]
 enum Source {
     /// This process: it goes with it.
-    Own(Held),
+    Own(LoadedControl),
     /// A pin.
     Pinned(LinkTable),
 }
@@ -48,7 +48,7 @@ impl CrossLayer {
     ///
     /// # Errors
     /// If the kernel or the process lacks something.
-    pub(super) fn new(marks: [u32; 2], configured: Rate, queue: Duration, number: u32) -> Result<Self, Error> {
+    pub(super) fn new(marks: [u32; 2], configured: Rate, target_queue: Duration, number: u32) -> Result<Self, Error> {
         let source = Source::new(number).map_err(|error| match error {
             Error::Missing(what) => Error::Missing(format!(
                 "[tcp] congestion_control \"{NAME}\": {what}; another congestion control, and transport = \"satpep\", do without"
@@ -59,7 +59,7 @@ impl CrossLayer {
             source,
             marks,
             configured,
-            queue,
+            target_queue,
             said: None,
             said_at: Instant::ZERO,
             counted: 0,
@@ -75,24 +75,24 @@ impl CrossLayer {
         }
     }
 
-    /// What the control was told last, and how many connections share it.
+    /// The entry's capacity, and how many connections share it.
     pub(super) fn report(&self) -> Option<snapshot::CrossLayer> {
         let (control, capacity_bps) = (self.name().to_owned(), self.said?.as_bps());
-        Some(snapshot::CrossLayer { control, capacity_bps, sessions: self.counted.max(1) })
+        Some(snapshot::CrossLayer { control, capacity_bps, connections: self.counted.max(1) })
     }
 
-    /// Another process of the same gateway says from now on what the link carries. A control that only this process holds
-    /// goes on with what it was told.
+    /// Another process of the same gateway updates the entry from now on. A control that only this process holds keeps the
+    /// entry it has.
     pub(super) fn disown(&mut self) {
         self.is_disowned = matches!(self.source, Source::Pinned(_));
     }
 
-    /// So many connections have data under way.
-    pub(super) fn count(&mut self, sessions: u32) {
-        self.counted = sessions;
+    /// Takes the number of active connections.
+    pub(super) fn count(&mut self, connections: u32) {
+        self.counted = connections;
     }
 
-    /// Says that the link carries `capacity`.
+    /// Writes `capacity` into the entry.
     pub(super) fn say(&mut self, now: Instant, capacity: Rate) {
         if self.is_disowned || (self.said == Some(capacity) && now.since(self.said_at) < REFRESH) {
             return;
@@ -102,10 +102,16 @@ impl CrossLayer {
             Source::Pinned(table) => Some(table),
         };
         let expiry = Some((EXPIRY, self.configured));
-        let word = LinkWord { capacity, header_share: HEADER_SHARE, sessions: None, queue: self.queue, expiry };
+        let entry = LinkEntry {
+            capacity,
+            header_share: HEADER_SHARE,
+            connections: None,
+            target_queue: self.target_queue,
+            expiry,
+        };
         for mark in self.marks {
-            if let Some(Err(error)) = table.map(|table| table.set_part(mark, self.marks[0], word)) {
-                tracing::warn!(%error, "the cross-layer control could not be told of the link");
+            if let Some(Err(error)) = table.map(|table| table.set_part(mark, self.marks[0], entry)) {
+                tracing::warn!(%error, "cannot update the cross-layer control's capacity");
             }
         }
         (self.said, self.said_at) = (Some(capacity), now);
@@ -119,7 +125,7 @@ impl Source {
         if congestion::is_pinned(control).unwrap_or(false) {
             return Ok(Self::Pinned(LinkTable::find(control)?));
         }
-        Ok(Self::Own(Held::load_as(control, &format!("bp_x{number:08x}"))?))
+        Ok(Self::Own(LoadedControl::load_as(control, &format!("bp_x{number:08x}"))?))
     }
 }
 

@@ -3,10 +3,10 @@
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
 use super::{CapacitySource, GatewayConfig, Route, SessionReport, Split, TransitionReport, Transport, address};
+use crate::gateway::allocation::CarrierAllocation;
+use crate::gateway::cross_traffic::CrossTrafficMeter;
 use crate::gateway::modem::Modem;
-use crate::gateway::outside::OutsideTraffic;
 use crate::gateway::session::BUFFER;
-use crate::gateway::told::Told;
 use crate::heads::DatagramId;
 use crate::packet::{Body, Parcel};
 use crate::wire::Wire;
@@ -51,10 +51,10 @@ pub(super) struct Side {
     place: Place,
     node_name: String,
     engine: Engine<Satellite, SimulatedHosts>,
-    outside: OutsideTraffic,
+    cross_traffic: CrossTrafficMeter,
     modem: Modem,
     /// The carrier on the path, if the rate follows that.
-    told: Option<Told>,
+    allocation: Option<CarrierAllocation>,
     buffer: Vec<u8>,
     transitions: Vec<Transition>,
 }
@@ -92,8 +92,8 @@ impl Side {
         let [node, other] = place.nodes;
         let path = network.path(node, other).expect("the session's path was found");
         let first = *path.first().expect("the session's path was found");
-        let is_told = transport.capacity_source == CapacitySource::Reported;
-        let outside = OutsideTraffic::new(first, endpoint.stats().sent_ip_bytes);
+        let is_reported = transport.capacity_source == CapacitySource::Reported;
+        let cross_traffic = CrossTrafficMeter::new(first, endpoint.stats().sent_ip_bytes);
         let satellite = Satellite { streams: Streams::new(endpoint, vec![id], false), ahead: place.ahead };
         let hosts = SimulatedHosts::new(config.terrestrial.clone(), routes, transport.max_connections);
         let mut engine = Engine::new(satellite, hosts, settings(transport, splits), [peer()], &[]);
@@ -102,9 +102,9 @@ impl Side {
         }
         Self {
             engine,
-            told: Told::on_way(network, node, other).filter(|_| is_told),
-            modem: Modem::new(if is_told { path } else { Vec::new() }),
-            outside,
+            allocation: CarrierAllocation::on_path(network, node, other).filter(|_| is_reported),
+            modem: Modem::new(if is_reported { path } else { Vec::new() }),
+            cross_traffic,
             node_name: network.node_name(node).to_owned(),
             place,
             buffer: vec![0; BUFFER],
@@ -117,7 +117,7 @@ impl Side {
     }
 
     pub(super) fn follows_carrier(&self) -> bool {
-        self.told.is_some()
+        self.allocation.is_some()
     }
 
     /// Whether a connection of the flow that begins now is relayed.
@@ -161,7 +161,7 @@ impl Side {
         let now = self.now(wire);
         self.endpoint().handle_timeout(now);
         self.engine.handle_timeout(wire.now);
-        self.measure_outside(wire);
+        self.measure_cross_traffic(wire);
         self.ask_modem(wire);
         self.flush(wire);
         self.deadline()
@@ -215,7 +215,7 @@ impl Side {
     fn deadline(&self) -> Instant {
         let of_endpoint = self.engine.transport.streams.endpoint.next_timeout().unwrap_or(Instant::FAR_FUTURE);
         let of_engine = self.engine.next_timeout().unwrap_or(Instant::FAR_FUTURE);
-        of_endpoint.before(self.place.ahead).min(of_engine).min(self.outside.due()).min(self.modem.due())
+        of_endpoint.before(self.place.ahead).min(of_engine).min(self.cross_traffic.due()).min(self.modem.due())
     }
 
     pub(super) fn arm(&self, wire: &mut Wire) {
@@ -223,12 +223,12 @@ impl Side {
     }
 
     /// Leaves cross traffic on the link the room that it takes, and looks at what is short, as often as the daemon does.
-    fn measure_outside(&mut self, wire: &Wire) {
-        if self.outside.due() <= wire.now {
+    fn measure_cross_traffic(&mut self, wire: &Wire) {
+        if self.cross_traffic.due() <= wire.now {
             let sent = self.endpoint().stats().sent_ip_bytes;
-            let rate = self.outside.update(wire, sent);
+            let rate = self.cross_traffic.update(wire, sent);
             let now = self.now(wire);
-            self.endpoint().set_outside_traffic(now, rate);
+            self.endpoint().set_cross_traffic(now, rate);
             self.engine.look_at_limits(wire.now);
         }
     }
@@ -243,9 +243,9 @@ impl Side {
 
     /// Takes what the carrier tells, if that is news.
     fn ask_carrier(&mut self, wire: &mut Wire) {
-        let Some(told) = &mut self.told else { return };
+        let Some(allocation) = &mut self.allocation else { return };
         let relayed = self.engine.connections().len() as u32;
-        if let Some(rate) = told.news(wire, relayed) {
+        if let Some(rate) = allocation.news(wire, relayed) {
             let now = self.now(wire);
             self.endpoint().set_capacity(now, rate.max(LEAST));
         }

@@ -1,0 +1,184 @@
+//! The link state that updates change and all read.
+
+use super::{LinkState, LinkUpdate, PlausibleRange, Rejection, Source};
+use kernel::clock;
+use relay::link_state::SourceSelector;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+use units::{Duration, Instant};
+
+/// The link state that updates change and all read.
+#[derive(Debug, Clone)]
+pub(super) struct Board(Arc<Shared>);
+
+struct Shared {
+    selector: Mutex<SourceSelector>,
+    state: watch::Sender<LinkState>,
+    on_change: Box<dyn Fn() + Send + Sync>,
+    /// The selector's timer is to be set again.
+    wake: Notify,
+    /// Updates accepted and rejected, of the API and of DLEP.
+    counts: [[AtomicU64; 2]; 2],
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn counts(&self, source: Source) -> &[AtomicU64; 2] {
+        &self.counts[usize::from(source == Source::Dlep)]
+    }
+}
+
+impl Board {
+    pub(super) fn new(selector: SourceSelector, configured: LinkState, on_change: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self(Arc::new(Shared {
+            selector: Mutex::new(selector),
+            state: watch::Sender::new(configured),
+            on_change,
+            wake: Notify::new(),
+            counts: Default::default(),
+        }))
+    }
+
+    /// Changes the configured link and the plausible range.
+    pub(super) fn configure(&self, configured: LinkState, range: PlausibleRange) {
+        let mut selector = self.selector();
+        selector.configure(configured, range);
+        self.publish(clock::now(), &mut selector);
+        self.0.wake.notify_one();
+    }
+
+    /// The link state, now and at each change.
+    pub(super) fn subscribe(&self) -> watch::Receiver<LinkState> {
+        self.0.state.subscribe()
+    }
+
+    /// Updates of `source` that were accepted, and that were rejected.
+    pub(super) fn counts(&self, source: Source) -> [u64; 2] {
+        self.0.counts(source).each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Takes an update of `source`.
+    pub(super) fn report(&self, source: Source, update: LinkUpdate) -> Result<(), Rejection> {
+        let now = clock::now();
+        let mut selector = self.selector();
+        let outcome = selector.report(now, source, update);
+        let [accepted, rejected] = self.0.counts(source);
+        match &outcome {
+            Ok(()) => accepted.fetch_add(1, Ordering::Relaxed),
+            Err(rejection) => {
+                let before = rejected.fetch_add(1, Ordering::Relaxed);
+                // A source that goes on like this must not fill the log.
+                if before.is_power_of_two() || before == 0 {
+                    tracing::warn!(source = source.name(), rejected = before + 1, "{rejection}");
+                }
+                before
+            }
+        };
+        self.publish(now, &mut selector);
+        self.0.wake.notify_one();
+        outcome
+    }
+
+    /// Drops the update of `source`.
+    pub(super) fn withdraw(&self, source: Source) {
+        let mut selector = self.selector();
+        selector.withdraw(source);
+        self.publish(clock::now(), &mut selector);
+        self.0.wake.notify_one();
+    }
+
+    /// The link state now.
+    pub(super) fn state(&self) -> LinkState {
+        *self.0.state.borrow()
+    }
+
+    /// Ends validities and publishes changes that are due.
+    pub(super) async fn keep(&self) {
+        loop {
+            let wait = self.handle_timeout(clock::now());
+            let due = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.0.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Handles what is due; returns the time until the next deadline.
+    fn handle_timeout(&self, now: Instant) -> Option<Duration> {
+        let mut selector = self.selector();
+        self.publish(now, &mut selector);
+        selector.next_timeout(now).map(|at| at.since(now))
+    }
+
+    fn selector(&self) -> MutexGuard<'_, SourceSelector> {
+        // A selector is never left half-changed.
+        self.0.selector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, now: Instant, selector: &mut SourceSelector) {
+        if let Some(state) = selector.news(now) {
+            let before = self.0.state.send_replace(state);
+            let (source, rate, receive_rate, rtt) = (state.source.name(), state.rate, state.receive_rate, state.rtt);
+            let former = before.source.name();
+            match Change::of(before.source, state.source) {
+                Change::Values => tracing::debug!(source, %rate, %receive_rate, %rtt, "link state changed"),
+                Change::Source => {
+                    tracing::info!(source, former, %rate, %receive_rate, %rtt, "link state from another source");
+                }
+                Change::Lost => {
+                    tracing::warn!(source, former, %rate, %receive_rate, %rtt, "no link update is valid, falling back to the configuration");
+                }
+            }
+            (self.0.on_change)();
+        }
+    }
+}
+
+/// What a change of the link state means to readers of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// The same source reports other values.
+    Values,
+    /// Another source reports the link.
+    Source,
+    /// No source reports the link: the configuration counts.
+    Lost,
+}
+
+impl Change {
+    fn of(before: Source, now: Source) -> Self {
+        match now {
+            _ if now == before => Self::Values,
+            Source::Configured => Self::Lost,
+            Source::Api | Source::Dlep => Self::Source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_falls_back_to_the_configuration_only_when_no_source_is_left() {
+        assert_eq!(Change::of(Source::Configured, Source::Api), Change::Source);
+        assert_eq!(Change::of(Source::Api, Source::Dlep), Change::Source);
+        assert_eq!(Change::of(Source::Dlep, Source::Api), Change::Source, "a program goes on where the modem stops");
+        assert_eq!(Change::of(Source::Dlep, Source::Dlep), Change::Values);
+        for source in [Source::Api, Source::Dlep] {
+            assert_eq!(Change::of(source, Source::Configured), Change::Lost);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The thread that receives link updates.
+
+use super::board::Board;
+use super::{LinkState, ModemReport, Source, UpdateCounts, api, modem};
+use crate::config::Settings;
+use crate::error::{StartError, while_doing};
+use crate::unix;
+use dlep_io::RouterSettings;
+use kernel::clock;
+use relay::link_state::SourceSelector;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use units::Duration;
+
+/// Receives link updates and publishes the link state.
+#[derive(Debug)]
+pub struct LinkUpdates {
+    board: Board,
+    modem: Option<modem::Seen>,
+    /// None if nothing is configured to report the link.
+    thread: Option<Thread>,
+    socket: Option<unix::SocketFile>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    stop: oneshot::Sender<()>,
+    handle: std::thread::JoinHandle<()>,
+}
+
+/// How long the session with the modem may take to end in order.
+const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
+
+impl Drop for LinkUpdates {
+    fn drop(&mut self) {
+        if let Some(Thread { stop, handle }) = self.thread.take() {
+            // The thread may have ended by itself.
+            let _ = stop.send(());
+            let _ = handle.join();
+        }
+    }
+}
+
+/// The link as it is configured.
+fn configured(settings: &Settings) -> LinkState {
+    let link = &settings.link;
+    LinkState {
+        rate: link.rate,
+        receive_rate: link.receive_rate,
+        rtt: link.rtt,
+        source: Source::Configured,
+        since: clock::now(),
+    }
+}
+
+impl LinkUpdates {
+    /// Listens as `settings` say, in the network namespace of the calling thread. `on_change` is called on another thread
+    /// after each change of the link state.
+    ///
+    /// # Errors
+    /// If a socket cannot be had.
+    pub fn start(settings: &Settings, on_change: impl Fn() + Send + Sync + 'static) -> Result<Self, StartError> {
+        let (updates, configured) = (&settings.updates, configured(settings));
+        let board =
+            Board::new(SourceSelector::new(configured, settings.link.plausible), configured, Box::new(on_change));
+        if !updates.is_used() && settings.dlep.is_none() {
+            return Ok(Self { board, modem: None, thread: None, socket: None });
+        }
+        if let Some(dlep) = &settings.dlep {
+            kernel::gtsm::index(&dlep.interface)
+                .map_err(while_doing(format!("[dlep] interface {}", dlep.interface)))?;
+        }
+        let (listener, socket) = match &updates.socket {
+            Some(path) => Some(unix::listen(path, None, "[updates] socket")?).unzip(),
+            None => (None, None),
+        };
+        let http = updates
+            .http
+            .map(|address| TcpListener::bind(address).map_err(while_doing(format!("[updates] http {address}"))))
+            .transpose()?;
+        let modem = settings.dlep.clone().map(|dlep| (dlep, modem::Seen::default()));
+        let seen = modem.as_ref().map(|(_, seen)| seen.clone());
+        let services = Services { board: board.clone(), max_validity: updates.max_validity, listener, http, modem };
+        Ok(Self { board, modem: seen, thread: Some(services.start()?), socket })
+    }
+
+    /// Stops listening. The link state stays as it is.
+    pub(crate) fn stop(&mut self) {
+        if let Some(Thread { stop, handle }) = self.thread.take() {
+            // The thread may have ended by itself.
+            let _ = stop.send(());
+            let _ = handle.join();
+        }
+        self.socket = None;
+    }
+
+    /// Takes over a changed configuration.
+    pub fn reconfigure(&self, settings: &Settings) {
+        self.board.configure(configured(settings), settings.link.plausible);
+    }
+
+    /// The link state, now and at each change.
+    pub fn state(&self) -> watch::Receiver<LinkState> {
+        self.board.subscribe()
+    }
+
+    /// The session with the modem, if one is to be had.
+    pub fn modem(&self) -> Option<ModemReport> {
+        self.modem.as_ref().map(modem::Seen::report)
+    }
+
+    /// Outcomes of each source's updates.
+    pub fn counts(&self) -> [UpdateCounts; 2] {
+        [Source::Api, Source::Dlep].map(|source| {
+            let [accepted, rejected] = self.board.counts(source);
+            UpdateCounts { source, accepted, rejected }
+        })
+    }
+}
+
+/// What the thread does.
+struct Services {
+    board: Board,
+    max_validity: Duration,
+    listener: Option<UnixListener>,
+    http: Option<TcpListener>,
+    modem: Option<(RouterSettings, modem::Seen)>,
+}
+
+impl Services {
+    fn start(self) -> Result<Thread, StartError> {
+        let doing = || while_doing("starting the thread of [updates] and [dlep]");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(doing())?;
+        let (stop, stopped) = oneshot::channel();
+        let run = move || runtime.block_on(self.run(stopped));
+        let handle = std::thread::Builder::new().name("updates".into()).spawn(run).map_err(doing())?;
+        Ok(Thread { stop, handle })
+    }
+
+    /// Serves all of them until `stopped`; one that fails leaves the others alone.
+    async fn run(self, stopped: oneshot::Receiver<()>) {
+        let mut tasks = JoinSet::new();
+        let api = api::Api { board: self.board.clone(), max_validity: self.max_validity };
+        let failed = |name, result: std::io::Result<()>| {
+            result.unwrap_or_else(|error| tracing::error!(%error, "[updates] {name} is no longer served"));
+        };
+        if let Some(listener) = self.listener {
+            let api = api.clone();
+            tasks.spawn(async move { failed("socket", api.serve_socket(listener).await) });
+        }
+        if let Some(listener) = self.http {
+            tasks.spawn(async move { failed("http", api.serve_http(listener).await) });
+        }
+        let keeper = self.board.clone();
+        tasks.spawn(async move { keeper.keep().await });
+        let (goodbye, until) = watch::channel(());
+        let session = self.modem.map(|(dlep, seen)| tokio::spawn(modem::listen(dlep, self.board, seen, until)));
+        // However the sender goes.
+        let _ = stopped.await;
+        drop(goodbye);
+        if let Some(session) = session {
+            let _ = tokio::time::timeout(FAREWELL, session).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::link_state::LinkState;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+    /// A service at `socket` and `http`, and a message at each change.
+    fn service(socket: &Path, http: SocketAddr) -> (LinkUpdates, mpsc::Receiver<()>) {
+        let key = satpep::PrivateKey::from_random([7; 32]);
+        let text = format!(
+            "[gateway]\nprivate_key = \"{}\"\n[link]\nrate = \"6Mbit/s\"\nrtt = \"550ms\"\ncapacity_source = \"reported\"\n\
+             [updates]\nsocket = \"{}\"\nhttp = \"{http}\"\n[[peer]]\nname = \"hub\"\npublic_key = \"{}\"\n",
+            key.to_base64(),
+            socket.display(),
+            key.public_key()
+        );
+        let (changed, changes) = mpsc::channel();
+        let on_change = move || changed.send(()).unwrap_or_default();
+        (LinkUpdates::start(&config::parse(&text, "test").unwrap(), on_change).unwrap(), changes)
+    }
+
+    fn put(http: SocketAddr, body: &str) -> String {
+        ask(http, "PUT", body)
+    }
+
+    fn ask(http: SocketAddr, method: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} /link HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn bps(state: &LinkState) -> (u64, Source) {
+        (state.rate.as_bps(), state.source)
+    }
+
+    #[test]
+    fn updates_arrive_by_socket_and_http_and_the_link_falls_back_when_they_expire() {
+        let directory = std::env::temp_dir().join(format!("bentpipe-updates-{}", std::process::id()));
+        let socket = directory.join("updates.sock");
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (updates, changes) = service(&socket, http);
+        let state = updates.state();
+        assert_eq!(bps(&state.borrow()), (6_000_000, Source::Configured));
+
+        let mut script = UnixStream::connect(&socket).unwrap();
+        script.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answers = BufReader::new(script.try_clone().unwrap()).lines();
+        let mut say = |line: &str| {
+            // At once: a line that is too long ends the conversation.
+            script.write_all(format!("{line}\n").as_bytes()).unwrap();
+            answers.next().unwrap().unwrap()
+        };
+        assert!(say(r#"{"rate": "4Mbit/s", "rtt": "600ms"}"#).starts_with(r#"{"link":{"rate_bps":4000000,"#));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (4_000_000, Source::Api));
+        assert!(say("nonsense").contains("error"));
+        assert_eq!(bps(&state.borrow()), (4_000_000, Source::Api));
+        assert!(say(r#"{"rate": "4bit/h"}"#).contains("expected a rate"));
+        assert!(say(r#"{"rate": "4Gbit/s"}"#).contains("expected a rate from 60kbit/s to 60Mbit/s"));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (6_000_000, Source::Configured));
+        say(r#"{"rate": "5Mbit/s"}"#);
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (5_000_000, Source::Api));
+        let shown = ask(http, "GET", "");
+        assert!(shown.contains(r#"{"link":{"rate_bps":5000000,"#) && shown.contains(r#""source":"api""#), "{shown}");
+        say("null");
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (6_000_000, Source::Configured));
+
+        let answer = put(http, r#"{"rate": "3Mbit/s", "valid_for": "1s"}"#);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (3_000_000, Source::Api));
+        changes.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(bps(&state.borrow()), (6_000_000, Source::Configured));
+        assert!(put(http, "{}").starts_with("HTTP/1.1 422"));
+        assert!(put(http, "rate").starts_with("HTTP/1.1 400"));
+        assert!(put(http, &"x".repeat(5000)).starts_with("HTTP/1.1 413"));
+        let long = "x".repeat(5000);
+        assert!(say(&long).contains("longer than 4096 bytes"));
+
+        assert_eq!(updates.counts()[0], UpdateCounts { source: Source::Api, accepted: 3, rejected: 2 });
+        drop(updates);
+        assert!(!socket.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

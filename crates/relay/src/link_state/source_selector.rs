@@ -1,0 +1,176 @@
+//! Source selection: updates by DLEP come before those by the API, those before the configuration.
+
+use super::reporter::{LinkUpdate, PlausibleRange, Rejection, Reporter};
+use super::{LinkState, Source};
+use units::{Duration, Instant};
+
+/// The updates of all sources, and the link state that follows from them.
+#[derive(Debug)]
+pub struct SourceSelector {
+    configured: LinkState,
+    range: PlausibleRange,
+    api: Reporter,
+    dlep: Reporter,
+    current: LinkState,
+    /// Changes are published no faster than [`SourceSelector::PERIOD`].
+    changes_from: Instant,
+}
+
+impl SourceSelector {
+    /// The least time between published changes, whatever a source does: a few packet times.
+    const PERIOD: Duration = Duration::from_millis(20);
+
+    /// Without updates, the link is as `configured`.
+    pub fn new(configured: LinkState, range: PlausibleRange) -> Self {
+        Self {
+            configured,
+            range,
+            api: Reporter::default(),
+            dlep: Reporter::default(),
+            current: configured,
+            changes_from: Instant::ZERO,
+        }
+    }
+
+    /// Changes the configuration: the link's own rates and round-trip time, and the plausible range.
+    pub fn configure(&mut self, configured: LinkState, range: PlausibleRange) {
+        (self.configured, self.range) = (configured, range);
+    }
+
+    /// Takes an update of `source`.
+    ///
+    /// # Errors
+    /// If the update is rejected; then `source` has no update.
+    pub fn report(&mut self, now: Instant, source: Source, update: LinkUpdate) -> Result<(), Rejection> {
+        let range = self.range;
+        self.reporter(source).map_or(Ok(()), |reporter| reporter.report(now, update, range))
+    }
+
+    /// Drops the update of `source`.
+    pub fn withdraw(&mut self, source: Source) {
+        if let Some(reporter) = self.reporter(source) {
+            reporter.withdraw();
+        }
+    }
+
+    fn reporter(&mut self, source: Source) -> Option<&mut Reporter> {
+        match source {
+            Source::Configured => None,
+            Source::Api => Some(&mut self.api),
+            Source::Dlep => Some(&mut self.dlep),
+        }
+    }
+
+    /// The link state from `now` on, if it has changed.
+    pub fn news(&mut self, now: Instant) -> Option<LinkState> {
+        self.api.expire(now);
+        self.dlep.expire(now);
+        let best = self.best(now);
+        if !differ(&best, &self.current) || now < self.changes_from {
+            return None;
+        }
+        self.changes_from = now + Self::PERIOD;
+        self.current = best;
+        Some(best)
+    }
+
+    /// When to ask for news again without an update.
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let held_back = differ(&self.best(now), &self.current).then_some(self.changes_from);
+        [self.api.until(), self.dlep.until(), held_back].into_iter().flatten().min()
+    }
+
+    fn best(&self, now: Instant) -> LinkState {
+        let reported = [(Source::Dlep, &self.dlep), (Source::Api, &self.api)]
+            .into_iter()
+            .find_map(|(source, reporter)| Some((source, reporter.update()?)));
+        let configured = self.configured;
+        let (source, update) = reported.unwrap_or((Source::Configured, LinkUpdate::default()));
+        LinkState {
+            rate: update.rate.unwrap_or(configured.rate),
+            receive_rate: update.receive_rate.unwrap_or(configured.receive_rate),
+            rtt: update.rtt.unwrap_or(configured.rtt),
+            source,
+            since: now,
+        }
+    }
+}
+
+/// Whether they differ in more than their time.
+fn differ(a: &LinkState, b: &LinkState) -> bool {
+    (a.rate, a.receive_rate, a.rtt, a.source) != (b.rate, b.receive_rate, b.rtt, b.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Rate;
+
+    const RANGE: PlausibleRange = PlausibleRange { min: Rate::from_bps(64_000), max: Rate::from_bps(60_000_000) };
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn selector() -> SourceSelector {
+        let configured = LinkState {
+            rate: Rate::from_bps(6_000_000),
+            receive_rate: Rate::from_bps(8_000_000),
+            rtt: Duration::from_millis(550),
+            source: Source::Configured,
+            since: Instant::ZERO,
+        };
+        SourceSelector::new(configured, RANGE)
+    }
+
+    fn up(bps: u64) -> LinkUpdate {
+        LinkUpdate { rate: Some(Rate::from_bps(bps)), ..LinkUpdate::default() }
+    }
+
+    fn summary(state: Option<LinkState>) -> Option<(u64, Source)> {
+        state.map(|state| (state.rate.as_bps(), state.source))
+    }
+
+    #[test]
+    fn dlep_comes_first_then_the_api_then_the_configuration() {
+        let mut selector = selector();
+        assert_eq!(selector.news(at(0)), None);
+        selector.report(at(100), Source::Api, up(4_000_000)).unwrap();
+        let news = selector.news(at(100)).unwrap();
+        assert_eq!((news.rate.as_bps(), news.receive_rate.as_bps(), news.since), (4_000_000, 8_000_000, at(100)));
+        selector.report(at(200), Source::Dlep, up(3_000_000)).unwrap();
+        assert_eq!(summary(selector.news(at(200))), Some((3_000_000, Source::Dlep)));
+        selector.report(at(300), Source::Api, up(5_000_000)).unwrap();
+        assert_eq!(selector.news(at(300)), None);
+        selector.withdraw(Source::Dlep);
+        assert_eq!(summary(selector.news(at(400))), Some((5_000_000, Source::Api)));
+        selector.report(at(500), Source::Api, up(0)).unwrap_err();
+        assert_eq!(summary(selector.news(at(500))), Some((6_000_000, Source::Configured)));
+    }
+
+    #[test]
+    fn the_same_update_again_is_no_news_and_is_valid_for_longer() {
+        let mut selector = selector();
+        let update = LinkUpdate { valid_for: Some(Duration::from_secs(1)), ..up(4_000_000) };
+        selector.report(at(0), Source::Api, update).unwrap();
+        assert!(selector.news(at(0)).is_some());
+        selector.report(at(900), Source::Api, update).unwrap();
+        assert_eq!(selector.news(at(900)), None);
+        assert_eq!(selector.next_timeout(at(900)), Some(at(1_900)));
+        assert_eq!(summary(selector.news(at(1_900))), Some((6_000_000, Source::Configured)));
+        assert_eq!(selector.next_timeout(at(1_900)), None);
+    }
+
+    #[test]
+    fn changes_come_no_faster_than_the_period_and_the_last_one_stays() {
+        let mut selector = selector();
+        let mut news = Vec::new();
+        for ms in 0..100 {
+            selector.report(at(ms), Source::Dlep, up(1_000_000 + ms)).unwrap();
+            news.extend(selector.news(at(ms)));
+        }
+        assert_eq!(news.len(), 5);
+        assert_eq!(selector.next_timeout(at(99)), Some(at(100)));
+        assert_eq!(summary(selector.news(at(100))), Some((1_000_099, Source::Dlep)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Packets that go through links without an event at each.
+//!
+//! Where all that enters a link comes out of one other, and both decide everything on arrival, what becomes of a packet in
+//! the second is known when it enters the first: it goes on at once, and its next event is at the end of the last such
+//! link. The links count it at once, too. What has yet to happen is noted here and left out of what is reported, so that
+//! the counters of every link are at any time what they would be with an event for each arrival.
+
+use link::{Counters, Tally};
+use std::collections::VecDeque;
+use units::Instant;
+
+/// The packets on such links.
+#[derive(Debug)]
+pub(crate) struct FusedLinks {
+    /// By direction, in order of time. Those that have arrived are forgotten, many at a time, when their places are
+    /// needed.
+    under_way: Vec<VecDeque<Passage>>,
+}
+
+/// A packet on a link.
+#[derive(Debug, Clone, Copy)]
+struct Passage {
+    /// When it arrives at the far end, or would.
+    at: Instant,
+    size: u32,
+    /// The direction that it enters then.
+    next: u32,
+    then: Then,
+}
+
+/// What happens to a packet at the end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It was lost on the way.
+    Lost,
+    /// The next link is full.
+    Refused,
+    /// It goes on over the next link.
+    Enters,
+}
+
+impl FusedLinks {
+    /// For so many directions, all empty.
+    pub(crate) fn new(directions: usize) -> Self {
+        Self { under_way: vec![VecDeque::new(); directions] }
+    }
+
+    /// A packet is on its way over `direction` until `at`; then it goes on to `next`.
+    #[inline]
+    pub(crate) fn push(&mut self, now: Instant, direction: u32, at: Instant, size: u32, next: u32, then: Then) {
+        let passages = &mut self.under_way[direction as usize];
+        if passages.len() == passages.capacity() {
+            while passages.front().is_some_and(|first| first.at <= now) {
+                passages.pop_front();
+            }
+        }
+        passages.push_back(Passage { at, size, next, then });
+    }
+
+    /// The latest packet on `direction` will find the next link full.
+    pub(crate) fn refuse_latest(&mut self, direction: u32) {
+        if let Some(latest) = self.under_way[direction as usize].back_mut() {
+            latest.then = Then::Refused;
+        }
+    }
+
+    /// Takes what has yet to happen after `now` off what the links have counted.
+    pub(crate) fn take_off(&self, now: Instant, counters: &mut [Counters]) {
+        for (direction, passages) in self.under_way.iter().enumerate() {
+            for passage in passages.iter().filter(|passage| passage.at > now) {
+                passage.take_off(direction, counters);
+            }
+        }
+    }
+
+    /// Bytes that it occupies, roughly.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Passage>() * self.under_way.iter().map(VecDeque::capacity).sum::<usize>()
+    }
+}
+
+impl Passage {
+    fn take_off(&self, direction: usize, counters: &mut [Counters]) {
+        let one = Tally { packets: 1, bytes: u64::from(self.size) };
+        let next = self.next as usize;
+        if self.then == Then::Lost {
+            counters[direction].dropped_loss -= one;
+            return;
+        }
+        counters[direction].delivered -= one;
+        counters[next].offered -= one;
+        if self.then == Then::Refused {
+            counters[next].dropped_queue_full -= one;
+        }
+    }
+}

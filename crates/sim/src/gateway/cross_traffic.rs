@@ -1,0 +1,36 @@
+//! How much of the link cross traffic takes, as the deployed gateway measures it: what enters the link, less what the session has sent.
+
+use crate::DirectionId;
+use crate::wire::Wire;
+use relay::cross_traffic::{CrossTraffic, PERIOD, Reading};
+use units::{Instant, Rate};
+
+/// Reads the counter of the first link towards the other gateway.
+#[derive(Debug)]
+pub(super) struct CrossTrafficMeter {
+    link: DirectionId,
+    at: Instant,
+    traffic: CrossTraffic,
+}
+
+impl CrossTrafficMeter {
+    /// Nothing has entered the link but what the session sent before the run began: `own` bytes, elsewhere.
+    pub(super) fn new(link: DirectionId, own: u64) -> Self {
+        let mut traffic = CrossTraffic::default();
+        traffic.take(Reading { at: Instant::ZERO, link: 0, own });
+        Self { link, at: Instant::ZERO, traffic }
+    }
+
+    /// When the next reading is due.
+    pub(super) fn due(&self) -> Instant {
+        self.at + PERIOD
+    }
+
+    /// Takes the reading that is due, with `own` bytes sent by the session in all. Returns the rate of all cross traffic.
+    pub(super) fn update(&mut self, wire: &Wire, own: u64) -> Rate {
+        let link = wire.counters()[self.link.index()].offered.bytes;
+        self.traffic.take(Reading { at: wire.now, link, own });
+        self.at = wire.now;
+        self.traffic.rate()
+    }
+}
