@@ -123,6 +123,7 @@ impl MtuSearch {
     }
 
     /// When the next probe may be sent, if one may.
+    #[inline]
     pub(crate) fn next_probe_at(&self) -> Option<Instant> {
         match self.probe {
             Probe::At(at) if !self.first.is_empty() => Some(at),

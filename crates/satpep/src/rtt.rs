@@ -32,6 +32,7 @@ impl RttEstimator {
     }
 
     /// The smoothed round-trip time (the expected one before any sample).
+    #[inline]
     pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed
     }
@@ -42,11 +43,13 @@ impl RttEstimator {
     }
 
     /// How long an acknowledgement may take before it is overdue; `ack_delay` is what the receiver may wait.
+    #[inline]
     pub(crate) fn probe_timeout(&self, ack_delay: Duration) -> Duration {
         self.smoothed + (self.variation * 4).max(Duration::from_millis(10)) + ack_delay
     }
 
     /// How long a receiver may hold an acknowledgement back: at most 32 in a round trip.
+    #[inline]
     pub(crate) fn ack_delay(&self) -> Duration {
         (self.smoothed / 32).max(Duration::from_millis(1)).min(Duration::from_millis(25))
     }

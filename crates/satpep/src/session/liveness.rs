@@ -155,6 +155,7 @@ impl Liveness {
     }
 
     /// An ack-eliciting packet of `ip_size` bytes left.
+    #[inline]
     pub(super) fn on_sent(&mut self, now: Instant, ip_size: usize, rtt: &RttEstimator) {
         self.unanswered_since.get_or_insert(now);
         self.unanswered_bytes += ip_size as u64;
@@ -169,12 +170,14 @@ impl Liveness {
     }
 
     /// When an unanswered packet calls for a probe.
+    #[inline]
     pub(super) fn probe_at(&self) -> Option<Instant> {
         self.probe_at
     }
 
     /// When data will wait unless an answer comes. A peer that was sent little meanwhile takes no share that others could
     /// use, and its few answers may all be lost on a lossy return path: it may be sent that little more.
+    #[inline]
     pub(super) fn stalls_at(&self, rtt: &RttEstimator) -> Option<Instant> {
         let since =
             self.unanswered_since.filter(|_| !self.is_stalled && self.unanswered_bytes > self.stall_allowance)?;
@@ -182,12 +185,14 @@ impl Liveness {
     }
 
     /// When the peer will be unresponsive unless an answer comes.
+    #[inline]
     pub(super) fn unresponsive_at(&self, rtt: &RttEstimator) -> Option<Instant> {
         let since = self.unanswered_since.filter(|_| !self.is_unresponsive())?;
         Some(since + Self::unresponsive_after(rtt))
     }
 
     /// When the peer is asked, unless something comes from it. A ping that is not answered is repeated by the probe timer instead.
+    #[inline]
     pub(super) fn keepalive_at(&self, has_streams: bool) -> Option<Instant> {
         (self.unanswered_since.is_none() && !self.ping_due).then(|| self.idle_until(has_streams))
     }
@@ -228,6 +233,7 @@ impl Liveness {
     }
 
     /// Until when nothing needs to be asked of a peer with nothing to answer.
+    #[inline]
     fn idle_until(&self, has_streams: bool) -> Instant {
         let soon = match has_streams {
             false => Duration::MAX,
@@ -243,6 +249,7 @@ impl Liveness {
 
     /// Time without an answer after which data waits: what the answer may take, and as long again as a probe waits for the
     /// next, or as a thin return link spaces answers; and longer where answers have been rarer lately.
+    #[inline]
     fn stall(&self, rtt: &RttEstimator) -> Duration {
         let timeout = rtt.probe_timeout(rtt.ack_delay());
         let usual = timeout + (timeout / 4).max(self.ack_spacing);
@@ -258,6 +265,7 @@ impl Liveness {
     /// When an unanswered packet calls for a probe: in a round trip and what the peer may add to it, then a few times
     /// in quick succession, so that a loss or two do not make the peer unresponsive; in an outage so often that its end is noticed
     /// within half a round trip, and after minutes of it within one.
+    #[inline]
     fn probe_deadline(&self, now: Instant, rtt: &RttEstimator) -> Instant {
         let (smoothed, timeout) = (rtt.smoothed(), rtt.probe_timeout(rtt.ack_delay()));
         let patience =

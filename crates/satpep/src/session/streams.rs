@@ -74,11 +74,15 @@ impl<P: Payload> Session<P> {
     /// Tells writers that wait of space worth a read, a few at a time and in turn.
     pub(super) fn wake_waiting_writers(&mut self) {
         const WORTH: usize = 16 * 1024;
-        let credit = &self.credit;
+        let Self { streams, credit, events, peer, tag, .. } = self;
         let has_space = |unsent: u64| credit.write_space(unsent) >= WORTH || unsent == 0;
-        for key in self.streams.serve_writers(16, |stream| has_space(stream.send.unsent())) {
-            self.events.push_back(Event::Writable(self.id(key)));
-        }
+        streams.serve_writers(
+            16,
+            |stream| has_space(stream.send.unsent()),
+            |StreamKey { slot, number }| {
+                events.push_back(Event::Writable(StreamId { peer: *peer, session: *tag, slot, number }));
+            },
+        );
     }
 
     pub(crate) fn finish(&mut self, id: StreamId) {

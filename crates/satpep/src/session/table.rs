@@ -120,14 +120,17 @@ impl<P: Payload> StreamTable<P> {
         number.is_of_side(self.next_own)
     }
 
+    #[inline]
     pub(super) fn find(&self, number: StreamNumber) -> Option<StreamKey> {
         self.slots.get(&number).map(|&slot| StreamKey { slot, number })
     }
 
+    #[inline]
     pub(super) fn get(&self, key: StreamKey) -> Option<&Stream<P>> {
         self.streams.get(key.slot as usize).filter(|stream| stream.number == key.number)
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream<P>> {
         self.streams.get_mut(key.slot as usize).filter(|stream| stream.number == key.number)
     }
@@ -175,6 +178,7 @@ impl<P: Payload> StreamTable<P> {
     }
 
     /// The first stream with a control frame to send.
+    #[inline]
     pub(super) fn next_control(&self) -> Option<StreamKey> {
         self.control.front().copied()
     }
@@ -193,37 +197,39 @@ impl<P: Payload> StreamTable<P> {
         }
     }
 
-    /// The writers that wait, of which some are looked at: at most `count` streams, the first in the queue first. Those for which
-    /// `is_served` says no wait on, behind the others. Returns those that wait no longer.
+    /// Looks at the first `count` of the writers that wait. Those for which `is_served` says yes wait no longer and are handed to
+    /// `on_served`; the others wait on, behind the rest.
+    #[inline]
     pub(super) fn serve_writers(
         &mut self,
         count: usize,
         is_served: impl Fn(&Stream<P>) -> bool,
-    ) -> smallvec::SmallVec<[StreamKey; 16]> {
-        let mut served = smallvec::SmallVec::new();
+        mut on_served: impl FnMut(StreamKey),
+    ) {
         for _ in 0..self.writers.len().min(count) {
-            let Some(key) = self.writers.pop_front() else { break };
+            let Some(key) = self.writers.pop_front() else { return };
             let Some(stream) = self.get_mut(key) else { continue };
             if is_served(stream) {
                 stream.send.writer_waits = false;
-                served.push(key);
+                on_served(key);
             } else {
                 self.writers.push_back(key);
             }
         }
-        served
     }
 }
 
 impl<P: Payload> Index<StreamKey> for StreamTable<P> {
     type Output = Stream<P>;
 
+    #[inline]
     fn index(&self, key: StreamKey) -> &Stream<P> {
         &self.streams[key.slot as usize]
     }
 }
 
 impl<P: Payload> IndexMut<StreamKey> for StreamTable<P> {
+    #[inline]
     fn index_mut(&mut self, key: StreamKey) -> &mut Stream<P> {
         &mut self.streams[key.slot as usize]
     }
@@ -307,8 +313,13 @@ mod tests {
         assert_eq!(table.next_control(), Some(a));
         table.on_control_sent();
         assert_eq!(table.next_control(), Some(b));
-        assert_eq!(table.serve_writers(16, |stream| stream.number == b.number).to_vec(), [b]);
-        assert_eq!(table.serve_writers(16, |_| true).to_vec(), [a], "it has waited on");
-        assert!(table.serve_writers(16, |_| true).is_empty());
+        let mut served = |number: Option<StreamNumber>| {
+            let mut keys = Vec::new();
+            table.serve_writers(16, |stream| number.is_none_or(|number| stream.number == number), |key| keys.push(key));
+            keys
+        };
+        assert_eq!(served(Some(b.number)), [b]);
+        assert_eq!(served(None), [a], "it has waited on");
+        assert!(served(None).is_empty());
     }
 }

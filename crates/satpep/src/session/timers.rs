@@ -1,4 +1,4 @@
-//! The timers of a session: [`Session::deadline`] is the only place that says when each expires.
+//! The timers of a session: [`Session::deadlines`] is the only place that says when each expires.
 
 use super::Session;
 use crate::payload::Payload;
@@ -32,56 +32,38 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Timer; 11] = [
-        Timer::Ack,
-        Timer::Repair,
-        Timer::PathProbe,
-        Timer::Loss,
-        Timer::Probe,
-        Timer::Stall,
-        Timer::Unresponsive,
-        Timer::Keepalive,
-        Timer::Close,
-        Timer::Drain,
-        Timer::ClassCap,
-    ];
-
     /// Whether the session stands in one of the endpoint's queues from the deadline on, so that no timer is needed any more.
-    fn is_queued_when_due(self) -> bool {
+    const fn is_queued_when_due(self) -> bool {
         matches!(self, Timer::Ack | Timer::Repair | Timer::PathProbe)
     }
 }
 
 impl<P: Payload> Session<P> {
-    /// When a timer expires, if it runs.
-    pub(super) fn deadline(&self, timer: Timer, now: Instant) -> Option<Instant> {
+    /// When each timer expires, if it runs.
+    #[inline]
+    fn deadlines(&self, now: Instant) -> [(Timer, Option<Instant>); 11] {
         let (rtt, liveness) = (&self.recovery.rtt, &self.liveness);
-        match timer {
-            Timer::Ack => self.ack_deadline(),
-            Timer::Repair => self.repairs.next(),
-            Timer::PathProbe => self.path.mtu.next_probe_at(),
-            Timer::Loss => self.recovery.sent_packets.loss_deadline(),
-            Timer::Probe => liveness.probe_at(),
-            Timer::Stall => liveness.stalls_at(rtt),
-            Timer::Unresponsive => liveness.unresponsive_at(rtt),
-            Timer::Keepalive => liveness.keepalive_at(!self.streams.is_empty()),
-            Timer::Close => self.farewell.next_timeout(),
-            Timer::Drain => self.drain.next_timeout(),
-            Timer::ClassCap => self.classes.next_timeout(now),
-        }
+        [
+            (Timer::Ack, self.ack_deadline()),
+            (Timer::Repair, self.repairs.next()),
+            (Timer::PathProbe, self.path.mtu.next_probe_at()),
+            (Timer::Loss, self.recovery.sent_packets.loss_deadline()),
+            (Timer::Probe, liveness.probe_at()),
+            (Timer::Stall, liveness.stalls_at(rtt)),
+            (Timer::Unresponsive, liveness.unresponsive_at(rtt)),
+            (Timer::Keepalive, liveness.keepalive_at(!self.streams.is_empty())),
+            (Timer::Close, self.farewell.next_timeout()),
+            (Timer::Drain, self.drain.next_timeout()),
+            (Timer::ClassCap, self.classes.next_timeout(now)),
+        ]
     }
 
     /// When something will be due that is not due at `now` already (that stands in the endpoint's queues).
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let mut next = Instant::FAR_FUTURE;
-        for timer in Timer::ALL {
-            if let Some(deadline) = self.deadline(timer, now)
-                && (deadline > now || !timer.is_queued_when_due())
-            {
-                next = next.min(deadline);
-            }
-        }
-        next
+        self.deadlines(now).into_iter().fold(Instant::FAR_FUTURE, |next, (timer, deadline)| match deadline {
+            Some(deadline) if deadline > now || !timer.is_queued_when_due() => next.min(deadline),
+            _ => next,
+        })
     }
 
     /// Handles expired timers.
