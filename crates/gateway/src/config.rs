@@ -1,4 +1,4 @@
-//! The configuration file: read strictly and as a whole, every fault reported with its line (docs/gateway-config.md).
+//! The configuration file: read strictly and as a whole, every fault reported with its line (docs/configuration.md).
 
 mod bypass;
 mod class;
@@ -441,7 +441,7 @@ mod tests {
 
     /// The example of the documentation, with keys.
     fn documented_example() -> String {
-        let text = include_str!("../../../docs/gateway-config.md");
+        let text = include_str!("../../../docs/configuration.md");
         let example = text.split("```").find_map(|part| part.strip_prefix("toml\n")).unwrap();
         let (private, public) = keys();
         example
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn the_documented_example_of_the_tcp_transport_is_valid() {
-        let text = include_str!("../../../docs/gateway-config.md").split("## The `tcp` transport").nth(1).unwrap();
+        let text = include_str!("../../../docs/transports.md").split("## The `tcp` transport").nth(1).unwrap();
         let example = text.split("```").nth(1).unwrap();
         let (private, public) = keys();
         let example = example
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_documentation_holds_the_reference_that_the_types_make() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway-config.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let page = std::fs::read_to_string(path).unwrap();
         let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
         let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");

@@ -13,7 +13,7 @@ const NEXT: Duration = Duration::from_secs(30);
 /// Why a peer is not up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trouble {
-    /// A word for programs, one of those in docs/operations.md.
+    /// A word for programs, one of those in docs/troubleshooting.md.
     pub reason: &'static str,
     /// What was seen, and what to check.
     pub says: String,

@@ -33,7 +33,7 @@ Examples:
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
-    /// The gateway's settings (docs/gateway-config.md)
+    /// The gateway's settings (docs/configuration.md)
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
     /// Only check the settings

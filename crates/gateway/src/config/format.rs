@@ -1,4 +1,4 @@
-//! What a gateway's configuration file may say: the types whose documentation is the schema's (docs/gateway-config.md).
+//! What a gateway's configuration file may say: the types whose documentation is the schema's (docs/configuration.md).
 
 pub use super::text::{
     Address, ClassName, CodePoint, ControlName, DscpPolicyText, Interface, Listen, Mac, ModemAddress, Path, PortRange,
@@ -453,7 +453,7 @@ pub struct Updates {
     pub max_validity: Option<Interval>,
 }
 
-/// The modem that reports link updates by DLEP (docs/dlep.md).
+/// The modem that reports link updates by DLEP (docs/link-capacity.md).
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Dlep {

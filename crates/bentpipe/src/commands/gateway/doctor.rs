@@ -21,7 +21,7 @@ Exit codes: 0 all is well, 1 something is wrong, 2 the settings have faults, 3 t
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT)]
 pub struct Args {
-    /// The gateway's settings (docs/gateway-config.md)
+    /// The gateway's settings (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Fill the path to each peer for a moment to find what it carries, and whether somebody polices it

@@ -1,4 +1,4 @@
-//! Every warning and error of the gateway is explained to operators.
+//! docs/monitoring.md explains every warning, error and metric of the gateway to operators.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// What the page explains, in the order of the page: the words in backticks of the first column.
 fn explained(page: &str) -> Vec<String> {
-    let section = page.split("\n## What the log says\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = page.split("\n### What the log says\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     rows.flat_map(|cell| cell.trim_end_matches('`').split("`, `").map(str::to_owned).collect::<Vec<_>>()).collect()
 }
@@ -49,9 +49,9 @@ fn text(rest: &str) -> String {
 }
 
 #[test]
-fn each_is_in_the_operations_page() {
+fn the_page_explains_every_warning_and_error() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("../../docs/operations.md")).unwrap();
+    let page = fs::read_to_string(root.join("../../docs/monitoring.md")).unwrap();
     let explained = explained(&page);
     let mut texts = Vec::new();
     said(&root.join("src"), &mut texts);
@@ -59,5 +59,38 @@ fn each_is_in_the_operations_page() {
     assert!(texts.len() > 30, "the texts were found: {texts:?}");
     let known = |text: &str| explained.iter().any(|words| text.contains(words.as_str()));
     let missing: Vec<_> = texts.iter().filter(|(_, text)| !known(text)).collect();
-    assert!(missing.is_empty(), "docs/operations.md, \"What the log says\", lacks:\n{missing:#?}");
+    assert!(missing.is_empty(), "docs/monitoring.md, \"What the log says\", lacks:\n{missing:#?}");
+}
+
+/// The names under which the registry exports the metrics of `source`: a unit and, for counters, `_total` follow the name.
+fn metrics(source: &str) -> Vec<String> {
+    let counters: Vec<&str> = source
+        .split("let ")
+        .filter(|binding| binding.split(';').next().unwrap().contains("Counter"))
+        .map(|binding| binding.split([' ', ':']).next().unwrap())
+        .collect();
+    let calls = source.split("registry.register").skip(1).map(|rest| rest.split(");").next().unwrap());
+    calls
+        .map(|call| {
+            let name = call.split('"').nth(1).unwrap();
+            let unit = call.split("Unit::").nth(1).map(|rest| rest.split(',').next().unwrap().to_lowercase());
+            let variable = call.trim_end().trim_end_matches(',').rsplit([' ', '\n']).next().unwrap();
+            let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
+            let total = if counters.contains(&variable) { "_total" } else { "" };
+            format!("bentpipe_{name}{unit}{total}")
+        })
+        .collect()
+}
+
+#[test]
+fn the_page_explains_every_metric_and_no_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../../docs/monitoring.md")).unwrap();
+    let source = fs::read_to_string(root.join("src/metrics.rs")).unwrap();
+    let mut exported = metrics(&source);
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `bentpipe_"));
+    let mut explained: Vec<_> = rows.map(|row| format!("bentpipe_{}", row.split(['`', '{']).next().unwrap())).collect();
+    exported.sort();
+    explained.sort();
+    assert_eq!(explained, exported, "docs/monitoring.md, \"Metrics\"");
 }
