@@ -60,13 +60,13 @@ pub struct File {
     pub link: Link,
     /// The `tcp` transport.
     pub tcp: Option<Tcp>,
-    /// What is accelerated.
+    /// Which connections are intercepted.
     #[serde(default)]
     pub intercept: Intercept,
     /// The peers.
     #[schemars(length(min = 1))]
     pub peer: Vec<Peer>,
-    /// Classes of connections; each belongs to the first that it fits, to `default` if to none.
+    /// Classes of connections. A connection belongs to the first class that it matches, else to `default`.
     #[serde(default)]
     pub class: Vec<Class>,
     /// Connections that always go end to end.
@@ -82,7 +82,7 @@ pub struct File {
     /// The control socket.
     #[serde(default)]
     pub control: Control,
-    /// What helps to find faults.
+    /// Debugging aids.
     #[serde(default)]
     pub debug: Debugging,
 }
@@ -111,56 +111,55 @@ impl File {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Gateway {
-    /// Names the nftables table (bentpipe_NAME) and the control socket.
+    /// The gateway's name: that of the nftables table (bentpipe_NAME) and the control socket.
     #[schemars(extend("default" = "bentpipe"))]
     pub name: Option<ShortName>,
-    /// Its private key; or `private_key_file`.
+    /// The private key; or `private_key_file`.
     #[schemars(extend("x-secret" = true))]
     pub private_key: Option<Private>,
-    /// A file that holds the private key, from `bentpipe keygen`.
+    /// The file of the private key, from `bentpipe keygen`.
     pub private_key_file: Option<Path>,
-    /// As whom to go on once set up, if root has started it. By default `bentpipe` if the host has it.
+    /// The user after set-up, if root started the gateway. By default `bentpipe` if the host has that user.
     pub user: Option<ShortName>,
-    /// Whether system calls and files that a gateway has no use for are denied it, where the kernel can (seccomp, Landlock).
+    /// Whether system calls and files that a gateway does not need are denied, if the kernel supports it (seccomp, Landlock).
     #[schemars(extend("default" = true))]
     pub sandbox: Option<bool>,
-    /// UDP (tcp transport: TCP) address at which peers reach this gateway. By default `[::]:4500`; without IPv6 `0.0.0.0:4500`.
+    /// UDP (tcp transport: TCP) address for peers. By default `[::]:4500`; without IPv6 `0.0.0.0:4500`.
     pub listen: Option<Listen>,
-    /// Whether the payload is encrypted or only authenticated; both ends alike.
+    /// Whether the payload is encrypted or only authenticated; the same at both gateways.
     #[schemars(extend("default" = "encrypted"))]
     pub mode: Option<Mode>,
-    /// What crosses the satellite: bentpipe's transport, or the kernel's own TCP.
+    /// The satellite transport: bentpipe's own, or the kernel's TCP.
     #[schemars(extend("default" = "satpep"))]
     pub transport: Option<Transport>,
     /// With the tcp transport in clear: the satellite link is secured externally (a VPN, an encrypting modem).
     #[schemars(extend("default" = false))]
     pub secured_externally: Option<bool>,
-    /// The cipher. With the satpep transport a session has that of the gateway that began it; with the tcp transport both ends alike.
+    /// The cipher. With the satpep transport, the initiator's counts; with the tcp transport, the same at both gateways.
     #[schemars(extend("default" = "aes-128-gcm"))]
     pub cipher: Option<Cipher>,
     /// When a client's handshake is completed.
     #[schemars(extend("default" = "immediate"))]
     pub accept: Option<Accept>,
-    /// How long it tries to reach a server for its peers.
+    /// Time limit for connecting to a server on behalf of a peer.
     #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "20s"))]
     pub connect_timeout: Option<Interval>,
-    /// What the kernel keeps of a connection between this gateway and a host, each way. By default what the link carries in
-    /// 100 ms, 1 MiB to 16 MiB.
+    /// LAN-side socket buffer, per direction. By default the capacity of the link in 100 ms, 1 MiB to 16 MiB.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "1GiB", "x-example" = "2MiB"))]
     pub host_buffer: Option<Size>,
-    /// For the data of all peers' sessions, half of it for each direction; at least 256 KiB for each peer. By default a quarter
-    /// of the machine's memory.
+    /// Memory for the data of all sessions, half of it for each direction; at least 256 KiB for each peer. By default a
+    /// quarter of the machine's memory.
     #[schemars(extend("x-least" = "1MiB", "x-most" = "16TiB", "x-example" = "2GiB"))]
     pub memory: Option<Size>,
-    /// A host that acknowledges nothing for so long is gone.
+    /// Longest time for which a host may leave data unacknowledged; then its connection is reset.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "15min"))]
     pub user_timeout: Option<Interval>,
-    /// An idle host is probed after so long.
+    /// Idle time after which a host is probed.
     #[schemars(extend("x-least" = "10s", "x-most" = "24h", "default" = "2h"))]
     pub host_keepalive: Option<Interval>,
 }
 
-/// What crosses the satellite.
+/// The satellite transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -184,18 +183,18 @@ pub enum Accept {
 /// The satellite link.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Link {
-    /// The satellite link; cross traffic on it is measured there and given room.
+    /// The interface of the satellite link; cross traffic is measured there.
     pub interface: Option<Interface>,
-    /// What this gateway may send, counted as IP packets.
+    /// Transmit capacity, counted as IP packets.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub rate: PositiveRate,
-    /// Where the gateway has the capacity of the link from.
+    /// Source of the link's capacity.
     #[schemars(extend("default" = "configured"))]
     pub capacity_source: Option<CapacitySource>,
-    /// What room cross traffic on the interface is given.
+    /// Policy for cross traffic on the interface.
     #[schemars(extend("default" = "subtract"))]
     pub cross_traffic: Option<CrossTrafficPolicy>,
-    /// What arrives here: sizes the receive memory. By default `rate`.
+    /// Receive capacity: sizes the receive memory. By default `rate`.
     #[schemars(extend("x-least" = "1kbit/s", "x-example" = "6Mbit/s"))]
     pub receive_rate: Option<PositiveRate>,
     /// Link updates of lower rates are rejected. By default a hundredth of the lower of rate and receive_rate.
@@ -207,28 +206,27 @@ pub struct Link {
     /// Expected round-trip time.
     #[schemars(extend("x-least" = "10us", "x-most" = "1min", "x-example" = "550ms"))]
     pub rtt: Interval,
-    /// Largest IP packet of the satellite transport; smaller paths are found.
+    /// Largest IP packet of the satellite transport; a smaller path MTU is found by probing.
     #[schemars(range(min = 576, max = 65_534), extend("default" = 1500))]
     pub mtu: Option<u16>,
-    /// DSCP of packets between the gateways: as that of the clients whose connections they carry, or all with one code
-    /// point.
+    /// DSCP of packets between the gateways: that of the client whose data they carry, or one code point for all.
     #[schemars(extend("default" = "copy"))]
     pub dscp: Option<DscpPolicyEntry>,
     /// Receive memory for each peer. By default 4 x receive_rate x rtt, at least 32 MiB.
     #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "x-example" = "4MB"))]
     pub receive_memory: Option<Size>,
-    /// Longest time without traffic after which a peer that has an address is asked for an answer.
+    /// Longest interval between probes of an idle peer that has an address.
     #[schemars(extend("x-least" = "1s", "x-most" = "1h", "default" = "100s"))]
     pub keepalive: Option<Interval>,
-    /// Connections survive an outage of this length, then end with a reset.
+    /// Longest outage that connections survive; then they are reset.
     #[schemars(extend("x-least" = "2s", "x-most" = "24h", "x-example" = "60s"))]
     pub outage_limit: Option<Interval>,
-    /// Connections with each peer.
+    /// Highest number of connections with each peer.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_streams: Option<u32>,
-    /// Whether FEC repair symbols are sent, above all where the link would idle.
+    /// Whether FEC repair symbols are sent, mainly while the link would idle.
     pub repair: Option<bool>,
-    /// What repair may take of a full link beyond the share of what is lost, where that pays.
+    /// Repair overhead: share of a busy link for repair symbols beyond the loss rate, if that pays.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub repair_overhead: Option<f64>,
 }
@@ -261,12 +259,12 @@ impl Link {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Tcp {
-    /// The congestion control of what is sent to the satellite. By default the host's.
+    /// Congestion control towards the satellite. By default the host's.
     pub congestion_control: Option<ControlName>,
-    /// Whether connections open with data in the SYN (TCP Fast Open).
+    /// Whether TCP tunnels open with data in the SYN (TCP Fast Open).
     #[schemars(extend("default" = true))]
     pub fast_open: Option<bool>,
-    /// Warm connections: those to each peer that are opened before they are needed.
+    /// Number of warm connections to each peer: TCP tunnels that are opened before they are needed.
     #[schemars(range(min = 0, max = 1024), extend("default" = 8))]
     pub warm_connections: Option<u16>,
     /// With `bp_cross` only: intended queueing delay at the link.
@@ -280,13 +278,14 @@ pub struct Tcp {
     pub receive_buffer: Option<Size>,
 }
 
-/// What is accelerated.
+/// Which connections are intercepted.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Intercept {
-    /// TCP connections that enter here are accelerated. By default none: the gateway only serves its peers.
+    /// TCP connections that enter by these interfaces are intercepted. By default none: the gateway only serves its peers.
     pub interfaces: Option<Vec<Interface>>,
-    /// Of those, the ones that the routing table sends out here; an empty list: wherever they go. By default that of `link`.
+    /// Of those, only the ones that the routing table sends out by these interfaces; with an empty list, all. By default the
+    /// interface of `link`.
     pub out_interfaces: Option<Vec<Interface>>,
     /// Local port of the transparent listener (loopback only).
     #[schemars(range(min = 1, max = 65_535), extend("default" = 4501))]
@@ -310,22 +309,22 @@ pub struct Peer {
     /// With the tcp transport: whether there is a far gateway. Without one the TCP tunnels end at the servers.
     #[schemars(extend("default" = true))]
     pub far_gateway: Option<bool>,
-    /// Its key, which is its identity; required where there is a far gateway.
+    /// Its public key, which is its identity; required if there is a far gateway.
     pub public_key: Option<Public>,
-    /// Where to reach it. Without one, the peer initiates the session.
+    /// Its address. If left out, the peer initiates the session.
     pub address: Option<Address>,
     /// With the tcp transport: addresses from which it may connect. By default with mode clear its address, else any.
     pub accept_from: Option<Vec<Prefix>>,
-    /// What lies behind it. By default everything.
+    /// Networks behind it. By default everything.
     pub routes: Option<Vec<Prefix>>,
-    /// Whether its routes may lie within another peer's, or around them: the longest prefix wins.
+    /// Whether its routes may overlap with another peer's: the longest prefix wins.
     #[schemars(extend("default" = false))]
     pub overlap: Option<bool>,
     /// Client addresses that it may use here. By default its routes.
     pub allow_sources: Option<Vec<Prefix>>,
-    /// What it may reach through this gateway. By default everything that is public.
+    /// Destinations that it may reach through this gateway. By default everything public.
     pub allow_destinations: Option<Vec<Prefix>>,
-    /// Whose address servers see.
+    /// The source address that servers see.
     #[schemars(extend("default" = "client"))]
     pub connect_from: Option<ConnectFrom>,
     /// Share of the link against other peers.
@@ -356,7 +355,7 @@ impl Peer {
     }
 }
 
-/// Whose address servers see.
+/// The source address that servers see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectFrom {
@@ -366,7 +365,7 @@ pub enum ConnectFrom {
     Gateway,
 }
 
-/// A class of connections. Of the conditions each that is given must fit.
+/// A class of connections: those that match all conditions given.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Class {
     /// Its name in logs and status.
@@ -374,10 +373,10 @@ pub struct Class {
     /// What connections of it are like.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Which of its connections pass others without waiting.
+    /// Precedence of its connections.
     #[schemars(extend("default" = "normal"))]
     pub priority: Option<Priority>,
-    /// Share of the peer's part against other classes that are busy.
+    /// Share against other busy classes of the peer.
     #[schemars(range(min = 1, max = 100), extend("default" = 1))]
     pub weight: Option<u32>,
     /// Upper limit of the class to each peer. By default none.
@@ -399,11 +398,11 @@ pub struct Bypass {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Conditions {
-    /// Ports of the server, and ranges of them.
+    /// Ports and port ranges of the server.
     pub ports: Option<Vec<PortsEntry>>,
-    /// Where the client is.
+    /// Networks of the client.
     pub clients: Option<Vec<Prefix>>,
-    /// Where the server is.
+    /// Networks of the server.
     pub servers: Option<Vec<Prefix>>,
     /// DSCP of the client's packets.
     pub dscp: Option<Vec<DscpEntry>>,
@@ -445,10 +444,9 @@ pub enum DscpPolicyEntry {
 pub struct Updates {
     /// Unix socket that takes lines of JSON. By default none.
     pub socket: Option<SocketPath>,
-    /// Address at which PUT /link takes the same by HTTP, without authentication, and GET /link shows the link state. By default
-    /// none.
+    /// Address for HTTP, unauthenticated: PUT /link takes an update, GET /link shows the link state. By default none.
     pub http: Option<Address>,
-    /// The longest validity of an update, unless it is repeated.
+    /// Longest validity of an update.
     #[schemars(extend("x-least" = "1s", "x-most" = "24h", "default" = "60s"))]
     pub max_validity: Option<Interval>,
 }
@@ -457,16 +455,16 @@ pub struct Updates {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Dlep {
-    /// Where the modem is. By default that of `link`.
+    /// Interface to the modem. By default that of `link`.
     pub interface: Option<Interface>,
-    /// Its address, with a port if that is not 854. By default it is found by multicast.
+    /// Address of the modem, with a port if that is not 854. By default found by multicast.
     pub modem: Option<ModemAddress>,
-    /// UDP port of that.
+    /// UDP port of the discovery.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 854))]
     pub port: Option<u16>,
-    /// The destination that is the link. By default whichever comes up first.
+    /// Destination that is the link. By default the first that comes up.
     pub destination: Option<Mac>,
-    /// How often the gateway tells the modem that it is there.
+    /// Heartbeat interval of the gateway.
     #[schemars(extend("x-least" = "1s", "x-most" = "10min", "default" = "10s"))]
     pub heartbeat: Option<Interval>,
 }
@@ -475,7 +473,7 @@ pub struct Dlep {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Metrics {
-    /// Where OpenMetrics are served, under /metrics. By default nowhere.
+    /// Address of OpenMetrics by HTTP, under /metrics. By default none.
     pub listen: Option<Address>,
 }
 
@@ -483,17 +481,17 @@ pub struct Metrics {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Control {
-    /// For `bentpipe gateway status`. By default /run/bentpipe/NAME.sock.
+    /// Unix socket for `bentpipe gateway status` and other requests. By default /run/bentpipe/NAME.sock.
     pub socket: Option<SocketPath>,
-    /// The group that may use it beside its owner. By default none.
+    /// Group that may use it beside its owner. By default none.
     pub group: Option<ShortName>,
 }
 
-/// What helps to find faults.
+/// Debugging aids.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Debugging {
-    /// Write the data keys of all sessions to this file (mode 0600), for Wireshark: whoever reads it can read recorded traffic. By
-    /// default nowhere. Only with the `satpep` transport.
+    /// File for the data keys of all sessions (mode 0600), for Wireshark: whoever reads it can read recorded traffic. By default
+    /// none. Only with the `satpep` transport.
     pub key_log: Option<Path>,
 }
