@@ -90,7 +90,7 @@ struct LinkOptions {
     /// Capacity allocated to all connections together, headers included
     #[arg(long, help_heading = "Link (bp_cross)")]
     rate: Option<Rate>,
-    /// Active connections that share it [default: counted, those that sent within the last one to two seconds]
+    /// Active connections that share it [default: counted, those with data in flight or to send]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "rate",
           help_heading = "Link (bp_cross)")]
     connections: Option<u32>,
