@@ -64,19 +64,16 @@ fn the_page_explains_every_warning_and_error() {
 
 /// The names under which the registry exports the metrics of `source`: a unit and, for counters, `_total` follow the name.
 fn metrics(source: &str) -> Vec<String> {
-    let counters: Vec<&str> = source
-        .split("let ")
-        .filter(|binding| binding.split(';').next().unwrap().contains("Counter"))
-        .map(|binding| binding.split([' ', ':']).next().unwrap())
-        .collect();
-    let calls = source.split("registry.register").skip(1).map(|rest| rest.split(");").next().unwrap());
+    let calls = source.match_indices("registry.register");
     calls
-        .map(|call| {
-            let name = call.split('"').nth(1).unwrap();
-            let unit = call.split("Unit::").nth(1).map(|rest| rest.split(',').next().unwrap().to_lowercase());
-            let variable = call.trim_end().trim_end_matches(',').rsplit([' ', '\n']).next().unwrap();
+        .map(|(at, call)| {
+            let arguments = source[at + call.len()..].split(");").next().unwrap();
+            let name = arguments.split('"').nth(1).unwrap();
+            let unit = arguments.split("Unit::").nth(1).map(|rest| rest.split(',').next().unwrap().to_lowercase());
             let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
-            let total = if counters.contains(&variable) { "_total" } else { "" };
+            let variable = arguments.trim_end().trim_end_matches(',').rsplit([' ', '\n']).next().unwrap();
+            let binding = source[..at].rsplit(&format!("let {variable}")).next().unwrap().split(';').next().unwrap();
+            let total = if binding.contains("Counter") { "_total" } else { "" };
             format!("bentpipe_{name}{unit}{total}")
         })
         .collect()
