@@ -1,5 +1,5 @@
-//! docs/architecture.md and CONTRIBUTING.md against the repository: the table of crates is that of the `Cargo.toml` files,
-//! dependencies point one way, and every file that the pages name exists. It is here, below all other crates, so that it takes
+//! The documentation against the repository: the table of crates in docs/architecture.md is that of the `Cargo.toml` files,
+//! dependencies point one way, and every file and heading that a page names exists. It is here, below all other crates, so that it takes
 //! seconds to run.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -87,19 +87,74 @@ fn dependencies_point_to_crates_above_in_the_table_and_cores_use_cores_only() {
     }
 }
 
+/// The pages for readers: README, CONTRIBUTING, CHANGELOG, and the book.
+fn pages() -> Vec<String> {
+    let book =
+        fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let book = book.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(str::to_owned).into_iter().chain(book).collect()
+}
+
+/// The text without its blocks of code.
+fn prose(text: &str) -> String {
+    let mut is_code = false;
+    let lines = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|letter| letter.is_alphanumeric() || ['-', '_'].contains(letter)).collect()
+}
+
 /// Paths in backticks that begin at the root of the repository, and targets of links.
 #[test]
 fn every_file_that_the_pages_name_exists() {
-    for page in ["CONTRIBUTING.md", "docs/architecture.md"] {
-        let text = read(page);
-        let folder = root().join(page).parent().unwrap().to_owned();
+    for page in pages() {
+        let text = prose(&read(&page));
+        let folder = root().join(&page).parent().unwrap().to_owned();
         let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
         let links = links.map(|target| target.split('#').next().unwrap()).filter(|target| !target.contains("://"));
         let missing_links = links.filter(|target| !folder.join(target).exists());
         let is_path = |text: &&str| ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|start| text.starts_with(start));
-        let paths = text.lines().flat_map(quoted).filter(is_path).filter(|path| !path.contains(' '));
+        let paths = text
+            .lines()
+            .flat_map(quoted)
+            .filter(is_path)
+            .filter(|path| !path.contains([' ', '*']) && !path.contains("NAME"));
         let missing_paths = paths.filter(|path| !root().join(path).exists());
         let missing: Vec<_> = missing_links.chain(missing_paths).collect();
         assert!(missing.is_empty(), "{page} names files that are not there: {missing:?}");
+    }
+}
+
+/// Links into a page lead to one of its headings.
+#[test]
+fn every_heading_that_the_pages_link_to_exists() {
+    let headings = |page: &Path| -> BTreeSet<String> {
+        let text = fs::read_to_string(page).unwrap_or_default();
+        let headings =
+            text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+        headings.map(anchor).collect()
+    };
+    for page in pages() {
+        let text = prose(&read(&page));
+        let folder = root().join(&page).parent().unwrap().to_owned();
+        let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+        let missing: Vec<_> = links
+            .filter(|target| !target.contains("://"))
+            .filter_map(|target| target.split_once('#').map(|(file, anchor)| (target, file, anchor)))
+            .filter(|(_, file, anchor)| {
+                let file = if file.is_empty() { root().join(&page) } else { folder.join(file) };
+                file.extension().is_some_and(|extension| extension == "md") && !headings(&file).contains(*anchor)
+            })
+            .map(|(target, ..)| target)
+            .collect();
+        assert!(missing.is_empty(), "{page} links to headings that are not there: {missing:?}");
     }
 }
