@@ -48,10 +48,11 @@ mod tests {
     }
 
     #[test]
-    fn errors_leave_the_proposed_window_as_it_is_and_reduce_the_others() {
-        let rows = rows(&Kim, "windows", 1);
-        assert_eq!(verdict(&rows, "unreduced"), Some(Verdict::Holds));
-        assert_eq!(mean(&rows, "cross-layer, mean"), 326.0);
+    fn errors_reduce_the_proposed_window_by_timeouts_only_and_the_others_for_good() {
+        let rows = rows(&Kim, "windows", 5);
+        assert_eq!(verdict(&rows, "unreduced"), Some(Verdict::DependsOn));
+        let window = mean(&rows, "cross-layer, mean");
+        assert!((0.95 * 326.0..326.0).contains(&window), "{window}");
         assert!(
             ["reno", "cubic", "hybla"].iter().all(|name| mean(&rows, &format!("{name}, mean")) < 200.0),
             "{rows:?}"

@@ -19,11 +19,12 @@ pub fn maximum_segments() -> Result<Reproduction, Error> {
 pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
     let text = include_str!("../../../../scenarios/papers/kim/windows.toml");
     let variants = Variants::load(text, "scenarios/papers/kim/windows.toml", &[])?;
-    let runs = sweep(context, variants.all(), context.seeds(1))?;
+    let runs = sweep(context, variants.all(), context.seeds(5))?;
     let names: Vec<_> = variants.all().iter().filter_map(|scenario| scenario.variant.clone()).collect();
     let measured = real::windows(context, &names)?;
     let mut found = Vec::new();
-    let mut proposed = None;
+    let expected = models::window(1);
+    let mut below = Vec::new();
     for (scenario, runs) in variants.all().iter().zip(&runs) {
         let name = scenario.variant.clone().unwrap_or_default();
         let windows = runs.iter().map(|run| least_and_mean(&trace(run)));
@@ -34,15 +35,21 @@ pub fn traces(context: &Context<'_>) -> Result<Reproduction, Error> {
             Found { model, ..Found::new(format!("{name}, mean")) }.simulated(means).measured(kernel.map(|both| both.1)),
         );
         if name == PROPOSED {
-            proposed = least.iter().copied().reduce(f64::min);
+            below.extend(runs.iter().map(|run| share_below(&trace(run), expected)));
         }
         found.push(Found::new(format!("{name}, least")).simulated(least).measured(kernel.map(|both| both.0)));
     }
-    let expected = models::window(1);
-    let is_unreduced = proposed.is_some_and(|least| least >= expected);
-    let verdict = if is_unreduced { Verdict::Holds } else { Verdict::DoesNotHold };
-    let least = proposed.unwrap_or(f64::NAN);
-    let note = format!("the least window from the second second on is {least} segments, equation 1 says {expected}");
+    let below = below.iter().sum::<f64>() / below.len().max(1) as f64;
+    let verdict = match below {
+        0.0 => Verdict::Holds,
+        below if below <= SELDOM => Verdict::DependsOn,
+        _ => Verdict::DoesNotHold,
+    };
+    let note = format!(
+        "from the second second on, {:.1} % of the samples are below equation 1's {expected} segments: the window is 2 segments \
+         from an RTO, which follows the loss of a retransmission, to the next ACK",
+        below * 100.0
+    );
     found.push(Found::new("unreduced").verdict(verdict).note(note));
     let simulated = names.iter().zip(&runs).enumerate().filter_map(|(colour, (name, runs))| {
         Some(Series::new(name.clone(), Style::Steps, trace(runs.first()?)).with_colour(colour))
@@ -69,6 +76,20 @@ const PROPOSED: &str = "cross-layer";
 const TRACED: &str = "Of split connections the one over the satellite is traced, fed by a file at the terminal";
 /// When all are connected and the proposed window is set, in seconds.
 const SETTLED: f64 = 2.0;
+
+/// At most this share of a run's samples is below the proposed window if only RTOs reduce it.
+const SELDOM: f64 = 0.05;
+
+/// The share of the settled samples that are below `window`.
+fn share_below(trace: &[(f64, f64)], window: f64) -> f64 {
+    let settled = trace.iter().filter(|(time, _)| *time >= SETTLED);
+    let (mut samples, mut below) = (0_u32, 0_u32);
+    for (_, cwnd) in settled {
+        samples += 1;
+        below += u32::from(*cwnd < window);
+    }
+    f64::from(below) / f64::from(samples.max(1))
+}
 
 /// The windows of a run in segments, against seconds.
 fn trace(run: &Run) -> Vec<(f64, f64)> {
