@@ -44,6 +44,36 @@ fn items_that_do_not_belong_are_refused() {
 }
 
 #[test]
+fn datagrams_that_are_no_signal_are_told_apart_from_those_that_end_early() {
+    let discovery = dlep::discovery("r");
+    assert_eq!(Signal::parse(&discovery).unwrap().kind, SignalKind::PeerDiscovery);
+    let longer = [&discovery, [0].as_slice()].concat();
+    let shorter = &discovery[..discovery.len() - 1];
+    for wrong in [b"".as_slice(), b"DLE", b"dlep\0\x01\0\0", &longer, shorter] {
+        assert_eq!(Signal::parse(wrong), Err(ParseError::NoSignal), "{wrong:?}");
+    }
+    // §11.1: the header is four letters, a type and a length.
+    assert_eq!(Signal::parse(&discovery[..7]), Err(ParseError::Truncated));
+    assert_eq!(Signal::parse(b"DLEP\0\x03\0\0"), Err(ParseError::UnknownType(3)));
+    for (error, text) in [
+        (ParseError::NoSignal, "it is no signal of DLEP"),
+        (ParseError::Truncated, "it ends too early"),
+        (ParseError::UnknownType(3), "unknown type 3"),
+    ] {
+        assert_eq!(
+            (error.to_string().as_str(), error.status()),
+            (
+                text,
+                match error {
+                    ParseError::UnknownType(_) => Status::UNKNOWN_MESSAGE,
+                    _ => Status::INVALID_DATA,
+                }
+            )
+        );
+    }
+}
+
+#[test]
 fn items_of_wrong_length_or_value_are_refused() {
     let update = MessageKind::DestinationUpdate as u16;
     let mac = [0, 7, 0, 6, 2, 0, 0x5e, 0x10, 0, 1];

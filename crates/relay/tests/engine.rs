@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use relay::classes::Conditions;
 use relay::connect::ConnectRequest;
 use relay::connection::{Event, State};
-use relay::engine::{ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
+use relay::engine::{ConnectError, ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
 use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
 use script::{FakeHosts, FakeTransport, Heard, peer};
@@ -147,6 +147,51 @@ fn failures_of_the_server_are_counted_and_named() {
         engine.on_ready(0);
         assert!(!engine.has_work());
     }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_at_once_is_told_to_the_near_gateway() {
+    let mut engine = engine();
+    engine.hosts.failures.push(ConnectError::Failed(ResetReason::Unreachable));
+    engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
+    engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+    settle(&mut engine, START);
+    assert_eq!(engine.transport.resets, [(3, ResetReason::Unreachable)]);
+    assert_eq!((engine.counters.unreachable, engine.connections().len()), (1, 0));
+}
+
+#[test]
+fn a_connection_for_which_the_host_has_no_room_waits_until_another_has_ended() {
+    let mut engine = engine();
+    engine.accept(START, 7, one());
+    settle(&mut engine, START);
+    engine.hosts.failures.push(ConnectError::NoRoom);
+    engine.transport.requests.insert(3, ReceivedRequest::Complete(one()));
+    engine.on_stream_event(START, StreamEvent::Opened(3, 0));
+    settle(&mut engine, START);
+    let has_host = |engine: &Engine<FakeTransport, FakeHosts>| {
+        let waiting = engine.connections().find(|(_, connection)| connection.stream() == 3);
+        waiting.expect("it is there").1.tcp().is_some()
+    };
+    assert!(engine.transport.resets.is_empty() && !has_host(&engine), "it waits");
+    assert!(notices(&mut engine).contains(&Notice::RoomShort));
+    assert!(!engine.intercepts(&one()), "new connections go end to end meanwhile");
+    engine.on_tcp_failed(START, 0);
+    settle(&mut engine, START);
+    assert!(has_host(&engine));
+    assert!(notices(&mut engine).contains(&Notice::RoomAgain));
+    assert!(engine.intercepts(&one()));
+}
+
+#[test]
+fn a_client_whose_socket_the_host_refuses_is_reset_and_so_is_its_stream() {
+    let mut engine = engine();
+    engine.hosts.failures.push(ConnectError::NoRoom);
+    engine.accept(START, 7, one());
+    settle(&mut engine, START);
+    assert_eq!(engine.hosts.heard, [Heard::Adopted(0, 7), Heard::Aborted(7)]);
+    assert_eq!(engine.transport.resets, [(0, ResetReason::Protocol)]);
+    assert_eq!(engine.connections().len(), 0);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 mod world;
 
-use satpep::{Event, OpenError, PeerConfig, PeerState, StreamId};
-use units::{Duration, Rate};
+use satpep::{ConfigError, Endpoint, EndpointConfig, Event, OpenError, PeerConfig, PeerState, PublicKey, StreamId};
+use units::{Duration, Instant, Rate};
 use world::{Hop, World, address, key};
 
 fn connected(loss: f64, seed: u64, terminals: usize) -> World {
@@ -47,7 +47,7 @@ fn a_peer_that_comes_back_is_served_under_the_same_name_or_another() {
     let config = || PeerConfig::new(key(1).public_key(), None);
     let again = world.gateways[0].endpoint.add_peer(now, config()).expect("its key is free");
     assert_eq!(again, removed, "the place was vacant");
-    assert!(world.gateways[0].endpoint.add_peer(now, config()).is_err(), "its key is taken");
+    assert_eq!(world.gateways[0].endpoint.add_peer(now, config()), Err(ConfigError::DuplicatePeer), "its key is taken");
     let up = |world: &World| [0, 1].iter().all(|index| world.gateways[*index].state(0) == PeerState::Up);
     assert!(world.run_until(Duration::from_secs(20), up));
     let (down, up) = (world.send(0, 0, 300_000), world.send(1, 0, 300_000));
@@ -102,7 +102,40 @@ fn a_cap_and_a_weight_that_change_count_at_once_and_end_no_stream() {
     assert_eq!(world.gateways.iter().map(|gateway| gateway.count(|e| matches!(e, Event::Reset(..)))).sum::<usize>(), 0);
     let (now, id) = (world.now, world.gateways[0].peers[0]);
     let other = PeerConfig::new(key(9).public_key(), Some(address(9)));
-    assert!(world.gateways[0].endpoint.change_peer(now, id, other).is_err(), "another key is another peer");
+    let refused = world.gateways[0].endpoint.change_peer(now, id, other);
+    assert_eq!(refused, Err(ConfigError::OtherKey), "another key is another peer");
+}
+
+#[test]
+fn a_gateway_is_no_peer_of_itself() {
+    let mut world = World::new(Hop::geo(0.0, 1), 1);
+    let now = world.now;
+    let own = PeerConfig::new(key(0).public_key(), Some(address(3)));
+    assert_eq!(world.gateways[0].endpoint.add_peer(now, own), Err(ConfigError::OwnKey));
+    world.connect();
+    assert_eq!(world.gateways[0].state(0), PeerState::Up, "the other peers are there");
+}
+
+#[test]
+fn a_gateway_has_as_many_peers_as_there_are_names_for_and_no_more() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let rate = Rate::from_bps(1_000_000);
+    let config = EndpointConfig::new(key(0), rate, rate, Duration::from_millis(550));
+    let mut endpoint = Endpoint::simulated(config, now, 1);
+    // Any 32 bytes are a public key (RFC 7748, section 5).
+    let peer = |number: u32| {
+        let mut bytes = [9; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        PeerConfig::new(PublicKey::from_bytes(bytes), None)
+    };
+    for number in 0..32_768 {
+        assert!(endpoint.add_peer(now, peer(number)).is_ok(), "{number}");
+    }
+    let one_more = endpoint.add_peer(now, peer(32_768)).expect_err("one too many");
+    assert_eq!(
+        (one_more.clone(), one_more.to_string()),
+        (ConfigError::TooManyPeers, "more than 32,768 peers".to_owned())
+    );
 }
 
 #[test]

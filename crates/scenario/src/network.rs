@@ -327,6 +327,8 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::link::dama::TerminalConfig;
+    use units::Bytes;
 
     fn link(delay_ms: u64) -> LinkConfig {
         LinkConfig::new(Rate::from_bps(1_000_000), Duration::from_millis(delay_ms))
@@ -371,5 +373,46 @@ mod tests {
         let message = error(network.add_link("dead", a, b, link(1), dead));
         assert!(["`dead`", "from `beta` to `alpha`", "`rate`"].iter().all(|part| message.contains(part)), "{message}");
         assert_eq!(network.directions().len(), 2, "what was refused is not there");
+    }
+
+    /// A direction that sends on this carrier, at a constant rate of `kbit`.
+    fn on_carrier(carrier: &str, kbit: u64) -> LinkConfig {
+        let terminal = TerminalConfig {
+            carrier: carrier.to_owned(),
+            cra: Rate::from_bps(kbit * 1000),
+            rbdc: Rate::ZERO,
+            vbdc: Bytes::ZERO,
+            avbdc: Duration::from_secs(1),
+            every: Duration::from_millis(100),
+        };
+        LinkConfig { rate: None, dama: Some(terminal), ..link(250) }
+    }
+
+    #[test]
+    fn carriers_have_one_name_each_and_serve_all_that_send_on_them() {
+        let mut network = Network::new();
+        let [one, two, hub] = ["one", "two", "hub"].map(|name| network.add_node(name).expect("new"));
+        let carrier = || CarrierConfig::new(Rate::from_bps(1_000_000));
+        network.add_carrier("return", carrier()).expect("new");
+        let twice = network.add_carrier("return", carrier());
+        assert_eq!(twice, Err(NetworkError::DuplicateCarrier("return".to_owned())));
+        let dead = CarrierConfig { slot: Bytes::ZERO, ..carrier() };
+        let error = network.add_carrier("dead", dead).expect_err("no slots").to_string();
+        assert!(error.starts_with("carrier `dead`: link: `slot`: 0B is not from"), "{error}");
+        assert_eq!(network.carriers().len(), 1, "what was refused is not there");
+
+        network.add_link("first", one, hub, on_carrier("return", 600), link(250)).expect("valid");
+        assert_eq!(network.check_carriers(), Ok(()));
+        assert_eq!(network.highest_rate(DirectionId::new(0)), Some(Rate::from_bps(600_000)));
+        network.add_link("second", two, hub, on_carrier("return", 600), link(250)).expect("valid by itself");
+        let error = network.check_carriers().expect_err("1.2 Mbit/s of 1");
+        assert!(matches!(&error, NetworkError::Carrier { carrier, .. } if carrier == "return"), "{error:?}");
+        assert!(error.to_string().starts_with("carrier `return`: link: `dama.cra`: "), "{error}");
+
+        network.add_link("third", two, hub, on_carrier("retrun", 1), link(250)).expect("valid by itself");
+        let unknown = NetworkError::UnknownCarrier { link: "third".to_owned(), carrier: "retrun".to_owned() };
+        assert_eq!(network.check_carriers(), Err(unknown.clone()));
+        assert_eq!(unknown.to_string(), "link `third`: there is no carrier `retrun`");
+        assert_eq!(network.highest_rate(DirectionId::new(4)), None, "nobody knows its rate");
     }
 }

@@ -219,6 +219,10 @@ mod tests {
                 assert_eq!(refused(pair).is_err(), is_refused, "{} {}", recovery.name, control.name);
             }
         }
+        let ruled_twice = Fault::WindowRuledTwice { recovery: "tahoe", control: "bbr1" };
+        assert_eq!(refused(pair("tahoe", "bbr1")), Err(vec![ruled_twice.clone()]));
+        let text = ruled_twice.to_string();
+        assert!(["`tahoe`", "`bbr1`", "take `newreno`"].iter().all(|part| text.contains(part)), "{text}");
         assert_eq!(refused(pair("sack", "cross-layer")), Err(vec![Fault::NeedsCapacity { control: "cross-layer" }]));
         assert_eq!(refused(pair("nack", "reno")), Err(vec![Fault::Nacks { recovery: "nack", is_satpep: false }]));
         let satpep = Config { satpep: true, ..pair("sack", "assigned") };
@@ -247,6 +251,75 @@ mod tests {
             ["`mss`", "`initial_window`", "`tuning.tibet pole`", "`receive_buffer.share`", "`capacity.target_queue`"]
         {
             assert!(text.contains(key), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_value_out_of_its_range_is_named_with_the_range() {
+        type Spoil = fn(&mut Config);
+        let resume = |cwnd, rtt| Some(SavedPath { cwnd: Bytes::new(cwnd), rtt: Duration::from_millis(rtt) });
+        let capacity = |bps, connections, rtt| {
+            Some(Capacity::new(Allocation::new(Rate::from_bps(bps), connections), Duration::from_millis(rtt)))
+        };
+        let spoilt: [(Spoil, &str); 22] = [
+            (|config| config.mss = 65_496, "`mss` must be from 1 to 65495 bytes, not 65496"),
+            (|config| config.initial_window = 0.5, "`initial_window` must be 1 segment or more, not 0.5"),
+            (|config| config.initial_ssthresh = 1.0, "`initial_ssthresh` must be 2 segments or more, not 1"),
+            (|config| config.max_window = 0.0, "`max_window` must be 1 segment or more, not 0"),
+            (|config| config.slow_start_limit = 0.0, "`slow_start_limit` must be 1 segment or more, not 0"),
+            (
+                |config| config.receive_buffer.share = 1.5,
+                "`receive_buffer.share` must be above 0 and at most 1, not 1.5",
+            ),
+            (
+                |config| config.receive_buffer.size = Bytes::new(100),
+                "`receive_buffer.size` must be large enough to advertise one segment, not 100",
+            ),
+            (
+                |config| config.receive_buffer.most = Bytes::new(9),
+                "`receive_buffer.most` must be `size` or more, not 9",
+            ),
+            (|config| config.send_buffer = Bytes::new(1), "`send_buffer` must be one segment or more, not 1"),
+            (|config| config.acks.every = 0, "`acks.every` must be 1 or more, not 0"),
+            (|config| config.max_expiries = 0, "`max_expiries` must be 1 or more, not 0"),
+            (
+                |config| config.tuning.vegas = [-1.0, 3.0, 1.0],
+                "`tuning.vegas alpha` must be 0 segments or more, not -1",
+            ),
+            (|config| config.tuning.vegas = [2.0, 1.0, 1.0], "`tuning.vegas beta` must be alpha or more, not 1"),
+            (
+                |config| config.tuning.vegas = [2.0, 4.0, -1.0],
+                "`tuning.vegas gamma` must be 0 segments or more, not -1",
+            ),
+            (
+                |config| config.tuning.vegas_base_window = Some(Duration::ZERO),
+                "`tuning.vegas_base_window` must be above 0 s, not 0",
+            ),
+            (|config| config.tuning.westwood_tau = Duration::ZERO, "`tuning.westwood_tau` must be above 0 s, not 0"),
+            (|config| config.tuning.tibet.0 = -0.1, "`tuning.tibet pole` must be from 0 to below 1, not -0.1"),
+            (|config| config.tuning.tibet.1 = Duration::ZERO, "`tuning.tibet time constant` must be above 0 s, not 0"),
+            (|config| config.tuning.hybla_rtt0 = Duration::ZERO, "`tuning.hybla_rtt0` must be above 0 s, not 0"),
+            (|config| config.tuning.header_share = -1.0, "`tuning.header_share` must be 0 or more, not -1"),
+            (
+                |config| (config.profile, config.max_window) = (Profile::Ns2, 9.0),
+                "`max_window` must be infinite in the profile ns2, which has no such limit, not 9",
+            ),
+            (|config| config.mss = 0, "`mss` must be from 1 to 65495 bytes, not 0"),
+        ];
+        for (spoil, expected) in spoilt {
+            let mut config = pair("rack", "cubic");
+            spoil(&mut config);
+            assert_eq!(config.validate().expect_err(expected).to_string(), expected);
+        }
+        for (capacity, resume, expected) in [
+            (capacity(0, 1, 1), None, "`capacity.rate` must be above 0 bit/s, not 0"),
+            (capacity(1, 0, 1), None, "`capacity.connections` must be 1 or more, not 0"),
+            (capacity(1, 1, 0), None, "`capacity.rtt` must be above 0 s, not 0"),
+            (None, resume(1, 1), "`resume.cwnd` must be one segment or more, not 1"),
+            (None, resume(1 << 20, 0), "`resume.rtt` must be above 0 s, not 0"),
+        ] {
+            let config = Config { capacity, resume, ..pair("rack", "cubic") };
+            assert_eq!(config.validate().expect_err(expected).to_string(), expected);
         }
     }
 }

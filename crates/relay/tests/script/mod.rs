@@ -30,13 +30,15 @@ pub struct FakeHosts {
     pub gone: Vec<u32>,
     /// How many connections there may be.
     pub most: usize,
+    /// What the next connections that the engine makes or hands over come to, if they fail.
+    pub failures: Vec<ConnectError>,
     request: usize,
     made: u32,
 }
 
 impl Default for FakeHosts {
     fn default() -> Self {
-        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, request: 0, made: 1000 }
+        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, failures: Vec::new(), request: 0, made: 1000 }
     }
 }
 
@@ -46,6 +48,7 @@ impl Hosts for FakeHosts {
 
     fn connect(&mut self, _: Instant, key: usize, request: &ConnectRequest, _: bool) -> Result<u32, ConnectError> {
         self.heard.push(Heard::Connecting(key, request.destination));
+        self.failures.pop().map_or(Ok(()), Err)?;
         self.request += 1;
         self.made += 1;
         Ok(self.made)
@@ -53,6 +56,7 @@ impl Hosts for FakeHosts {
 
     fn adopt(&mut self, key: usize, tcp: &u32) -> Result<(), ConnectError> {
         self.heard.push(Heard::Adopted(key, *tcp));
+        self.failures.pop().map_or(Ok(()), Err)?;
         self.request += 1;
         Ok(())
     }
