@@ -1,29 +1,11 @@
 //! The satellite link of a case: a link each way, and what befalls datagrams before they enter it.
 
-use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::plan::Plan;
-use link::{Link, LinkConfig, Outcome, Packet, QueueLimit, Steps};
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use link::{Link, LinkConfig, Outcome, QueueLimit, Steps};
+use std::collections::BTreeSet;
+use testkit::{Agenda, Datagram, Dice, HEADERS};
 use units::{Bytes, Duration, Instant, Rate};
-
-/// A UDP datagram.
-#[derive(Debug, Clone)]
-pub(crate) struct Datagram {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// Of the IP and UDP headers.
-const HEADERS: usize = 28;
-
-impl Packet for Datagram {
-    fn size(&self) -> Bytes {
-        Bytes::from(self.bytes.len() + HEADERS)
-    }
-}
 
 /// Both directions: 0 is what the hub sends, 1 what the terminals send.
 pub(crate) struct Air {
@@ -92,8 +74,7 @@ struct Path {
     mtu: (Instant, usize),
     cut_until: Instant,
     /// Datagrams that others overtake, by when they enter the link.
-    held: BTreeMap<(Instant, u64), Datagram>,
-    count: u64,
+    held: Agenda<Datagram>,
 }
 
 impl Path {
@@ -111,8 +92,7 @@ impl Path {
             truncate: (never, 0.0),
             mtu: (never, usize::MAX),
             cut_until: never,
-            held: BTreeMap::new(),
-            count: 0,
+            held: Agenda::new(),
         }
     }
 
@@ -134,8 +114,7 @@ impl Path {
         let (until, (probability, delay)) = self.reorder;
         if self.happens(now, (until, probability)) {
             let at = now + Duration::from_nanos(self.dice.between(0, delay.as_nanos()));
-            self.count += 1;
-            self.held.insert((at, self.count), datagram);
+            self.held.insert(at, datagram);
         } else {
             self.link.enqueue(now, datagram);
         }
@@ -156,8 +135,7 @@ impl Path {
     }
 
     fn poll(&mut self, now: Instant) -> Option<Datagram> {
-        while let Some(entry) = self.held.first_entry().filter(|entry| entry.key().0 <= now) {
-            let datagram = entry.remove();
+        while let Some(datagram) = self.held.poll(now) {
             self.link.enqueue(now, datagram);
         }
         while let Some(outcome) = self.link.poll(now) {
@@ -171,7 +149,7 @@ impl Path {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.link.next_timeout().into_iter().chain(self.held.keys().next().map(|(at, _)| *at)).min()
+        self.link.next_timeout().into_iter().chain(self.held.next_timeout()).min()
     }
 }
 

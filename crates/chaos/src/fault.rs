@@ -1,6 +1,6 @@
 //! What befalls a case.
 
-use crate::dice::Dice;
+use testkit::Dice;
 use units::Duration;
 
 /// The first of a case is the hub's side.

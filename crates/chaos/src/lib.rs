@@ -9,7 +9,6 @@
 //! (a host, a server or a gateway gave up); and in the end nothing is left of any transfer, and the gateways are quiet.
 
 mod air;
-mod dice;
 mod fault;
 mod gateway;
 mod host;
@@ -19,8 +18,8 @@ mod report;
 mod strangers;
 mod world;
 
-pub use dice::Dice;
 pub use report::{Failure, Leaks, Report};
+pub use testkit::Dice;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

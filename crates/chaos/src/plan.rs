@@ -1,7 +1,7 @@
 //! What a case is, drawn from its seed: the link, the gateways' settings, the transfers and the faults.
 
-use crate::dice::Dice;
 use crate::fault::{Fault, HUB};
+use testkit::Dice;
 use units::{Duration, Rate};
 
 /// A case: everything that happens in it follows from this.

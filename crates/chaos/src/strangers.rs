@@ -1,9 +1,8 @@
 //! What those do who hold no key that a gateway knows: they know public keys and see datagrams pass.
 
-use crate::air::Datagram;
-use crate::dice::Dice;
 use satpep::{Endpoint, EndpointConfig, PeerConfig, PrivateKey};
 use std::net::SocketAddr;
+use testkit::{Datagram, Dice};
 use units::{Duration, Instant, Rate};
 
 /// Kinds of datagrams, by their first byte.

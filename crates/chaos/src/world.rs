@@ -1,6 +1,6 @@
 //! A case in virtual time.
 
-use crate::air::{Air, Datagram};
+use crate::air::Air;
 use crate::fault::{Fault, HUB, KINDS};
 use crate::gateway::{Gateway, Transfers, Wish};
 use crate::host::Transfer;
@@ -8,8 +8,8 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::strangers::Strangers;
 use satpep::{Endpoint, EndpointConfig, Mode, PeerConfig, PrivateKey};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use testkit::{Agenda, Datagram, LocalClock};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// How long a client waits whose gateway does not take its connection now.
@@ -35,9 +35,8 @@ struct World {
     nodes: Vec<Node>,
     air: Air,
     transfers: Transfers,
-    /// What is to be done when; the second number keeps the order of what is due at the same time.
-    agenda: BTreeMap<(Instant, u64), Task>,
-    tasks: u64,
+    /// What is to be done when.
+    agenda: Agenda<Task>,
     strangers: Strangers,
     report: Report,
     buffer: Vec<u8>,
@@ -50,8 +49,7 @@ struct World {
 struct Node {
     gateway: Option<Gateway>,
     address: SocketAddr,
-    /// How far its clock is ahead.
-    ahead: Duration,
+    clock: LocalClock,
     paused_until: Instant,
     /// Datagrams that wait while it is paused.
     inbox: Vec<Datagram>,
@@ -114,7 +112,7 @@ impl World {
         let node = |side| Node {
             gateway: None,
             address: address(side),
-            ahead: Duration::ZERO,
+            clock: LocalClock::default(),
             paused_until: Instant::ZERO,
             inbox: Vec::new(),
             starts: 0,
@@ -130,8 +128,7 @@ impl World {
             nodes: (0..plan.sides()).map(node).collect(),
             air: Air::new(&plan, start),
             transfers,
-            agenda: BTreeMap::new(),
-            tasks: 0,
+            agenda: Agenda::new(),
             strangers: Strangers::new(plan.seed),
             report: Report::new(plan.seed),
             buffer: vec![0; 64 * 1024],
@@ -189,7 +186,7 @@ impl World {
     fn leaks(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.nodes.iter().filter_map(|node| {
             let gateway = node.gateway.as_ref()?;
-            let now = self.now + node.ahead;
+            let now = node.clock.read(self.now);
             let stats = gateway.peers.iter().map(|peer| gateway.endpoint.peer_stats(now, *peer));
             let (streams, buffered) = stats.fold((0, 0), |(streams, buffered), stats| {
                 (streams + stats.streams, buffered + stats.send_buffered + stats.receive_buffered)
@@ -209,8 +206,7 @@ impl World {
 
     /// Everything that is due now, then on to what comes next. `false` if that lies beyond `end`, or time stands still.
     fn step(&mut self, end: Instant) -> bool {
-        while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let task = entry.remove();
+        while let Some(task) = self.agenda.poll(self.now) {
             self.perform(task);
         }
         while let Some(datagram) = self.air.poll(self.now) {
@@ -221,11 +217,12 @@ impl World {
             self.end_if_drained(side);
         }
         let nodes = self.nodes.iter().filter_map(|node| {
-            let wanted = node.gateway.as_ref()?.endpoint.next_timeout()?.before(node.ahead);
+            let wanted = node.clock.time_of(node.gateway.as_ref()?.endpoint.next_timeout()?);
             Some(wanted.max(node.paused_until))
         });
-        let agenda = self.agenda.keys().next().map(|(at, _)| *at);
-        let Some(next) = nodes.chain(agenda).chain(self.air.next_timeout()).min() else { return false };
+        let Some(next) = nodes.chain(self.agenda.next_timeout()).chain(self.air.next_timeout()).min() else {
+            return false;
+        };
         if next > end {
             return false;
         }
@@ -240,8 +237,7 @@ impl World {
     }
 
     fn schedule(&mut self, at: Instant, task: Task) {
-        self.tasks += 1;
-        self.agenda.insert((at, self.tasks), task);
+        self.agenda.insert(at, task);
     }
 
     fn perform(&mut self, task: Task) {
@@ -254,7 +250,7 @@ impl World {
                 }
             }
             Task::Connect { side, run, number } => {
-                let now = self.now + self.nodes[side].ahead;
+                let now = self.nodes[side].clock.read(self.now);
                 if let Some(mut gateway) = self.nodes[side].gateway.take() {
                     if self.nodes[side].starts == run {
                         gateway.on_server(now, number, &mut self.transfers);
@@ -277,7 +273,7 @@ impl World {
         let [near, far] = self.transfers[number as usize].plan.sides;
         let peer = if near == HUB { far - 1 } else { 0 };
         let node = &mut self.nodes[near];
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         let runs = node.paused_until <= self.now;
         let transfers = &mut self.transfers;
         if !node.gateway.as_mut().is_some_and(|gateway| runs && gateway.begin(now, number, peer, transfers)) {
@@ -294,14 +290,14 @@ impl World {
                 node.moves += 1;
                 node.address = SocketAddr::from(([198, 18, 1, side as u8 + 1], 5000 + node.moves));
             }
-            Fault::Jump { side, by } => self.nodes[side].ahead += by,
+            Fault::Jump { side, by } => self.nodes[side].clock.jump(by),
             Fault::Pause { side, .. } => self.nodes[side].paused_until = until,
             Fault::Kill { side, .. } => self.cut(side, until),
             Fault::Reload { side, share } => self.reload(side, share),
             Fault::Drain { side, lasts } => {
                 let settled_at = self.now + Duration::from_secs(1).max(self.plan.rtt * 2);
                 let node = &mut self.nodes[side];
-                let now = self.now + node.ahead;
+                let now = node.clock.read(self.now);
                 if let (Some(gateway), None) = (node.gateway.as_mut(), node.drains) {
                     gateway.drain(now);
                     node.drains = Some((settled_at, lasts));
@@ -349,7 +345,7 @@ impl World {
     /// The gateway tells its peers that it ends.
     fn say_end(&mut self, side: usize) {
         let node = &mut self.nodes[side];
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         if let Some(gateway) = node.gateway.as_mut() {
             gateway.endpoint.close(now);
             self.transmit(side);
@@ -385,7 +381,7 @@ impl World {
     fn end_if_drained(&mut self, side: usize) {
         let node = &self.nodes[side];
         let Some((settled_at, lasts)) = node.drains.filter(|_| node.paused_until <= self.now) else { return };
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         if settled_at <= self.now && node.gateway.as_ref().is_some_and(|gateway| gateway.is_drained(now)) {
             self.say_end(side);
             self.end_gateway(side, self.now + lasts);
@@ -397,7 +393,7 @@ impl World {
         let (out, back) = self.rates_of(side);
         let limit = self.plan.settings.outage_limit;
         let node = &mut self.nodes[side];
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         let Some(gateway) = node.gateway.as_mut() else { return };
         gateway.endpoint.set_outage_limit(limit);
         gateway.endpoint.set_keepalive(Duration::from_secs(100).mul_f64(share));
@@ -428,7 +424,7 @@ impl World {
         config.outage_limit = plan.settings.outage_limit;
         let node = &mut self.nodes[side];
         node.starts += 1;
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         let unix_time = (1 << 60) + (node.starts << 40) + self.now.as_nanos();
         let mut secret = [side as u8; 32];
         secret[..8].copy_from_slice(&plan.seed.to_be_bytes());
@@ -464,7 +460,7 @@ impl World {
     }
 
     fn hand_over(&mut self, side: usize, mut datagram: Datagram) {
-        let now = self.now + self.nodes[side].ahead;
+        let now = self.nodes[side].clock.read(self.now);
         if let Some(gateway) = &mut self.nodes[side].gateway {
             gateway.endpoint.handle_datagram(now, datagram.from, &mut datagram.bytes);
         }
@@ -478,13 +474,13 @@ impl World {
             self.hand_over(side, datagram);
         }
         let node = &mut self.nodes[side];
-        let (ahead, run) = (node.ahead, node.starts);
+        let (clock, run) = (node.clock, node.starts);
         let Some(gateway) = &mut node.gateway else { return };
-        gateway.run(self.now + ahead, &mut self.transfers);
+        gateway.run(clock.read(self.now), &mut self.transfers);
         for wish in std::mem::take(&mut gateway.wishes) {
             match wish {
-                Wish::Turn { at, number } => self.schedule(at.before(ahead), Task::Turn { side, run, number }),
-                Wish::Connect { at, number } => self.schedule(at.before(ahead), Task::Connect { side, run, number }),
+                Wish::Turn { at, number } => self.schedule(clock.time_of(at), Task::Turn { side, run, number }),
+                Wish::Connect { at, number } => self.schedule(clock.time_of(at), Task::Connect { side, run, number }),
                 Wish::Complain(says) => {
                     self.report.broken += 1;
                     self.report.fail(says);
@@ -496,7 +492,7 @@ impl World {
 
     fn transmit(&mut self, side: usize) {
         let node = &mut self.nodes[side];
-        let now = self.now + node.ahead;
+        let now = node.clock.read(self.now);
         let Some(gateway) = &mut node.gateway else { return };
         let mut mocking = Vec::new();
         while let Some(transmit) = gateway.endpoint.poll_transmit(now, &mut self.buffer) {

@@ -27,7 +27,7 @@ fn path(config: Config, rtt: u64, loss: LossModel, queue: f64) -> Path {
     let queue = QueueLimit::Bytes(Bytes::new((RATE.bytes_in(delay).as_u64() as f64 * queue) as u64 + 3_000));
     let link = LinkConfig { queue, seed: 7, ..LinkConfig::new(RATE, delay / 2) };
     let mut path = Path::new(config, vec![LinkConfig { loss, ..link.clone() }], vec![link]);
-    path.client.write(1 << 40);
+    path.client().write(1 << 40);
     path
 }
 
@@ -37,11 +37,11 @@ fn seconds(seconds: f64) -> Instant {
 
 /// Runs until `until`; gives the part of the rate that arrived as payload meanwhile.
 fn run(path: &mut Path, until: f64) -> f64 {
-    let (from, received) = (path.now, path.received);
-    while path.now < seconds(until) {
+    let (from, received) = (path.now(), path.received());
+    while path.now() < seconds(until) {
         path.step().expect("endless");
     }
-    (path.received - received) as f64 * 8.0 / path.now.since(from).as_secs_f64() / RATE.as_bps() as f64
+    (path.received() - received) as f64 * 8.0 / path.now().since(from).as_secs_f64() / RATE.as_bps() as f64
 }
 
 /// The share of the rate from the tenth second on, over 90 seconds.
@@ -98,13 +98,13 @@ fn cubic_is_back_at_its_window_k_seconds_after_a_loss_whatever_the_round_trip_ti
             let link = LinkConfig::new(Rate::from_bps(200_000_000), Duration::from_millis(rtt) / 2);
             let loss = LossModel::DropList(vec![2_000]);
             let mut path = Path::new(config, vec![LinkConfig { loss, ..link.clone() }], vec![link]);
-            path.client.write(1 << 40);
+            path.client().write(1 << 40);
             let mut highest = 0.0;
             while path.metrics().counters.recoveries == 0 {
                 highest = path.metrics().window.cwnd;
                 path.step().expect("endless");
             }
-            let lost_at = path.now;
+            let lost_at = path.now();
             while path.metrics().window.cwnd > 0.75 * highest {
                 path.step().expect("endless");
             }
@@ -114,7 +114,7 @@ fn cubic_is_back_at_its_window_k_seconds_after_a_loss_whatever_the_round_trip_ti
             }
             // A hundredth below the plateau is reached before K; the recovery itself takes a round trip or two.
             let early = (0.01 * highest / 0.4_f64).cbrt();
-            let took = path.now.since(lost_at).as_secs_f64();
+            let took = path.now().since(lost_at).as_secs_f64();
             let expected = k - early;
             assert!((expected - 1.0..=expected + 1.5).contains(&took), "{profile:?} {rtt}: {took} of {expected}");
         }
@@ -194,7 +194,8 @@ fn two_connections_of_a_cross_layer_window_get_half_each() {
     run(&mut path, 10.0);
     let share = run(&mut path, 60.0) / PAYLOAD;
     assert!((0.45..=0.5).contains(&share), "{share}");
-    path.client.set_capacity(path.now, Allocation::new(Rate::from_bps(5_000_000), 2));
+    let now = path.now();
+    path.client().set_capacity(now, Allocation::new(Rate::from_bps(5_000_000), 2));
     run(&mut path, 63.0);
     let share = run(&mut path, 100.0) / PAYLOAD;
     assert!((0.22..=0.25).contains(&share), "{share}");
@@ -235,7 +236,7 @@ fn a_largest_window_holds_whatever_the_control_and_bounds_the_rate() {
         for profile in [Profile::Rfc, Profile::Linux] {
             let limited = Config { max_window: most, ..config(profile, control.name) };
             let mut path = path(limited, 550, LossModel::None, 1.0);
-            while path.now < seconds(20.0) {
+            while path.now() < seconds(20.0) {
                 path.step().expect("endless");
                 let window = path.metrics().window.cwnd;
                 assert!(window <= most, "{} {profile:?}: {window} segments", control.name);

@@ -105,7 +105,7 @@ fn run(setting: &Setting, variant: &str, drops: Vec<u64>) -> Ran {
     let mut path = Path::new(configured(setting, variant), hops(drops), backward);
     let end = path.transfer(setting.packets * u64::from(setting.mss)).expect("the transfer completes");
     // The last acknowledgements are on their way: ns-2 counts until they have arrived.
-    while !path.client.is_closed() {
+    while !path.client().is_closed() {
         path.step().expect("the acknowledgement arrives");
     }
     Ran::new(end.as_secs_f64(), &path.metrics())
@@ -235,7 +235,7 @@ fn a_transfer_completes_though_both_directions_lose() {
         for (probability, seed) in [(0.01, 1), (0.1, 2), (0.1, 3), (0.3, 4), (0.3, 5)] {
             let mut path = Path::new(agent(variant), lossy_hop(probability, seed), lossy_hop(probability, seed + 100));
             // Not a whole number of segments.
-            assert!(path.transfer(200_001).is_some(), "{variant} {probability} {seed}: {:?}", path.failure);
+            assert!(path.transfer(200_001).is_some(), "{variant} {probability} {seed}: {:?}", path.failure());
         }
     }
 }
@@ -255,7 +255,7 @@ fn a_connection_that_may_fail_does_so_by_name() {
         let config = Config { max_expiries: 15, ..agent(variant) };
         let mut path = Path::new(config, lossy_hop(1.0, 1), lossy_hop(0.0, 1));
         assert_eq!(path.transfer(10_000), None);
-        assert_eq!(path.failure, Some(failure), "{variant}");
+        assert_eq!(path.failure(), Some(failure), "{variant}");
     }
 }
 

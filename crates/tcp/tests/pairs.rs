@@ -67,21 +67,21 @@ proptest! {
     fn a_transfer_completes_or_fails_by_name_and_its_window_stays_in_bounds(case in any_case()) {
         for (name, config) in configs(&case) {
             let mut path = path(&case, config);
-            path.client.write(case.bytes);
-            path.client.finish();
+            path.client().write(case.bytes);
+            path.client().finish();
             let mut steps = 0;
-            while path.received < case.bytes && path.failure.is_none() {
+            while path.received() < case.bytes && path.failure().is_none() {
                 prop_assert!(path.step().is_some(), "{}: nothing is left to happen", name);
                 let window = path.metrics().window;
                 prop_assert!(window.cwnd.is_finite() && window.cwnd >= 1.0, "{} {:?}", name, window);
                 prop_assert!(window.ssthresh >= 2.0, "{} {:?}", name, window);
                 steps += 1;
-                prop_assert!(steps < 2_000_000, "{}: no end in sight at {:?}", name, path.now);
+                prop_assert!(steps < 2_000_000, "{}: no end in sight at {:?}", name, path.now());
             }
             let metrics = path.metrics();
             let sent = metrics.counters.data_segments - metrics.counters.retransmissions;
-            prop_assert!(path.received <= case.bytes && metrics.acknowledged <= case.bytes, "{} {:?}", name, metrics);
-            prop_assert!(path.failure.is_some() || sent * 1448 >= case.bytes, "{} {:?}", name, metrics);
+            prop_assert!(path.received() <= case.bytes && metrics.acknowledged <= case.bytes, "{} {:?}", name, metrics);
+            prop_assert!(path.failure().is_some() || sent * 1448 >= case.bytes, "{} {:?}", name, metrics);
         }
     }
 }

@@ -43,20 +43,19 @@ struct Run {
 
 fn run(config: Config, segments: u64, forward: LinkConfig, backward: LinkConfig) -> Run {
     let mut path = Path::new(config, vec![forward], vec![backward]);
-    path.server.set_granted_window(WINDOW * MSS);
+    path.server().set_granted_window(WINDOW * MSS);
     let sent = Rc::new(RefCell::new(Vec::new()));
     let log = sent.clone();
-    path.tap = Some(Box::new(move |_, from_client, segment| {
+    path.set_tap(move |_, from_client, segment| {
         if from_client {
             log.borrow_mut().push((segment.len > 0).then_some(segment.seq));
         }
-    }));
+    });
     let end = path.transfer(segments * MSS);
     let metrics = path.metrics();
-    path.tap = None;
     Run {
         seconds: end.map(|end| end.as_secs_f64() - HANDSHAKE),
-        failure: path.failure,
+        failure: path.failure(),
         counters: metrics.counters,
         sent: sent.take(),
     }

@@ -1,6 +1,8 @@
 //! What may happen to two gateways and the hop between them, as two bytes each, so that a fuzzer and a property test can
 //! both write it.
 
+use testkit::Fault;
+
 /// One thing that happens. `side` 0 is the hub, 1 the terminal that calls it; `pick` chooses among what there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -17,7 +19,7 @@ pub enum Operation {
     /// The readers of a side stop reading, or go on.
     Stall { side: usize },
     /// What a side sends suffers from now on so many per cent of this.
-    Weather { side: usize, harm: Harm, per_cent: u64 },
+    Weather { side: usize, fault: Fault, per_cent: u64 },
     /// Nothing that a side sends arrives, or something does again.
     Cut { side: usize },
     /// The terminal gets another address; what was in flight to the old one is lost.
@@ -30,16 +32,6 @@ pub enum Operation {
     Replay { side: usize, pick: usize },
     /// Someone is faster than the next datagram to a side, and sends it from an address of theirs.
     Divert { side: usize },
-}
-
-/// What a hop does to datagrams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
-    Drop,
-    Duplicate,
-    Corrupt,
-    /// Held back by up to a round trip.
-    Delay,
 }
 
 impl Operation {
@@ -55,10 +47,10 @@ impl Operation {
             16 | 17 => Operation::Finish { side, pick },
             18 => Operation::Reset { side, pick },
             19 => Operation::Stall { side },
-            20 => Operation::Weather { side, harm: Harm::Drop, per_cent: amount % 41 },
-            21 => Operation::Weather { side, harm: Harm::Duplicate, per_cent: amount % 41 },
-            22 => Operation::Weather { side, harm: Harm::Corrupt, per_cent: amount % 31 },
-            23 => Operation::Weather { side, harm: Harm::Delay, per_cent: amount % 61 },
+            20 => Operation::Weather { side, fault: Fault::Drop, per_cent: amount % 41 },
+            21 => Operation::Weather { side, fault: Fault::Duplicate, per_cent: amount % 41 },
+            22 => Operation::Weather { side, fault: Fault::Corrupt, per_cent: amount % 31 },
+            23 => Operation::Weather { side, fault: Fault::Delay, per_cent: amount % 61 },
             24 | 25 => Operation::Cut { side },
             26 => Operation::Move,
             27 => Operation::Jump { side, millis: amount * 50 },

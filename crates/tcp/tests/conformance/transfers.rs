@@ -65,19 +65,19 @@ proptest! {
                 let config = Config { recovery, ..Config::new(profile) };
                 let (forward, backward) = links(&network);
                 let mut path = Path::new(config, forward, backward);
-                path.client.write(network.bytes);
-                path.client.finish();
+                path.client().write(network.bytes);
+                path.client().finish();
                 let mut events = 0;
-                while path.received < network.bytes && path.failure.is_none() && path.step().is_some() {
+                while path.received() < network.bytes && path.failure().is_none() && path.step().is_some() {
                     events += 1;
                 }
                 let what = format!("{} {profile:?}, {events} events: {:?}", recovery.name, path.metrics());
-                let is_named = path.failure.is_some();
-                prop_assert!(is_named || path.received == network.bytes, "neither complete nor failed: {}", what);
+                let is_named = path.failure().is_some();
+                prop_assert!(is_named || path.received() == network.bytes, "neither complete nor failed: {}", what);
                 let sent = path.metrics().counters.data_segments;
                 prop_assert!(sent < 40 * (network.bytes / 1_000 + 40), "{}", what);
                 // Each segment and its answer enter and leave a link, perhaps twice, and may set a timer.
-                prop_assert!(events < 12 * sent + 20 * path.now.as_secs_f64() as u64 + 100, "{}", what);
+                prop_assert!(events < 12 * sent + 20 * path.now().as_secs_f64() as u64 + 100, "{}", what);
             }
         }
     }
@@ -99,8 +99,8 @@ proptest! {
                 let mut path = Path::new(config, forward, backward);
                 let end = path.transfer(network.bytes);
                 let what = format!("{} {name}: {:?}", control.name, path.metrics());
-                prop_assert!(end.is_some() || path.failure.is_some(), "neither complete nor failed: {}", what);
-                prop_assert!(end.is_none() || path.received == network.bytes, "{}", what);
+                prop_assert!(end.is_some() || path.failure().is_some(), "neither complete nor failed: {}", what);
+                prop_assert!(end.is_none() || path.received() == network.bytes, "{}", what);
                 prop_assert!(path.metrics().window.cwnd >= 1.0, "{}", what);
             }
         }
@@ -147,7 +147,7 @@ fn what_is_on_the_wire_is_sound() {
             let faults = Arc::new(Mutex::new(Vec::new()));
             let seen = faults.clone();
             let (mut edge, mut acks) = (u64::MAX, [0, 0]);
-            path.tap = Some(Box::new(move |now, from_client, segment| {
+            path.set_tap(move |now, from_client, segment| {
                 let mut faults = seen.lock().expect("one thread");
                 let last = &mut acks[usize::from(from_client)];
                 if segment.ack < *last && segment.has(Flags::ACK) {
@@ -164,7 +164,7 @@ fn what_is_on_the_wire_is_sound() {
                 if blocks.iter().any(|block| block.is_empty() || block.start <= segment.ack) {
                     faults.push(format!("{now:?}: a block that says nothing: {segment:?}"));
                 }
-            }));
+            });
             path.transfer(network.bytes).expect("complete");
             let faults = faults.lock().expect("one thread");
             assert!(faults.is_empty(), "{} {profile:?}: {:?}", recovery.name, &faults[..faults.len().min(3)]);
@@ -185,7 +185,7 @@ fn the_autotuned_window_keeps_up_with_slow_start() {
         let mut path = Path::new(config, vec![geo(1)], vec![geo(2)]);
         let seen = Arc::new(Mutex::new((0, Vec::new())));
         let told = seen.clone();
-        path.tap = Some(Box::new(move |_, from_client, segment| {
+        path.set_tap(move |_, from_client, segment| {
             if !from_client && !segment.has(Flags::SYN) {
                 let (edge, windows) = &mut *told.lock().expect("one thread");
                 let now = segment.ack + u64::from(segment.window);
@@ -194,7 +194,7 @@ fn the_autotuned_window_keeps_up_with_slow_start() {
                 *edge = now.max(*edge);
                 windows.push(segment.window);
             }
-        }));
+        });
         let end = path.transfer(6_000_000).expect("complete").as_secs_f64();
         let windows = seen.lock().expect("one thread").1.clone();
         (end, windows)

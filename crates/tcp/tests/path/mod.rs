@@ -1,9 +1,10 @@
 //! Two connections over a chain of links, in virtual time.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use link::{Link, LinkConfig, Outcome, Packet};
+use link::{LinkConfig, Packet};
 use std::sync::Arc;
 use tcp::{Config, Connection, Event, Failure, Metrics, Segment};
+use testkit::Node;
 use units::{Bytes, Instant};
 
 #[derive(Debug, Clone, Copy)]
@@ -15,136 +16,113 @@ impl Packet for Carried {
     }
 }
 
-/// What looks at segments: (now, from the client?, segment).
-pub type Tap = dyn FnMut(Instant, bool, &Segment);
-
-/// A client that sends a file to a server over links in a row, and back over their mirror images.
-pub struct Path {
-    pub now: Instant,
-    pub client: Connection,
-    pub server: Connection,
-    forward: Vec<Link<Carried>>,
-    backward: Vec<Link<Carried>>,
-    pub failure: Option<Failure>,
-    /// When the server had so many bytes in order.
-    pub last_byte_at: Instant,
-    pub received: u64,
-    /// Called with each segment that enters the path: (now, from the client?, segment).
-    #[allow(dead_code, reason = "not every test looks at segments")]
-    pub tap: Option<Box<Tap>>,
+/// A connection and its user, who reads all that arrives and ends when the other end has.
+pub struct End {
+    connection: Connection,
+    /// When it had so many bytes in order.
+    last_byte_at: Instant,
+    received: u64,
+    failure: Option<Failure>,
+    is_server: bool,
 }
 
-impl Path {
-    pub fn new(config: Config, forward: Vec<LinkConfig>, backward: Vec<LinkConfig>) -> Self {
-        let config = Arc::new(config);
-        let links = |configs: Vec<LinkConfig>| {
-            configs.into_iter().map(|config| Link::new(config).expect("a valid link")).collect()
-        };
-        Self {
-            now: Instant::ZERO,
-            client: Connection::connect(config.clone(), Instant::ZERO),
-            server: Connection::listen(config),
-            forward: links(forward),
-            backward: links(backward),
-            failure: None,
-            last_byte_at: Instant::ZERO,
-            received: 0,
-            tap: None,
-        }
+impl End {
+    fn new(connection: Connection, is_server: bool) -> Self {
+        Self { connection, last_byte_at: Instant::ZERO, received: 0, failure: None, is_server }
+    }
+}
+
+impl Node for End {
+    type Packet = Carried;
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Carried> {
+        self.connection.poll_transmit(now).map(Carried)
     }
 
-    /// Sends `bytes` from the client to the server and closes; returns when the last byte arrived, if it did.
-    pub fn transfer(&mut self, bytes: u64) -> Option<Instant> {
-        self.client.write(bytes);
-        self.client.finish();
-        let mut events: u64 = 0;
-        while self.received < bytes && self.failure.is_none() {
-            self.step()?;
-            events += 1;
-            assert!(events < 50_000_000, "no end in sight at {:?}", self.now);
-        }
-        (self.received >= bytes).then_some(self.last_byte_at)
+    fn handle_packet(&mut self, now: Instant, packet: Carried) {
+        self.connection.handle_segment(now, &packet.0);
     }
 
-    /// Drains both ends, then moves to the next instant at which something happens. `None` if nothing ever will.
-    pub fn step(&mut self) -> Option<()> {
-        self.drain();
-        let links = self.forward.iter().chain(&self.backward).filter_map(Link::next_timeout);
-        let ends = [self.client.next_timeout(), self.server.next_timeout()].into_iter().flatten();
-        let next = links.chain(ends).min()?;
-        assert!(next >= self.now, "an event in the past");
-        self.now = next;
-        self.move_packets();
-        self.client.handle_timeout(self.now);
-        self.server.handle_timeout(self.now);
-        Some(())
+    fn handle_timeout(&mut self, now: Instant) {
+        self.connection.handle_timeout(now);
     }
 
-    fn drain(&mut self) {
-        loop {
-            let from_client = self.client.poll_transmit(self.now);
-            if let Some(segment) = from_client {
-                if let Some(tap) = &mut self.tap {
-                    tap(self.now, true, &segment);
-                }
-                self.forward[0].enqueue(self.now, Carried(segment));
-            }
-            let from_server = self.server.poll_transmit(self.now);
-            if let Some(segment) = from_server {
-                if let Some(tap) = &mut self.tap {
-                    tap(self.now, false, &segment);
-                }
-                self.backward[0].enqueue(self.now, Carried(segment));
-            }
-            self.events();
-            if from_client.is_none() && from_server.is_none() {
-                return;
-            }
-        }
+    fn next_timeout(&self) -> Option<Instant> {
+        self.connection.next_timeout()
     }
 
-    fn events(&mut self) {
-        while let Some(event) = self.server.poll_event() {
+    fn run_user(&mut self, now: Instant) {
+        while let Some(event) = self.connection.poll_event() {
             match event {
-                Event::Readable => {
-                    self.received += self.server.read(self.now, u64::MAX);
-                    self.last_byte_at = self.now;
+                Event::Readable if self.is_server => {
+                    self.received += self.connection.read(now, u64::MAX);
+                    self.last_byte_at = now;
                 }
-                Event::PeerFinished => self.server.finish(),
+                Event::PeerFinished if self.is_server => self.connection.finish(),
                 Event::Failed(failure) => self.failure = Some(failure),
                 _ => {}
             }
         }
-        while let Some(event) = self.client.poll_event() {
-            if let Event::Failed(failure) = event {
-                self.failure = Some(failure);
-            }
-        }
+    }
+}
+
+/// A client that sends a file to a server over links in a row, and back over their mirror images.
+pub struct Path(testkit::Path<End>);
+
+impl Path {
+    pub fn new(config: Config, forward: Vec<LinkConfig>, backward: Vec<LinkConfig>) -> Self {
+        let config = Arc::new(config);
+        let client = End::new(Connection::connect(config.clone(), Instant::ZERO), false);
+        let server = End::new(Connection::listen(config), true);
+        Self(testkit::Path::new([client, server], [forward, backward]))
     }
 
-    fn move_packets(&mut self) {
-        let now = self.now;
-        for to_server in [true, false] {
-            for at in 0..if to_server { self.forward.len() } else { self.backward.len() } {
-                while let Some(outcome) = self.links(to_server)[at].poll(now) {
-                    let Outcome::Departure { packet, .. } = outcome else { continue };
-                    if let Some(next) = self.links(to_server).get_mut(at + 1) {
-                        next.enqueue(now, packet);
-                        continue;
-                    }
-                    let end = if to_server { &mut self.server } else { &mut self.client };
-                    end.handle_segment(now, &packet.0);
-                    self.drain();
-                }
-            }
-        }
+    /// Calls `tap` with each segment that enters the path: (now, from the client?, segment).
+    pub fn set_tap(&mut self, mut tap: impl FnMut(Instant, bool, &Segment) + 'static) {
+        self.0.tap = Some(Box::new(move |now, from, packet| tap(now, from == 0, &packet.0)));
     }
 
-    fn links(&mut self, to_server: bool) -> &mut Vec<Link<Carried>> {
-        if to_server { &mut self.forward } else { &mut self.backward }
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    pub fn client(&mut self) -> &mut Connection {
+        &mut self.0.nodes[0].connection
+    }
+
+    pub fn server(&mut self) -> &mut Connection {
+        &mut self.0.nodes[1].connection
+    }
+
+    /// Bytes that the server has read.
+    pub fn received(&self) -> u64 {
+        self.0.nodes[1].received
+    }
+
+    /// Why the client's connection ended, or the server's.
+    pub fn failure(&self) -> Option<Failure> {
+        self.0.nodes[0].failure.or(self.0.nodes[1].failure)
+    }
+
+    /// Sends `bytes` from the client to the server and closes; returns when the last byte arrived, if it did.
+    pub fn transfer(&mut self, bytes: u64) -> Option<Instant> {
+        self.client().write(bytes);
+        self.client().finish();
+        let mut events: u64 = 0;
+        while self.received() < bytes && self.failure().is_none() {
+            self.step()?;
+            events += 1;
+            assert!(events < 50_000_000, "no end in sight at {:?}", self.now());
+        }
+        (self.received() >= bytes).then_some(self.0.nodes[1].last_byte_at)
+    }
+
+    /// Drains both ends, then moves to the next instant at which something happens. `None` if nothing ever will.
+    pub fn step(&mut self) -> Option<()> {
+        self.0.step()
     }
 
     pub fn metrics(&self) -> Metrics {
-        self.client.metrics()
+        self.0.nodes[0].connection.metrics()
     }
 }
