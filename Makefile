@@ -2,7 +2,7 @@
 # own and leave nothing behind.
 CARGO ?= cargo
 
-.PHONY: all build test lint audit bench demo bpf fuzz chaos
+.PHONY: all build test lint audit coverage bench demo bpf fuzz chaos
 
 all: build
 
@@ -31,6 +31,10 @@ audit:
 	@command -v cargo-deny >/dev/null || { \
 	  echo "make audit: cargo-deny is missing: cargo install --locked cargo-deny" >&2; exit 1; }
 	$(CARGO) deny check $(or $(CHECKS),advisories licenses bans sources)
+
+# Lines of the core crates that their tests run, by crate. .ci/coverage --uncovered lists those that none runs.
+coverage:
+	.ci/coverage
 
 bench: build
 	$(CARGO) bench --workspace
