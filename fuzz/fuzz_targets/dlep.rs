@@ -52,7 +52,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             router.handle_bytes(now, piece);
             while check(router.poll_transmit()) {}
             while router.poll_event().is_some() {}
-            assert!(router.destinations().count() <= Router::MOST_DESTINATIONS);
+            assert!(router.destinations().count() <= Router::MAX_DESTINATIONS);
         } else {
             modem.handle_timeout(now);
             modem.handle_bytes(now, piece);

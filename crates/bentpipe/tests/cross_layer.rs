@@ -25,7 +25,7 @@ const RTT: Duration = Duration::from_millis(200);
 /// Payload of a full segment.
 const SEGMENT: f64 = 1448.0;
 /// Of what the equation allows: less than the control alone reaches, since the host is shared and the time is short.
-const LEAST: f64 = 0.9;
+const MIN: f64 = 0.9;
 
 /// Bytes in a second that the equation allows `sessions` together.
 fn allowed(rate: Rate, sessions: u32) -> f64 {
@@ -136,7 +136,7 @@ fn share_the_link() -> Result<(), String> {
         all(&seen, from + SETTLING, to, "capacity_bps", RATE.as_bps())?;
     }
     let is_fair = shares.iter().all(|share| (0.4..0.6).contains(share));
-    let is_enough = alone >= LEAST && shares.iter().sum::<f64>() >= LEAST;
+    let is_enough = alone >= MIN && shares.iter().sum::<f64>() >= MIN;
     if is_fair && is_enough { Ok(()) } else { Err(format!("one session {alone:.3}, two {shares:.3?}")) }
 }
 
@@ -252,7 +252,7 @@ fn follow_the_allocation() -> Result<(), String> {
     all(&seen, restored + told, end, "capacity_bps", RATE.as_bps())?;
     // The window leaves no queue behind that an echo would wait in.
     let is_quick = echo < RTT + Duration::from_millis(60);
-    let is_right = half >= LEAST && whole >= LEAST && is_quick && lost == 0;
+    let is_right = half >= MIN && whole >= MIN && is_quick && lost == 0;
     if is_right { Ok(()) } else { Err(format!("half {half:.3}, whole {whole:.3}, echo {echo:?}, {lost} lost")) }
 }
 

@@ -76,17 +76,17 @@ fn who_does_not_say_in_time_who_it_is_has_to_go() {
 
 #[test]
 fn beyond_the_room_of_the_far_gateway_connections_go_end_to_end() {
-    const MOST: usize = 64;
+    const MAX: usize = 64;
     let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
     pair.hub_link = "max_streams = 64";
     let pair = pair.start_both("");
     let server = pair.serve(Family::V4, 7, echo_all);
-    let mut clients: Vec<_> = (0..MOST - 4).map(|_| pair.connect(server)).collect();
+    let mut clients: Vec<_> = (0..MAX - 4).map(|_| pair.connect(server)).collect();
     clients.iter_mut().for_each(|client| echoes(client, b"accelerated"));
     // The terminal learns that the hub has no room, and stops intercepting.
     pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
     let accepted = pair.count(End::Terminal, "accepted");
-    let mut more: Vec<_> = (0..MOST).map(|_| pair.connect(server)).collect();
+    let mut more: Vec<_> = (0..MAX).map(|_| pair.connect(server)).collect();
     more.iter_mut().for_each(|client| echoes(client, b"end to end"));
     assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Terminal, "reset")), (accepted, 0));
     assert_eq!(pair.status(End::Terminal)["peers"][0]["state"], "up");

@@ -19,7 +19,7 @@ const LINK: LinkParameters = LinkParameters {
     seed: 1,
 };
 
-/// Linux as it comes.
+/// Linux defaults.
 const DEFAULTS: [(&str, &str); 4] = [
     ("ipv4/tcp_rmem", "4096 131072 6291456"),
     ("ipv4/tcp_wmem", "4096 16384 4194304"),

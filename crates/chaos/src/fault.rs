@@ -35,9 +35,9 @@ pub(crate) enum Fault {
     Jump { side: usize, by: Duration },
     /// A gateway does not run, while datagrams wait for it.
     Pause { side: usize, lasts: Duration },
-    /// A gateway dies, and begins anew after a while.
+    /// A gateway dies, and starts again after a while.
     Kill { side: usize, lasts: Duration },
-    /// A gateway stops in order, and begins anew after a while.
+    /// A gateway stops in order, and starts again after a while.
     Stop { side: usize, lasts: Duration },
     /// A stranger sends garbage.
     Garbage { side: usize, per_second: u64, lasts: Duration },
@@ -49,7 +49,7 @@ pub(crate) enum Fault {
     ForgedCookies { side: usize, lasts: Duration },
     /// A gateway takes other settings over: rates and caps of this share of what they were.
     Reload { side: usize, share: f64 },
-    /// A gateway takes no more connections, ends with the last, and begins anew after a while.
+    /// A gateway takes no more connections, ends with the last, and starts again after a while.
     Drain { side: usize, lasts: Duration },
 }
 

@@ -89,7 +89,7 @@ pub struct Failure {
 }
 
 /// Failures that are kept of all together; their number is not bounded by anything else.
-const MOST_FAILURES: usize = 100;
+const MAX_FAILURES: usize = 100;
 
 impl Report {
     /// An empty one, of cases from `seed` on.
@@ -120,12 +120,12 @@ impl Report {
         }
         self.failures.extend(other.failures);
         self.failures.sort_by_key(|failure| failure.seed);
-        self.failures.truncate(MOST_FAILURES);
+        self.failures.truncate(MAX_FAILURES);
     }
 
     /// Notes something that went wrong.
     pub fn fail(&mut self, says: impl Into<String>) {
-        if self.failures.len() < MOST_FAILURES {
+        if self.failures.len() < MAX_FAILURES {
             self.failures.push(Failure { seed: self.seed, says: says.into() });
         }
     }

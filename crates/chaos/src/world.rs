@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Datagrams in a second that a gateway may send to each idle peer.
 const IDLE_RATE: u64 = 4;
 /// Rounds after which time must have moved.
-const MOST_ROUNDS: u32 = 20_000;
+const MAX_ROUNDS: u32 = 20_000;
 
 /// Runs the case of `seed`.
 pub(crate) fn run(seed: u64) -> Report {
@@ -57,7 +57,7 @@ struct Node {
     starts: u64,
     ends: u64,
     cuts: u64,
-    /// It ends with its last connection, but not before the first, and begins anew for so long after that.
+    /// It ends with its last connection, but not before the first, and starts again for so long after that.
     drains: Option<(Instant, Duration)>,
     moves: u16,
     /// Its inits are answered with forged cookies until then.
@@ -227,13 +227,13 @@ impl World {
             return false;
         }
         self.rounds = if next > self.now { 0 } else { self.rounds + 1 };
-        if self.rounds == MOST_ROUNDS {
+        if self.rounds == MAX_ROUNDS {
             self.report.hangs += 1;
             self.report.fail(format!("time stands still at {} s", self.now.since(self.start).as_secs_f64()));
             self.plan.transfers.clear();
         }
         self.now = self.now.max(next);
-        self.rounds < MOST_ROUNDS
+        self.rounds < MAX_ROUNDS
     }
 
     fn schedule(&mut self, at: Instant, task: Task) {

@@ -37,7 +37,7 @@ impl Requests for Router {}
 
 impl Router {
     /// Destinations beyond this number are declined.
-    pub const MOST_DESTINATIONS: usize = 256;
+    pub const MAX_DESTINATIONS: usize = 256;
 
     /// A session over a connection to a modem that was made at `now`. Destinations other than `interest` are declined.
     pub fn new(now: Instant, settings: Settings, interest: Option<Mac>) -> Self {
@@ -136,7 +136,7 @@ impl Router {
     }
 
     fn bring_up(&mut self, mac: Mac, metrics: Metrics) -> Status {
-        if self.destinations.len() >= Self::MOST_DESTINATIONS && !self.destinations.contains_key(&mac) {
+        if self.destinations.len() >= Self::MAX_DESTINATIONS && !self.destinations.contains_key(&mac) {
             self.has_overflowed = true;
             return Status::REQUEST_DENIED;
         }

@@ -86,7 +86,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A peer that does not read is given up when so many bytes wait for it.
-    const MOST_OUT: usize = 256 * 1024;
+    const MAX_OUT: usize = 256 * 1024;
     /// Heartbeats of a peer that are rarer than this would not tell in time that it has gone.
     const RAREST: Duration = Duration::from_secs(600);
     /// The least time after which silence means anything.
@@ -205,9 +205,9 @@ impl Session {
         let bytes = message.encode();
         self.out_bytes += bytes.len();
         self.out.push_back(bytes);
-        if self.out_bytes > Self::MOST_OUT {
+        if self.out_bytes > Self::MAX_OUT {
             self.out.clear();
-            let why = format!("more than {} bytes wait to be read", Self::MOST_OUT);
+            let why = format!("more than {} bytes wait to be read", Self::MAX_OUT);
             self.finish(End::ByUs(Status::TIMED_OUT, why));
         }
     }

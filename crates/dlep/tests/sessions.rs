@@ -329,7 +329,7 @@ fn a_peer_that_asks_without_reading_and_one_with_countless_destinations_stay_bou
         let expected = if n < 256 { Status::SUCCESS } else { Status::REQUEST_DENIED };
         assert_eq!(said(&mut router).status(), Some(expected));
     }
-    assert_eq!(router.destinations().count(), Router::MOST_DESTINATIONS);
+    assert_eq!(router.destinations().count(), Router::MAX_DESTINATIONS);
     for _ in 0..35_000 {
         hear(&mut router, at(1), MessageKind::SessionUpdate, vec![]);
     }

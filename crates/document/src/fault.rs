@@ -112,13 +112,13 @@ impl<'a> Lines<'a> {
 }
 
 /// More characters than this of one text hide what a fault says of it.
-const MOST_CHARACTERS: usize = 60;
+const MAX_CHARACTERS: usize = 60;
 /// More names than this in a row, too.
-const MOST_NAMES: usize = 24;
+const MAX_NAMES: usize = 24;
 
 /// `text`, cut off where it is too long to be read.
 pub fn cut(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
         None => Cow::Borrowed(text),
     }
@@ -126,18 +126,18 @@ pub fn cut(text: &str) -> Cow<'_, str> {
 
 /// `text` with its words cut off where they are too long to be read: the path of a setting is one.
 fn cut_words(text: String) -> String {
-    const MOST: usize = 4 * MOST_CHARACTERS;
-    if text.len() <= MOST || text.split(' ').all(|word| word.len() <= MOST) {
+    const MAX: usize = 4 * MAX_CHARACTERS;
+    if text.len() <= MAX || text.split(' ').all(|word| word.len() <= MAX) {
         return text;
     }
-    let words = text.split(' ').map(|word| if word.len() <= MOST { Cow::Borrowed(word) } else { cut(word) });
+    let words = text.split(' ').map(|word| if word.len() <= MAX { Cow::Borrowed(word) } else { cut(word) });
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// `a, b and 7 more`.
 fn list<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let shown: Vec<_> = names.clone().take(MOST_NAMES).map(cut).collect();
-    match names.skip(MOST_NAMES).count() {
+    let shown: Vec<_> = names.clone().take(MAX_NAMES).map(cut).collect();
+    match names.skip(MAX_NAMES).count() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

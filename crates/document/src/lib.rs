@@ -52,7 +52,7 @@
 //! ]);
 //! ```
 //!
-//! A text may have [`MOST_BYTES`] bytes; tables and lists may lie [`MOST_DEPTH`] deep in one another.
+//! A text may have [`MAX_BYTES`] bytes; tables and lists may lie [`MAX_DEPTH`] deep in one another.
 
 mod change;
 mod check;
@@ -74,7 +74,7 @@ pub use format::{Format, Schema};
 pub use quantity::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
 pub use reading::Document;
 pub use reference::{Section, reference};
-pub use tree::{Entry, MOST_BYTES, MOST_DEPTH, Node, Origin, Value, parse};
+pub use tree::{Entry, MAX_BYTES, MAX_DEPTH, Node, Origin, Value, parse};
 pub use writing::to_toml;
 
 /// What the code of [`form!`] needs.

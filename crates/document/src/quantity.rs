@@ -16,11 +16,11 @@ macro_rules! quantity_pattern {
 }
 
 /// The highest rate that a file may name.
-const MOST_RATE: Rate = Rate::from_bps(1_000_000_000_000);
+const MAX_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 
 fn positive_rate(text: &str) -> Result<Rate, String> {
     match Rate::parse(text) {
-        Ok(rate) if rate > Rate::ZERO && rate <= MOST_RATE => Ok(rate),
+        Ok(rate) if rate > Rate::ZERO && rate <= MAX_RATE => Ok(rate),
         Ok(_) => Err("it is not above 0bit/s and at most 1Tbit/s".to_owned()),
         Err(error) => Err(error.to_string()),
     }

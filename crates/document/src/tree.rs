@@ -64,10 +64,10 @@ pub struct Entry {
 }
 
 /// The most bytes that a text may have.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// How deep tables and lists may lie in one another. No format needs more than ten.
-pub const MOST_DEPTH: usize = 32;
+pub const MAX_DEPTH: usize = 32;
 
 /// Reads `text`.
 ///
@@ -79,8 +79,8 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
 
 /// As [`parse`]; no fault shows the values of the keys `secrets`.
 pub(crate) fn parse_hiding(text: &str, secrets: &BTreeSet<&str>) -> Result<Node, Fault> {
-    if text.len() > MOST_BYTES {
-        let problem = format!("the text has {} bytes; {MOST_BYTES} are the most", text.len());
+    if text.len() > MAX_BYTES {
+        let problem = format!("the text has {} bytes; {MAX_BYTES} are the most", text.len());
         return Err(Fault::new(Origin::File(0), problem));
     }
     let root = DeTable::parse(text).map_err(|error| syntax::fault(text, &error, secrets))?;
@@ -102,8 +102,8 @@ fn table(table: &DeTable<'_>, depth: usize) -> Result<Value, Fault> {
 fn node(value: &Spanned<DeValue<'_>>, depth: usize) -> Result<Node, Fault> {
     let other = |text: &str| Value::Other(text.to_owned());
     let origin = Origin::File(value.span().start);
-    if depth > MOST_DEPTH {
-        return Err(Fault::new(origin, format!("it lies in more than {MOST_DEPTH} tables and lists")));
+    if depth > MAX_DEPTH {
+        return Err(Fault::new(origin, format!("it lies in more than {MAX_DEPTH} tables and lists")));
     }
     let value = match value.get_ref() {
         DeValue::Boolean(value) => Value::Bool(*value),

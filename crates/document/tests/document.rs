@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use document::{
-    Change, Document, Fault, Format, Found, Interval, MOST_DEPTH, Name, Node, Origin, PositiveRate, RateLimit, Section,
+    Change, Document, Fault, Format, Found, Interval, MAX_DEPTH, Name, Node, Origin, PositiveRate, RateLimit, Section,
     Size, parse, reference,
 };
 use proptest::prelude::*;
@@ -134,13 +134,13 @@ fn a_secret_is_not_shown_whatever_is_wrong_with_it() {
 #[test]
 fn depth_and_size_have_limits() {
     let deep = |depth: usize| format!("a = {}{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(parse(&deep(MOST_DEPTH)).is_ok());
-    assert!(parse(&deep(MOST_DEPTH + 2)).is_err());
+    assert!(parse(&deep(MAX_DEPTH)).is_ok());
+    assert!(parse(&deep(MAX_DEPTH + 2)).is_err());
     assert!(parse(&deep(100_000)).is_err());
     let dotted = |depth: usize| format!("{}a = 1", "a.".repeat(depth));
-    assert!(parse(&dotted(MOST_DEPTH - 1)).is_ok());
-    assert!(parse(&dotted(MOST_DEPTH + 2)).is_err());
-    let long = " ".repeat(document::MOST_BYTES + 1);
+    assert!(parse(&dotted(MAX_DEPTH - 1)).is_ok());
+    assert!(parse(&dotted(MAX_DEPTH + 2)).is_err());
+    let long = " ".repeat(document::MAX_BYTES + 1);
     let mut found = Found::default();
     found.add(parse(&long).err());
     assert_eq!(found.say("", "f", &[], &[]).0, ["f:1:1: the text has 67108865 bytes; 67108864 are the most"]);

@@ -58,7 +58,7 @@ impl CrossTrafficMeter {
     fn take(&mut self, now: Instant, interface: &Interface, own_bytes: u64) {
         /// The interface counts the Ethernet header, too.
         const ETHERNET: u64 = 14;
-        // One that was made anew has counted from 0.
+        // One that was made again has counted from 0.
         if self.index.replace(interface.index) != Some(interface.index) {
             self.traffic.restart();
         }

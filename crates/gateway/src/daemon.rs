@@ -473,7 +473,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             Some(self.next_tick),
         ];
         let deadline = deadlines.into_iter().flatten().min();
-        // A timer that is set too early costs a wake; setting it anew each time costs more.
+        // A timer that is set too early costs a wake; setting it again each time costs more.
         let is_later = |set_to: Instant| deadline.is_none_or(|deadline| set_to <= deadline);
         if !self.timer_set_to.is_some_and(is_later) {
             if let Err(error) = self.timer.set(deadline) {

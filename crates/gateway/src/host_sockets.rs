@@ -17,7 +17,7 @@ use units::{Duration, Instant};
 /// Of all descriptors, one part in so many is kept back for connections that are on their way when interception ends.
 const KEPT_BACK: u64 = 16;
 /// No more than that are: clients beyond wait in the listener's queue.
-const MOST_KEPT_BACK: u64 = 512;
+const MAX_KEPT_BACK: u64 = 512;
 
 /// How many of `limit` descriptors a gateway uses before new connections go end to end.
 pub fn usable_descriptors(limit: u64) -> u64 {
@@ -25,7 +25,7 @@ pub fn usable_descriptors(limit: u64) -> u64 {
 }
 
 fn kept_back(limit: u64) -> u64 {
-    (limit / KEPT_BACK).min(MOST_KEPT_BACK)
+    (limit / KEPT_BACK).min(MAX_KEPT_BACK)
 }
 
 /// How many of `limit` descriptors connections may take at all: pipes need some, and the program that ends interception.

@@ -282,7 +282,7 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
     registry.register_with_unit(
         "peer_retransmitted",
-        "Stream bytes sent again because they were lost",
+        "Stream bytes retransmitted",
         Unit::Bytes,
         resent,
     );

@@ -225,11 +225,11 @@ impl Follower {
 
 /// The destinations of `accelerated`, as many as a line of the log bears.
 fn shown(accelerated: &[Intercepted]) -> String {
-    const MOST: usize = 16;
+    const MAX: usize = 16;
     let servers: Vec<&IpNet> = accelerated.iter().flat_map(|group| &group.servers).collect();
-    let mut text = servers.iter().take(MOST).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if servers.len() > MOST {
-        text += &format!(" and {} more", servers.len() - MOST);
+    let mut text = servers.iter().take(MAX).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if servers.len() > MAX {
+        text += &format!(" and {} more", servers.len() - MAX);
     }
     text
 }

@@ -1,7 +1,7 @@
 //! Settings of the host's kernel on which relaying, and forwarding what bypasses the gateway, depend.
 
 use crate::config::{Accept, Settings};
-use crate::transport::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use kernel::{routes, sysctl};
 
 /// Finds the socket of a packet before its route is looked up. The gateway's sockets have the addresses of clients and servers:
@@ -42,9 +42,9 @@ fn turn_early_demux_off() {
 /// told when it happens.
 fn turn_mtu_probing_on() {
     // The floor first: without it, probing does more harm than good.
-    raise(PROBE_FLOOR, LEAST_SEGMENT);
-    if is_below(PROBE_FLOOR, LEAST_SEGMENT) {
-        tracing::warn!("{PROBE_FLOOR} is below {LEAST_SEGMENT}: an outage may leave connections with tiny packets");
+    raise(PROBE_FLOOR, MIN_SEGMENT);
+    if is_below(PROBE_FLOOR, MIN_SEGMENT) {
+        tracing::warn!("{PROBE_FLOOR} is below {MIN_SEGMENT}: an outage may leave connections with tiny packets");
     } else {
         raise(PROBING, 1);
     }

@@ -116,12 +116,12 @@ pub(crate) struct Rarely {
 
 impl Rarely {
     /// As many different things are said in the time after which each may be said again.
-    const MOST: usize = 16;
+    const MAX: usize = 16;
 
     /// Whether to say `what` now.
     pub(crate) fn is_due(&mut self, now: Instant, what: &str) -> bool {
         self.said.retain(|(when, _)| now.since(*when) < AGAIN);
-        let is_due = self.said.len() < Self::MOST && !self.said.iter().any(|(_, said)| said == what);
+        let is_due = self.said.len() < Self::MAX && !self.said.iter().any(|(_, said)| said == what);
         if is_due {
             self.said.push((now, what.to_owned()));
         }
@@ -150,7 +150,7 @@ mod tests {
         }
         assert_eq!(said, [(10, "no_answer"), (100, "port_closed"), (200, "no_answer"), (800, "no_answer")]);
         assert_eq!(watch.is_due(at(1300), 0, None), None);
-        assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience begins anew");
+        assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience starts again");
         assert_eq!(watch.is_due(at(1311), 0, Some(&silent)), Some(Duration::from_secs(10)));
     }
 
@@ -170,7 +170,7 @@ mod tests {
     fn any_number_of_strangers_is_said_rarely_and_takes_little_memory() {
         let mut rarely = Rarely::default();
         let said = (0..100_000).filter(|n| rarely.is_due(at(n / 1000), &n.to_string())).count();
-        assert_eq!((said, rarely.said.len()), (Rarely::MOST, Rarely::MOST));
+        assert_eq!((said, rarely.said.len()), (Rarely::MAX, Rarely::MAX));
         assert!(rarely.is_due(at(700), "0") && !rarely.is_due(at(701), "0"));
     }
 }

@@ -17,7 +17,7 @@ const SENT_BYTES_AT: usize = 24;
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number; one that is made anew under the same name has another.
+    /// Its number; one that is made again under the same name has another.
     pub index: u32,
     /// Its name.
     pub name: String,

@@ -62,7 +62,7 @@ pub fn group_id(name: &str) -> Result<Option<u32>, Error> {
 /// Bytes of an entry of the list of users or groups.
 const ENTRY: usize = 65_536;
 /// Groups that a user belongs to, at most (NGROUPS_MAX).
-const MOST_GROUPS: usize = 65_536;
+const MAX_GROUPS: usize = 65_536;
 
 fn c_string(name: &str) -> Result<CString, Error> {
     CString::new(name).map_err(|_| Error::Missing(format!("{name:?} is no name")))
@@ -79,8 +79,8 @@ fn is_found(code: libc::c_int, is_null: bool, doing: &str) -> Result<bool, Error
 
 /// The groups of user `name`, whose first is `gid`.
 fn groups_of(name: &CString, gid: libc::gid_t) -> Vec<libc::gid_t> {
-    let mut groups = vec![gid; MOST_GROUPS];
-    let mut count = MOST_GROUPS as libc::c_int;
+    let mut groups = vec![gid; MAX_GROUPS];
+    let mut count = MAX_GROUPS as libc::c_int;
     // SAFETY: `groups` has room for `count` numbers, and both outlive the call.
     let found = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
     groups.truncate(if found < 0 { 1 } else { count as usize });

@@ -76,7 +76,7 @@ pub fn congestion_control(socket: &socket2::Socket) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// Has the congestion control of `socket` forget what it knows of the path and begin anew.
+/// Has the congestion control of `socket` forget what it knows of the path and start again.
 ///
 /// # Errors
 /// If it is not a TCP socket, or its congestion control is not to be had any more: then it has `reno`.

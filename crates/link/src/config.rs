@@ -132,10 +132,10 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_files()?;
         self.validate_rate()?;
-        if self.overhead > MOST_OVERHEAD {
+        if self.overhead > MAX_OVERHEAD {
             return Err(ConfigError::new(
                 "overhead",
-                &format!("{} is more than {MOST_OVERHEAD} for each packet", self.overhead),
+                &format!("{} is more than {MAX_OVERHEAD} for each packet", self.overhead),
             ));
         }
         if self.delay > LONGEST {
@@ -253,7 +253,7 @@ impl LinkConfig {
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// No framing of a packet takes so much: what is above is a mistake.
-const MOST_OVERHEAD: Bytes = Bytes::new(10_000);
+const MAX_OVERHEAD: Bytes = Bytes::new(10_000);
 
 fn yes() -> bool {
     true

@@ -74,8 +74,8 @@ pub fn latency(path: &LossyPath, transfer: &Transfer) -> Result<Estimate<Latency
         delayed_ack_s: transfer.delayed_ack.as_secs_f64(),
         slow_start_segments: before_loss,
     };
-    let reason = || format!("loss {} is above {}: hardly a window is left to speak of", path.loss, pftk::MOST_LOSS);
-    Ok(Estimate::unless(latency, p > pftk::MOST_LOSS, reason))
+    let reason = || format!("loss {} is above {}: hardly a window is left to speak of", path.loss, pftk::MAX_LOSS);
+    Ok(Estimate::unless(latency, p > pftk::MAX_LOSS, reason))
 }
 
 /// Segments sent until the first loss is seen, that loss included: `E[dss]`.

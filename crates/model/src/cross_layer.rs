@@ -4,14 +4,14 @@ use crate::estimate::Invalid;
 use units::{Bytes, Duration, Rate};
 
 /// The least window, in segments: it takes two to be acknowledged at once.
-pub const LEAST: f64 = 2.0;
+pub const MIN: f64 = 2.0;
 
 /// `max(2, floor(RTT R / (8 (1 + K) S N)))` segments: allocation `R`, payload `S` of a segment, `K` bytes of headers for
 /// each byte of payload, `N` connections (0 counts as 1). The round-trip time is that of propagation: one with queues in it
 /// would make the window, and the queues, grow without bound.
 pub fn segments(capacity: Rate, rtt: Duration, header_share: f64, payload: Bytes, connections: u32) -> f64 {
     let bytes = share(capacity, header_share, connections) * rtt.as_secs_f64();
-    (bytes / payload.as_u64().max(1) as f64).floor().max(LEAST)
+    (bytes / payload.as_u64().max(1) as f64).floor().max(MIN)
 }
 
 /// Payload bytes per second of each session: `R / (8 (1 + K) N)`.
@@ -95,7 +95,7 @@ impl Account {
         let whole = |rate: f64| (rate / each + 1e-6).floor();
         let window = whole(share);
         let spare = kind == Use::Full && whole(all - quiet - growing - full) > window;
-        (window + f64::from(u8::from(spare))).max(LEAST)
+        (window + f64::from(u8::from(spare))).max(MIN)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     fn settled(wanted: &[f64], all: f64) -> Vec<f64> {
         let mut account = Account::default();
         let mut claims: Vec<Option<Claim>> = vec![None; wanted.len()];
-        let mut windows = vec![LEAST; wanted.len()];
+        let mut windows = vec![MIN; wanted.len()];
         for _ in 0..20 {
             for (at, wanted) in wanted.iter().enumerate() {
                 let before = claims[at].inspect(|claim| account.remove(*claim)).map(|claim| claim.kind);

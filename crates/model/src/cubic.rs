@@ -22,7 +22,7 @@ pub fn throughput(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
     let own = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (rtt / path.p()).powf(0.75);
     let friendly = mathis::segments(&LossyPath { ack_every: 1, ..*path });
     let rate = path.rate(own.max(friendly) / rtt);
-    Ok(path.valid_below(mathis::MOST_LOSS, rate, "timeouts, which the mean window leaves out, take over"))
+    Ok(path.valid_below(mathis::MAX_LOSS, rate, "timeouts, which the mean window leaves out, take over"))
 }
 
 /// The window from one loss to the next, in segments: the greater of the cubic function (RFC 9438, section 4.2) and of the

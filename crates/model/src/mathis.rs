@@ -6,7 +6,7 @@ use crate::lossy_path::LossyPath;
 use units::Rate;
 
 /// Above this share of losses timeouts, which the law leaves out, take over.
-pub const MOST_LOSS: f64 = 0.02;
+pub const MAX_LOSS: f64 = 0.02;
 
 /// `8 MSS / RTT x sqrt(3 / (2 b p))`. The receiver's window does not enter.
 ///
@@ -15,7 +15,7 @@ pub const MOST_LOSS: f64 = 0.02;
 pub fn throughput(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
     path.check()?;
     let rate = path.rate(segments(path) / path.rtt.as_secs_f64());
-    Ok(path.valid_below(MOST_LOSS, rate, "timeouts, which the square-root law leaves out, take over"))
+    Ok(path.valid_below(MAX_LOSS, rate, "timeouts, which the square-root law leaves out, take over"))
 }
 
 /// The mean window in segments: `sqrt(3 / (2 b p))`.

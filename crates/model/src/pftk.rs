@@ -5,7 +5,7 @@ use crate::lossy_path::LossyPath;
 use units::Rate;
 
 /// Above this share of losses hardly a window is left to speak of, and measurements no longer follow the model.
-pub const MOST_LOSS: f64 = 0.3;
+pub const MAX_LOSS: f64 = 0.3;
 const MANY_LOSSES: &str = "a connection of hardly more than one segment in flight is outside the model";
 
 /// What is counted.
@@ -27,7 +27,7 @@ pub fn approximate(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
     let timeouts = t0 * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
     let per_second = 1.0 / (rtt * (2.0 * b * p / 3.0).sqrt() + timeouts);
     let bound = path.window.map_or(f64::INFINITY, |window| window / rtt);
-    Ok(path.valid_below(MOST_LOSS, path.rate(per_second.min(bound)), MANY_LOSSES))
+    Ok(path.valid_below(MAX_LOSS, path.rate(per_second.min(bound)), MANY_LOSSES))
 }
 
 /// The full model.
@@ -36,7 +36,7 @@ pub fn approximate(path: &LossyPath) -> Result<Estimate<Rate>, Invalid> {
 /// If a parameter is outside what [`LossyPath`] says, or nothing is lost.
 pub fn full(path: &LossyPath, counted: Counted) -> Result<Estimate<Rate>, Invalid> {
     path.check()?;
-    Ok(path.valid_below(MOST_LOSS, path.rate(segments_per_second(path, counted)), MANY_LOSSES))
+    Ok(path.valid_below(MAX_LOSS, path.rate(segments_per_second(path, counted)), MANY_LOSSES))
 }
 
 /// The full model in segments per second, for checked parameters.

@@ -38,7 +38,7 @@ impl CrossTraffic {
         }
     }
 
-    /// The link's counter begins anew: the next reading has none to be compared with.
+    /// The link's counter starts again: the next reading has none to be compared with.
     pub fn restart(&mut self) {
         (self.last, self.uncounted) = (None, 0);
     }

@@ -22,9 +22,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// First byte of a stream that carries an announcement, and no connection.
 pub const ANNOUNCEMENT: u8 = 2;
 /// The most entries that are told and taken.
-pub const MOST_ENTRIES: usize = 1024;
+pub const MAX_ENTRIES: usize = 1024;
 /// Length of the longest announcement's entries.
-pub const LONGEST: usize = MOST_ENTRIES * 18;
+pub const LONGEST: usize = MAX_ENTRIES * 18;
 
 const IS_ALLOWED: u8 = 1;
 const IS_DESTINATION: u8 = 2;
@@ -82,7 +82,7 @@ pub enum ReachError {
 }
 
 impl Reach {
-    /// The entries, as they are told. Beyond [`MOST_ENTRIES`] the longest prefixes are left out: what is asked for although
+    /// The entries, as they are told. Beyond [`MAX_ENTRIES`] the longest prefixes are left out: what is asked for although
     /// it is denied is denied then.
     pub fn encode(&self) -> Vec<u8> {
         let of = |ranges: &Ranges, kind: u8| -> Vec<_> {
@@ -96,7 +96,7 @@ impl Reach {
         entries.extend(of(&self.destinations, IS_DESTINATION));
         entries.sort_by_key(|(prefix, _)| prefix.prefix_len());
         let mut bytes = Vec::new();
-        for (prefix, flags) in entries.into_iter().take(MOST_ENTRIES) {
+        for (prefix, flags) in entries.into_iter().take(MAX_ENTRIES) {
             match prefix {
                 IpNet::V4(net) => {
                     bytes.extend([flags, net.prefix_len()]);
@@ -146,7 +146,7 @@ impl Reach {
             kind.push((prefix, flags & IS_ALLOWED != 0));
             bytes = rest;
         }
-        if !bytes.is_empty() || sources.len() + destinations.len() > MOST_ENTRIES {
+        if !bytes.is_empty() || sources.len() + destinations.len() > MAX_ENTRIES {
             return Err(ReachError::Entry);
         }
         Ok(Self { sources: Ranges::new(sources), destinations: Ranges::new(destinations) })
@@ -293,7 +293,7 @@ mod tests {
         let reach = Reach { sources: Ranges::new([(net("0.0.0.0/0"), true)]), destinations: Ranges::new(many) };
         let told = Reach::decode(&reach.encode()).unwrap();
         assert_eq!(told.sources, reach.sources, "short prefixes are told first");
-        assert_eq!(told.destinations.entries.len(), MOST_ENTRIES - 1);
+        assert_eq!(told.destinations.entries.len(), MAX_ENTRIES - 1);
     }
 
     proptest! {

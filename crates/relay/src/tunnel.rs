@@ -114,7 +114,7 @@ pub struct Hello {
     pub offer: Offer,
     /// Who it says it is.
     pub initiator: PublicKey,
-    /// Chosen anew for each session.
+    /// New for each session.
     pub nonce: [u8; NONCE],
 }
 
@@ -123,7 +123,7 @@ pub struct Hello {
 pub struct Challenge {
     /// What the responder speaks.
     pub offer: Offer,
-    /// Chosen anew for each session.
+    /// New for each session.
     pub nonce: [u8; NONCE],
     /// Names the session in tunnel requests.
     pub session: u64,

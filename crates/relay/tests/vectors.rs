@@ -1,11 +1,11 @@
 //! Test vectors of connect requests, announcements and TCP tunnels, for whoever implements them (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
-//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` writes them anew.
+//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` rewrites them.
 
 use peering::{Capabilities, PrivateKey, ResetReason, Versions};
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
-use relay::reach::{self, MOST_ENTRIES, Ranges, Reach};
+use relay::reach::{self, MAX_ENTRIES, Ranges, Reach};
 use relay::tunnel::control::{Ended, Message, Reader};
 use relay::tunnel::replay::REACH;
 use relay::tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
@@ -193,7 +193,7 @@ fn the_page_has_the_limits_of_the_code() {
         ("versions of tunnels", relay::tunnel::SPOKEN.to_string()),
         ("bytes of the fields of a connect request", MAX_FIELDS.to_string()),
         ("bytes of a connect request", MAX_LENGTH.to_string()),
-        ("entries of an announcement", MOST_ENTRIES.to_string()),
+        ("entries of an announcement", MAX_ENTRIES.to_string()),
         ("bytes of a hello", HELLO.to_string()),
         ("bytes of a challenge", CHALLENGE.to_string()),
         ("bytes of a tag or a proof", TAG.to_string()),

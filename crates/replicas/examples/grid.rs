@@ -5,7 +5,7 @@
 //! Further arguments are settings of the scenario, such as `gateway.pair.satpep.repair=false`.
 //!
 //! The cells are points of a low-discrepancy sequence (Roberts' R5, the additive recurrence of the generalised golden
-//! ratio) on the levels of each axis, without those of more than [`MOST`] bytes in total, which take long to simulate.
+//! ratio) on the levels of each axis, without those of more than [`MAX`] bytes in total, which take long to simulate.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it reads and writes files")]
 
 use replicas::{Error, Interrupt, Jobs, Pool, Recording, Replica};
@@ -19,7 +19,7 @@ use units::{Bytes, Duration, Probability, Rate};
 
 const CELLS: usize = 200;
 /// Bytes of all flows together.
-const MOST: u64 = 100_000_000;
+const MAX: u64 = 100_000_000;
 const RATES: [f64; 9] = [0.5, 1.0, 2.0, 6.0, 12.0, 25.0, 50.0, 100.0, 250.0];
 const RTTS: [u64; 7] = [40, 80, 150, 250, 400, 550, 800];
 /// The probability that a packet is lost, and how many are lost in a row in the mean.
@@ -100,7 +100,7 @@ fn cells() -> Vec<Cell> {
             flows: FLOWS[level(k, 5, FLOWS.len())],
         }
     };
-    (1..).map(cell).filter(|cell| cell.size * cell.flows <= MOST).take(CELLS).collect()
+    (1..).map(cell).filter(|cell| cell.size * cell.flows <= MAX).take(CELLS).collect()
 }
 
 impl Cell {

@@ -8,7 +8,7 @@ use crate::tables::tables;
 use std::collections::BTreeMap;
 
 /// More names than this hide the curves.
-const MOST_NAMES: usize = 12;
+const MAX_NAMES: usize = 12;
 
 /// The samples of `run` as a picture; nothing if there are none.
 ///
@@ -33,7 +33,7 @@ pub fn traces(run: &Run, title: &str) -> Result<Option<String>, Error> {
 }
 
 /// More terminals than this do not fit on a page.
-const MOST_TERMINALS: usize = 4;
+const MAX_TERMINALS: usize = 4;
 
 /// What was asked for, given and used, a panel for each of the first terminals.
 fn terminals(table: &Table) -> Vec<Chart> {
@@ -54,7 +54,7 @@ fn terminals(table: &Table) -> Vec<Chart> {
         let y = if most > 0.0 { y.within(0.0, most * 1.5) } else { y };
         Chart { title: String::new(), x: Axis::linear("time, s"), y, series, caption: String::new() }
     };
-    panels.into_iter().take(MOST_TERMINALS).map(chart).collect()
+    panels.into_iter().take(MAX_TERMINALS).map(chart).collect()
 }
 
 /// The curves of `column` by `name`, those that are not always zero; nothing if all are.
@@ -82,7 +82,7 @@ fn panel(table: &Table, label: &'static str, name: &str, column: &str, scale: f6
         }
     }
     curves.retain(|_, points| points.iter().any(|point| point.1 > 0.0));
-    let named = curves.len() <= MOST_NAMES;
+    let named = curves.len() <= MAX_NAMES;
     let series = |(name, points)| Series::new(if named { name } else { String::new() }, Style::Line, points);
     (!curves.is_empty()).then(|| Chart {
         title: String::new(),

@@ -95,7 +95,7 @@ impl EndpointConfig {
     /// The least that [`Self::memory`] has to be for so many peers: each has 64 KiB of its own for each direction, and as much is
     /// shared.
     pub const fn least_memory(peers: usize) -> Bytes {
-        Bytes::new(4 * crate::memory::Memory::LEAST * peers as u64)
+        Bytes::new(4 * crate::memory::Memory::MIN * peers as u64)
     }
 
     /// Settings for a link of the given rates and round-trip time, all else as the defaults say.

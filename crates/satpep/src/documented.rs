@@ -8,7 +8,7 @@ use crate::reordering::Reordering;
 use crate::repair::documented as repair;
 use crate::session::documented as session;
 use crate::wire::frame::{MAX_ACK_RANGES, MAX_RECOVERED_RANGES, SKIPPABLE};
-use crate::wire::packet::{COOKIE_REPLY, DATA_HEADER, LEAST_INIT, NOTICE_LENGTH, TAG};
+use crate::wire::packet::{COOKIE_REPLY, DATA_HEADER, MIN_INIT, NOTICE_LENGTH, TAG};
 use crate::{EndpointConfig, PrivateKey, Versions};
 use units::{Duration, Rate};
 
@@ -61,7 +61,7 @@ fn limits() -> Vec<Limit> {
         limit("versions", Versions::SPOKEN.to_string().as_str()),
         limit("bytes of a packet's header", DATA_HEADER),
         limit("bytes of a packet's tag", TAG),
-        limit("bytes of an init, at least", LEAST_INIT),
+        limit("bytes of an init, at least", MIN_INIT),
         limit("bytes of a cookie reply", COOKIE_REPLY),
         limit("bytes of a notice", NOTICE_LENGTH),
     ];
@@ -72,14 +72,14 @@ fn limits() -> Vec<Limit> {
         limit("ranges of a RECOVERED", MAX_RECOVERED_RANGES),
         limit("packet numbers below the largest that are accepted", Received::REPLAY_WINDOW),
         limit("ranges that a receiver keeps", Received::MAX_RANGES),
-        limit("largest reordering window", Reordering::MOST),
+        limit("largest reordering window", Reordering::MAX),
         limit("streams that a peer may have open, by default", config.max_streams),
     ]);
     limits.extend(session::limits());
     limits.extend([
         limit("longest interval of the keep-alive, by default", config.keepalive),
         limit("outage limit, by default", config.outage_limit),
-        limit("least IP packet over IPv4", mtu::LEAST),
+        limit("least IP packet over IPv4", mtu::MIN),
         limit("least IP packet over IPv6", mtu::BASE),
         limit("lost probes after which a size is too large", MtuSearch::MAX_PROBES),
         limit("a finished search for the size begins again after", MtuSearch::RAISE_AFTER),

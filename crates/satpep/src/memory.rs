@@ -29,7 +29,7 @@ pub(crate) struct Holding {
 
 impl Memory {
     /// Less is no use to a session.
-    pub(crate) const LEAST: u64 = 64 * 1024;
+    pub(crate) const MIN: u64 = 64 * 1024;
 
     /// Memory of at most `limit` bytes for sessions that hold `most` at most.
     pub(crate) fn new(limit: Option<u64>, most: u64) -> Self {
@@ -50,7 +50,7 @@ impl Memory {
 
     fn divide(&mut self) {
         let part = self.limit.map_or(self.most, |limit| limit / (2 * self.peers.max(1)));
-        self.reserve = part.max(Self::LEAST).min(self.most);
+        self.reserve = part.max(Self::MIN).min(self.most);
     }
 
     /// What each session may hold whatever the others do.

@@ -13,11 +13,11 @@ use units::{Duration, Instant};
 /// with room for tunnels.
 pub(crate) const BASE: u16 = 1280;
 /// The least size of IP packet that sessions work with: what every host takes in over IPv4 (RFC 1122, section 3.3.3).
-pub(crate) const LEAST: u16 = 576;
+pub(crate) const MIN: u16 = 576;
 
 /// The least size of IP packet to or from an address that sessions work with.
 pub(crate) fn least(to: &std::net::SocketAddr) -> u16 {
-    if to.ip().to_canonical().is_ipv4() { LEAST } else { BASE }
+    if to.ip().to_canonical().is_ipv4() { MIN } else { BASE }
 }
 
 /// Searches for the largest packet that the path carries, from a least size to the configured maximum.
@@ -67,7 +67,7 @@ enum Probe {
 impl MtuSearch {
     /// Lost probes after which a size is taken not to arrive (RFC 8899's MAX_PROBES).
     pub(crate) const MAX_PROBES: u8 = 3;
-    /// Time after which a finished search begins anew (RFC 8899's PMTU_RAISE_TIMER).
+    /// Time after which a finished search starts again (RFC 8899's PMTU_RAISE_TIMER).
     pub(crate) const RAISE_AFTER: Duration = Duration::from_secs(600);
     /// Between attempts on a path that carries not even the least size.
     pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -246,7 +246,7 @@ mod tests {
 
     /// Runs the search over a path that carries `path` bytes; returns the result and the probes it took.
     fn search(max: u16, path: u16) -> (u16, u32) {
-        let mut search = MtuSearch::new(LEAST, max, false, NOW);
+        let mut search = MtuSearch::new(MIN, max, false, NOW);
         let mut probes = 0;
         while let Some(size) = search.poll_probe(NOW) {
             probes += 1;
@@ -258,7 +258,7 @@ mod tests {
 
     /// A search that has found `size`.
     fn found(size: u16) -> MtuSearch {
-        let mut search = MtuSearch::new(LEAST, size, false, NOW);
+        let mut search = MtuSearch::new(MIN, size, false, NOW);
         while let Some(size) = search.poll_probe(NOW) {
             search.on_probe_acked(NOW, size);
         }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_path_below_the_least_size_is_known_as_such_and_tried_again() {
-        let mut search = MtuSearch::new(LEAST, 1500, false, NOW);
+        let mut search = MtuSearch::new(MIN, 1500, false, NOW);
         let mut probes = 0;
         while let Some(size) = search.poll_probe(NOW) {
             probes += 1;
@@ -303,7 +303,7 @@ mod tests {
         let mut search = found(1500);
         let mut sizes = Vec::new();
         search.on_refused(NOW, 1500);
-        assert_eq!(search.current(), LEAST);
+        assert_eq!(search.current(), MIN);
         while let Some(size) = search.poll_probe(NOW) {
             sizes.push(size);
             if size <= 1200 { search.on_probe_acked(NOW, size) } else { search.on_refused(NOW, size) }
@@ -327,7 +327,7 @@ mod tests {
             search.on_data(NOW, 2 * k, 1500, false);
             search.on_data(NOW, 2 * k + 1, 700, true);
         }
-        assert_eq!(search.current(), LEAST);
+        assert_eq!(search.current(), MIN);
         assert!(search.poll_probe(NOW).is_some());
     }
 }

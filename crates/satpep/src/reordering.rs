@@ -16,7 +16,7 @@ pub(crate) struct Reordering {
 
 impl Reordering {
     /// Beyond this a late packet is as good as lost.
-    pub(crate) const MOST: Duration = Duration::from_millis(150);
+    pub(crate) const MAX: Duration = Duration::from_millis(150);
     /// Round trips, and a half of each, after which the window narrows if it was wider than needed.
     const PERIOD: u64 = 16;
     /// A window below this is none.
@@ -33,7 +33,7 @@ impl Reordering {
 
     /// A packet that was taken for lost arrived `late`.
     pub(crate) fn on_taken_for_lost(&mut self, late: Duration) {
-        self.window = (self.window + late).max(late * 2).min(Self::MOST).max(self.least);
+        self.window = (self.window + late).max(late * 2).min(Self::MAX).max(self.least);
         self.worst = self.worst.max(late);
     }
 

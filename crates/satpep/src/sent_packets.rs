@@ -240,7 +240,7 @@ impl SentPackets {
         }
         self.reordering.on_ack(now, horizon);
         self.overtaking.on_ack(now, horizon);
-        self.least_overtaking = (horizon / Self::OVERTAKING_SHARE).min(Reordering::MOST);
+        self.least_overtaking = (horizon / Self::OVERTAKING_SHARE).min(Reordering::MAX);
         for range in ack.ranges() {
             self.note_late(now, &range);
             self.note_newest(&range);

@@ -32,19 +32,19 @@ pub struct SurveyReport {
 /// The most that a survey sends to a peer when `rate` is thought right, and how long that takes beside some round trips.
 pub fn survey_cost(rate: Rate) -> (Bytes, Duration) {
     let sustained = sustained(rate);
-    let bursts = burst(rate).as_u64() * (1 << (Survey::MOST_DOUBLINGS + 1));
+    let bursts = burst(rate).as_u64() * (1 << (Survey::MAX_DOUBLINGS + 1));
     let bytes = Survey::FEW as u64 * 2 * 1500 + sustained.as_u64() * 3 / 2 + bursts;
     (Bytes::new(bytes), rate.time_to_send(Bytes::new(bytes)))
 }
 
 /// What is offered at the rate that is thought right.
 fn sustained(rate: Rate) -> Bytes {
-    rate.bytes_in(Survey::SUSTAINED).clamp(Survey::LEAST_BURST, Survey::MOST_SUSTAINED)
+    rate.bytes_in(Survey::SUSTAINED).clamp(Survey::MIN_BURST, Survey::MAX_SUSTAINED)
 }
 
 /// What is offered at twice that.
 fn burst(rate: Rate) -> Bytes {
-    rate.bytes_in(Survey::BURST).clamp(Survey::LEAST_BURST, Survey::MOST_BURST)
+    rate.bytes_in(Survey::BURST).clamp(Survey::MIN_BURST, Survey::MAX_BURST)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,11 +90,11 @@ impl Survey {
     const FEW: usize = 16;
     pub(crate) const BATCH: usize = 4;
     const SUSTAINED: Duration = Duration::from_secs(3);
-    const MOST_SUSTAINED: Bytes = Bytes::new(24 << 20);
+    const MAX_SUSTAINED: Bytes = Bytes::new(24 << 20);
     const BURST: Duration = Duration::from_millis(24);
-    const MOST_BURST: Bytes = Bytes::new(1 << 20);
-    const LEAST_BURST: Bytes = Bytes::new(24 * 1500);
-    const MOST_DOUBLINGS: u32 = 4;
+    const MAX_BURST: Bytes = Bytes::new(1 << 20);
+    const MIN_BURST: Bytes = Bytes::new(24 * 1500);
+    const MAX_DOUBLINGS: u32 = 4;
     /// Beside round trips, how long the news of what arrived may take.
     const SLACK: Duration = Duration::from_millis(300);
     /// A path that carries this share of what it was offered carries all of it.
@@ -266,7 +266,7 @@ impl Survey {
                 let carried = self.carried(0);
                 self.report.carried = self.report.carried.max(carried);
                 self.report.has_more = carried.is_some_and(|carried| carried >= rate.mul_f64(Self::ALL));
-                if self.report.has_more && doublings < Self::MOST_DOUBLINGS {
+                if self.report.has_more && doublings < Self::MAX_DOUBLINGS {
                     let bytes = Bytes::new(burst(offered).as_u64() << doublings);
                     self.begin(now, Kind::Burst(doublings + 1), self.rate.mul_f64(2.0), bytes);
                 } else {

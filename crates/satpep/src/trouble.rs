@@ -85,7 +85,7 @@ pub(crate) struct Strangers {
 
 impl Strangers {
     /// Strangers that are remembered.
-    const MOST: usize = 16;
+    const MAX: usize = 16;
     /// New ones are noted at this pace, a few at once: what is noted is logged.
     const PACE: Duration = Duration::from_secs(10);
     const AT_ONCE: u64 = 4;
@@ -106,7 +106,7 @@ impl Strangers {
             return;
         }
         self.allowed_at = self.allowed_at.max(now) + Self::PACE;
-        if self.list.len() == Self::MOST {
+        if self.list.len() == Self::MAX {
             let oldest = (0..self.list.len()).min_by_key(|at| self.list[*at].latest).unwrap_or(0);
             self.list.swap_remove(oldest);
         }
@@ -161,7 +161,7 @@ mod tests {
         for second in 0..1000 {
             (0..1000).for_each(|host| strangers.note(at(second), from(host), StrangerFault::OtherResponderKey));
             reports += std::iter::from_fn(|| strangers.poll(at(second))).count();
-            assert!(strangers.list().len() <= Strangers::MOST);
+            assert!(strangers.list().len() <= Strangers::MAX);
         }
         assert!(reports <= 125, "{reports} reports");
     }

@@ -69,7 +69,7 @@ pub(crate) struct Dama {
     /// The most that it may have asked for by volume and not yet been given (VBDC). By default it asks for none.
     #[schemars(extend("default" = "0B"))]
     vbdc: Option<AnySize>,
-    /// How often it states the volume anew as a whole (AVBDC), from 10ms to 1h.
+    /// How often it restates the whole volume (AVBDC), from 10ms to 1h.
     #[schemars(extend("default" = "1s"))]
     avbdc: Option<Interval>,
     /// How often it looks at its queue and asks, from 1ms to 10s; with `rbdc`, before a requested rate is over.

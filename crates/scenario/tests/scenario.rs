@@ -307,7 +307,7 @@ fn faults_of_a_variant_name_it_and_those_of_the_file_do_not() {
     assert!(overridden[0].contains("a setting holds for all variants"), "{overridden:#?}");
 }
 
-/// What a variant leaves as it is comes from the file as it stands; the result is as if it had been read anew.
+/// What a variant leaves as it is comes from the file as it stands; the result is as if it had been read again.
 #[test]
 fn a_variant_is_the_same_as_its_settings_one_by_one() {
     let base = SMALL.to_owned()

@@ -36,7 +36,7 @@ struct Growth {
 }
 
 /// Segments with less payload do not open the window (`tcp_event_data_recv`).
-const LEAST_SEGMENT: u32 = 128;
+const MIN_SEGMENT: u32 = 128;
 /// Segments that the first round is compared with (`TCP_INIT_CWND`).
 const FIRST_ROUND: u64 = 10;
 
@@ -83,7 +83,7 @@ impl Autotune {
     #[inline]
     pub(crate) fn on_arrival(&mut self, len: u32, unread: u64) -> bool {
         let whole = self.whole();
-        let Some(growth) = self.growth.as_mut().filter(|_| len >= LEAST_SEGMENT) else { return false };
+        let Some(growth) = self.growth.as_mut().filter(|_| len >= MIN_SEGMENT) else { return false };
         let before = growth.allowed;
         let most = whole.saturating_sub(unread + growth.beyond);
         growth.allowed = before.max((before + 2 * growth.mss.max(len.into())).min(most));

@@ -19,7 +19,7 @@ pub(crate) struct SackCompression {
 /// So many leave at once (`TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u8 = 3;
 /// So many wait at most (`tcp_comp_sack_nr`).
-const MOST: u8 = 44;
+const MAX: u8 = 44;
 /// For so long at most (`tcp_comp_sack_delay_ns`), and this part of the round-trip time.
 const DELAY: Duration = Duration::from_millis(1);
 const SHARE_OF_RTT: u64 = 20;
@@ -46,7 +46,7 @@ impl SackCompression {
             self.sent += 1;
             return Due::Now;
         }
-        if self.waiting >= MOST {
+        if self.waiting >= MAX {
             return Due::Now;
         }
         self.waiting += 1;

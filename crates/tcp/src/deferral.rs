@@ -35,7 +35,7 @@ const RECENT: Duration = Duration::from_millis(1);
 const WINDOW_DIVISOR: u64 = 3;
 /// The largest piece, and the smallest that is waited for, in segments.
 const LARGEST: u64 = 65_536;
-const LEAST: u64 = 2;
+const MIN: u64 = 2;
 /// Below this many bytes a second BBR sends segments singly.
 const SLOW: u64 = 150_000;
 
@@ -92,7 +92,7 @@ fn piece(out: &Outstanding) -> u64 {
     let halvings = out.rtt.min_rtt().as_nanos() / 1000 / 512;
     let near = if halvings < 32 { LARGEST >> halvings } else { 0 };
     // BBR: `bbr_min_tso_segs`.
-    let least = if out.control.governs_window() && in_a_millisecond < SLOW / 1024 { 1 } else { LEAST };
+    let least = if out.control.governs_window() && in_a_millisecond < SLOW / 1024 { 1 } else { MIN };
     ((in_a_millisecond + near).min(LARGEST) / out.mss()).max(least) * out.mss()
 }
 

@@ -10,7 +10,7 @@ use units::{Duration, Instant, RangeSet};
 /// Ranges that a SACK option reports beside the newest one.
 const REMEMBERED: usize = 4;
 /// Payload that counts as a full segment until a larger one has come: that of the default MSS (RFC 9293, 3.7.1).
-const LEAST_FULL_SEGMENT: u64 = 536;
+const MIN_FULL_SEGMENT: u64 = 536;
 /// By so much two times that should be equal may differ, each a sum of times rounded to nanoseconds.
 const ROUNDING: Duration = Duration::from_nanos(5);
 
@@ -85,7 +85,7 @@ impl Receiver {
             told_edge: 0,
             buffer,
             unacknowledged: 0,
-            full_segment: LEAST_FULL_SEGMENT,
+            full_segment: MIN_FULL_SEGMENT,
             mss: u64::from(config.mss),
             quick: config.acks.quick,
             compression: SackCompression::default(),

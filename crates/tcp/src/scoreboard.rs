@@ -611,7 +611,7 @@ impl Scoreboard {
         self.restore_times();
     }
 
-    /// Detection by time has passed what it found lost: it begins anew.
+    /// Detection by time has passed what it found lost: it starts again.
     fn restore_times(&mut self) {
         let Some(by_time) = &mut self.by_time else { return };
         let in_flight = self.records.iter().filter(|record| record.fate == Fate::InFlight);

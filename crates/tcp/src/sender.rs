@@ -394,7 +394,7 @@ impl Sender {
         Some(newest.map_or(sample, |newest| now.since(newest.sent_at)))
     }
 
-    /// Starts the retransmission timer anew, or stops it while nothing is outstanding.
+    /// restarts the retransmission timer, or stops it while nothing is outstanding.
     fn set_timeout(&mut self, now: Instant) {
         self.timeout = (!self.out.board.is_empty()).then(|| now + self.out.rto());
     }

@@ -11,7 +11,7 @@ pub struct VirtualTime {
 }
 
 /// Events at one time after which nodes only keep each other busy.
-const MOST_ROUNDS: u32 = 10_000;
+const MAX_ROUNDS: u32 = 10_000;
 
 impl VirtualTime {
     /// The time of a run that begins at `now`.
@@ -30,7 +30,7 @@ impl VirtualTime {
     /// If 10,000 events follow one another at one time: the nodes keep each other busy.
     pub fn advance(&mut self, next: Instant) {
         self.rounds = if next > self.now { 0 } else { self.rounds + 1 };
-        assert!(self.rounds < MOST_ROUNDS, "the nodes keep each other busy and time stands still at {:?}", self.now);
+        assert!(self.rounds < MAX_ROUNDS, "the nodes keep each other busy and time stands still at {:?}", self.now);
         self.now = self.now.max(next);
     }
 

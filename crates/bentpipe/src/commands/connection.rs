@@ -159,7 +159,7 @@ impl Display for Transfers {
                 if transfer.verified { "verified" } else { "NOT VERIFIED" },
             )?;
             if let Some(segments) = transfer.retransmitted_segments {
-                write!(f, ", {segments} segments sent again")?;
+                write!(f, ", {segments} segments retransmitted")?;
             }
             writeln!(f)?;
         }

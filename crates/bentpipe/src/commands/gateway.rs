@@ -194,7 +194,7 @@ fn render(status: &Value) -> String {
     let seconds = |value: &Value| value.as_f64().map_or("-".into(), |s| Duration::from_secs_f64(s).to_string());
     let bytes = |value: &Value| Bytes::new(value.as_u64().unwrap_or(0)).to_string();
     let rows = |key: &str| status[key].as_array().cloned().unwrap_or_default();
-    let mut peers = table(&["peer", "state", "address", "rtt", "streams", "sent", "sent again", "received"]);
+    let mut peers = table(&["peer", "state", "address", "rtt", "streams", "sent", "retransmitted", "received"]);
     for peer in rows("peers") {
         let again = peer["retransmitted_bytes"].as_u64().unwrap_or(0) + peer["repair_bytes"].as_u64().unwrap_or(0);
         peers.add_row(vec![

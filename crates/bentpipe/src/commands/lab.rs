@@ -130,7 +130,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 fn table(document: &Document) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["variant", "seed", "flow", "goodput", "time", "sent again"]);
+    table.set_header(["variant", "seed", "flow", "goodput", "time", "retransmitted"]);
     for run in &document.runs {
         for flow in &run.flows {
             table.add_row([

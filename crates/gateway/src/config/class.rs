@@ -8,7 +8,7 @@ use relay::classes::{Class, Conditions, Ports};
 use satpep::dscp::Dscp;
 
 /// As many classes as the transport tells apart, beside the one of all other connections.
-const MOST: usize = 255;
+const MAX: usize = 255;
 
 /// The classes, in the order of the file.
 pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Class> {
@@ -29,8 +29,8 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice) -> Vec<Class> {
             );
             document.fault_at(section.origin.clone(), &path, &problem);
         }
-        if classes.len() == MOST {
-            document.fault_at(section.origin, &path, &format!(": there are more than {MOST} classes"));
+        if classes.len() == MAX {
+            document.fault_at(section.origin, &path, &format!(": there are more than {MAX} classes"));
             break;
         }
         classes.push(class);

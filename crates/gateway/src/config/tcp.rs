@@ -27,9 +27,9 @@ pub(crate) const CROSS_LAYER: &str = "bp_cross";
 /// Target queue by default: as long as segments bunch in timeslots and routers.
 const TARGET_QUEUE: Duration = Duration::from_millis(20);
 /// The smallest buffer that is chosen without being told: it holds the kernel's initial window many times.
-const LEAST: Bytes = Bytes::new(256 << 10);
+const MIN: Bytes = Bytes::new(256 << 10);
 /// The largest one.
-const MOST: Bytes = Bytes::new(256 << 20);
+const MAX: Bytes = Bytes::new(256 << 20);
 
 /// `secured_externally` must stand where, and only where, the transport is `tcp` in clear.
 pub(super) fn check_protection(document: &mut Document<'_>, choice: Choice) {
@@ -68,7 +68,7 @@ pub(super) fn read(document: &mut Document<'_>, choice: Choice, link: Option<&Li
 
 /// Three bandwidth-delay products: one under way, one that waits behind a loss, and what the kernel counts beside the data.
 fn three_bdp(rate: Rate, rtt: Duration) -> Bytes {
-    rate.bytes_in(rtt * 3).clamp(LEAST, MOST)
+    rate.bytes_in(rtt * 3).clamp(MIN, MAX)
 }
 
 /// The kernel's names have at most 15 bytes (`TCP_CA_NAME_MAX`).

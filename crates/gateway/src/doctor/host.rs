@@ -3,7 +3,7 @@
 use super::Check;
 use crate::config::{Named, Settings};
 use crate::sysctls::EARLY_DEMUX;
-use crate::transport::tcp::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+use crate::transport::tcp::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use ipnet::IpNet;
 use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
@@ -162,8 +162,8 @@ fn mtu_probing() -> Check {
         }
         Ok(_) if is_floor_low() && sysctl::check_writable(PROBE_FLOOR).is_err() => Check::bad(
             "mtu probing",
-            format!("{PROBE_FLOOR} is below {LEAST_SEGMENT}: an outage may leave connections with tiny packets"),
-            format!("sysctl -w {PROBE_FLOOR}={LEAST_SEGMENT}, and put it into /etc/sysctl.d"),
+            format!("{PROBE_FLOOR} is below {MIN_SEGMENT}: an outage may leave connections with tiny packets"),
+            format!("sysctl -w {PROBE_FLOOR}={MIN_SEGMENT}, and put it into /etc/sysctl.d"),
         ),
         Ok(_) => Check::good("mtu probing", "on, or the gateway turns it on"),
         Err(error) => Check::lacking("mtu probing", error.to_string(), "mount /proc"),
@@ -171,7 +171,7 @@ fn mtu_probing() -> Check {
 }
 
 fn is_floor_low() -> bool {
-    sysctl::read(PROBE_FLOOR).is_ok_and(|value| value.parse().is_ok_and(|value: u32| value < LEAST_SEGMENT))
+    sysctl::read(PROBE_FLOOR).is_ok_and(|value| value.parse().is_ok_and(|value: u32| value < MIN_SEGMENT))
 }
 
 /// Where packets to the peers, and to what lies behind them, leave.

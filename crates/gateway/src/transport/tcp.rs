@@ -60,7 +60,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use tls::Configs;
-pub(crate) use trials::{LEAST_SEGMENT, PROBE_FLOOR, PROBING};
+pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use tunnel::{Role, Tunnel, reason_of};
 use units::{Duration, Instant, Rate};
 

@@ -11,7 +11,7 @@ pub const CONTROLS: &[&str] = &["reno", "cubic", "bbr1", "hybla", "westwood-plus
 /// Full packets, as queues count them.
 const PACKET: u64 = 1500;
 /// Queues have room for so many packets at least.
-const LEAST_QUEUE: u64 = 2;
+const MIN_QUEUE: u64 = 2;
 
 /// A link, and the transfer that crosses it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,7 +48,7 @@ impl RandomLink {
             control,
             rate: Rate::from_bps(rate),
             rtt: Duration::from_millis(rtt),
-            queue_packets: (queue.round() as u64).max(LEAST_QUEUE),
+            queue_packets: (queue.round() as u64).max(MIN_QUEUE),
             loss: if random.unit_at(3) < 0.5 { 0.0 } else { (between(4, 1e-4, 1e-2) * 1e6).round() / 1e6 },
             size_bytes: between(5, 100.0, 5_000.0).round() as u64 * 1_000,
         })

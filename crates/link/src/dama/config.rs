@@ -70,7 +70,7 @@ pub struct TerminalConfig {
     /// The most that the NCC notes as asked for by volume; zero asks for none.
     #[serde(default)]
     pub vbdc: Bytes,
-    /// How often the volume is stated anew as a whole (AVBDC), from 10 ms to 1 h. Only where `vbdc` is not zero.
+    /// How often the volume is restated as a whole (AVBDC), from 10 ms to 1 h. Only where `vbdc` is not zero.
     #[serde(default = "avbdc")]
     pub avbdc: Duration,
     /// How often it looks at its queue and asks, from 1 ms to 10 s.
@@ -102,7 +102,7 @@ fn every() -> Duration {
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(10);
 /// More slots in a superframe tell nothing more.
-const MOST_SLOTS: u64 = 10_000_000;
+const MAX_SLOTS: u64 = 10_000_000;
 
 impl CarrierConfig {
     /// A carrier of `rate` with the defaults of each key.
@@ -156,8 +156,8 @@ impl CarrierConfig {
         if !(Bytes::new(8)..=Bytes::new(10_000)).contains(&self.slot) {
             return Err(ConfigError::new("slot", &format!("{} is not from 8B to 10kB", self.slot)));
         }
-        if !(1..=MOST_SLOTS).contains(&self.slots_at(self.rate)) {
-            let problem = format!("at {} a superframe has not from 1 to {MOST_SLOTS} slots", self.rate);
+        if !(1..=MAX_SLOTS).contains(&self.slots_at(self.rate)) {
+            let problem = format!("at {} a superframe has not from 1 to {MAX_SLOTS} slots", self.rate);
             return Err(ConfigError::new("rate", &problem));
         }
         if self.lead() > LONGEST {
@@ -171,8 +171,8 @@ impl CarrierConfig {
             return Err(ConfigError::new("rate_steps.file", "it has not been read"));
         }
         steps.validate("rate_steps")?;
-        if let Some((_, rate)) = steps.steps.iter().find(|(_, rate)| self.slots_at(*rate) > MOST_SLOTS) {
-            let problem = format!("at {rate} a superframe has more than {MOST_SLOTS} slots");
+        if let Some((_, rate)) = steps.steps.iter().find(|(_, rate)| self.slots_at(*rate) > MAX_SLOTS) {
+            let problem = format!("at {rate} a superframe has more than {MAX_SLOTS} slots");
             return Err(ConfigError::new("rate_steps", &problem));
         }
         Ok(())

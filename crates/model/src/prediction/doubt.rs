@@ -10,11 +10,11 @@ const FEW_PACKETS: f64 = 100.0;
 /// Why the prediction may be wrong.
 pub(super) fn of(link: &Link, transfer: &Transfer, data: f64) -> Option<String> {
     let mut doubts = Vec::new();
-    if transfer.control != Control::Bbr && link.loss.as_f64() > mathis::MOST_LOSS {
+    if transfer.control != Control::Bbr && link.loss.as_f64() > mathis::MAX_LOSS {
         doubts.push(format!(
             "loss {} is above {}: timeouts, which the windows from loss to loss leave out, take over",
             link.loss,
-            mathis::MOST_LOSS
+            mathis::MAX_LOSS
         ));
     }
     if transfer.control == Control::Hybla && link.loss > Probability::ZERO {

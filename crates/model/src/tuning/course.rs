@@ -83,7 +83,7 @@ impl Course {
 pub fn of(link: &Link, workload: &Workload, host: &Host) -> Course {
     let mut walk = Walk::new(link, workload, host);
     // Each flight moves a segment at least; a transfer of more flights than this is slower than anybody waits for.
-    for _ in 0..MOST_FLIGHTS {
+    for _ in 0..MAX_FLIGHTS {
         if walk.flight() {
             break;
         }
@@ -91,9 +91,9 @@ pub fn of(link: &Link, workload: &Workload, host: &Host) -> Course {
     walk.course
 }
 
-const MOST_FLIGHTS: u32 = 5_000_000;
+const MAX_FLIGHTS: u32 = 5_000_000;
 /// Flights from which Linux's HyStart looks for the end of slow start, in segments.
-const HYSTART_LEAST: f64 = 16.0;
+const HYSTART_MIN: f64 = 16.0;
 /// Longest gap between two acknowledgements that HyStart takes for a train, in seconds.
 const HYSTART_GAP: f64 = 2e-3;
 /// Segments in a round trip up to which Linux's receive buffer stays as it is.
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
         let train = self.segment <= HYSTART_GAP && self.cwnd * self.segment >= self.rtt / 2.0;
         let is_late = self.cwnd / 2.0 > self.path + (self.rtt / 8.0).clamp(4e-3, 16e-3) / self.segment;
         let grown = 2.0 * self.cwnd;
-        if self.cwnd >= HYSTART_LEAST && (train || is_late) {
+        if self.cwnd >= HYSTART_MIN && (train || is_late) {
             self.is_slow_start = false;
             self.cwnd = if is_late { self.cwnd } else { grown.min(self.cwnd + self.path / 2.0) };
             self.cubic_max = self.cwnd;

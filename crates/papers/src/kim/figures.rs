@@ -49,7 +49,7 @@ const SEEDS_OF_OTHER_QUEUES: u64 = 6;
 /// What the link carries of payload: 1460 of 1500 bytes of 8 Mbit/s.
 const LINK_MBPS: f64 = 8.0 * 1460.0 / 1500.0;
 /// Shares of that which count as most of it, and as much of it.
-const MOST: f64 = 0.75;
+const MAX: f64 = 0.75;
 const MUCH: f64 = 0.5;
 
 /// A point of a figure.
@@ -326,7 +326,7 @@ fn under_errors(grid: &Grid) -> [Found; 2] {
             all.map(move |(throughput, point)| (format!("{variant} at {}", point.name), ratio(&throughput, &link)));
         shares.collect::<Vec<_>>()
     };
-    let kept: Vec<_> = share(PROPOSED).into_iter().map(|(name, share)| Case::above(name, share, MOST)).collect();
+    let kept: Vec<_> = share(PROPOSED).into_iter().map(|(name, share)| Case::above(name, share, MAX)).collect();
     let lost =
         ["reno", "cubic"].into_iter().flat_map(share).map(|(name, share)| Case::above(name, missing(&share), MUCH));
     [

@@ -13,7 +13,7 @@ const HEADER: u64 = 40;
 /// The K of equation 1 with which it gives the 326 segments of table I.
 const HEADER_SHARE: f64 = 0.0505;
 /// The largest congestion window in segments.
-const MOST: u64 = 326;
+const MAX: u64 = 326;
 
 /// Equation 1: the window of each of `sessions`, in segments.
 pub fn window(sessions: u32) -> f64 {
@@ -41,7 +41,7 @@ pub fn throughput(variant: &str, error_rate: f64, sessions: u32) -> Option<f64> 
         size: Bytes::new(1_000_000_000),
         mss: Bytes::new(SEGMENT),
         header: Bytes::new(HEADER),
-        window: Some(Bytes::new(MOST * SEGMENT)),
+        window: Some(Bytes::new(MAX * SEGMENT)),
         initial_window: 10.0,
         ack_every: 2,
         rto: Duration::from_secs(1),

@@ -106,7 +106,7 @@ fn simulate(worlds: &[World], context: &Context<'_>) -> Result<Vec<OfVariants>, 
 fn note(statement: &Statement, worlds: &[World], truths: &[Truth]) -> String {
     let mut text = format!("{}; with ns-2's defaults: {}", statement.criterion, truths[0].text());
     let holding: Vec<_> = worlds.iter().zip(truths).filter(|(_, truth)| **truth == Truth::Holds).collect();
-    if (1..=MOST_LABELS).contains(&holding.len()) {
+    if (1..=MAX_LABELS).contains(&holding.len()) {
         let label = |world: &World| if world.label().is_empty() { "ns-2's defaults".to_owned() } else { world.label() };
         let labels: Vec<_> = holding.iter().map(|(world, _)| label(world)).collect();
         text.push_str(&format!("; holds with {}", labels.join("; ")));
@@ -166,4 +166,4 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// More labels than this say less than their number.
-const MOST_LABELS: usize = 6;
+const MAX_LABELS: usize = 6;

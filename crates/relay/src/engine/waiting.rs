@@ -7,20 +7,20 @@ use crate::connection::State;
 use units::{Duration, Instant};
 
 /// Clients that may wait for a stream: no more than the kernel usually lets wait to be accepted, where the others do.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 /// New connections past a peer go end to end once a client has waited for so long, until none does,
 const LONG: Duration = Duration::from_secs(1);
 /// or once so many wait.
 const MANY: usize = 1024;
 /// Connections that are accepted in a wake however many wait for their turn: faster than they come. Whoever finds the listener's queue
 /// full waits for a second, and then for two.
-const LEAST_INTAKE: usize = 64;
+const MIN_INTAKE: usize = 64;
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// How many connections to accept in this wake, `most` at most: fewer while those that there are wait for their turn, so that a
     /// gateway that is asked for more than the processor does ends what it has begun.
     pub fn intake(&self, most: usize) -> usize {
-        most.saturating_sub(self.work.len()).max(LEAST_INTAKE)
+        most.saturating_sub(self.work.len()).max(MIN_INTAKE)
     }
 
     /// How many connections the transport may accept in this wake, `most` at most: none while others lack room.
@@ -30,7 +30,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Whether there is a place for a client that may have to wait. Who lacks room is not to wait for those behind it.
     pub fn has_place(&self) -> bool {
-        self.waiting < if self.is_short() { 1 } else { MOST_WAITING } && self.has_room()
+        self.waiting < if self.is_short() { 1 } else { MAX_WAITING } && self.has_room()
     }
 
     /// A client has connected, for which there is peer `at`.

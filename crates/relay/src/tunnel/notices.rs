@@ -8,7 +8,7 @@ use super::control::{Ended, Message};
 use std::collections::VecDeque;
 
 /// Ends that are kept for a peer. Those beyond are left to TCP, the oldest first.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 
 /// Ends that one peer has to learn of.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ impl Notices {
 
     /// A relayed connection has ended with a reset that the peer may miss.
     pub fn push(&mut self, ended: Ended) {
-        if self.unconfirmed.len() >= MOST {
+        if self.unconfirmed.len() >= MAX {
             self.unconfirmed.pop_front();
             self.said = self.said.saturating_sub(1);
             self.probe = self.probe.map(|(number, count)| (number, count.saturating_sub(1)));
@@ -140,21 +140,21 @@ mod tests {
     #[test]
     fn a_peer_that_confirms_nothing_takes_bounded_memory_and_the_newest_are_kept() {
         let mut notices = Notices::new();
-        let all = MOST as u64 + 1000;
+        let all = MAX as u64 + 1000;
         for number in 0..all {
             notices.push(ended(number));
             if number % 1000 == 0 {
                 said(&mut notices);
             }
         }
-        assert_eq!(notices.unconfirmed.len(), MOST);
+        assert_eq!(notices.unconfirmed.len(), MAX);
         notices.restart();
         let mut out = Vec::new();
         while notices.has_something_to_say() {
             notices.poll_transmit(&mut out, 1000);
         }
         let (ends, probes) = heard(&out);
-        assert_eq!((ends.first(), ends.last(), ends.len()), (Some(&1000), Some(&(all - 1)), MOST));
+        assert_eq!((ends.first(), ends.last(), ends.len()), (Some(&1000), Some(&(all - 1)), MAX));
         let mut out = Vec::new();
         notices.on_answer(probes[0], &mut out);
         notices.on_answer(heard(&out).1[0], &mut Vec::new());

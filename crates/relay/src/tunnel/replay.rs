@@ -43,12 +43,12 @@ impl ReplayWindow {
     /// The number above all that were used, and those below it that may still be: for [`ReplayWindow::restore`]. If they are many,
     /// none is named, and so none may be used.
     pub fn state(&self) -> (u64, Vec<u64>) {
-        const MOST: usize = 1024;
+        const MAX: usize = 1024;
         let unused: Vec<u64> = (self.next.saturating_sub(REACH)..self.next)
             .filter(|number| !self.is_used(*number))
-            .take(MOST + 1)
+            .take(MAX + 1)
             .collect();
-        (self.next, if unused.len() > MOST { Vec::new() } else { unused })
+        (self.next, if unused.len() > MAX { Vec::new() } else { unused })
     }
 
     /// A window as [`ReplayWindow::state`] has told of one.

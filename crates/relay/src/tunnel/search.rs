@@ -42,7 +42,7 @@ impl Search {
         Self { state: State::Rests, patience: Duration::from_secs(2) + rtt * 6, found: None }
     }
 
-    /// Begins anew, unless it is under way. What has been found before counts meanwhile.
+    /// Starts again, unless it is under way. What has been found before counts meanwhile.
     pub fn begin(&mut self) {
         if self.state == State::Rests {
             self.state = State::Begins;

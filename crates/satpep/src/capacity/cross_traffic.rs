@@ -25,7 +25,7 @@ impl CrossTraffic {
     const STEADY: f64 = 1.15;
     /// Where others send more than their share, what passes a full queue is divided by what is offered: ours is raised as
     /// theirs is, up to this.
-    const MOST_PUSH: f64 = 1.15;
+    const MAX_PUSH: f64 = 1.15;
     /// Below this share of the capacity others are not worth the room.
     const NOTHING: f64 = 0.002;
 
@@ -67,7 +67,7 @@ impl CrossTraffic {
         let wanted = most.mul_f64(if growing { Self::GROWING } else { Self::STEADY });
         let theirs = capacity.mul_f64(1.0 / f64::from(self.flows + 1));
         let excess = self.measured.as_bps() as f64 / theirs.as_bps().max(1) as f64;
-        capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MOST_PUSH))
+        capacity.saturating_sub(wanted.min(theirs)).mul_f64(excess.clamp(1.0, Self::MAX_PUSH))
     }
 }
 

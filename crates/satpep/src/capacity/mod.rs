@@ -50,7 +50,7 @@ pub(crate) struct Capacity {
 
 impl Capacity {
     /// The proxied traffic keeps at least this share of the link, whatever else is on it.
-    const LEAST_SHARE: f64 = 0.1;
+    const MIN_SHARE: f64 = 0.1;
 
     pub(crate) fn new(config: &EndpointConfig, now: Instant) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Capacity {
         let capacity = self.rate();
         let free = match self.policy {
             CrossTrafficPolicy::Subtract => {
-                capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::LEAST_SHARE))
+                capacity.saturating_sub(self.cross_traffic.measured()).max(capacity.mul_f64(Self::MIN_SHARE))
             }
             CrossTrafficPolicy::Fair => self.cross_traffic.ours(capacity),
         };

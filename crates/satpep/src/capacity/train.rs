@@ -44,9 +44,9 @@ pub(crate) struct Trains {
 impl Trains {
     /// What the pace is raised by while a train is in flight, as a share of the capacity.
     pub(crate) const SURPLUS: f64 = 1.0;
-    /// How long a train lasts, at least [`Self::LEAST`] bytes: it makes half of that a queue.
+    /// How long a train lasts, at least [`Self::MIN`] bytes: it makes half of that a queue.
     const LENGTH: Duration = Duration::from_millis(16);
-    const LEAST: u64 = 6 * 1500;
+    const MIN: u64 = 6 * 1500;
     const MAX_UNDER_WAY: usize = 32;
 
     pub(crate) fn new(rtt: Duration, now: Instant) -> Self {
@@ -80,7 +80,7 @@ impl Trains {
             self.running = Some(Train { peer, first: departure, last: None, first_arrived: None });
             return Progress::RequestArrivalTime;
         };
-        let length = capacity.bytes_in(Self::LENGTH).as_u64().max(Self::LEAST);
+        let length = capacity.bytes_in(Self::LENGTH).as_u64().max(Self::MIN);
         let so_far = position - train.first.position;
         if so_far < length || (peer != train.peer && so_far < 2 * length) {
             return Progress::None;

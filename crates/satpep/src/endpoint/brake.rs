@@ -25,7 +25,7 @@ impl Brake {
     const REDUCTION: f64 = 0.85;
     const RECOVERY: f64 = 1.05;
     /// However many marks come, this share of the link is left.
-    const LEAST: f64 = 1.0 / 64.0;
+    const MIN: f64 = 1.0 / 64.0;
 
     pub(super) fn new() -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Brake {
         let elapsed = now.since(self.since).max(Duration::from_millis(1));
         let current = Rate::from_bps((self.bytes as f64 * 8.0 / elapsed.as_secs_f64()) as u64);
         let held_to = self.pacer.as_ref().map_or(pace, Pacer::rate);
-        let rate = self.rate.max(current).min(held_to).mul_f64(Self::REDUCTION).max(pace.mul_f64(Self::LEAST));
+        let rate = self.rate.max(current).min(held_to).mul_f64(Self::REDUCTION).max(pace.mul_f64(Self::MIN));
         match &mut self.pacer {
             Some(pacer) => pacer.set_rate(now, rate),
             None => self.pacer = Some(Pacer::new(rate.max(Rate::from_bps(8 * Bytes::new(1500).as_u64())))),

@@ -14,7 +14,7 @@ pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 pub(super) struct Cookies {
-    kept: SmallVec<[Kept; Cookies::MOST]>,
+    kept: SmallVec<[Kept; Cookies::MAX]>,
     /// Replies to the latest init.
     replies: u32,
 }
@@ -30,7 +30,7 @@ struct Kept {
 }
 
 impl Cookies {
-    const MOST: usize = 8;
+    const MAX: usize = 8;
 
     /// A reply to the latest init brought `cookie`.
     pub(super) fn on_reply(&mut self, now: Instant, cookie: Cookie, random: u32) {
@@ -41,12 +41,12 @@ impl Cookies {
             return;
         }
         let fresh = Kept { cookie, at: now, answers: 1, answered: true, tried: 0 };
-        if self.kept.len() < Self::MOST {
+        if self.kept.len() < Self::MAX {
             self.kept.push(fresh);
-        } else if random % self.replies < Self::MOST as u32 {
+        } else if random % self.replies < Self::MAX as u32 {
             // Those that came once are as good as one another.
             let once = self.kept.iter_mut().filter(|kept| kept.answers <= kept.tried + 1);
-            let mut once: SmallVec<[&mut Kept; Self::MOST]> = once.collect();
+            let mut once: SmallVec<[&mut Kept; Self::MAX]> = once.collect();
             let count = once.len();
             if count > 0 {
                 *once[(random >> 8) as usize % count] = fresh;

@@ -7,7 +7,7 @@ use crate::seal::Sealing;
 use crate::session::{News, Session};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{
-    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, LEAST_INIT, LEAST_RESPONSE, NOTICE, NOTICE_LENGTH,
+    COOKIE, COOKIE_REPLY, DATA, DATA_OVERHEAD, DataHeader, INIT, MIN_INIT, MIN_RESPONSE, NOTICE, NOTICE_LENGTH,
     RESPONSE, expand_number,
 };
 use peering::ResetReason;
@@ -44,8 +44,8 @@ impl<P: Payload> Endpoint<P> {
     fn on_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8], how: (usize, bool)) {
         match (datagram.first(), datagram.len()) {
             (Some(&DATA), _) => self.on_data(now, from, datagram, how),
-            (Some(&INIT), LEAST_INIT..) => self.on_init(now, from, datagram),
-            (Some(&RESPONSE), LEAST_RESPONSE..) => self.on_response(now, datagram),
+            (Some(&INIT), MIN_INIT..) => self.on_init(now, from, datagram),
+            (Some(&RESPONSE), MIN_RESPONSE..) => self.on_response(now, datagram),
             (Some(&COOKIE), COOKIE_REPLY) => self.on_cookie(now, datagram),
             (Some(&NOTICE), NOTICE_LENGTH) => self.on_notice(now, datagram),
             _ => self.stats.dropped.malformed += 1,
@@ -208,7 +208,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Ends a session for good: both sides begin anew with the next handshake.
+    /// Ends a session for good: both sides start again with the next handshake.
     pub(super) fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
         let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
         self.drop_session(id, reason);

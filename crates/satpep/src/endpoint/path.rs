@@ -34,7 +34,7 @@ impl Candidate {
 
 impl Candidates {
     /// Addresses that are challenged at once; a newer one makes the oldest way.
-    pub(super) const MOST: usize = 4;
+    pub(super) const MAX: usize = 4;
     /// Challenges to one address, each after twice the time of the one before.
     pub(super) const CHALLENGES: u32 = 5;
     /// How often as much may be sent as was received (RFC 9000, section 8.1).
@@ -45,7 +45,7 @@ impl Candidates {
         match self.0.iter_mut().find(|candidate| candidate.address == address) {
             Some(candidate) => candidate.received += size as u64,
             None => {
-                if self.0.len() == Self::MOST {
+                if self.0.len() == Self::MAX {
                     self.0.remove(0);
                 }
                 let token = token();
@@ -157,7 +157,7 @@ mod tests {
         let mut candidates = Candidates::default();
         (0..1000).for_each(|port| candidates.on_newest(at(0), address(port), 100, || u64::from(port)));
         let challenged: Vec<_> = std::iter::from_fn(|| candidates.poll(at(0), SIZE, TIMEOUT)).collect();
-        assert_eq!(challenged.len(), Candidates::MOST);
+        assert_eq!(challenged.len(), Candidates::MAX);
         assert_eq!(candidates.on_response(999), Some(address(999)));
     }
 }

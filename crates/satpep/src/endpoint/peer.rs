@@ -180,7 +180,7 @@ impl<P: Payload> Peer<P> {
     pub(super) const RETRY: Duration = Duration::from_millis(1000);
 
     /// Handshakes that are answered in a second because the peer's secret vouches for them.
-    pub(super) const MOST_ANSWERED: u32 = 4;
+    pub(super) const MAX_ANSWERED: u32 = 4;
 
     pub(super) fn new(config: PeerConfig, acquaintance: Option<Acquaintance>, epoch: u64, now: Instant) -> Self {
         Self {
@@ -263,7 +263,7 @@ impl<P: Payload> Peer<P> {
             self.answered = (now, 0);
         }
         self.answered.1 += 1;
-        self.answered.1 <= Self::MOST_ANSWERED
+        self.answered.1 <= Self::MAX_ANSWERED
     }
 
     /// Notes that a handshake began.

@@ -22,7 +22,7 @@ mod tests;
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataSecrets, Mode, Sealing, Suite};
 use crate::wire::packet::{
-    INIT, INIT_HEADER, LEAST_INIT, MAC, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
+    INIT, INIT_HEADER, MIN_INIT, MAC, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
     set_noise_length, unpadded_length,
 };
 use peering::Versions;
@@ -43,7 +43,7 @@ const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 const PROLOGUE: &[u8] = b"bentpipe satpep";
 
 /// Handshakes pass wherever sessions work, with the headers of IPv6 and UDP.
-const _: () = assert!(LEAST_INIT + 48 <= crate::mtu::LEAST as usize);
+const _: () = assert!(MIN_INIT + 48 <= crate::mtu::MIN as usize);
 
 /// What a Noise message adds to its payload: an ephemeral key, an encrypted static key in the first, a tag.
 const INIT_NOISE: usize = 32 + 48 + 16;
@@ -158,7 +158,7 @@ impl Identity {
         datagram[8..16].copy_from_slice(&masked.to_be_bytes());
         datagram[16] = self.mode.code();
         set_noise_length(&mut datagram, length);
-        let unpadded = (datagram.len() + 2 * MAC).max(LEAST_INIT);
+        let unpadded = (datagram.len() + 2 * MAC).max(MIN_INIT);
         let padded = padded.filter(|padded| *padded > unpadded);
         datagram.resize(padded.unwrap_or(unpadded) - 2 * MAC, 0);
         let by_cookie = cookie.as_ref().map(cookie::mac2_key);

@@ -13,13 +13,13 @@ pub(crate) fn limits() -> Vec<Limit> {
         limit("STOP_WAITING is sent when it rose by", LossRecovery::STOP_WAITING_STEP),
         limit("ACKs that repeat a CE_COUNT", Congestion::REPORTS),
         limit("first interval of the keep-alive", Keepalive::FIRST),
-        limit("least interval of the keep-alive", Keepalive::LEAST),
+        limit("least interval of the keep-alive", Keepalive::MIN),
         limit("first PING while streams are open", Liveness::FIRST_ASKED),
         limit("least time after which an answer is overdue", Liveness::MIN_STALL),
         limit("shortest interval of PINGs to an unresponsive peer", Liveness::MIN_PROBE_INTERVAL),
         limit("longest interval of PINGs to an unresponsive peer", Liveness::MAX_PROBE_INTERVAL),
         limit("CLOSE frames", Farewell::TIMES),
-        limit("least interval of CLOSE frames", Farewell::LEAST_INTERVAL),
+        limit("least interval of CLOSE frames", Farewell::MIN_INTERVAL),
         limit("wait for OPENED", Drain::PATIENCE),
     ]
 }

@@ -23,7 +23,7 @@ pub(super) struct Farewell {
 impl Farewell {
     /// How often CLOSE is said without an answer.
     pub(super) const TIMES: u32 = 8;
-    pub(super) const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+    pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
     pub(super) fn is_due(&self) -> bool {
         self.due
@@ -53,7 +53,7 @@ impl Farewell {
     pub(super) fn on_said(&mut self, now: Instant, rtt: Duration) {
         self.due = false;
         self.left = self.left.saturating_sub(1);
-        self.next = (self.left > 0).then(|| now + (rtt / u64::from(Self::TIMES)).max(Self::LEAST_INTERVAL));
+        self.next = (self.left > 0).then(|| now + (rtt / u64::from(Self::TIMES)).max(Self::MIN_INTERVAL));
     }
 }
 

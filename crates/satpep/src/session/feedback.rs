@@ -39,7 +39,7 @@ impl ArrivalFeedback {
     /// News that wait for the endpoint at most: beyond what a peer may report beside one acknowledgement nothing is kept.
     const MAX_NEWS: usize = 16;
     /// Reports further apart than this, or than three round trips, do not continue one another.
-    const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+    const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
     /// The outcome of a packet became known.
     pub(super) fn on_outcome(&mut self, packet: &PacketOutcome) {
@@ -64,7 +64,7 @@ impl ArrivalFeedback {
         };
         let [outcomes, acknowledged] = [&mut self.outcomes, &mut self.acknowledged].map(std::mem::take);
         let report = Report { sent, after, arrived_us: micros, outcomes, acknowledged };
-        let patience = (rtt.smoothed() * 3).max(Self::LEAST_PATIENCE);
+        let patience = (rtt.smoothed() * 3).max(Self::MIN_PATIENCE);
         let feedback = self.arrivals.take(now, &report, patience);
         self.note(number, feedback.arrived, Some(feedback));
     }

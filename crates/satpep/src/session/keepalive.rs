@@ -21,7 +21,7 @@ impl Keepalive {
     /// Most NATs keep a mapping longer than this.
     pub(super) const FIRST: Duration = Duration::from_secs(25);
     /// No NAT in use forgets sooner.
-    pub(super) const LEAST: Duration = Duration::from_secs(10);
+    pub(super) const MIN: Duration = Duration::from_secs(10);
 
     /// Asks after `longest` without news at the latest, if this side has the peer's address: then NATs may be on its path. A side
     /// that only responds asks only if the other one has not done so for long.
@@ -54,7 +54,7 @@ impl Keepalive {
         if let Some(tried) = tried {
             self.asked = false;
             self.grown_from = None;
-            self.interval = (tried * 2 / 3).max(Self::LEAST.min(self.longest));
+            self.interval = (tried * 2 / 3).max(Self::MIN.min(self.longest));
             self.longest = self.interval;
         }
     }

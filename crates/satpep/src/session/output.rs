@@ -33,7 +33,7 @@ pub(crate) struct Filled {
 
 impl<P: Payload> Session<P> {
     /// Less room than this is not worth another stream frame.
-    const LEAST_FRAME: usize = 32;
+    const MIN_FRAME: usize = 32;
 
     /// Whether something must leave now.
     pub(crate) fn has_urgent(&self) -> bool {
@@ -269,7 +269,7 @@ impl<P: Payload> Session<P> {
         let number = self.recovery.sent_packets.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its packet.
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });
-        while writer.is_empty() || writer.room() >= Self::LEAST_FRAME {
+        while writer.is_empty() || writer.room() >= Self::MIN_FRAME {
             let session_credit = self.credit.available();
             let Some(key) = self.classes.next(now, &mut self.streams, session_credit) else { break };
             let stream = &mut self.streams[key];
@@ -280,7 +280,7 @@ impl<P: Payload> Session<P> {
             let Some(piece) = stream.send.next_piece(room, session_credit) else { break };
             stream.send.copy(piece.offset, writer.stream::<P>(key.number, piece.offset, piece.length, piece.fin));
             self.credit.on_sent(piece.fresh as u64);
-            self.classes.charge(now, stream, self.credit.available(), piece.length + Self::LEAST_FRAME);
+            self.classes.charge(now, stream, self.credit.available(), piece.length + Self::MIN_FRAME);
             self.stats.sent_bytes += piece.fresh as u64;
             self.stats.retransmitted_bytes += (piece.length - piece.fresh) as u64;
             let length = piece.length as u16;

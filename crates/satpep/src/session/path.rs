@@ -27,7 +27,7 @@ pub(super) struct Path {
 impl Path {
     /// A path on which nothing has been sent, for packets of at most `max` bytes, over a link that is `thin` or not.
     pub(super) fn new(max: u16, thin: bool, now: Instant) -> Self {
-        Self { mtu: MtuSearch::new(mtu::LEAST, max, thin, now), state: PathState::Unknown, news: None }
+        Self { mtu: MtuSearch::new(mtu::MIN, max, thin, now), state: PathState::Unknown, news: None }
     }
 
     /// Packets go to another host from now on: the path to it may carry less.
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!((path.judge(), path.state()), (None, PathState::Unknown));
         for _ in 0..MtuSearch::MAX_PROBES {
             while path.mtu.poll_probe(NOW).is_some() {}
-            path.mtu.on_probe_lost(NOW, mtu::LEAST);
+            path.mtu.on_probe_lost(NOW, mtu::MIN);
         }
         assert_eq!(path.judge(), Some(PathState::TooSmall));
         assert_eq!(path.judge(), None);

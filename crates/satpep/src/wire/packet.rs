@@ -36,12 +36,12 @@ pub(crate) const DATA_OVERHEAD: usize = DATA_HEADER + TAG;
 pub(crate) const INIT_HEADER: usize = 20;
 pub(crate) const RESPONSE_HEADER: usize = 12;
 /// Bytes of a response at least.
-pub(crate) const LEAST_RESPONSE: usize = RESPONSE_HEADER + 2 * MAC;
+pub(crate) const MIN_RESPONSE: usize = RESPONSE_HEADER + 2 * MAC;
 /// Where the length of the Noise message is.
 const INIT_LENGTH_AT: usize = 18;
 const RESPONSE_LENGTH_AT: usize = 2;
 /// Bytes of an init at least, zeros included: every answer is shorter.
-pub(crate) const LEAST_INIT: usize = 198;
+pub(crate) const MIN_INIT: usize = 198;
 /// Bytes of each of the two message authentication codes that end a handshake message.
 pub(crate) const MAC: usize = 16;
 
@@ -53,7 +53,7 @@ pub(crate) const COOKIE_REPLY: usize = 8 + SEAL_NONCE + COOKIE_BYTES + TAG;
 /// Bytes of what a notice says, and of the whole notice.
 pub(crate) const NOTICE_BODY: usize = 24;
 pub(crate) const NOTICE_LENGTH: usize = 8 + SEAL_NONCE + NOTICE_BODY + TAG;
-const _: () = assert!(NOTICE_LENGTH < LEAST_INIT && COOKIE_REPLY < LEAST_INIT);
+const _: () = assert!(NOTICE_LENGTH < MIN_INIT && COOKIE_REPLY < MIN_INIT);
 
 /// The clear head of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(crate) fn noise_message(datagram: &[u8]) -> Option<&[u8]> {
 /// The length that an init or a response has without padding beyond the least.
 pub(crate) fn unpadded_length(datagram: &[u8]) -> Option<usize> {
     let (header, _) = layout(*datagram.first()?);
-    let least = if datagram[0] == INIT { LEAST_INIT } else { 0 };
+    let least = if datagram[0] == INIT { MIN_INIT } else { 0 };
     Some((header + noise_message(datagram)?.len() + 2 * MAC).max(least))
 }
 

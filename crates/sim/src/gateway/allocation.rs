@@ -52,7 +52,7 @@ impl AllocationShares {
         Self {
             rate: Rate::ZERO,
             account: Account::default(),
-            claims: vec![(None, cross_layer::LEAST); connections],
+            claims: vec![(None, cross_layer::MIN); connections],
             allocations: vec![None; connections],
         }
     }

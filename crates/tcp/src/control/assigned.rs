@@ -32,7 +32,7 @@ impl Control for Assigned {
 
     fn on_loss(&mut self, _loss: &Loss, _window: &mut Window) {}
 
-    /// One segment, until the next acknowledgement tells the window anew.
+    /// One segment, until the next acknowledgement sets the window again.
     fn on_timeout(&mut self, _timeout: &Loss, window: &mut Window) {
         window.cwnd = 1.0;
     }

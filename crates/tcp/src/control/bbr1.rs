@@ -18,7 +18,7 @@ const HIGH_GAIN: f64 = 2.885;
 /// The pacing gains of a cycle, each for about the smallest round-trip time.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Windows are never smaller, so that delayed acknowledgements do not stop the flow.
-const LEAST_WINDOW: f64 = 4.0;
+const MIN_WINDOW: f64 = 4.0;
 /// Rounds over which the bandwidth is the largest sample.
 const BANDWIDTH_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -245,7 +245,7 @@ impl Bbr1 {
     fn follow_probe_rtt(&mut self, ack: &Ack, window: &mut Window) {
         self.probe_rtt.slow.1 = self.delivered(ack) + ack.in_flight;
         match self.probe_rtt.done_at {
-            None if ack.in_flight as f64 <= LEAST_WINDOW * self.mss => {
+            None if ack.in_flight as f64 <= MIN_WINDOW * self.mss => {
                 self.probe_rtt.done_at = Some(ack.now + PROBE_RTT_TIME);
                 self.probe_rtt.is_round_done = false;
                 self.rounds.next_delivered = self.delivered(ack);
@@ -313,10 +313,10 @@ impl Bbr1 {
             } else if window.cwnd < target || (self.delivered(ack) as f64) < self.initial_window {
                 window.cwnd += delivered;
             }
-            window.cwnd = window.cwnd.max(LEAST_WINDOW);
+            window.cwnd = window.cwnd.max(MIN_WINDOW);
         }
         if self.mode == Mode::ProbeRtt {
-            window.cwnd = window.cwnd.min(LEAST_WINDOW);
+            window.cwnd = window.cwnd.min(MIN_WINDOW);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Ack, Control, ControlKind, Loss, Start, Window};
 use crate::config::{Allocation, Capacity, Config};
-use model::cross_layer::LEAST;
+use model::cross_layer::MIN;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// A window computed from the capacity.
@@ -30,7 +30,7 @@ impl CrossLayer {
 
     fn segments(&self) -> f64 {
         self.capacity.map_or(
-            LEAST,
+            MIN,
             |Capacity { allocation: Allocation { rate, connections, .. }, rtt, target_queue }| {
                 let payload = Bytes::new(self.mss.into());
                 model::cross_layer::segments(rate, rtt + target_queue, self.header_share, payload, connections)
@@ -62,7 +62,7 @@ impl Control for CrossLayer {
 
     /// Two segments, until the next acknowledgement.
     fn on_timeout(&mut self, _timeout: &Loss, window: &mut Window) {
-        window.cwnd = LEAST;
+        window.cwnd = MIN;
     }
 
     fn on_cross_layer(&mut self, _now: Instant, allocation: Allocation, window: &mut Window) {

@@ -49,7 +49,7 @@ impl Cascade {
 
 impl WestwoodPlus {
     /// A sample takes a round trip, and at least this.
-    const LEAST_SAMPLE: Duration = Duration::from_millis(50);
+    const MIN_SAMPLE: Duration = Duration::from_millis(50);
     /// The round-trip time before the first measurement.
     const INITIAL_RTT: Duration = Duration::from_secs(20);
 
@@ -86,7 +86,7 @@ impl Control for WestwoodPlus {
         }
         let start = *self.sample_start.get_or_insert(ack.now);
         let elapsed = ack.now.since(start);
-        if elapsed > self.rtt.max(Self::LEAST_SAMPLE) {
+        if elapsed > self.rtt.max(Self::MIN_SAMPLE) {
             self.filter.take(self.sample_bytes as f64 / elapsed.as_secs_f64());
             self.sample_start = Some(ack.now);
             self.sample_bytes = 0;

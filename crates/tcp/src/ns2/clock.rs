@@ -7,9 +7,9 @@ pub(super) const TICK: u64 = 10_000_000;
 /// `rtxcur_init_`: the timeout before the first sample.
 const INITIAL: u64 = 3_000_000_000;
 /// `minrto_`.
-const LEAST: u64 = 200_000_000;
+const MIN: u64 = 200_000_000;
 /// `maxrto_`.
-const MOST: u64 = 60_000_000_000;
+const MAX: u64 = 60_000_000_000;
 
 /// Round-trip times and the timer that follows from them.
 #[derive(Debug)]
@@ -108,12 +108,12 @@ impl Clock {
     }
 
     fn value(&self) -> u64 {
-        (self.timeout.max(LEAST) * self.backoff).min(MOST)
+        (self.timeout.max(MIN) * self.backoff).min(MAX)
     }
 
     /// Doubles the timeout. Far backed off, the estimate is given up.
     pub(super) fn back_off(&mut self) {
-        if self.backoff < 64 || self.value() < MOST {
+        if self.backoff < 64 || self.value() < MAX {
             self.backoff *= 2;
         }
         if self.backoff > 8 {

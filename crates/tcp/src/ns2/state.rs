@@ -139,7 +139,7 @@ impl State {
         self.una > self.recover || self.una == 1
     }
 
-    /// A fast retransmission closes the window to half, and the timer starts anew.
+    /// A fast retransmission closes the window to half, and the timer restarts.
     pub(super) fn halve_and_retransmit(&mut self, now: Instant) {
         self.on_fast_retransmission();
         self.cwnd = self.halve_threshold();

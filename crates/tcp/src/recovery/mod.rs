@@ -27,7 +27,7 @@ use units::Instant;
 /// what [`Recovery::retransmission`] names, new data while [`Recovery::may_send_new`] says so, and what
 /// [`Recovery::last_resort`] names where there is no new data to send.
 pub trait Recovery: Debug + Send {
-    /// An acknowledgement came, and the scoreboard knows. Returns whether the retransmission timer starts anew, as it
+    /// An acknowledgement came, and the scoreboard knows. Returns whether the retransmission timer restarts, as it
     /// does by RFC 6298 (5.3) for one that acknowledges new data.
     fn on_ack(&mut self, ack: &Ack, change: &Change, out: &mut Outstanding) -> bool;
 
@@ -75,7 +75,7 @@ pub trait Recovery: Debug + Send {
     }
 
     /// The time of [`Recovery::next_timeout`] has come. Returns whether that stands in for the retransmission timer, which
-    /// then starts anew (the probe of RFC 8985).
+    /// then restarts (the probe of RFC 8985).
     fn on_timer(&mut self, now: Instant, out: &mut Outstanding) -> bool {
         let _ = (now, out);
         false

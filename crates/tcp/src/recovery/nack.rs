@@ -12,7 +12,7 @@
 //! - The count is of what is outstanding where that is less than the window, or it would never run out; a count below zero
 //!   has run out too.
 //! - A new acknowledgement resets everything.
-//! - The timer starts anew also when the first outstanding segment is sent again, lest it expire while a lost retransmission
+//! - The timer restarts also when the first outstanding segment is sent again, so that it does not expire while a lost retransmission
 //!   is being repeated.
 //! - The first new acknowledgement after a timeout, if it names no hole, says that all that was sent before the timeout is lost.
 

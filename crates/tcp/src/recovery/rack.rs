@@ -191,7 +191,7 @@ impl Rack {
         is_needless
     }
 
-    /// Linux starts the retransmission timer anew while what arrives was sent before the first missing segment was last sent:
+    /// Linux restarts the retransmission timer while what arrives was sent before the first missing segment was last sent:
     /// that one may be queued behind it.
     fn waits_behind_queue(&self, ack: &Ack, change: &Change, out: &Outstanding) -> bool {
         let is_older = |(rtt, sent_at)| rtt > ack.now.since(sent_at);
@@ -277,7 +277,7 @@ impl Recovery for Rack {
         if change.delivered > 0 || out.board.is_empty() {
             self.schedule_probe(ack.now, out);
         }
-        // The first retransmission starts the timer anew, too: it is what the timer now waits for.
+        // The first retransmission restarts the timer, too: it is what the timer now waits for.
         ack.acked > 0 || self.is_due || self.waits_behind_queue(ack, change, out)
     }
 

@@ -91,7 +91,7 @@ impl Recovery for Sack {
         if let Some(proportional) = &mut self.proportional {
             proportional.on_ack(ack, ack.lost, out);
         }
-        // The first retransmission starts the timer anew, too: it is what the timer now waits for.
+        // The first retransmission restarts the timer, too: it is what the timer now waits for.
         ack.acked > 0 || self.is_due
     }
 

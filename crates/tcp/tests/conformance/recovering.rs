@@ -370,7 +370,7 @@ fn in_linux_a_recovery_that_time_begins_sends_one_segment() {
     assert_eq!(end.data(), [seg(1)]);
 }
 
-/// RFC 8985, section 7.3: the probe takes the place of the timer, which starts anew when it has left.
+/// RFC 8985, section 7.3: the probe takes the place of the timer, which restarts when it has left.
 #[test]
 fn a_probe_puts_the_timeout_off() {
     // At 550 ms the timeout of RFC 6298 (1 s) comes before two round trips.

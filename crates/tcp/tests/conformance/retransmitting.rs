@@ -22,7 +22,7 @@ fn the_earliest_segment_is_sent_again_and_the_timer_backs_off() {
     assert_eq!(end.end.metrics().window.cwnd, 1.0);
 }
 
-/// 5.1: a segment that leaves while the timer runs does not start it anew.
+/// 5.1: a segment that leaves while the timer runs does not restart it.
 #[test]
 fn sending_more_does_not_put_the_timer_off() {
     let mut end = Lone::connected(config("sack"));
@@ -33,7 +33,7 @@ fn sending_more_does_not_put_the_timer_off() {
     assert_eq!(times(&mut end), [(100, seg(0)), (900, seg(1)), (1_100, seg(0))]);
 }
 
-/// 5.2 and 5.3: off when all is acknowledged, anew when some is.
+/// 5.2 and 5.3: off when all is acknowledged, again when some is.
 #[test]
 fn acknowledgements_of_new_data_restart_the_timer_and_the_last_one_stops_it() {
     let mut end = Lone::connected(config("sack"));

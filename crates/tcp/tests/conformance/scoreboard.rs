@@ -1,4 +1,4 @@
-//! The scoreboard beside a plain model of it that looks at every byte range anew each time, over random histories in
+//! The scoreboard beside a plain model of it that looks at every byte range again each time, over random histories in
 //! which the peer also lies.
 
 use proptest::prelude::*;

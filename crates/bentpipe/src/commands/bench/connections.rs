@@ -16,7 +16,7 @@ const TRANSPORTS: [(&str, Transport, bool, u64); 3] = [
     ("tcp, TLS", Transport::Tcp, false, 2),
 ];
 /// As many as are open at once where the machine allows it.
-pub const MOST_OPEN: u64 = 19_000;
+pub const MAX_OPEN: u64 = 19_000;
 /// Descriptors that a gateway needs beside those of connections, with pipes that the `tcp` transport uses.
 const BESIDE: u64 = 320;
 /// Where the servers listen: a client has so many ports for each.
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
 fn connections(args: &Args, descriptors_each: u64) -> Result<u64, Failure> {
     let limit = kernel::process::raise_open_files()?;
     let most = gateway::usable_descriptors(limit).saturating_sub(BESIDE) / descriptors_each;
-    let wanted = args.open.unwrap_or(MOST_OPEN);
+    let wanted = args.open.unwrap_or(MAX_OPEN);
     if wanted > most {
         tracing::warn!(wanted, most, limit, "the limit on open files (ulimit -Hn) lets a gateway have fewer");
     }

@@ -98,7 +98,7 @@ enum Seeds {
 }
 
 /// More runs than anyone waits for.
-const MOST_SEEDS: u64 = 1_000_000;
+const MAX_SEEDS: u64 = 1_000_000;
 
 impl FromStr for Seeds {
     type Err = String;
@@ -113,10 +113,10 @@ impl FromStr for Seeds {
             Self::These(seeds) if seeds.is_empty() => 0,
             Self::These(seeds) => (seeds.end() - seeds.start()).saturating_add(1),
         };
-        if (1..=MOST_SEEDS).contains(&count) {
+        if (1..=MAX_SEEDS).contains(&count) {
             Ok(seeds)
         } else {
-            Err(format!("that is {count} seeds; from 1 to {MOST_SEEDS} can run, such as 20 or 1..20"))
+            Err(format!("that is {count} seeds; from 1 to {MAX_SEEDS} can run, such as 20 or 1..20"))
         }
     }
 }
@@ -198,9 +198,9 @@ impl Args {
 
 /// Names in a row, as many as can be read.
 fn shown(names: &BTreeSet<&str>) -> String {
-    const MOST: usize = 24;
-    let first = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST { format!("{first} and {} more", names.len() - MOST) } else { first }
+    const MAX: usize = 24;
+    let first = names.iter().take(MAX).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MAX { format!("{first} and {} more", names.len() - MAX) } else { first }
 }
 
 /// What to say at the end, if not all is well.

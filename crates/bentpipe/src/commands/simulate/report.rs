@@ -81,7 +81,7 @@ impl Document {
 
     fn flows(&self) -> Table {
         let mut columns =
-            vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "sent again", "RTOs"];
+            vec!["flow", "complete", "goodput", "time", "rtt", "median", "p99", "Jain index", "retransmitted", "RTOs"];
         // What no flow has is left out.
         let flows = || self.summary.iter().flat_map(|summary| &summary.flows);
         let has = |column: &&str| match *column {
@@ -135,7 +135,7 @@ fn flow_cell(column: &str, flow: &FlowSummary, summary: &Summary) -> String {
         "median" => milliseconds(flow.rtt_median_s),
         "p99" => milliseconds(flow.rtt_p99_s),
         "Jain index" => spread(flow.jain_index, |value| format!("{value:.3}"), ""),
-        "sent again" => spread(flow.retransmissions, |value| format!("{value:.1}"), ""),
+        "retransmitted" => spread(flow.retransmissions, |value| format!("{value:.1}"), ""),
         _ => spread(flow.rtos, |value| format!("{value:.1}"), ""),
     }
 }

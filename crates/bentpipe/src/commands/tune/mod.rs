@@ -21,7 +21,7 @@ use verify::Verification;
 
 const LONG_ABOUT: &str = "\
 Recommends the initial window, the buffers and the congestion control for transfers over a link, predicts what they gain over
-Linux as it comes, and prints the settings as a script to review, each with its reason. They are for both ends of the link.
+Linux defaults, and prints the settings as a script to review, each with its reason. They are for both ends of the link.
 
 --verify simulates the same transfers before and after, and refuses to recommend what turns out slower. --check reads this
 host's settings instead, says what limits a transfer now and what each setting costs. --apply makes the settings in the network
@@ -203,7 +203,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     output.result(&document, || document.text(&commands))
 }
 
-/// Those that are not as they should be: of this host, or of Linux as it comes.
+/// The settings that differ from the wanted ones: of this host, or of the Linux defaults.
 fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
     let is_there = |setting: &Setting| match present {
         Some(present) => match (setting.place, present.value(setting.place)) {

@@ -170,7 +170,7 @@ impl Document {
             rows,
             before_name: match (present, task.purpose.profile) {
                 (Some(_), _) => "now",
-                (None, Profile::Linux) => "Linux as it comes",
+                (None, Profile::Linux) => "Linux defaults",
                 (None, Profile::Linux22) => "Linux 2.2 as it came",
             },
         }

@@ -28,7 +28,7 @@ impl TcpTransport {
         }
     }
 
-    /// The settings of peer `at` are others. Connections that there are go on; at another address the session is made anew.
+    /// The settings of peer `at` are others. Connections that there are go on; at another address the session is made again.
     pub(super) fn alter_peer(&mut self, now: Instant, at: usize, peer: &Peer) {
         let before = std::mem::replace(&mut self.peers[at].settings, peer.clone());
         if before.address != peer.address {

@@ -8,7 +8,7 @@
 
 use super::TcpTransport;
 use super::session::{Accepted, Initiator};
-use super::talk::{MOST_PENDING, Told, room};
+use super::talk::{MAX_PENDING, Told, room};
 use super::tunnel::{Role, Tunnel};
 use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
@@ -206,7 +206,7 @@ impl TcpTransport {
             }
             let mut buffer = [0; 1024];
             let tunnel = &mut self.tunnels[at];
-            if tunnel.pending() >= MOST_PENDING {
+            if tunnel.pending() >= MAX_PENDING {
                 return self.end_former_initiator(peer, at);
             }
             match tunnel.flush().and_then(|_| tunnel.read(&mut buffer)) {

@@ -14,7 +14,7 @@ const ALIVE: u8 = 0;
 /// Bytes of notices that go at once: what a control connection has to say beside must not wait behind them for long.
 const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
-pub(super) const MOST_PENDING: usize = 256 << 10;
+pub(super) const MAX_PENDING: usize = 256 << 10;
 
 /// What the peer has been told, beside whether there is room.
 #[derive(Debug, Clone, Copy, Default)]
@@ -136,7 +136,7 @@ impl TcpTransport {
         {
             self.hear(now, peer, at, true, message);
         }
-        self.tunnels[at].pending() < MOST_PENDING
+        self.tunnels[at].pending() < MAX_PENDING
     }
 
     /// What an initiator has said. Returns whether it may have.
@@ -151,7 +151,7 @@ impl TcpTransport {
             }
             self.hear(now, peer, at, false, message);
         }
-        self.tunnels[at].pending() < MOST_PENDING
+        self.tunnels[at].pending() < MAX_PENDING
     }
 
     /// What `peer` has said on connection `at`, of the session that this gateway has begun or the peer.

@@ -17,7 +17,7 @@ pub(crate) const PROBING: &str = "net.ipv4.tcp_mtu_probing";
 /// timeout: its own least is 48 bytes, with which connections stand nearly still after the outage.
 pub(crate) const PROBE_FLOOR: &str = "net.ipv4.tcp_mtu_probe_floor";
 /// What passes in packets of 576 bytes, the least that a path has to carry (RFC 791), with timestamps, rounded down.
-pub(crate) const LEAST_SEGMENT: u32 = 512;
+pub(crate) const MIN_SEGMENT: u32 = 512;
 /// Bytes read of a trial at once.
 const READ: usize = 4096;
 

@@ -381,7 +381,7 @@ impl Tunnel {
         self.has_said_all() || !self.is_connected()
     }
 
-    /// Has BBR begin anew if it paces what waits at less than a segment a second. Linux's BBR may come out of an outage so, and stays
+    /// Has BBR start again if it paces what waits at less than a segment a second. Linux's BBR may come out of an outage so, and stays
     /// so: its pacer lets nothing leave, and what the kernel's window probes carry meanwhile tells it nothing of the bandwidth.
     pub(super) fn free_from_slow_pacing(&self) {
         let may_wait = !self.tcp.writable || matches!(self.role, Role::Leaving);
@@ -390,7 +390,7 @@ impl Tunnel {
             .is_ok_and(|info| info.unsent_bytes > 0 && info.pacing_rate < u64::from(info.segment));
         if is_slow && kernel::tcp::congestion_control(socket).is_ok_and(|name| name.starts_with("bbr")) {
             let outcome = kernel::tcp::restart_congestion_control(socket);
-            tracing::debug!(?outcome, "BBR paced a connection at less than a segment a second: it begins anew");
+            tracing::debug!(?outcome, "BBR paced a connection at less than a segment a second: it starts again");
         }
     }
 

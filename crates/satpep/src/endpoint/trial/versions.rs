@@ -78,7 +78,7 @@ fn nobody_between_two_gateways_makes_them_use_a_lower_version() {
     net.between = Box::new(move |datagram, random| {
         let mut altered = datagram.clone();
         if seen(datagram) {
-            // As one who knows the hub's public key can: with the MAC made anew.
+            // As one who knows the hub's public key can: with the MAC made again.
             altered.bytes[1..3].copy_from_slice(&[3, 3]);
             altered.bytes.truncate(altered.bytes.len() - 32);
             let own = crate::handshake::mac1_key_of(&key(0).public_key());

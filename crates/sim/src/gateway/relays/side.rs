@@ -30,7 +30,7 @@ const HEADERS: usize = 28;
 const DATA_PACKET: usize = 400;
 
 /// What a terminal without an allocation is given: what waits for one asks for it by waiting.
-const LEAST: Rate = Rate::from_bps(16_000);
+const MIN: Rate = Rate::from_bps(16_000);
 
 /// Where a gateway is.
 #[derive(Debug, Clone, Copy)]
@@ -247,7 +247,7 @@ impl Side {
         let relayed = self.engine.connections().len() as u32;
         if let Some(rate) = allocation.news(wire, relayed) {
             let now = self.now(wire);
-            self.endpoint().set_capacity(now, rate.max(LEAST));
+            self.endpoint().set_capacity(now, rate.max(MIN));
         }
     }
 

@@ -7,7 +7,7 @@ use units::{Duration, Instant};
 
 const HEADROOM: f64 = 0.15;
 /// Rounds after which a probe comes at the latest, so that Reno and CUBIC on a short path get their share.
-const MOST_ROUNDS: f64 = 63.0;
+const MAX_ROUNDS: f64 = 63.0;
 
 /// What acknowledgements tell of a probe for bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Bbr3 {
     }
 
     pub(super) fn is_time_to_probe(&self, now: Instant, window: &Window) -> bool {
-        let rounds = (self.target(window) / self.mss).min(MOST_ROUNDS);
+        let rounds = (self.target(window) / self.mss).min(MAX_ROUNDS);
         now > self.probe.start + self.probe.wait || self.probe.rounds_since_up >= rounds
     }
 

@@ -30,7 +30,7 @@ const CLIENTS: u64 = 24;
 /// Where the servers listen.
 const SERVER_PORT: u16 = 8000;
 /// Memory that a gateway may keep, whatever was done to it.
-const MOST_MEMORY: u64 = 400 << 20;
+const MAX_MEMORY: u64 = 400 << 20;
 /// How long the gateways' connections may last once their clients have ended. A lone FIN in a TCP tunnel leaves the bad state of a
 /// bursty link by its own retransmissions only, which TCP doubles the distance of: six of them take 20 s.
 const UNTIL_ENDED: Duration = Duration::from_secs(60);
@@ -313,9 +313,9 @@ fn settle(pair: &mut Pair<'_>, shared: &Shared, up_again: bool, base: [u64; 2]) 
             shared.fail(|report| report.leaks.descriptors += more, says);
         }
         let memory = held().1;
-        if memory > MOST_MEMORY {
+        if memory > MAX_MEMORY {
             let says = format!("gateway {side} keeps {memory} bytes of memory");
-            shared.fail(|report| report.leaks.memory_bytes += memory - MOST_MEMORY, says);
+            shared.fail(|report| report.leaks.memory_bytes += memory - MAX_MEMORY, says);
         }
     }
     for side in 0..2 {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// More than anything here takes.
-    const MOST_TURNS: usize = 1_000;
+    const MAX_TURNS: usize = 1_000;
 
     /// Two ends of a connection whose handshake is over, with data of this length that wait at the first one's client.
     struct Ends {
@@ -140,7 +140,7 @@ mod tests {
             let (client, server) = (tcp(client), tcp(server));
             let mut ends =
                 Self { near, far, client, server, at_client, at_server, buffers: Buffers::new(), received: Vec::new() };
-            for _ in 0..MOST_TURNS {
+            for _ in 0..MAX_TURNS {
                 if ends.near.is_ready() && ends.far.is_ready() {
                     return ends;
                 }
@@ -175,7 +175,7 @@ mod tests {
         /// Sends `data`, as the sockets take them, until the server has them.
         fn send(&mut self, mut data: &[u8]) {
             let all = self.received.len() + data.len();
-            for _ in 0..MOST_TURNS {
+            for _ in 0..MAX_TURNS {
                 if self.received.len() == all {
                     return;
                 }
