@@ -280,11 +280,6 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register("peer_streams", "Streams in the session", streams);
     registry.register("peer_lost_packets", "Datagrams that the peer did not receive", lost);
     registry.register_with_unit("peer_sent", "Stream bytes sent for the first time", Unit::Bytes, fresh);
-    registry.register_with_unit(
-        "peer_retransmitted",
-        "Stream bytes retransmitted",
-        Unit::Bytes,
-        resent,
-    );
+    registry.register_with_unit("peer_retransmitted", "Stream bytes retransmitted", Unit::Bytes, resent);
     registry.register_with_unit("peer_repair", "Bytes of FEC repair symbols sent", Unit::Bytes, repair);
 }

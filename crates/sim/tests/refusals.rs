@@ -109,7 +109,7 @@ fn a_transport_needs_a_rate_that_its_links_or_its_pair_give() {
     let nodes = [world.near, world.far];
     let error = world.pair_refusal(nodes, satpep());
     assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its capacity");
-    let error = world.pair_refusal(nodes, Protocol::Satpep2003(Box::new(Satpep2003::default())));
+    let error = world.pair_refusal(nodes, Protocol::Satpep2003(Box::default()));
     assert!(error.ends_with("have no rate to divide"), "{error}");
     let capacity = [Some(Rate::from_bps(1_000_000)); 2];
     let transport = Transport { capacity, ..Transport::default() };

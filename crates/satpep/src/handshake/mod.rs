@@ -22,7 +22,7 @@ mod tests;
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataSecrets, Mode, Sealing, Suite};
 use crate::wire::packet::{
-    INIT, INIT_HEADER, MIN_INIT, MAC, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
+    INIT, INIT_HEADER, MAC, MIN_INIT, RESPONSE, RESPONSE_HEADER, noise_message, offered_versions, read_u32,
     set_noise_length, unpadded_length,
 };
 use peering::Versions;

@@ -29,13 +29,10 @@ impl CrossLayer {
     }
 
     fn segments(&self) -> f64 {
-        self.capacity.map_or(
-            MIN,
-            |Capacity { allocation: Allocation { rate, connections, .. }, rtt, target_queue }| {
-                let payload = Bytes::new(self.mss.into());
-                model::cross_layer::segments(rate, rtt + target_queue, self.header_share, payload, connections)
-            },
-        )
+        self.capacity.map_or(MIN, |Capacity { allocation: Allocation { rate, connections, .. }, rtt, target_queue }| {
+            let payload = Bytes::new(self.mss.into());
+            model::cross_layer::segments(rate, rtt + target_queue, self.header_share, payload, connections)
+        })
     }
 
     fn measured(&mut self, rtt: Duration) {
