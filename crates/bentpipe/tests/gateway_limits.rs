@@ -194,9 +194,12 @@ fn where_readers_that_stall_hold_the_memory_connections_go_end_to_end_until_they
     let server = serve_many(&pair);
     let mut before = pair.connect(server);
     echoes(&mut before, b"accelerated");
-    let stalled: Vec<_> = (0..8).map(|_| pair.connect(talks)).collect();
-    for end in [End::Hub, End::Terminal] {
-        pair.wait_for(|pair| !pair.sets(end).contains("elements"));
+    // How much a reader that has stopped holds depends on what the others held when it last read: as many stop as it takes.
+    let mut stalled = Vec::new();
+    while [End::Hub, End::Terminal].iter().any(|end| pair.sets(*end).contains("elements")) {
+        assert!(stalled.len() < 64, "{}\n{}", pair.status(End::Hub), pair.status(End::Terminal));
+        stalled.push(pair.connect(talks));
+        std::thread::sleep(Duration::from_millis(if stalled.len() < 8 { 0 } else { 500 }));
     }
     let accepted = pair.count(End::Terminal, "accepted");
     (0..20).for_each(|_| echoes(&mut pair.connect(server), &pattern(1, 10_000)));

@@ -21,7 +21,7 @@
 /* What user space says of a link. */
 struct link {
 	__u64 rate; /* payload bytes per second of all sessions: R / (8 (1 + K)) */
-	__u64 fallback; /* the same, once the entry is too old */
+	__u64 fallback; /* the same, once the word is too old */
 	__u64 valid_until; /* CLOCK_MONOTONIC in ns; 0: for ever */
 	__u32 sessions; /* N; 0: as many as are counted here */
 	__u32 queue; /* what may wait at the link, in us: part of the round-trip time of which the window is made */

@@ -164,23 +164,23 @@ INLINE bool is_window_limited(const struct tcp_sock *tp)
 	__u32 at = __builtin_preserve_field_info(tp->is_cwnd_limited, 0);
 	__u32 left = __builtin_preserve_field_info(tp->is_cwnd_limited, 4);
 	__u32 right = __builtin_preserve_field_info(tp->is_cwnd_limited, 5);
-	__u64 entry = 0;
+	__u64 word = 0;
 
 	switch (__builtin_preserve_field_info(tp->is_cwnd_limited, 1)) {
 	case 1:
-		entry = *(const __u8 *)((const char *)tp + at);
+		word = *(const __u8 *)((const char *)tp + at);
 		break;
 	case 2:
-		entry = *(const __u16 *)((const char *)tp + at);
+		word = *(const __u16 *)((const char *)tp + at);
 		break;
 	case 4:
-		entry = *(const __u32 *)((const char *)tp + at);
+		word = *(const __u32 *)((const char *)tp + at);
 		break;
 	case 8:
-		entry = *(const __u64 *)((const char *)tp + at);
+		word = *(const __u64 *)((const char *)tp + at);
 		break;
 	}
-	if (entry << left >> right)
+	if (word << left >> right)
 		return 1;
 	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }

@@ -255,14 +255,17 @@ fn memory_that_stalled_readers_hold_ends_interception_here_and_there() {
     let told = |engine: &Engine<FakeTransport, FakeHosts>| engine.transport.peers[0].told.clone().unwrap();
     let all = told(&engine);
     assert_ne!(all, Reach::default());
-    engine.transport.peers[0].memory = Some((50, 1000));
+    engine.transport.peers[0].memory = Some((120, 1000));
     for (seconds, reach) in [(0.0, &all), (0.9, &all), (1.0, &Reach::default())] {
         engine.look_at_limits(at(seconds));
         assert_eq!(told(&engine), *reach, "after {seconds} s");
     }
     assert!(!engine.intercepts(&one()));
-    engine.transport.peers[0].memory = Some((130, 1000));
+    engine.transport.peers[0].memory = Some((240, 1000));
     engine.look_at_limits(at(2.0));
+    assert_eq!(told(&engine), Reach::default(), "a quarter must be free");
+    engine.transport.peers[0].memory = Some((250, 1000));
+    engine.look_at_limits(at(3.0));
     assert_eq!(told(&engine), all);
     assert!(engine.intercepts(&one()));
 }

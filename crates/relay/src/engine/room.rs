@@ -6,8 +6,9 @@ use units::{Duration, Instant};
 
 /// Of all streams, one part in so many is kept back for connections that are on their way when interception ends.
 const STREAMS_KEPT_BACK: u64 = 16;
-/// A peer is out of memory once less than one part in so many is left for a while, and no longer with twice that.
-const MEMORY_KEPT_BACK: u64 = 16;
+/// A peer is out of memory once less than one part in so many is left for a while, and no longer with twice that. Stalled readers stop
+/// filling the memory before it is full: the least stream window needs more than what is left.
+const MEMORY_KEPT_BACK: u64 = 8;
 /// For how long: what is held while a loss is repaired is soon taken.
 const LASTS: Duration = Duration::from_secs(1);
 
