@@ -561,11 +561,11 @@ impl Transport<HostSockets> for Satpep {
     }
 
     fn room(&self, peer: usize) -> (u64, u64) {
-        self.streams.endpoint.room(self.streams.id(peer))
+        self.streams.room(peer)
     }
 
     fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
-        self.streams.endpoint.receive_memory_left(self.streams.id(peer))
+        self.streams.memory_left(peer)
     }
 
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach) {

@@ -161,6 +161,16 @@ impl<P: Payload> Streams<P> {
         self.announcements.tell_again(now, &mut self.endpoint, at);
     }
 
+    /// How many more streams may be opened to `peer`, and how many in all ([`Endpoint::room`]).
+    pub fn room(&self, peer: usize) -> (u64, u64) {
+        self.endpoint.room(self.id(peer))
+    }
+
+    /// Memory left for what `peer` sends, and how much there is ([`Endpoint::receive_memory_left`]).
+    pub fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
+        self.endpoint.receive_memory_left(self.id(peer))
+    }
+
     /// Whether streams may be opened through peer `at`.
     pub fn is_up(&self, at: usize) -> bool {
         self.endpoint.peer_state(self.peers[at]) == PeerState::Up

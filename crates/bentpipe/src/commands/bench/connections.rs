@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
     }
 }
 
-/// How many are to be open at once: as many as a gateway has descriptors for, unless told.
+/// How many are to be open at once: as many as a gateway has descriptors for, unless `--open` says otherwise.
 fn connections(args: &Args, descriptors_each: u64) -> Result<u64, Failure> {
     let limit = kernel::process::raise_open_files()?;
     let most = gateway::usable_descriptors(limit).saturating_sub(BESIDE) / descriptors_each;

@@ -20,8 +20,8 @@ struct Row {
 
 /// Who was measured, in November 2026: medians of 3 on two shared processors, Linux 6.18, the path as here (client,
 /// gateway, emulated GEO link of 550 ms with a queue of one bandwidth-delay product, gateway, server), time from the
-/// client's connect() to the last byte at the receiver. PEPsal split with cubic; hysteria with its bbr, and with its
-/// fixed rate told 0.95 of the link's.
+/// client's connect() to the last byte at the receiver. PEPsal split with cubic; hysteria with its bbr, and with a
+/// fixed rate of 0.95 of the link's.
 const PROXIES: [&str; 6] = ["cubic", "bbr", "PEPsal", "QPEP", "hysteria bbr", "hysteria brutal"];
 
 const ROWS: [Row; 8] = [

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::time::Instant;
 use units::{Bytes, Duration, Rate};
 
-/// A little more than two processors carry beside the traffic's ends: told much more, the sender would overflow the
+/// A little more than two processors carry beside the traffic's ends: configured with much more, the sender would overflow the
 /// receiver's socket and measure its own losses.
 const RATE: Rate = Rate::from_bps(3_200_000_000);
 const RTT: Duration = Duration::from_millis(4);

@@ -39,11 +39,11 @@ impl Transport<SimulatedHosts> for Satellite {
     }
 
     fn room(&self, peer: usize) -> (u64, u64) {
-        self.streams.endpoint.room(self.streams.id(peer))
+        self.streams.room(peer)
     }
 
     fn memory_left(&self, peer: usize) -> Option<(u64, u64)> {
-        self.streams.endpoint.receive_memory_left(self.streams.id(peer))
+        self.streams.memory_left(peer)
     }
 
     /// The pair has been up for long: what each lets the other reach, which is every flow, has been told.

@@ -118,7 +118,7 @@ fn case(args: &Args, seed: u64, program: &Path, interrupt: &Interrupt) -> Result
     let up_again = pair.wait_until_up(Duration::from_secs(40));
     shared.is_ending.store(true, Ordering::Relaxed);
     for client in clients {
-        // A client that panicked is told below, by its unfinished transfer.
+        // A client that panicked is found below, by its unfinished transfer.
         let _ = client.join();
     }
     settle(&mut pair, &shared, up_again, base)?;

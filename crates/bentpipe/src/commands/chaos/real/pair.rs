@@ -153,7 +153,7 @@ impl<'a> Pair<'a> {
 
     /// SIGKILL, to all processes of a gateway.
     pub fn kill(&mut self, side: usize) {
-        // They may have ended already, which is told elsewhere.
+        // They may have ended already, which is reported elsewhere.
         self.running[side].take().iter_mut().for_each(end);
         let of_side = |(of, _): &mut (usize, Child)| *of == side;
         self.former.extract_if(.., of_side).for_each(|(_, mut child)| end(&mut child));
@@ -186,7 +186,7 @@ impl<'a> Pair<'a> {
         let _ = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
     }
 
-    /// Gateways that ended without being told to.
+    /// Gateways that ended without a request to.
     pub fn ended(&mut self) -> Vec<(usize, ExitStatus)> {
         let status = |child: &mut Option<Child>| child.as_mut()?.try_wait().ok()?;
         (0..2).filter_map(|side| Some((side, status(&mut self.running[side])?))).collect()

@@ -223,8 +223,8 @@ mod tests {
     fn a_server_learns_who_is_to_give_up() {
         let waits = [[false, false], [true, false], [false, true]];
         for (abort, waits) in [None, Some((0, 10)), Some((1, 0))].into_iter().zip(waits) {
-            let told = Plan::decode(&Plan { abort, waits, ..plan() }.encode());
-            assert_eq!((told.abort, told.waits), (abort, waits));
+            let decoded = Plan::decode(&Plan { abort, waits, ..plan() }.encode());
+            assert_eq!((decoded.abort, decoded.waits), (abort, waits));
         }
     }
 
