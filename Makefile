@@ -38,7 +38,7 @@ coverage:
 
 bench: build
 	$(CARGO) bench --workspace
-	$(CARGO) bench -p sim --bench sim -- --peers
+	$(CARGO) bench -p bentpipe-sim --bench sim -- --peers
 	$(CARGO) run --release --bin bentpipe -- bench proxies hub stalled echo throughput connections
 
 # Every fuzz target for a minute each; SECONDS_EACH chooses another time.

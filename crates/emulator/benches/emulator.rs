@@ -1,4 +1,4 @@
-//! How fast and how punctual the emulator is with one TCP connection through it: `cargo bench -p emulator`.
+//! How fast and how punctual the emulator is with one TCP connection through it: `cargo bench -p bentpipe-emulator`.
 //! Every packet is of wire size; processor time is that of the emulator's thread, delivery to the receiver included.
 #![allow(clippy::disallowed_methods, reason = "starts threads and waits on the real clock")]
 

@@ -483,7 +483,7 @@ mod tests {
             let page = format!("{before}<!-- reference -->\n{reference}<!-- end of the reference -->{after}");
             std::fs::write(path, page).unwrap();
         } else {
-            assert_eq!(written, reference, "BENTPIPE_WRITE_DOCS=1 cargo test -p gateway config writes it");
+            assert_eq!(written, reference, "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe-gateway config writes it");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a packet costs on its way through a link: `cargo bench -p link`.
+//! What a packet costs on its way through a link: `cargo bench -p bentpipe-link`.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};

@@ -1,7 +1,7 @@
 //! Test vectors of connect requests, announcements and TCP tunnels, for whoever implements them (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
-//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p relay --test vectors` rewrites them.
+//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-relay --test vectors` rewrites them.
 
 use peering::{Capabilities, PrivateKey, ResetReason, Versions};
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};

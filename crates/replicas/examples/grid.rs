@@ -1,7 +1,7 @@
 //! The satellite transport over a grid of links and workloads: 200 cells that span rate, round-trip time, loss at random
 //! and in bursts, size and number of flows, 20 seeds each, as a table and one picture.
 //!
-//! `cargo run --release -p replicas --example grid [FOLDER [SEEDS [KEY=VALUE …]]]`, by default `scenarios/grid` and 20.
+//! `cargo run --release -p bentpipe-replicas --example grid [FOLDER [SEEDS [KEY=VALUE …]]]`, by default `scenarios/grid` and 20.
 //! Further arguments are settings of the scenario, such as `gateway.pair.satpep.repair=false`.
 //!
 //! The cells are points of a low-discrepancy sequence (Roberts' R5, the additive recurrence of the generalised golden
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(folder.join("cells.csv"), table(&found)?)?;
     let command = env::args()
         .skip(1)
-        .fold("cargo run --release -p replicas --example grid".to_owned(), |all, one| all + " " + &one);
+        .fold("cargo run --release -p bentpipe-replicas --example grid".to_owned(), |all, one| all + " " + &one);
     fs::write(folder.join("grid.svg"), picture(&found, seeds, &command)?)?;
     println!("{} cells, {} runs, {} of processor time", found.len(), figures.len(), cost.cpu);
     Ok(())

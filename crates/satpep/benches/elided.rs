@@ -1,4 +1,4 @@
-//! What the transport costs in a simulation, with bytes elided: `cargo bench -p satpep`. Two endpoints and the links
+//! What the transport costs in a simulation, with bytes elided: `cargo bench -p bentpipe-satpep`. Two endpoints and the links
 //! between them on one core; a datagram counts once, sent, carried and taken in, acknowledgements included in its cost.
 
 use link::{Link, LinkConfig, LossModel, Outcome, Packet};

@@ -1,4 +1,4 @@
-//! How long single calls of the transport keep a driver's loop: `cargo run --release -p satpep --example turns`.
+//! How long single calls of the transport keep a driver's loop: `cargo run --release -p bentpipe-satpep --example turns`.
 //!
 //! Two endpoints with real bytes and real sealing, a link in virtual time between them; calls are timed by the clock of
 //! the host, so run it on a quiet one. Uploads of one BDP and a half with pauses between, so that repair covers a full flight each time.

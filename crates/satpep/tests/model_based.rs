@@ -1,6 +1,6 @@
 //! Random operations on two gateways over a random hop, beside reference byte streams.
 //!
-//! `SATPEP_MODEL_CASES=100000 cargo test --release -p satpep --test model_based` runs longer, with `SATPEP_MODEL_SEED` for
+//! `SATPEP_MODEL_CASES=100000 cargo test --release -p bentpipe-satpep --test model_based` runs longer, with `SATPEP_MODEL_SEED` for
 //! other operations than last time.
 
 mod model;

@@ -467,7 +467,7 @@ fn the_documentation_holds_the_reference_that_the_types_make() {
         let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
         std::fs::write(&path, page).unwrap();
     } else {
-        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p scenario writes it");
+        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe-scenario writes it");
     }
 }
 

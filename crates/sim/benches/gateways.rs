@@ -1,4 +1,4 @@
-//! What a simulated pair of gateways costs: `cargo bench -p sim --bench gateways`. Packets with data are counted once for
+//! What a simulated pair of gateways costs: `cargo bench -p bentpipe-sim --bench gateways`. Packets with data are counted once for
 //! each connection or session that carries them: client to gateway, gateway to gateway, gateway to server.
 
 use link::{LinkConfig, LossModel, QueueLimit};

@@ -1,4 +1,4 @@
-//! What an acknowledgement costs each congestion control: `cargo bench -p tcp --bench controls`.
+//! What an acknowledgement costs each congestion control: `cargo bench -p bentpipe-tcp --bench controls`.
 
 use tcp::control::{Ack, CONTROLS, Sent, Start};
 use tcp::{Allocation, Capacity, Config, LossState, Profile, RateSample, Window};

@@ -1,5 +1,5 @@
 //! What an acknowledgement costs the sender's scoreboard and the receiver's reports, by how much is in flight and how
-//! much is lost: `cargo bench -p tcp --bench scoreboard`.
+//! much is lost: `cargo bench -p bentpipe-tcp --bench scoreboard`.
 
 use std::collections::VecDeque;
 use tcp::{Change, Scoreboard};

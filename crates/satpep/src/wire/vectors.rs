@@ -1,7 +1,7 @@
 //! Test vectors of the wire format, for whoever implements it (`tests/data/vectors.json`): what the code writes is what they
 //! say, and what they say is read as they describe it.
 //!
-//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p satpep vectors` rewrites them.
+//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-satpep vectors` rewrites them.
 
 use super::frame::{Frame, Malformed, PathFrame, Reader, RepairFrame, Writer};
 use super::packet::{DATA_HEADER, DataHeader, TAG, noise_message};

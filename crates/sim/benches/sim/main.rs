@@ -1,4 +1,4 @@
-//! How fast the simulator is: `cargo bench -p sim [-- NAME…]` prints, for each scenario whose name contains one of the
+//! How fast the simulator is: `cargo bench -p bentpipe-sim [-- NAME…]` prints, for each scenario whose name contains one of the
 //! NAMEs, the CPU time that it takes, the data packets per second and the nanoseconds for each, and the peak of memory;
 //! then, unless NAMEs are given that leave `curves` out, how the cost of a packet depends on flows, packets in flight and
 //! losses. Each figure comes from a process of its own. With `--peers` the scenarios also run in ns-2 and ns-3, where
