@@ -1,28 +1,36 @@
 # What developers and .ci/run call. Real-network tests are part of `make test`: they make private namespaces of their
 # own and leave nothing behind.
 CARGO ?= cargo
+# Without the headers of libelf and zlib, all but eBPF congestion controls is built.
+FLAGS = $(shell scripts/prerequisites --cargo-flags)
 
-.PHONY: all build test lint audit coverage bench demo bpf fuzz chaos
+.PHONY: all build test lint audit coverage bench demo bpf fuzz chaos to-build to-run
 
 all: build
 
-build:
-	$(CARGO) build --release
+build: to-build
+	$(CARGO) build --release $(FLAGS)
+
+# What the system lacks is named, and installed where that is allowed.
+to-build:
+	@scripts/prerequisites build
+to-run:
+	@scripts/prerequisites run
 
 # The tests that move packets need to be root: for a plain user, in a user namespace of their own where that is allowed.
 # Where neither is possible they are skipped, or fail if BENTPIPE_MUST_RUN is set.
-test:
-	$(CARGO) test --workspace --no-run
+test: to-run
+	$(CARGO) test --workspace $(FLAGS) --no-run
 	@if [ "$$(id -u)" = 0 ] || ! unshare --user --map-root-user --net --mount true 2>/dev/null; then \
-	  $(CARGO) test --workspace --no-fail-fast; \
+	  $(CARGO) test --workspace $(FLAGS) --no-fail-fast; \
 	else \
 	  unshare --user --map-root-user --net --mount \
-	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace --no-fail-fast'; \
+	    sh -c 'mount -t tmpfs none /run && ip link set lo up && exec $(CARGO) test --workspace $(FLAGS) --no-fail-fast'; \
 	fi
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace $(FLAGS) --all-targets -- -D warnings
 	.ci/sans-io
 
 # Licences, advisories, banned crates and sources of dependencies (deny.toml). Advisories need the network;
@@ -39,7 +47,7 @@ coverage:
 bench: build
 	$(CARGO) bench --workspace
 	$(CARGO) bench -p bentpipe-sim --bench sim -- --peers
-	$(CARGO) run --release --bin bentpipe -- bench proxies hub stalled echo throughput connections
+	$(CARGO) run --release $(FLAGS) --bin bentpipe -- bench proxies hub stalled echo throughput connections
 
 # Every fuzz target for a minute each; SECONDS_EACH chooses another time.
 fuzz:
@@ -47,11 +55,11 @@ fuzz:
 
 # 100,000 transfers under faults in virtual time, and half an hour of real ones.
 chaos: build
-	$(CARGO) run --release --bin bentpipe -- chaos --transfers 100000
-	$(CARGO) run --release --bin bentpipe -- chaos --real --transfers 10000 --minutes 30
+	$(CARGO) run --release $(FLAGS) --bin bentpipe -- chaos --transfers 100000
+	$(CARGO) run --release $(FLAGS) --bin bentpipe -- chaos --real --transfers 10000 --minutes 30
 
-demo: build
-	$(CARGO) run --release --bin bentpipe -- demo
+demo: to-run
+	$(CARGO) run --release $(FLAGS) --bin bentpipe -- demo
 
 # The congestion controls' eBPF objects, which are in the repository: needs clang and llvm-strip, and is needed only after a
 # change of their sources (CLANG and LLVM_STRIP choose others than those of these names).

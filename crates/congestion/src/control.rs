@@ -10,6 +10,7 @@ pub struct Control {
     /// The simulator's name of the same.
     pub twin: &'static str,
     /// The compiled programs.
+    #[cfg_attr(not(feature = "ebpf"), expect(dead_code, reason = "nothing loads them"))]
     pub(crate) object: &'static [u8],
 }
 

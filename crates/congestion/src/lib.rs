@@ -6,13 +6,20 @@
 //!
 //! The programs are in `bpf/`, with the rule how their objects are made of them (`make bpf`). They are licensed as the rest or
 //! by the GPL, version 2: the kernel lends its own functions only to programs that say so.
+//!
+//! Without the feature `ebpf` (on by default; it needs the headers of libelf and zlib) everything compiles, and loading a control
+//! is an error that says so.
 #![allow(clippy::disallowed_methods, reason = "an IO shell: it asks the kernel and reads its clock")]
 
 mod control;
+#[cfg(feature = "ebpf")]
+mod ebpf;
+#[cfg(not(feature = "ebpf"))]
+#[path = "absent.rs"]
+mod ebpf;
 mod filesystem;
 mod link_table;
 mod loaded;
-mod messages;
 pub mod requirements;
 
 pub use control::{CONTROLS, Control};

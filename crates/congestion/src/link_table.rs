@@ -1,10 +1,9 @@
 //! The capacities of links for the cross-layer control: a map in the kernel, written here and read at each acknowledgement.
 
 use crate::Control;
+use crate::ebpf::{self, Map};
 use crate::filesystem::Pins;
 use kernel::Error;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 use std::thread;
 use units::{Duration, Rate};
@@ -16,7 +15,7 @@ pub(crate) const NAME: &str = "bp_cross_links";
 /// sockets whose mark has no entry use the entry for mark 0.
 #[derive(Debug)]
 pub struct LinkTable {
-    map: MapHandle,
+    map: Map,
 }
 
 /// The capacity of a link, and how it is shared.
@@ -63,7 +62,7 @@ impl LinkTable {
     const PATIENCE: usize = 20;
     const MOMENT: Duration = Duration::from_millis(50);
 
-    pub(crate) fn new(map: MapHandle) -> Self {
+    pub(crate) fn new(map: Map) -> Self {
         Self { map }
     }
 
@@ -74,7 +73,7 @@ impl LinkTable {
     pub fn find(control: &Control) -> Result<Self, Error> {
         let pin = Pins::of(control).links();
         if pin.exists() {
-            return MapHandle::from_pinned_path(&pin).map(Self::new).map_err(unreadable);
+            return Map::pinned(&pin).map(Self::new);
         }
         let not_loaded = || {
             Error::Missing(format!(
@@ -87,36 +86,22 @@ impl LinkTable {
             return Err(not_loaded());
         }
         // That of a process that has just ended is there for a moment more.
-        let mut found = Self::held(control);
+        let mut found = ebpf::held_maps(control, NAME);
         for _ in 0..Self::PATIENCE {
             if found.len() <= 1 {
                 break;
             }
             thread::sleep(Self::MOMENT.into());
-            found = Self::held(control);
+            found = ebpf::held_maps(control, NAME);
         }
         match found[..] {
-            [table] => MapHandle::from_map_id(table).map(Self::new).map_err(unreadable),
+            [table] => Map::of_id(table).map(Self::new),
             [] => Err(not_loaded()),
             _ => Err(Error::Missing(format!(
                 "several processes hold a {}, and none is pinned: which is meant is not known",
                 control.name
             ))),
         }
-    }
-
-    /// The tables of the controls that processes hold. Connections keep the control that they run under, and its table, after
-    /// whoever held it has ended: that one is nobody's.
-    fn held(control: &Control) -> Vec<u32> {
-        let named = |name| MapInfoIter::default().filter(move |map| map.name.to_str() == Some(name)).map(|map| map.id);
-        let (tables, controls): (Vec<_>, Vec<_>) = (named(NAME).collect(), named(control.name).collect());
-        let registered = LinkInfoIter::default().filter_map(|link| match link.info {
-            LinkTypeInfo::StructOps(of) => Some(of.map_id),
-            _ => None,
-        });
-        let held = registered.filter(|id| controls.contains(id));
-        // A control is made right behind its tables, and numbers rise.
-        held.filter_map(|id| tables.iter().copied().filter(|table| *table < id).max()).collect()
     }
 
     /// Sets the entry for this mark.
@@ -134,9 +119,7 @@ impl LinkTable {
     /// If the table is full.
     pub fn set_part(&self, mark: u32, account: u32, entry: LinkEntry) -> Result<(), Error> {
         let now = kernel::clock::now().since(units::Instant::ZERO);
-        self.map.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account), MapFlags::ANY).map_err(|error| {
-            Error::Missing(format!("the table of links takes no more than {} ({error:#})", self.map.max_entries()))
-        })
+        self.map.update(&mark.to_ne_bytes(), &entry.to_bytes(now, account))
     }
 
     /// Removes the entry for this mark; its connections use the entry for mark 0 again.
@@ -146,16 +129,12 @@ impl LinkTable {
     pub fn remove(&self, mark: u32) -> Result<(), Error> {
         self.map
             .delete(&mark.to_ne_bytes())
-            .map_err(|error| Error::Missing(format!("no link has the mark {mark} ({error:#})")))
+            .map_err(|error| Error::Missing(format!("no link has the mark {mark} ({error})")))
     }
 
-    pub(crate) fn pin(&mut self, path: &Path) -> libbpf_rs::Result<()> {
-        self.map.pin(path)
+    pub(crate) fn pin(&mut self, control: &Control, path: &Path) -> Result<(), Error> {
+        self.map.pin(control, path)
     }
-}
-
-fn unreadable(error: libbpf_rs::Error) -> Error {
-    Error::Missing(format!("the table of links cannot be opened (root of this machine can): {error:#}"))
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
 //! Controls loaded into the kernel, by this process or by a pin.
 
+use crate::ebpf::{self, Registration};
 use crate::filesystem::Pins;
-use crate::{Control, LinkTable, link_table, messages, requirements};
+use crate::{Control, LinkTable, link_table, requirements};
 use kernel::Error;
-use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder};
-use std::io;
 
-/// The map that becomes the control.
-const STRUCT_OPS: MapType = MapType::StructOps;
 /// The longest name, without the byte that ends it.
-const LONGEST_NAME: usize = 15;
+pub(crate) const LONGEST_NAME: usize = 15;
 
 /// A control that this process holds in the kernel. Dropped, or at the end of the process, no connection can choose it
 /// any more.
@@ -17,7 +14,7 @@ const LONGEST_NAME: usize = 15;
 pub struct LoadedControl {
     name: String,
     control: &'static Control,
-    link: Link,
+    registration: Registration,
     links: Option<LinkTable>,
 }
 
@@ -43,26 +40,9 @@ impl LoadedControl {
             )));
         }
         requirements::check()?;
-        let mut object = open(control, name).map_err(|error| refused(control, &error))?;
-        let link = object
-            .maps_mut()
-            .find(|map| map.map_type() == STRUCT_OPS)
-            .ok_or_else(|| Error::Missing(format!("{}: the object holds no control", control.name)))?
-            .attach_struct_ops()
-            .map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => Error::Missing(format!(
-                    "the kernel has a congestion control {name} already: it is loaded (bentpipe cc list)"
-                )),
-                _ => refused(control, &error),
-            })?;
-        let links = object
-            .maps()
-            .find(|map| map.name() == link_table::NAME)
-            .map(|map| MapHandle::try_from(&map))
-            .transpose()
-            .map_err(|error| refused(control, &error))?
-            .map(LinkTable::new);
-        Ok(Self { name: name.to_owned(), control, link, links })
+        let (registration, links) = ebpf::load(control, name, link_table::NAME)?;
+        let links = links.map(LinkTable::new);
+        Ok(Self { name: name.to_owned(), control, registration, links })
     }
 
     /// Its name for `TCP_CONGESTION`.
@@ -87,15 +67,15 @@ impl LoadedControl {
             // Why it failed is what there is to tell.
             let _ = pins.remove();
         }
-        pinned.map_err(|error| refused(self.control, &error))
+        pinned
     }
 
-    fn pin_to(&mut self, pins: &Pins) -> libbpf_rs::Result<()> {
+    fn pin_to(&mut self, pins: &Pins) -> Result<(), Error> {
         if let Some(links) = &mut self.links {
-            links.pin(&pins.links())?;
+            links.pin(self.control, &pins.links())?;
         }
         // Last: what has a link is complete.
-        self.link.pin(pins.link())
+        self.registration.pin(self.control, &pins.link())
     }
 }
 
@@ -117,55 +97,9 @@ pub fn unpin(control: &Control) -> Result<bool, Error> {
     pins.remove().map(|()| existed)
 }
 
-/// Loads the object of `control`, whose control gets the name `name`.
-fn open(control: &Control, name: &str) -> libbpf_rs::Result<Object> {
-    // It silences the library.
-    let mut builder = ObjectBuilder::default();
-    messages::capture();
-    let mut object = builder.open_memory(control.object)?;
-    for mut map in object.maps_mut() {
-        if map.map_type() == STRUCT_OPS
-            && let Some(value) = map.initial_value_mut()
-        {
-            rename(value, control.name, name);
-        }
-    }
-    object.load()
-}
-
-/// Replaces the name within the members of a control, where it stands with zeros to its end.
-fn rename(members: &mut [u8], from: &str, to: &str) {
-    let padded = |name: &str| {
-        let mut bytes = [0; LONGEST_NAME + 1];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        bytes
-    };
-    let (from, to) = (padded(from), padded(to));
-    if let Some(at) = members.windows(from.len()).position(|window| window == from) {
-        members[at..][..to.len()].copy_from_slice(&to);
-    }
-}
-
-/// With what the kernel found fault with, where the library tells.
-fn refused(control: &Control, error: &libbpf_rs::Error) -> Error {
-    let said = messages::last();
-    let said = if said.is_empty() { said } else { format!(" ({said})") };
-    Error::Failed {
-        doing: format!("{} is not taken by this kernel", control.name),
-        source: io::Error::other(format!("{error:#}{said}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_replaced_where_it_stands_alone() {
-        let mut members = [vec![1; 8], b"bp_cross\0\0\0\0\0\0\0\0".to_vec(), vec![2; 4]].concat();
-        rename(&mut members, "bp_cross", "other");
-        assert_eq!(members, [vec![1; 8], b"other\0\0\0\0\0\0\0\0\0\0\0".to_vec(), vec![2; 4]].concat());
-    }
 
     #[test]
     fn names_that_the_kernel_would_not_take_are_refused() {

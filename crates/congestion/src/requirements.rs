@@ -24,6 +24,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// # Errors
 /// [`Error::Missing`] names what is missing.
 pub fn check() -> Result<(), Error> {
+    crate::ebpf::check()?;
     let types = std::fs::read(BTF).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing(format!(
             "this kernel does not describe its types ({BTF}; CONFIG_DEBUG_INFO_BTF): no congestion control can be loaded \

@@ -2,7 +2,7 @@
 //! they vanish with the last process that uses them, however it ends.
 
 use crate::Error;
-use crate::process;
+use crate::{process, program};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -95,8 +95,8 @@ impl Namespace {
 
     /// A command that will run inside this namespace and be killed when the thread that spawns it ends (so spawn it
     /// from a thread that outlives it, such as the main one).
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+    pub fn command(&self, name: impl AsRef<OsStr>) -> Command {
+        let mut command = program::command(name);
         process::die_with_parent(&mut command);
         let fd = Arc::clone(&self.fd);
         // SAFETY: the closure runs between fork and exec and only makes the system call setns(), which is

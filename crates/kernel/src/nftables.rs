@@ -1,15 +1,16 @@
 //! nftables, through the program `nft`: what it is given is what an operator can read and check.
 
 use crate::Error;
+use crate::program::{self, not_started, refused};
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Runs `script` as one transaction in the network namespace of the calling thread: all of it takes effect, or nothing.
 ///
 /// # Errors
 /// If `nft` is not installed, the process may not change rules, or `nft` refuses the script (with what it says).
 pub fn run_script(script: &str) -> Result<(), Error> {
-    let mut child = Command::new("nft")
+    let mut child = program::command("nft")
         .args(["-f", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -29,15 +30,7 @@ pub fn run_script(script: &str) -> Result<(), Error> {
 /// # Errors
 /// If `nft` is not installed, the process may not read rules, or there is no such table.
 pub fn counters(table: &str) -> Result<Vec<(String, u64)>, Error> {
-    let arguments = ["list", "counters", "table", "inet", table];
-    let output = Command::new("nft")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started("nft", "nftables", error))?;
-    if !output.status.success() {
-        return Err(refused(&format!("nft {}", arguments.join(" ")), &output.stderr));
-    }
+    let output = program::run("nft", "nftables", ["list", "counters", "table", "inet", table])?;
     Ok(parse_counters(&String::from_utf8_lossy(&output.stdout)))
 }
 
@@ -53,25 +46,6 @@ fn parse_counters(text: &str) -> Vec<(String, u64)> {
         }
     }
     counters
-}
-
-/// The error for a `program` (of `package`) that could not be started.
-pub(crate) fn not_started(program: &str, package: &str, error: std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::Missing(format!("the program `{program}` (package {package}) is not installed"))
-        }
-        _ => Error::Failed { doing: format!("starting `{program}`"), source: error },
-    }
-}
-
-/// The error for a `command` that ended with a failure and said `stderr`.
-pub(crate) fn refused(command: &str, stderr: &[u8]) -> Error {
-    let said = String::from_utf8_lossy(stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    if said.contains("Operation not permitted") {
-        return Error::Missing(format!("{command}: the process may not change the network (it needs CAP_NET_ADMIN)"));
-    }
-    Error::Failed { doing: command.to_owned(), source: std::io::Error::other(said) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The queue discipline at the root of an interface, through the program `tc`.
 
 use crate::Error;
-use crate::nftables::{not_started, refused};
-use std::process::{Command, Output, Stdio};
+use crate::program;
+use std::process::Output;
 
 /// A root queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +51,5 @@ pub fn reset_root(device: &str) -> Result<(), Error> {
 }
 
 fn tc(arguments: &[&str]) -> Result<Output, Error> {
-    let output = Command::new("tc")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started("tc", "iproute2", error))?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    Err(refused(&format!("tc {}", arguments.join(" ")), &output.stderr))
+    program::run("tc", "iproute2", arguments.iter().copied())
 }

@@ -1,10 +1,9 @@
 //! One route as `ip` prints and takes it, so that it can be put back as it was.
 
 use crate::Error;
-use crate::nftables::{not_started, refused};
+use crate::program;
 use crate::routes::ip;
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
 
 /// A route in the network namespace of the calling thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,16 +146,9 @@ fn family(is_ipv6: bool) -> &'static str {
 
 /// What `ip route QUERY` prints, a line for each route.
 fn show(is_ipv6: bool, query: &str) -> Result<String, Error> {
-    let output = Command::new("ip")
-        .args([family(is_ipv6), "-oneline", "route"])
-        .args(query.split_whitespace())
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started("ip", "iproute2", error))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(refused(&format!("ip route {query}"), &output.stderr))
+    let words = [family(is_ipv6), "-oneline", "route"].into_iter().chain(query.split_whitespace());
+    let output = program::run("ip", "iproute2", words)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Routes and routing rules, through the program `ip`.
 
 use crate::Error;
-use crate::nftables::{not_started, refused};
-use std::process::{Command, Stdio};
+use crate::program;
 
 /// Runs `ip ARGUMENTS` (written as on a command line, without quotes) in the network namespace of the calling thread.
 ///
@@ -16,14 +15,9 @@ pub fn ip(arguments: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// If the program is not installed, the process may not change the network, or the program refuses (with what it says).
-pub fn run(program: &str, arguments: &str) -> Result<(), Error> {
-    let package = if program == "ip" { "iproute2" } else { "iptables" };
-    let output = Command::new(program)
-        .args(arguments.split_whitespace())
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started(program, package, error))?;
-    if output.status.success() { Ok(()) } else { Err(refused(&format!("{program} {arguments}"), &output.stderr)) }
+pub fn run(name: &str, arguments: &str) -> Result<(), Error> {
+    let package = if name == "ip" { "iproute2" } else { "iptables" };
+    program::run(name, package, arguments.split_whitespace()).map(drop)
 }
 
 /// The IPv6 addresses in the network namespace of the calling thread, as a kernel without IPv6 does not list them.

@@ -64,10 +64,13 @@ impl Drop for InitialWindow {
 
 /// Runs `ip` and returns what it prints.
 fn ip(args: &[&str]) -> Result<String, Failure> {
-    let output = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Failure::missing("--initial-window needs the program `ip` (package iproute2)"),
-        _ => Failure::failed(format!("ip: {error}")),
-    })?;
+    let output =
+        kernel::program::command("ip").args(args).stdin(Stdio::null()).output().map_err(|error| {
+            match error.kind() {
+                ErrorKind::NotFound => Failure::missing("--initial-window needs the program `ip` (package iproute2)"),
+                _ => Failure::failed(format!("ip: {error}")),
+            }
+        })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

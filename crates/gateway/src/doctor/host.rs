@@ -9,7 +9,7 @@ use kernel::interfaces::{Interface, Interfaces};
 use kernel::route::Route;
 use kernel::{nftables, sysctl};
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// No gateway was made before 2025: the clock is wrong.
@@ -29,7 +29,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Check> {
 }
 
 fn program(name: &str, package: &str) -> Check {
-    let run = Command::new(name).arg("-V").stdin(Stdio::null()).output();
+    let run = kernel::program::command(name).arg("-V").stdin(Stdio::null()).output();
     match run {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned();
