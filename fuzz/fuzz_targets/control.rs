@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::tunnel::control::{Message, Reader};
+use tcp_tunnel::control::{Message, Reader};
 
 fn read(bytes: &[u8], piece: usize) -> Vec<Message> {
     let (mut reader, mut messages) = (Reader::new(), Vec::new());

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::tunnel::{Greeting, GreetingError, LONGEST, Parser};
+use tcp_tunnel::{Greeting, GreetingError, LONGEST, Parser};
 
 /// Reads as the gateway does: never more than is missing.
 fn read(mut bytes: &[u8], most: usize) -> (usize, Result<Option<Greeting>, GreetingError>) {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use relay::tunnel::control::{Ended, Message, Reader};
-use relay::tunnel::notices::Notices;
+use tcp_tunnel::control::{Ended, Message, Reader};
+use tcp_tunnel::notices::Notices;
 use satpep::ResetReason;
 
 fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Message> {

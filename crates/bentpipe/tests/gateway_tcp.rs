@@ -9,12 +9,12 @@ use pair::{
     CLEAR, End, PATIENCE, Pair, TLS, assert_reset, carries_both_directions, echo_all, echoes, patient, pattern,
 };
 use relay::connect::{CONNECTED, ConnectRequest};
-use relay::tunnel::control::Message;
-use relay::tunnel::{CHALLENGE, Challenge, ChallengeError, Hello, Offer, SessionKey, TAG, TunnelRequest};
 use satpep::{PrivateKey, Versions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+use tcp_tunnel::control::Message;
+use tcp_tunnel::{CHALLENGE, Challenge, ChallengeError, Hello, Offer, SessionKey, TAG, TunnelRequest};
 
 /// Without gateways yet.
 fn clear() -> Option<Pair> {

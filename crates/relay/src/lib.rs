@@ -10,7 +10,6 @@
 //! | [`policy`] | which addresses a peer may use |
 //! | [`reach`] | how a peer is told which addresses it may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
-//! | [`streams`] | relayed connections on the streams of the satellite transport |
 //! | [`link_state`] | the capacity and round-trip time in force: by the modem, a program, or the configuration |
 //!
 //! No socket, clock or thread: the daemon brings events and carries out the answers.
@@ -49,7 +48,5 @@ pub mod link_state;
 pub mod policy;
 pub mod reach;
 pub mod routes;
-pub mod streams;
-pub mod tunnel;
 
 pub use peering::dscp;

@@ -1,14 +1,10 @@
-//! Test vectors of connect requests, announcements and TCP tunnels, for whoever implements them (`data/vectors.json`), and what
+//! Test vectors of connect requests and announcements, for whoever implements them (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-relay --test vectors` rewrites them.
 
-use peering::{Capabilities, PrivateKey, ResetReason, Versions};
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MAX_ENTRIES, Ranges, Reach};
-use relay::tunnel::control::{Ended, Message, Reader};
-use relay::tunnel::replay::REACH;
-use relay::tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SessionKey, TAG};
 use serde_json::{Value, json};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json");
@@ -26,10 +22,6 @@ fn bytes(hex: &Value) -> Vec<u8> {
 
 fn vectors() -> Value {
     serde_json::from_str(&std::fs::read_to_string(FILE).expect("the vectors are there")).expect("they are JSON")
-}
-
-fn keys() -> [PrivateKey; 2] {
-    [1, 2].map(|byte| PrivateKey::from_random([byte; 32]))
 }
 
 /// Connections, and fields that a later version may send with them.
@@ -75,63 +67,11 @@ fn announcement() -> Reach {
     }
 }
 
-/// The authentication of a session of the given versions, and what follows from its key.
-fn session(name: &str, versions: [Versions; 2]) -> Value {
-    let [near, far] = keys();
-    let [offer, theirs] = versions.map(|versions| Offer { versions, capabilities: Capabilities::NONE });
-    let hello = Hello { offer, ..Hello::new(near.public_key(), [3; 32]) };
-    let (at_far, challenge) =
-        SessionKey::challenge(&far, &hello, theirs, [4; 32], 77, 5).expect("a key that is none of small order");
-    let mut vector = json!({
-        "name": name,
-        "initiator_private_key": hex(near.as_bytes()),
-        "responder_private_key": hex(far.as_bytes()),
-        "responder_public_key": hex(far.public_key().as_bytes()),
-        "hello": hex(&hello.encode()),
-        "challenge": hex(&challenge.encode()),
-        "version": at_far.version(),
-    });
-    if let Ok((key, proof)) = SessionKey::prove(&near, &far.public_key(), &hello, &challenge) {
-        assert!(at_far.is_proof(&proof));
-        let request = connections()[0].0;
-        vector["proof"] = json!(hex(&proof));
-        vector["tunnel_request"] = json!(hex(&key.open(9, &request).expect("addresses of one family")));
-        vector["trial"] = json!(hex(&key.trial(10, 1400)));
-    }
-    vector
-}
-
-fn messages() -> [Message; 7] {
-    let ended = Ended { session: 77, number: 9, reason: ResetReason::Aborted };
-    [
-        Message::Probe(1),
-        Message::Answer(1),
-        Message::Idle,
-        Message::Ended(ended),
-        Message::Room(false),
-        Message::Reach(announcement().encode()),
-        Message::Leaving { has_successor: true },
-    ]
-}
-
 fn made() -> Value {
-    let range = |oldest, newest| Versions::new(oldest, newest).expect("a range");
-    let messages = messages().map(|message| {
-        let mut out = Vec::new();
-        message.encode(&mut out);
-        hex(&out)
-    });
     json!({
         "connect_requests": requests(),
         "connect_reply": hex(&[CONNECTED]),
         "announcement": hex(&announcement().announcement()),
-        "sessions": [
-            session("of one version", [range(3, 3); 2]),
-            session("of two versions", [range(3, 5), range(2, 4)]),
-            session("without a common version", [range(3, 3), range(4, 5)]),
-        ],
-        "control_messages": messages,
-        "unknown_control_message_and_probe": "fe000301020300000101",
     })
 }
 
@@ -155,50 +95,14 @@ fn vectors_are_read_as_they_say() {
         assert_eq!(connect::Parser::new().push(&bytes), Ok((bytes.len(), Some(request))));
     }
     assert_eq!(reach::Reader::new().push(&bytes(&known["announcement"])), Ok(Some(announcement())));
-    let mut reader = Reader::new();
-    for (vector, message) in known["control_messages"].as_array().expect("a list").iter().zip(messages()) {
-        reader.push(&bytes(vector));
-        assert_eq!(reader.poll(), Some(message));
-    }
-    reader.push(&bytes(&known["unknown_control_message_and_probe"]));
-    assert_eq!((reader.poll(), reader.poll()), (Some(Message::Probe(1)), None));
-}
-
-#[test]
-fn vectors_of_sessions_authenticate() {
-    let [near, far] = keys();
-    for vector in vectors()["sessions"].as_array().expect("a list") {
-        let greeting = |name: &str| Parser::new().push(&bytes(&vector[name]));
-        let Ok(Some(Greeting::Session(hello))) = greeting("hello") else { panic!("{vector}") };
-        let challenge = Challenge::decode(bytes(&vector["challenge"]).first_chunk().expect("long enough"));
-        let challenge = challenge.expect("a challenge");
-        let at_far = SessionKey::resume(&far, &hello, &challenge).expect("the responder's own");
-        assert_eq!(at_far.version().map(u64::from), vector["version"].as_u64());
-        let answer = SessionKey::prove(&near, &far.public_key(), &hello, &challenge);
-        let Some(proof) = vector.get("proof") else {
-            assert!(answer.is_err(), "{vector}");
-            continue;
-        };
-        assert_eq!(answer.expect("a session").1[..], bytes(proof)[..]);
-        let Ok(Some(Greeting::Tunnel(tunnel_request))) = greeting("tunnel_request") else { panic!("{vector}") };
-        assert!(at_far.is_made_by_peer(&tunnel_request) && tunnel_request.connect == connections()[0].0);
-        let Ok(Some(Greeting::Trial(trial))) = greeting("trial") else { panic!("{vector}") };
-        assert!(at_far.is_tried_by_peer(&trial));
-    }
 }
 
 #[test]
 fn the_page_has_the_limits_of_the_code() {
     let rows = [
-        ("versions of tunnels", relay::tunnel::SPOKEN.to_string()),
         ("bytes of the fields of a connect request", MAX_FIELDS.to_string()),
         ("bytes of a connect request", MAX_LENGTH.to_string()),
         ("entries of an announcement", MAX_ENTRIES.to_string()),
-        ("bytes of a hello", HELLO.to_string()),
-        ("bytes of a challenge", CHALLENGE.to_string()),
-        ("bytes of a tag or a proof", TAG.to_string()),
-        ("bytes of a tunnel request", LONGEST.to_string()),
-        ("numbers of tunnel requests below the highest that are accepted", REACH.to_string()),
     ];
     let table: String = rows.iter().map(|(name, value)| format!("| {name} | {value} |\n")).collect();
     assert!(PAGE.contains(&table), "the table should be\n{table}");

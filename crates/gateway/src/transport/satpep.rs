@@ -26,7 +26,6 @@ use relay::connect::ConnectRequest;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
 use relay::reach::Reach;
-use relay::streams::{Reported, Streams};
 use satpep::{
     Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
     StrangerFault, StreamId, Transmit, Versions,
@@ -34,6 +33,7 @@ use satpep::{
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
+use streams::{Reported, Streams};
 use units::{Duration, Instant, Rate};
 
 /// Datagram batches that one wake receives and sends at most.

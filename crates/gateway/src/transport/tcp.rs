@@ -3,7 +3,7 @@
 //!
 //! Bytes pass through pipes and are not copied (`splice`). Who may open connections is settled once for each peer, by
 //! the control connection, which then also tells whether the peer answers (`session`, `initiator`); the first bytes of
-//! every other connection say what it carries ([`relay::tunnel`], `arrivals`).
+//! every other connection say what it carries ([`tcp_tunnel`], `arrivals`).
 //!
 //! A connection across the satellite need not wait for its handshake. Some are opened before they are needed; beyond those, the
 //! tunnel request and the client's first bytes go with the SYN (TCP Fast Open) as long as the path lets them.
@@ -48,8 +48,6 @@ use peer::TcpPeer;
 use relay::connect::{CONNECTED, ConnectRequest};
 use relay::engine::Transport;
 use relay::reach::Reach;
-use relay::tunnel::control::Message;
-use relay::tunnel::waiting::Waiting;
 use session::{Accepted, Initiator, ProbeTimers};
 use slab::Slab;
 use socket2::Socket;
@@ -59,6 +57,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use tcp_tunnel::control::Message;
+use tcp_tunnel::waiting::Waiting;
 use tls::Configs;
 pub(crate) use trials::{MIN_SEGMENT, PROBE_FLOOR, PROBING};
 use tunnel::{Role, Tunnel, reason_of};

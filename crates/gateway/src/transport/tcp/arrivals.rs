@@ -8,9 +8,9 @@ use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId, random_number};
 use crate::entropy::seed;
 use crate::transport::StreamEvent;
-use relay::tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
 use std::io;
 use std::net::IpAddr;
+use tcp_tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
 use units::{Duration, Instant};
 
 /// How long a connection that was made before it was needed may wait for its use; whoever has made it gives it up before.

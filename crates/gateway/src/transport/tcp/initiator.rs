@@ -9,10 +9,10 @@ use crate::entropy::seed;
 use crate::transport::StreamEvent;
 use ::satpep::{Priority, ResetReason};
 use relay::connect::ConnectRequest;
-use relay::tunnel::control::Reader;
-use relay::tunnel::search::Size;
-use relay::tunnel::{ChallengeError, Hello, SessionKey};
 use std::io;
+use tcp_tunnel::control::Reader;
+use tcp_tunnel::search::Size;
+use tcp_tunnel::{ChallengeError, Hello, SessionKey};
 use units::{Duration, Instant};
 
 /// How many connections in a row may come to nothing with TCP Fast Open before it counts as failing on the path. The

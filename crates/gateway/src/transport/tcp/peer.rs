@@ -10,11 +10,11 @@ use crate::config::Peer;
 use crate::trouble::Trouble;
 use ::satpep::ResetReason;
 use relay::reach::Reach;
-use relay::tunnel::control::Ended;
-use relay::tunnel::notices::Notices;
-use relay::tunnel::search::Search;
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use tcp_tunnel::control::Ended;
+use tcp_tunnel::notices::Notices;
+use tcp_tunnel::search::Search;
 use units::{Duration, Instant};
 
 /// What there is with one peer.

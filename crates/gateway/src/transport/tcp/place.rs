@@ -1,6 +1,6 @@
 //! The place of a connection that has not said what it is for.
 
-use relay::tunnel::waiting::Ticket;
+use tcp_tunnel::waiting::Ticket;
 
 /// A connection's place among those that have not said what they are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

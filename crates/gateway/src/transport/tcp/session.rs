@@ -1,8 +1,8 @@
 //! The session with a peer: who it is, whether it answers, and the key of its tunnel requests.
 
-use relay::tunnel::control::Reader;
-use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::{CHALLENGE, Challenge, Hello, SessionKey, TAG, Trial, TunnelRequest};
+use tcp_tunnel::control::Reader;
+use tcp_tunnel::replay::ReplayWindow;
+use tcp_tunnel::{CHALLENGE, Challenge, Hello, SessionKey, TAG, Trial, TunnelRequest};
 use units::{Duration, Instant};
 
 /// The least time between two probes.

@@ -14,15 +14,15 @@ use crate::error::{StartError, while_doing};
 use crate::takeover::Heir;
 use crate::transport::StreamEvent;
 use mio::unix::SourceFd;
-use relay::tunnel::control::{Message, Reader};
-use relay::tunnel::notices::Notices;
-use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::{Challenge, Greeting, Hello, Parser, SessionKey};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use socket2::Socket;
 use std::io;
 use std::os::fd::AsRawFd;
+use tcp_tunnel::control::{Message, Reader};
+use tcp_tunnel::notices::Notices;
+use tcp_tunnel::replay::ReplayWindow;
+use tcp_tunnel::{Challenge, Greeting, Hello, Parser, SessionKey};
 use units::Instant;
 
 /// Control connections that are kept beside the newest: that of the process before it.

@@ -6,7 +6,7 @@ use super::tunnel::{Role, Tunnel};
 use super::{Name, TcpTransport, TunnelId};
 use crate::transport::StreamEvent;
 use relay::reach::Reach;
-use relay::tunnel::control::{Ended, Message};
+use tcp_tunnel::control::{Ended, Message};
 use units::Instant;
 
 /// The number of probes that ask whether the peer answers; notices have others.

@@ -3,10 +3,10 @@
 use super::TcpTransport;
 use super::session::{Initiator, Refusal};
 use super::tunnel::Role;
-use relay::tunnel::Trial;
-use relay::tunnel::search::Size;
 use std::io;
 use std::net::SocketAddr;
+use tcp_tunnel::Trial;
+use tcp_tunnel::search::Size;
 use units::{Duration, Instant};
 
 /// How often a search begins because of connections that are stuck.

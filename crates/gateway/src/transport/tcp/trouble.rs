@@ -4,9 +4,9 @@ use super::TcpTransport;
 use super::session::Initiator;
 use crate::trouble::{Trouble, remedy};
 use ::satpep::Versions;
-use relay::tunnel::{ChallengeError, GreetingError, SPOKEN};
 use std::io;
 use std::net::IpAddr;
+use tcp_tunnel::{ChallengeError, GreetingError, SPOKEN};
 use units::Instant;
 
 /// The first byte of a connection that begins with TLS (RFC 8446, section 5.1).

@@ -9,10 +9,10 @@ use crate::transport::Progress;
 use ::satpep::{PublicKey, ResetReason};
 use kernel::transparent;
 use relay::connect::ConnectRequest;
-use relay::tunnel::{LONGEST, Parser, TunnelRequest};
 use socket2::Socket;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use tcp_tunnel::{LONGEST, Parser, TunnelRequest};
 use units::Instant;
 
 /// As much of a client's first bytes as is read to go with the SYN: a little less than a packet holds beside the tunnel request.
@@ -32,7 +32,7 @@ pub(super) enum Role {
     /// It carries a relayed connection, through a peer.
     Stream(usize),
     /// This gateway has made it to see whether packets of this size pass; so many bytes have not come back.
-    Trying { peer: usize, size: relay::tunnel::search::Size, missing: usize },
+    Trying { peer: usize, size: tcp_tunnel::search::Size, missing: usize },
     /// A peer has made it for that: so many bytes go back once those that are missing have come.
     Echoing { length: usize, missing: usize },
     /// It has carried a relayed connection, and is closed when all is sent.
@@ -71,7 +71,7 @@ pub(super) struct Tunnel {
     /// Its place among those that have not said what they are for.
     pub(super) place: Option<super::place::Place>,
     /// What it has said it is for, if that came before the proof of its session.
-    pub(super) early: Option<relay::tunnel::Greeting>,
+    pub(super) early: Option<tcp_tunnel::Greeting>,
     /// Whether something has been sent since it was last found that all had been acknowledged.
     pub(super) has_sent: bool,
     /// Unless the bytes go in clear.
@@ -158,7 +158,7 @@ impl Tunnel {
     /// Reads on in what the peer has made the connection for.
     pub(super) fn read_greeting(
         &mut self,
-    ) -> io::Result<Option<Result<relay::tunnel::Greeting, relay::tunnel::GreetingError>>> {
+    ) -> io::Result<Option<Result<tcp_tunnel::Greeting, tcp_tunnel::GreetingError>>> {
         let mut buffer = [0; LONGEST];
         loop {
             let Role::Unknown(parser) = &self.role else { return Ok(None) };

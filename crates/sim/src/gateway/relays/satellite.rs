@@ -5,8 +5,8 @@ use relay::classes::Class;
 use relay::connect::ConnectRequest;
 use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent, Transport};
 use relay::reach::Reach;
-use relay::streams::{Reported, Streams};
 use satpep::{Elided, Event, ResetReason, StreamId};
+use streams::{Reported, Streams};
 use units::{Duration, Instant};
 
 /// An endpoint of the transport, whose clock is ahead of the run's.

@@ -15,9 +15,9 @@ use relay::classes::{Class, Conditions};
 use relay::connection::{Event, State};
 use relay::engine::{self, Engine, Notice, PeerSettings, Relayed};
 use relay::routes::Routes;
-use relay::streams::Streams;
 use satpep::{Elided, Endpoint, PeerId, ResetReason};
 use std::net::{IpAddr, Ipv4Addr};
+use streams::Streams;
 use units::{Duration, Instant, Rate};
 
 /// The place of the other gateway among an engine's peers.

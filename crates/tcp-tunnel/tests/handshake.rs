@@ -1,10 +1,10 @@
 //! What the fuzz target `tunnel` does, with fixed seeds.
 
-mod tunnel;
+mod model;
 
+use model::Model;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tunnel::Model;
 
 #[test]
 fn an_honest_tunnel_request_is_taken_once_and_one_that_was_altered_is_not() {

@@ -3,13 +3,13 @@
 
 mod announcements;
 
-use crate::classes::Class;
-use crate::connect::{CONNECTED, ConnectRequest, MAX_LENGTH, Parser};
-use crate::dscp::Dscp;
-use crate::engine::{ConnectReply, ReceivedRequest, StreamEvent};
-use crate::reach::{ANNOUNCEMENT, Reach, ReachError};
 use announcements::Announcements;
 use peering::ResetReason;
+use peering::dscp::Dscp;
+use relay::classes::Class;
+use relay::connect::{CONNECTED, ConnectRequest, MAX_LENGTH, Parser};
+use relay::engine::{ConnectReply, ReceivedRequest, StreamEvent};
+use relay::reach::{ANNOUNCEMENT, Reach, ReachError};
 use satpep::{Endpoint, Event, Payload, PeerId, PeerState, StreamId};
 use std::collections::HashMap;
 use std::io::IoSlice;

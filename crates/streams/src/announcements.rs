@@ -3,8 +3,8 @@
 //! One announcement at a time is under way to a peer, so that the last one told is the last one heard; and one from a peer, so that
 //! what is kept of it is bounded.
 
-use crate::reach::{Reach, ReachError, Reader};
 use peering::ResetReason;
+use relay::reach::{Reach, ReachError, Reader};
 use satpep::{Endpoint, Payload, PeerId, PeerState, StreamId};
 use std::collections::HashMap;
 use std::io::IoSlice;

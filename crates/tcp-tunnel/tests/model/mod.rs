@@ -4,10 +4,10 @@
 
 use peering::PrivateKey;
 use relay::connect::ConnectRequest;
-use relay::tunnel::replay::ReplayWindow;
-use relay::tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Parser, SessionKey, TAG, TunnelRequest};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
+use tcp_tunnel::replay::ReplayWindow;
+use tcp_tunnel::{CHALLENGE, Challenge, Greeting, Hello, Offer, Parser, SessionKey, TAG, TunnelRequest};
 
 /// The near gateway, the far one, and the attacker.
 fn keys() -> &'static [PrivateKey; 3] {

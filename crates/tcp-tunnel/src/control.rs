@@ -13,7 +13,7 @@
 //! | 2 | [`Message::Idle`] | nothing |
 //! | 3 | [`Message::Ended`] | 8: the session, 8: the tunnel request's number, 1: [`ResetReason::code`] |
 //! | 4 | [`Message::Room`] | 1: 1 if there is, 0 if not |
-//! | 5 | [`Message::Reach`] | [`crate::reach::Reach::encode`] |
+//! | 5 | [`Message::Reach`] | [`relay::reach::Reach::encode`] |
 //! | 6 | [`Message::Leaving`] | 1: 1 if another process of the gateway takes connections, 0 if none does |
 //!
 //! Kinds that a gateway does not know are skipped; so is what follows a message beyond what it needs.
@@ -36,7 +36,7 @@ pub enum Message {
     Ended(Ended),
     /// Whether the far gateway has room for connections that are opened from now on. It has until it says otherwise.
     Room(bool),
-    /// What the initiator may reach at the responder, as [`crate::reach::Reach::decode`] reads it.
+    /// What the initiator may reach at the responder, as [`relay::reach::Reach::decode`] reads it.
     Reach(Vec<u8>),
     /// The process that says so takes and opens no more connections, and ends with its last.
     Leaving {

@@ -6,7 +6,7 @@
 //! | 1 | 1 | 2 | 3 |
 //! | | 2: oldest and newest version | 8: the session, 8: a number used once in it | as a tunnel request |
 //! | | 4: capabilities | 16: tag | 16: tag |
-//! | | 32: the initiator's public key | 15 to 104: [`crate::connect`] | 2: length of what follows, and comes back |
+//! | | 32: the initiator's public key | 15 to 104: [`relay::connect`] | 2: length of what follows, and comes back |
 //! | | 32: the initiator's nonce | | |
 //!
 //! The format is that of this head, the same in all versions from 3 on. The version of a session is the highest one that both
@@ -29,8 +29,8 @@ pub mod replay;
 pub mod search;
 pub mod waiting;
 
-use crate::connect::{self, ConnectRequest, ConnectRequestError, MAX_LENGTH};
 use peering::{Capabilities, PrivateKey, PublicKey, Versions};
+use relay::connect::{self, ConnectRequest, ConnectRequestError, MAX_LENGTH};
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
