@@ -105,6 +105,9 @@ pub(crate) struct Flow<'a> {
 pub(crate) trait Flows<Key> {
     /// The flow behind `key`; `None` if it is gone.
     fn flow(&mut self, key: Key) -> Option<Flow<'_>>;
+
+    /// Where that flow stands: all that is asked of most flows when one is looked for among them all.
+    fn place(&self, key: Key) -> Option<&Place>;
 }
 
 impl<Key: Copy> Scheduler<Key> {
@@ -219,15 +222,18 @@ impl<Key: Copy> Scheduler<Key> {
 
     /// So much went first that it is time for one that may not, ahead of the round: the one with the least debt.
     fn let_one_through(&mut self, flows: &mut impl Flows<Key>) -> Option<Key> {
-        let waiting = self.round.iter().filter_map(|key| {
-            let flow = flows.flow(*key).filter(|flow| flow.busy && !flow.place.in_sparse)?;
-            Some((-flow.place.deficit, *key))
-        });
-        let next = waiting.min_by_key(|(debt, _)| *debt).map(|(_, key)| key);
-        if next.is_none() {
+        let mut best: Option<(i64, Key)> = None;
+        for &key in &self.round {
+            let Some(&Place { in_sparse, deficit, .. }) = flows.place(key) else { continue };
+            let is_better = !in_sparse && best.is_none_or(|(highest, _)| deficit > highest);
+            if is_better && flows.flow(key).is_some_and(|flow| flow.busy) {
+                best = Some((deficit, key));
+            }
+        }
+        if best.is_none() {
             self.run = 0;
         }
-        next
+        best.map(|(_, key)| key)
     }
 
     /// Gives the first of the round its quantum if it has not had it. Whether it has something to send and may; it has left
@@ -291,6 +297,10 @@ mod tests {
     impl Flows<usize> for Models {
         fn flow(&mut self, key: usize) -> Option<Flow<'_>> {
             self.0.get_mut(key).map(Model::flow)
+        }
+
+        fn place(&self, key: usize) -> Option<&Place> {
+            self.0.get(key).map(|model| &model.place)
         }
     }
 

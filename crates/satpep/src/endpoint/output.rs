@@ -6,7 +6,7 @@ use super::{Endpoint, Transmit};
 use crate::capacity::Progress;
 use crate::event::PeerId;
 use crate::payload::Payload;
-use crate::scheduler::{Flow, Flows, Sparse};
+use crate::scheduler::{Flow, Flows, Place, Sparse};
 use crate::seal::Sealing;
 use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
@@ -24,6 +24,10 @@ struct PeerFlows<'a, P: Payload> {
 impl<P: Payload> Flows<PeerId> for PeerFlows<'_, P> {
     fn flow(&mut self, id: PeerId) -> Option<Flow<'_>> {
         self.peers.get_mut(id.index()).map(|peer| peer.scheduler_entry(self.now))
+    }
+
+    fn place(&self, id: PeerId) -> Option<&Place> {
+        self.peers.get(id.index()).map(|peer| &peer.place)
     }
 }
 

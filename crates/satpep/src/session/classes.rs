@@ -40,6 +40,11 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
         }
         Some(stream_flow(stream, self.session_credit))
     }
+
+    #[inline]
+    fn place(&self, key: StreamKey) -> Option<&Place> {
+        self.streams.get(key).filter(|stream| stream.class == self.class).map(|stream| &stream.place)
+    }
 }
 
 fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: u64) -> Flow<'_> {
@@ -56,6 +61,10 @@ struct ClassFlows<'a> {
 impl Flows<u8> for ClassFlows<'_> {
     fn flow(&mut self, at: u8) -> Option<Flow<'_>> {
         self.classes.get_mut(usize::from(at)).map(|queue| queue.flow(self.now))
+    }
+
+    fn place(&self, at: u8) -> Option<&Place> {
+        self.classes.get(usize::from(at)).map(|queue| &queue.place)
     }
 }
 
