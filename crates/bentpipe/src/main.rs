@@ -5,6 +5,7 @@ mod commands;
 mod curves;
 mod output;
 mod picture;
+mod version;
 
 use clap::Parser;
 use output::{Failure, Output};
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 /// bentpipe makes TCP run at a satellite link's own speed: a gateway at each end of the link takes the connections of
 /// ordinary programs and carries them over a transport made for long and lossy paths
 #[derive(Parser)]
-#[command(name = "bentpipe", version, max_term_width = 120, after_help = commands::EXAMPLES)]
+#[command(name = "bentpipe", version = version::SHORT, long_version = version::LONG, max_term_width = 120, after_help = commands::EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

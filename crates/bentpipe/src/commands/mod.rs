@@ -3,6 +3,7 @@
 mod bench;
 mod cc;
 mod chaos;
+mod completions;
 mod connection;
 mod demo;
 mod emulate;
@@ -11,6 +12,7 @@ mod initial_window;
 mod keygen;
 mod lab;
 mod load;
+mod manual;
 mod modem;
 mod papers;
 mod predict;
@@ -20,7 +22,7 @@ mod simulate;
 mod tune;
 
 use crate::output::{Failure, Output};
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
 
 /// Shown at the end of `bentpipe --help`.
 pub const EXAMPLES: &str = "\
@@ -55,6 +57,8 @@ pub enum Command {
     Bench(bench::Args),
     Chaos(chaos::Args),
     Load(load::Args),
+    Completions(completions::Args),
+    Manual(manual::Args),
 }
 
 /// Runs `command`.
@@ -78,5 +82,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(args, output),
         Command::Chaos(args) => chaos::run(args, output),
         Command::Load(args) => load::run(args),
+        Command::Completions(args) => completions::run(args, crate::Cli::command()),
+        Command::Manual(args) => manual::run(args, crate::Cli::command(), output),
     }
 }

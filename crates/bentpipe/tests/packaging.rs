@@ -1,0 +1,61 @@
+//! What packages take from the program: its version, completions and manual pages.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::process::{Command, Output};
+
+fn bentpipe(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bentpipe")).args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_version_names_the_commit_its_date_and_the_features() {
+    let short = String::from_utf8(bentpipe(&["-V"]).stdout).unwrap();
+    let start = format!("bentpipe {} (", env!("CARGO_PKG_VERSION"));
+    let commit = short.strip_prefix(&start).unwrap().trim_end().strip_suffix(')').unwrap();
+    let words: Vec<_> = commit.split(' ').collect();
+    assert!(
+        words == ["unknown", "unknown"] || (words[0].len() >= 10 && words[1].len() == "2026-01-31".len()),
+        "{short}"
+    );
+    let long = String::from_utf8(bentpipe(&["--version"]).stdout).unwrap();
+    assert!(long.starts_with(short.trim_end()) && long.contains("\nfeatures: "), "{long}");
+    assert_eq!(long.contains("features: ebpf"), cfg!(feature = "ebpf"), "{long}");
+}
+
+#[test]
+fn each_shell_gets_completions_with_all_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = bentpipe(&["completions", shell]);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && ["gateway", "simulate", "doctor"].iter().all(|word| script.contains(word)));
+    }
+    let refused = bentpipe(&["completions", "cmd"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[test]
+fn bash_takes_its_completions() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("bentpipe");
+    std::fs::write(&script, bentpipe(&["completions", "bash"]).stdout).unwrap();
+    let ask = r#"source "$1" && COMP_WORDS=(bentpipe gate) COMP_CWORD=1 && _bentpipe bentpipe gate bentpipe && echo "${COMPREPLY[@]}""#;
+    let output = Command::new("bash").args(["--norc", "-c", ask, "bash"]).arg(script).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "gateway", "{:?}", String::from_utf8(output.stderr));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("man/man1");
+    let output = bentpipe(&["manual", "--out", place.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    for (page, says) in
+        [("bentpipe.1", "simulate"), ("bentpipe-gateway-doctor.1", "doctor"), ("bentpipe-tune.1", "Examples:")]
+    {
+        let text = std::fs::read_to_string(place.join(page)).unwrap();
+        assert!(text.contains(".TH ") && text.contains(says), "{page}: {text}");
+    }
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let refused = bentpipe(&["manual", "--out", folder.path().join("file/man1").to_str().unwrap()]);
+    assert!(refused.status.code() == Some(1) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
+}
