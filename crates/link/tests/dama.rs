@@ -1,10 +1,8 @@
 //! What a carrier shared on demand promises, with the links of its terminals in virtual time.
 
-mod packets;
-
+use crate::packets::{Numbered, at_ms};
 use link::dama::{Backlog, Burst, Carrier, CarrierConfig, Member, Sample, Sharing, TerminalConfig, Terminals};
 use link::{Link, LinkConfig, Outcome, QueueLimit};
-use packets::{Numbered, at_ms};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use units::{Bytes, Duration, Instant, Probability, Rate};

@@ -1,12 +1,10 @@
 //! What a link promises, checked from outside.
 
-mod packets;
-
+use crate::packets::{Numbered, at_ms, delivered, drain, dropped};
 use link::{
     Codel, Discipline, DropReason, FqCodel, GilbertElliott, Handover, Link, LinkConfig, LossModel, Opportunities,
     Outcome, QueueLimit, Reorder, Steps, Tally, TimedGilbertElliott,
 };
-use packets::{Numbered, at_ms, delivered, drain, dropped};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use units::{Bytes, Duration, Instant, Probability, Rate};

@@ -1,9 +1,7 @@
 //! Managed queues: CoDel (RFC 8289) and FQ-CoDel (RFC 8290).
 
-mod packets;
-
+use crate::packets::{Numbered, at_ms, delivered, drain, dropped};
 use link::{Codel, Discipline, DropReason, FqCodel, Link, LinkConfig, Outcome, QueueLimit};
-use packets::{Numbered, at_ms, delivered, drain, dropped};
 use units::{Bytes, Duration, Instant, Rate};
 
 /// 1500 bytes each millisecond.

@@ -1,9 +1,7 @@
 //! Links that change with time: schedules, traces, handovers.
 
-mod packets;
-
+use crate::packets::{Numbered, at_ms, delivered, drain, dropped};
 use link::{DropReason, Handover, Link, LinkConfig, LossModel, Opportunities, QueueLimit, Steps};
-use packets::{Numbered, at_ms, delivered, drain, dropped};
 use units::{Duration, Instant, Rate};
 
 fn ms(millis: u64) -> Duration {

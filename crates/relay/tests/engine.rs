@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod script;
-
+use crate::script::{FakeHosts, FakeTransport, Heard, peer};
 use ipnet::IpNet;
 use peering::ResetReason;
 use proptest::prelude::*;
@@ -13,7 +12,6 @@ use relay::connection::{Event, State};
 use relay::engine::{ConnectError, ConnectReply, Engine, Notice, Progress, ReceivedRequest, Settings, StreamEvent};
 use relay::reach::{Ranges, Reach};
 use relay::routes::Routes;
-use script::{FakeHosts, FakeTransport, Heard, peer};
 use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Instant};
 

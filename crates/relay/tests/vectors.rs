@@ -1,7 +1,7 @@
 //! Test vectors of connect requests and announcements, for whoever implements them (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
-//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-relay --test vectors` rewrites them.
+//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-relay --test it vectors::` rewrites them.
 
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MAX_ENTRIES, Ranges, Reach};

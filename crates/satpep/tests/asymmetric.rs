@@ -1,10 +1,8 @@
 //! Return links much thinner than the way there: acknowledgements never hold the forward direction back, nor crowd out
 //! what else the return link carries.
 
-mod world;
-
+use crate::world::{Hop, World};
 use units::{Duration, Rate};
-use world::{Hop, World};
 
 /// 10 Mbit/s to the terminal and 50 kbit/s back, over a geostationary satellite.
 fn thin(loss: f64, seed: u64) -> Hop {

@@ -1,12 +1,10 @@
 //! A thousand terminals that claim far more than the hub has memory for.
 #![allow(clippy::expect_used, reason = "a test")]
 
-mod world;
-
+use crate::world::{address, key};
 use satpep::{Endpoint, EndpointConfig, PeerConfig, PeerId, PeerState};
 use std::net::SocketAddr;
 use units::{Bytes, Duration, Instant, Rate};
-use world::{address, key};
 
 const TERMINALS: usize = 1000;
 /// What a stream with nothing waiting may write whatever there is.

@@ -1,10 +1,8 @@
 //! Classes of streams: who goes first in a session, and who gets how much of it.
 
-mod world;
-
+use crate::world::{Hop, World, jain};
 use satpep::{Class, Priority, StreamId};
 use units::{Duration, Rate};
-use world::{Hop, World, jain};
 
 const ENDLESS: u64 = 1 << 40;
 

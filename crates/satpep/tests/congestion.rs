@@ -1,11 +1,9 @@
 //! Congestion marks on the way to one of two terminals.
 
-mod world;
-
+use crate::world::{Hop, World, address};
 use std::cell::Cell;
 use std::rc::Rc;
 use units::Duration;
-use world::{Hop, World, address};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -35,7 +33,7 @@ fn marks_slow_down_what_goes_to_the_peer_that_reports_them_and_nothing_else() {
         count += 1;
         let marked = is_marking.get() && datagram.to == address(1);
         let lost = datagram.to == address(0) && count % 10 == 0;
-        if lost { Vec::new() } else { vec![world::Datagram { marked, ..datagram.clone() }] }
+        if lost { Vec::new() } else { vec![crate::world::Datagram { marked, ..datagram.clone() }] }
     }));
     for terminal in 0..2 {
         world.send(0, terminal, 1 << 40);
@@ -68,7 +66,7 @@ fn a_few_marks_cost_a_few_percent_for_a_few_round_trips() {
     world.tamper = Some(Box::new(move |datagram| {
         let marked = left > 0 && datagram.to == address(1);
         left -= i32::from(marked);
-        vec![world::Datagram { marked, ..datagram.clone() }]
+        vec![crate::world::Datagram { marked, ..datagram.clone() }]
     }));
     world.run_for(Duration::from_millis(900));
     let held = shares(&mut world, seconds(1))[0];

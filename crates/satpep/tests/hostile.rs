@@ -1,7 +1,6 @@
 //! What strangers and liars send: counted by reason, dropped, never answered with more than they sent, and no state.
 
-mod world;
-
+use crate::world::{Datagram, Hop, World, address, clear, key};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use satpep::{Drops, Endpoint, EndpointConfig, Event, Mode, PeerState};
@@ -9,7 +8,6 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use units::{Duration, Instant, Rate};
-use world::{Datagram, Hop, World, address, clear, key};
 
 /// Kinds of datagram, by their first byte.
 const INIT: u8 = 1;
@@ -82,7 +80,7 @@ fn must_drop(world: &mut World, index: usize, from: SocketAddr, bytes: &[u8]) ->
 fn every_replay_flip_and_truncation_of_a_conversation_is_dropped_by_reason() {
     for mode in [Mode::Encrypted, Mode::Clear] {
         let (captured, mut world) = conversation(mode);
-        let index_of = |address: SocketAddr| usize::from(address != world::address(0));
+        let index_of = |address: SocketAddr| usize::from(address != crate::world::address(0));
         for (at, datagram) in captured.iter().enumerate() {
             let index = index_of(datagram.to);
             let reason = must_drop(&mut world, index, stranger(), &datagram.bytes);
@@ -344,7 +342,7 @@ struct Mischief {
 
 impl Mischief {
     /// Someone on the way who does all that while `active` says so.
-    fn tamper(self, active: Rc<RefCell<bool>>) -> world::Tamper {
+    fn tamper(self, active: Rc<RefCell<bool>>) -> crate::world::Tamper {
         let (mut count, mut held, mut old) = (0u64, Vec::<Datagram>::new(), Vec::<Datagram>::new());
         Box::new(move |datagram| {
             let mut out = Vec::new();

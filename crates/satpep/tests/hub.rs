@@ -1,10 +1,8 @@
 //! A hub and its terminals on one shared link.
 
-mod world;
-
+use crate::world::{Hop, World, jain};
 use satpep::PeerState;
 use units::{Duration, Rate};
-use world::{Hop, World, jain};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -198,7 +196,7 @@ fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
     world.connect();
     // Whether it lies or not is all the same to the hub: every datagram of data is asked for again, without end.
     world.tamper = Some(Box::new(|datagram| {
-        let dropped = datagram.to == world::address(1) && datagram.bytes.len() > 300;
+        let dropped = datagram.to == crate::world::address(1) && datagram.bytes.len() > 300;
         if dropped { Vec::new() } else { vec![datagram.clone()] }
     }));
     let shares = goodputs(&mut world, seconds(30));

@@ -1,14 +1,12 @@
 //! Random lives of streams: opened, written, ended, aborted, stalled and read again by both sides over a lossy link.
 //! Whatever happens, every stream ends once at each side, as an end or as an abort and never as both, and leaves nothing.
 
-mod world;
-
+use crate::world::{Hop, Sending, World};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use satpep::{Event, ResetReason, StreamId};
 use std::collections::BTreeMap;
 use units::Duration;
-use world::{Hop, Sending, World};
 
 #[derive(Debug, Clone)]
 enum Act {

@@ -1,12 +1,10 @@
 //! Peers that die, restart, move, renew keys, or are cut off for a while.
 
-mod world;
-
+use crate::world::{Hop, World};
 use satpep::{EndpointConfig, Event, PeerState, ResetReason, StreamId};
 use std::cell::RefCell;
 use std::rc::Rc;
 use units::{Duration, Instant, Rate};
-use world::{Hop, World};
 
 /// Kinds of datagram, by their first byte.
 const INIT: u8 = 1;
@@ -156,10 +154,10 @@ fn lost_answers_alone_stop_no_data() {
     for clumps in [false, true] {
         let mut world = connected(0.0, 4);
         let random = units::CounterRandom::new(7, 0);
-        let held: RefCell<Vec<world::Datagram>> = RefCell::default();
+        let held: RefCell<Vec<crate::world::Datagram>> = RefCell::default();
         let mut count = 0;
         world.tamper = Some(Box::new(move |datagram| {
-            if datagram.to != world::address(0) {
+            if datagram.to != crate::world::address(0) {
                 return vec![datagram.clone()];
             }
             count += 1;
@@ -185,7 +183,7 @@ fn a_peer_learns_that_this_gateway_stops_although_the_news_is_lost_a_few_times()
     let lost = Rc::new(RefCell::new(0));
     let count = Rc::clone(&lost);
     world.tamper = Some(Box::new(move |datagram| {
-        let lose = datagram.to == world::address(1) && *count.borrow() < 3;
+        let lose = datagram.to == crate::world::address(1) && *count.borrow() < 3;
         *count.borrow_mut() += u32::from(lose);
         if lose { Vec::new() } else { vec![datagram.clone()] }
     }));
@@ -406,7 +404,7 @@ fn gateways_that_call_each_other_at_the_same_time_end_up_with_one_session() {
     for seed in 0..8 {
         let call_each_other = |index, other, peer: &mut satpep::PeerConfig| {
             assert_ne!(index, other);
-            peer.address = Some(world::address(other));
+            peer.address = Some(crate::world::address(other));
         };
         let mut world =
             World::with_each(Hop::geo(0.02 * f64::from(seed as u32 % 2), seed), 1, |_, _| {}, call_each_other);
@@ -434,7 +432,7 @@ fn an_old_datagram_from_elsewhere_moves_nobody() {
     // Someone holds one datagram of the terminal's back and sends it later from another place.
     world.tamper = Some(Box::new(move |datagram| {
         let mut kept = keep.borrow_mut();
-        if datagram.to == world::address(0) && kept.is_none() {
+        if datagram.to == crate::world::address(0) && kept.is_none() {
             *kept = Some(datagram.clone());
             return Vec::new();
         }
@@ -446,7 +444,7 @@ fn an_old_datagram_from_elsewhere_moves_nobody() {
     let hub = &mut world.gateways[0].endpoint;
     hub.handle_datagram(now, "203.0.113.5:1".parse().expect("address"), &mut held.bytes);
     let peer = world.gateways[0].peers[0];
-    assert_eq!(world.gateways[0].endpoint.peer_address(peer), Some(world::address(1)));
+    assert_eq!(world.gateways[0].endpoint.peer_address(peer), Some(crate::world::address(1)));
 }
 
 #[test]

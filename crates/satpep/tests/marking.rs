@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod world;
-
+use crate::world::{Hop, World, address};
 use satpep::StreamId;
 use satpep::dscp::Dscp;
 use units::Duration;
-use world::{Hop, World, address};
 
 fn ef() -> Dscp {
     "ef".parse().unwrap()

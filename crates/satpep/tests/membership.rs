@@ -1,10 +1,8 @@
 //! Peers that come, change and go while streams run, and a gateway that takes no more streams.
 
-mod world;
-
+use crate::world::{Hop, World, address, key};
 use satpep::{ConfigError, Endpoint, EndpointConfig, Event, OpenError, PeerConfig, PeerState, PublicKey, StreamId};
 use units::{Duration, Instant, Rate};
-use world::{Hop, World, address, key};
 
 fn connected(loss: f64, seed: u64, terminals: usize) -> World {
     let mut world = World::new(Hop::geo(loss, seed), terminals);

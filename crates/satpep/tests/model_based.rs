@@ -1,11 +1,9 @@
 //! Random operations on two gateways over a random hop, beside reference byte streams.
 //!
-//! `SATPEP_MODEL_CASES=100000 cargo test --release -p bentpipe-satpep --test model_based` runs longer, with `SATPEP_MODEL_SEED` for
+//! `SATPEP_MODEL_CASES=100000 cargo test --release -p bentpipe-satpep --test it model_based::` runs longer, with `SATPEP_MODEL_SEED` for
 //! other operations than last time.
 
-mod model;
-
-use model::{Operation, Setting};
+use crate::model::{Operation, Setting};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -27,6 +25,6 @@ proptest! {
         (seed, rate, rtt, flags) in any::<(u8, u8, u8, u8)>(),
         operations in proptest::collection::vec(any::<(u8, u8)>().prop_map(Operation::decode), 1..120)
     ) {
-        model::run(Setting { seed, rate, rtt, flags }, operations);
+        crate::model::run(Setting { seed, rate, rtt, flags }, operations);
     }
 }

@@ -1,10 +1,8 @@
 //! Paths of other sizes, paths that change, and links that reorder and duplicate.
 
-mod world;
-
+use crate::world::{Hop, World};
 use satpep::Event;
 use units::{Duration, Probability};
-use world::{Hop, World};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)

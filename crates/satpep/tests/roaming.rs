@@ -1,14 +1,12 @@
 //! A terminal whose address changes, and others who would like it to look so: data follows the peer once it has answered
 //! from where it seems to be (RFC 9000, sections 8.2 and 9.3), and nobody else is sent more than three times what they sent.
 
-mod world;
-
+use crate::world::{Datagram, Hop, World, address};
 use satpep::Event;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use units::{Duration, Instant};
-use world::{Datagram, Hop, World, address};
 
 const INIT: u8 = 1;
 /// A datagram with nothing but a challenge, or an answer to one: head, frame, tag.

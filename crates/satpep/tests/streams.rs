@@ -1,11 +1,9 @@
 //! Streams: each direction ends alone, an abort never looks like an end, many share a session fairly, and readers that
 //! stall cost the others nothing.
 
-mod world;
-
+use crate::world::{Hop, World, jain};
 use satpep::{Event, OpenError, PeerState, ResetReason, StreamId};
 use units::{Bytes, Duration, Instant};
-use world::{Hop, World, jain};
 
 fn connected(hop: Hop) -> World {
     let mut world = World::new(hop, 1);
@@ -56,7 +54,7 @@ fn each_direction_ends_alone_and_bytes_still_arrive_after_the_other_ended() {
 
         let gateway = &mut world.gateways[second];
         let before = if second == 0 { 10_000 } else { 0 };
-        let sending = world::Sending { left: 300_000, written: before, finish: true, finished: false };
+        let sending = crate::world::Sending { left: 300_000, written: before, finish: true, finished: false };
         gateway.sending.insert(names[second], sending);
         gateway.users(now);
         assert!(world.run_until(seconds(20), |world| world.is_finished(first, id)));

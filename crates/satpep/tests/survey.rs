@@ -1,10 +1,8 @@
 //! What a survey finds of a path: its rate, a policer, batches that get lost.
 
-mod world;
-
+use crate::world::{Hop, World, address};
 use satpep::{SurveyReport, survey_cost};
 use units::{Duration, Instant, Rate};
-use world::{Hop, World, address};
 
 /// What the hub finds, which thinks that the link carries `thought` Mbit/s, and in how long.
 fn survey(world: &mut World, thought: f64) -> (SurveyReport, Duration) {

@@ -1,10 +1,8 @@
 //! 200 terminals on one hub, of which one is hostile, one is dead and one has a thin link of its own.
 
-mod world;
-
+use crate::world::{Datagram, Hop, World, address};
 use std::collections::BTreeMap;
 use units::{Duration, Rate};
-use world::{Datagram, Hop, World, address};
 
 const TERMINALS: usize = 200;
 const HOSTILE: usize = 1;
@@ -23,7 +21,7 @@ fn hop() -> Hop {
 
 /// What passes to the terminals: nothing with data to the hostile one, which so asks for everything again without end,
 /// and little to the thin one.
-fn trouble() -> world::Tamper {
+fn trouble() -> crate::world::Tamper {
     let mut to_thin = 0;
     Box::new(move |datagram: &Datagram| {
         let has_data = datagram.bytes.len() > 300;

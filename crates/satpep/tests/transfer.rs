@@ -1,9 +1,7 @@
 //! Transfers in virtual time: every byte in order, and near the link's limit.
 
-mod world;
-
+use crate::world::{Hop, World};
 use units::{Duration, Rate};
-use world::{Hop, World};
 
 /// Sends `bytes` up and returns the seconds until the last byte, the loss having been whatever `hop` says.
 fn transfer(hop: Hop, bytes: u64) -> f64 {

@@ -1,9 +1,7 @@
 //! The driver's loop is never kept for long: to code or decode a whole flight takes many of its turns.
 
-mod world;
-
+use crate::world::{Hop, World};
 use units::{Duration, Instant, Rate};
-use world::{Hop, World};
 
 /// A fast link with a long round trip, and losses.
 fn fast(loss: f64) -> World {

@@ -1,11 +1,9 @@
 //! Gateways that are upgraded: a new process takes new streams, the old one finishes its own.
 
-mod world;
-
+use crate::world::{Datagram, Hop, World, address};
 use satpep::{Event, PeerState};
 use std::collections::BTreeMap;
 use units::{Duration, Instant};
-use world::{Datagram, Hop, World, address};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)

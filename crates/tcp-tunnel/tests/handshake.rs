@@ -1,8 +1,6 @@
 //! What the fuzz target `tunnel` does, with fixed seeds.
 
-mod model;
-
-use model::Model;
+use crate::model::Model;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

@@ -1,7 +1,7 @@
 //! Test vectors of the control connection and of TCP tunnels, for whoever implements them (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
-//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-tcp-tunnel --test vectors` rewrites them.
+//! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-tcp-tunnel --test it vectors::` rewrites them.
 
 use peering::{Capabilities, PrivateKey, ResetReason, Versions};
 use relay::connect::ConnectRequest;

@@ -1,9 +1,7 @@
 //! What each congestion control makes of a path, as its paper or specification says.
 
-mod path;
-
+use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit, Steps};
-use path::Path;
 use tcp::{Allocation, Capacity, Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, SavedPath, SlowStartExit};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 

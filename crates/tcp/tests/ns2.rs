@@ -1,11 +1,8 @@
 //! The profile `ns2` against ns-2 2.35, run by run: the data in `crates/sim/tests/data/ns2` say what ns-2 did.
 
-mod path;
-mod scheduler;
-
+use crate::path::Path;
+use crate::scheduler::Scheduler;
 use link::{LinkConfig, LossModel, QueueLimit};
-use path::Path;
-use scheduler::Scheduler;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tcp::{

@@ -2,10 +2,8 @@
 //! Run by run they differ where the RFCs and ns-2 do (what `FlightSize` counts, when a timer restarts, ticks of a clock);
 //! the profile that follows ns-2 to the letter is held to every single run elsewhere.
 
-mod path;
-
+use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit};
-use path::Path;
 use std::collections::BTreeMap;
 use tcp::{Config, MinRto, Options, Profile, ReceiveBuffer, RecoveryKind, RttRules, Sampling};
 use units::{Bytes, Duration, Rate};

@@ -1,9 +1,7 @@
 //! Every recovery with every congestion control over random losses.
 
-mod path;
-
+use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit};
-use path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tcp::control::CONTROLS;

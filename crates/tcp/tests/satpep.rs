@@ -1,9 +1,7 @@
 //! SaTPEP's hop by itself: NACKs over a satellite link of 500 packets a second and 550 ms, with a window of 275.
 
-mod path;
-
+use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit};
-use path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::cell::RefCell;

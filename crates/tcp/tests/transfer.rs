@@ -1,9 +1,7 @@
 //! Whole transfers in virtual time.
 
-mod path;
-
+use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit};
-use path::Path;
 use tcp::{Config, ControlKind, HostDelays, Profile, ReceiveBuffer, RecoveryKind};
 use units::{Bytes, Duration, Probability, Rate};
 

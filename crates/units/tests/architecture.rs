@@ -87,6 +87,21 @@ fn dependencies_point_to_crates_above_in_the_table_and_cores_use_cores_only() {
     }
 }
 
+/// A crate whose tests are one program does not find its tests by itself.
+#[test]
+fn every_file_of_tests_is_a_module_of_its_crates_test_program() {
+    for name in built().keys() {
+        let folder = root().join("crates").join(name).join("tests");
+        let Ok(main) = fs::read_to_string(folder.join("main.rs")) else { continue };
+        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let missing: Vec<_> = files
+            .filter_map(|file| file.strip_suffix(".rs").map(str::to_owned))
+            .filter(|module| module != "main" && !main.contains(&format!("mod {module};\n")))
+            .collect();
+        assert!(missing.is_empty(), "crates/{name}/tests/main.rs does not name {missing:?}");
+    }
+}
+
 /// The pages for readers: README, CONTRIBUTING, CHANGELOG, and the book.
 fn pages() -> Vec<String> {
     let book =

@@ -1,5 +1,4 @@
 //! Packets that can be told apart, and what became of them.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use link::{DropReason, Link, Outcome, Packet};
 use units::{Bytes, Duration, Instant};

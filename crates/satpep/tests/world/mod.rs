@@ -1,7 +1,5 @@
 //! Gateways on simulated links in virtual time: no socket, no clock, no waiting.
 
-#![allow(dead_code, reason = "each test file uses the part that it needs")]
-
 use link::{Link, LinkConfig, LossModel, Outcome, Packet, QueueLimit};
 use satpep::dscp::Dscp;
 use satpep::{Endpoint, EndpointConfig, Event, Mode, PeerConfig, PeerId, PrivateKey, Run, StreamId, Transmit, routing};

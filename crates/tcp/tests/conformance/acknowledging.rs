@@ -1,6 +1,6 @@
 //! When the receiver acknowledges, and what it reports (RFC 5681, section 4.2; RFC 2018; RFC 2883; RFC 7323).
 
-use crate::lone::{Lone, MSS, bare, config, seg};
+use super::lone::{Lone, MSS, bare, config, seg};
 use tcp::{AckPolicy, Config, Flags, Options, Segment, Timestamps};
 use units::Duration;
 

@@ -1,6 +1,6 @@
 //! Ending a connection (RFC 9293, sections 3.6 and 3.10).
 
-use crate::lone::{Lone, bare, config, seg};
+use super::lone::{Lone, bare, config, seg};
 use tcp::{Event, Failure, Flags, Segment};
 
 const FIN: Flags = Flags::FIN.with(Flags::ACK);

@@ -1,6 +1,6 @@
 //! Opening a connection (RFC 9293, sections 3.5 and 3.10; RFC 6298, section 5.7; RFC 7323).
 
-use crate::lone::{Lone, bare, config, seg, syn};
+use super::lone::{Lone, bare, config, seg, syn};
 use tcp::{Config, Event, Failure, Flags, ReceiveBuffer, Segment};
 use units::{Bytes, Duration};
 

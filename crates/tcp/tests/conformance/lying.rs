@@ -1,7 +1,7 @@
 //! A peer that lies: acknowledgements of what was never sent, blocks anywhere, windows that come and go, resets and
 //! segments out of nowhere. Nothing of that may panic, spin, or make the accounts negative.
 
-use crate::lone::{Lone, bare, config};
+use super::lone::{Lone, bare, config};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tcp::recovery::RECOVERIES;

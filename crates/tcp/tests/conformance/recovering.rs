@@ -1,6 +1,6 @@
 //! Loss recovery: RFC 5681, 3042, 6582, 6675, 6937 and 8985.
 
-use crate::lone::{Lone, bare, config, seg};
+use super::lone::{Lone, bare, config, seg};
 use tcp::{Config, Flags, LossState, Profile, Segment};
 use units::Duration;
 

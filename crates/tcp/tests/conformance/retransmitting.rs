@@ -1,6 +1,6 @@
 //! The retransmission timer (RFC 6298), with Karn's rule and limits.
 
-use crate::lone::{Lone, bare, config, seg};
+use super::lone::{Lone, bare, config, seg};
 use tcp::{Config, Event, Failure, Flags, Options, Segment, Timestamps};
 use units::Duration;
 

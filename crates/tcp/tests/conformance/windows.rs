@@ -1,6 +1,6 @@
 //! The two windows: the receiver's, with its probes (RFC 9293, section 3.8.6), and the sender's (RFC 5681).
 
-use crate::lone::{Lone, MSS, bare, config, seg};
+use super::lone::{Lone, MSS, bare, config, seg};
 use tcp::{AckPolicy, Config, ControlKind, Event, Failure, Flags, HostDelays, Profile, ReceiveBuffer, Segment};
 use units::{Bytes, Duration};
 

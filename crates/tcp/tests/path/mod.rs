@@ -1,5 +1,4 @@
 //! Two connections over a chain of links, in virtual time.
-#![allow(dead_code, reason = "each test program uses its part")]
 
 use link::{LinkConfig, Packet};
 use std::sync::Arc;

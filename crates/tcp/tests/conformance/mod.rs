@@ -6,8 +6,6 @@ mod closing;
 mod handshake;
 mod lone;
 mod lying;
-#[path = "../path/mod.rs"]
-mod path;
 mod recovering;
 mod retransmitting;
 mod scoreboard;

@@ -1,0 +1,4 @@
+//! The integration tests of the crate, as one program.
+
+mod load;
+mod objects;

@@ -1,0 +1,7 @@
+//! The integration tests of the crate, as one program.
+
+mod dama;
+mod link;
+mod packets;
+mod queues;
+mod time;

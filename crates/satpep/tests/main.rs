@@ -1,0 +1,25 @@
+//! The integration tests of the crate, as one program.
+
+mod asymmetric;
+mod claims;
+mod classes;
+mod congestion;
+mod dissector;
+mod elided;
+mod hostile;
+mod hub;
+mod lifecycle;
+mod liveness;
+mod marking;
+mod membership;
+mod model;
+mod model_based;
+mod mtu;
+mod roaming;
+mod streams;
+mod survey;
+mod terminals;
+mod transfer;
+mod turns;
+mod upgrade;
+mod world;

@@ -1,0 +1,13 @@
+//! The integration tests of the crate, as one program.
+
+mod capacity;
+mod classes;
+mod dama;
+mod gateways;
+mod kernel;
+mod ns2;
+mod prediction;
+mod refusals;
+mod satpep2003;
+mod scenarios;
+mod simulation;

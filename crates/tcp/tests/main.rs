@@ -1,0 +1,11 @@
+//! The integration tests of the crate, as one program.
+
+mod conformance;
+mod controls;
+mod ns2;
+mod ns2_means;
+mod pairs;
+mod path;
+mod satpep;
+mod scheduler;
+mod transfer;
