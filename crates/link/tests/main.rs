@@ -4,4 +4,5 @@ mod dama;
 mod link;
 mod packets;
 mod queues;
+mod reference;
 mod time;
