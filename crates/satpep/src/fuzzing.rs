@@ -1,8 +1,10 @@
 //! Ways in for the fuzzer: past the cipher, and to handshakes in virtual time.
 
 use crate::config::EndpointConfig;
+use crate::credit::Credit;
 use crate::event::{Event, PeerId};
 use crate::handshake::TransportParameters;
+use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
 use crate::{Capabilities, PrivateKey};
@@ -23,8 +25,8 @@ pub(crate) fn parameters() -> TransportParameters {
     TransportParameters {
         epoch: 1,
         timestamp: 1,
-        session_credit: 1 << 20,
-        stream_credit: 1 << 16,
+        session_credit: Credit::new(1 << 20),
+        stream_credit: Credit::new(1 << 16),
         max_streams: 20,
         capabilities,
     }
@@ -43,7 +45,7 @@ pub fn session(mut input: &[u8]) {
     let own = session.open().expect("the first stream");
     session.write(own, &[7; 3000]);
     let mut buffer = [0; 1400];
-    for number in 0.. {
+    for number in (0..).map(PacketNumber::new) {
         let Some((&length, rest)) = input.split_first() else { return };
         let (frames, rest) = rest.split_at(usize::from(length).min(rest.len()));
         input = rest;

@@ -89,6 +89,7 @@
 
 mod capacity;
 mod config;
+mod credit;
 #[cfg(test)]
 mod documented;
 mod endpoint;
@@ -103,6 +104,7 @@ mod loss;
 mod memory;
 mod mtu;
 mod pacer;
+mod packet_number;
 mod payload;
 mod random;
 mod received;
@@ -113,6 +115,7 @@ mod rtt;
 mod scheduler;
 mod seal;
 mod sent_packets;
+mod sequence;
 mod session;
 mod stats;
 mod stream;

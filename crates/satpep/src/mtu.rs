@@ -6,6 +6,7 @@
 //! there on the search goes up. On a thin link nothing is padded, and the least size is proven alone, and first: the two
 //! together would take it seconds.
 
+use crate::packet_number::PacketNumber;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
@@ -47,7 +48,7 @@ struct LossesInARow {
     count: u32,
     /// The size of the smallest of them: what is smaller yet may pass where they did not.
     smallest: u16,
-    newest_acknowledged: u64,
+    newest_acknowledged: PacketNumber,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,7 +219,7 @@ impl MtuSearch {
 
     /// The packet of data with this number was acknowledged or lost. Large ones lost in a row, and none as large acknowledged
     /// after them, mean that the path shrank; a burst of losses is over when its end is known.
-    pub(crate) fn on_data(&mut self, now: Instant, number: u64, size: u16, acknowledged: bool) {
+    pub(crate) fn on_data(&mut self, now: Instant, number: PacketNumber, size: u16, acknowledged: bool) {
         if size <= self.least {
             return;
         }
@@ -316,16 +317,16 @@ mod tests {
     fn a_black_hole_falls_back_and_searches_again_but_random_loss_does_not() {
         let mut search = found(1500);
         for k in 0..200 {
-            search.on_data(NOW, k, 1500, k % 4 == 0);
+            search.on_data(NOW, PacketNumber::new(k), 1500, k % 4 == 0);
         }
         // A burst, of which one hears with the first packet after it.
-        search.on_data(NOW, 300, 1500, true);
-        (200..300).for_each(|k| search.on_data(NOW, k, 1500, false));
+        search.on_data(NOW, PacketNumber::new(300), 1500, true);
+        (200..300).for_each(|k| search.on_data(NOW, PacketNumber::new(k), 1500, false));
         assert_eq!(search.current(), 1500);
         for k in 301..311 {
             // Small packets pass, and prove nothing.
-            search.on_data(NOW, 2 * k, 1500, false);
-            search.on_data(NOW, 2 * k + 1, 700, true);
+            search.on_data(NOW, PacketNumber::new(2 * k), 1500, false);
+            search.on_data(NOW, PacketNumber::new(2 * k + 1), 700, true);
         }
         assert_eq!(search.current(), MIN);
         assert!(search.poll_probe(NOW).is_some());

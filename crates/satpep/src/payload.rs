@@ -7,6 +7,7 @@
 //! of the bytes left out, which are those elided and the tag: an elided session derives no key and seals nothing.
 
 use crate::seal::{DataKey, Sealing, Unsealed};
+use crate::stream::StreamOffset;
 use crate::stream::pages::PagePool;
 pub use crate::stream::pages::Stored;
 use std::io::IoSlice;
@@ -25,23 +26,23 @@ pub trait Payload: Default + private::Sealed {
 
     /// How many bytes of the piece of `length` bytes at `offset` a packet holds; only the number of the others counts.
     #[doc(hidden)]
-    fn kept(offset: u64, length: usize) -> usize;
+    fn kept(offset: StreamOffset, length: usize) -> usize;
 
     /// Stores `data` at `offset`, as far as it is kept.
     #[doc(hidden)]
-    fn write(&mut self, pool: &mut Self::Pool, offset: u64, data: &[u8]);
+    fn write(&mut self, pool: &mut Self::Pool, offset: StreamOffset, data: &[u8]);
 
     /// Copies stored bytes from `offset` into `out`.
     #[doc(hidden)]
-    fn read(&self, offset: u64, out: &mut [u8]);
+    fn read(&self, offset: StreamOffset, out: &mut [u8]);
 
     /// Lends the stored bytes from `from` to `to` as slices; returns how many of `slices` it filled.
     #[doc(hidden)]
-    fn slices<'a>(&'a self, from: u64, to: u64, slices: &mut [IoSlice<'a>]) -> usize;
+    fn slices<'a>(&'a self, from: StreamOffset, to: StreamOffset, slices: &mut [IoSlice<'a>]) -> usize;
 
     /// Forgets bytes before `offset`; with `offset` at the `end` of what was written, all.
     #[doc(hidden)]
-    fn release(&mut self, pool: &mut Self::Pool, offset: u64, end: u64);
+    fn release(&mut self, pool: &mut Self::Pool, offset: StreamOffset, end: StreamOffset);
 }
 
 mod private {
@@ -54,23 +55,23 @@ impl Payload for Stored {
     type Pool = PagePool;
     type Key = DataKey;
 
-    fn kept(_offset: u64, length: usize) -> usize {
+    fn kept(_offset: StreamOffset, length: usize) -> usize {
         length
     }
 
-    fn write(&mut self, pool: &mut PagePool, offset: u64, data: &[u8]) {
+    fn write(&mut self, pool: &mut PagePool, offset: StreamOffset, data: &[u8]) {
         self.write(pool, offset, data);
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) {
+    fn read(&self, offset: StreamOffset, out: &mut [u8]) {
         self.read(offset, out);
     }
 
-    fn slices<'a>(&'a self, from: u64, to: u64, slices: &mut [IoSlice<'a>]) -> usize {
+    fn slices<'a>(&'a self, from: StreamOffset, to: StreamOffset, slices: &mut [IoSlice<'a>]) -> usize {
         self.slices(from, to, slices)
     }
 
-    fn release(&mut self, pool: &mut PagePool, offset: u64, end: u64) {
+    fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
         self.release(pool, offset, end);
     }
 }
@@ -90,33 +91,33 @@ impl Payload for Elided {
     type Pool = ();
     type Key = Unsealed;
 
-    fn kept(offset: u64, length: usize) -> usize {
-        length.min((HEAD as u64).saturating_sub(offset) as usize)
+    fn kept(offset: StreamOffset, length: usize) -> usize {
+        length.min(StreamOffset::new(HEAD as u64).saturating_since(offset) as usize)
     }
 
-    fn write(&mut self, _pool: &mut (), offset: u64, data: &[u8]) {
+    fn write(&mut self, _pool: &mut (), offset: StreamOffset, data: &[u8]) {
         let kept = Self::kept(offset, data.len());
         if kept > 0 {
-            self.head[offset as usize..][..kept].copy_from_slice(&data[..kept]);
+            self.head[offset.get() as usize..][..kept].copy_from_slice(&data[..kept]);
         }
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) {
+    fn read(&self, offset: StreamOffset, out: &mut [u8]) {
         if !out.is_empty() {
-            out.copy_from_slice(&self.head[offset as usize..][..out.len()]);
+            out.copy_from_slice(&self.head[offset.get() as usize..][..out.len()]);
         }
     }
 
-    fn slices<'a>(&'a self, from: u64, to: u64, slices: &mut [IoSlice<'a>]) -> usize {
+    fn slices<'a>(&'a self, from: StreamOffset, to: StreamOffset, slices: &mut [IoSlice<'a>]) -> usize {
         let kept = Self::kept(from, (to - from) as usize);
         match slices.first_mut().filter(|_| kept > 0) {
             Some(slice) => {
-                *slice = IoSlice::new(&self.head[from as usize..][..kept]);
+                *slice = IoSlice::new(&self.head[from.get() as usize..][..kept]);
                 1
             }
             None => 0,
         }
     }
 
-    fn release(&mut self, _pool: &mut (), _offset: u64, _end: u64) {}
+    fn release(&mut self, _pool: &mut (), _offset: StreamOffset, _end: StreamOffset) {}
 }

@@ -1,17 +1,18 @@
 //! What has arrived: protection against replay, and acknowledgements to send.
 
+use crate::packet_number::PacketNumber;
 use std::ops::Range;
 use units::RangeSet;
 use units::{Duration, Instant};
 
 /// The receiver's record of packet numbers.
 pub(crate) struct Received {
-    numbers: RangeSet,
+    numbers: RangeSet<PacketNumber>,
     /// Numbers of packets that did not arrive and whose stream frames repair symbols recovered.
-    recovered: RangeSet,
+    recovered: RangeSet<PacketNumber>,
     /// Numbers below are not accepted any more.
-    floor: u64,
-    largest: Option<u64>,
+    floor: PacketNumber,
+    largest: Option<PacketNumber>,
     largest_at: Instant,
     /// Something that asks for an acknowledgement arrived since the last one.
     ack_deadline: Option<Instant>,
@@ -27,7 +28,7 @@ impl Received {
         Self {
             numbers: RangeSet::new(),
             recovered: RangeSet::new(),
-            floor: 0,
+            floor: PacketNumber::ZERO,
             largest: None,
             largest_at: Instant::ZERO,
             ack_deadline: None,
@@ -35,23 +36,23 @@ impl Received {
     }
 
     /// The number that the next packet probably has.
-    pub(crate) fn expected(&self) -> u64 {
-        self.largest.map_or(0, |largest| largest + 1)
+    pub(crate) fn expected(&self) -> PacketNumber {
+        self.largest.map_or(PacketNumber::ZERO, PacketNumber::next)
     }
 
     /// Whether `number` can be accepted: neither seen before nor too old to tell.
-    pub(crate) fn is_new(&self, number: u64) -> bool {
+    pub(crate) fn is_new(&self, number: PacketNumber) -> bool {
         number >= self.floor && (self.largest.is_none_or(|largest| number > largest) || !self.numbers.contains(number))
     }
 
     /// Records an authenticated packet.
-    pub(crate) fn record(&mut self, now: Instant, number: u64, ack_eliciting: bool, ack_delay: Duration) {
-        self.numbers.insert(number..number + 1);
+    pub(crate) fn record(&mut self, now: Instant, number: PacketNumber, ack_eliciting: bool, ack_delay: Duration) {
+        self.numbers.insert(number..number.next());
         let gap = number > self.expected();
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
             self.largest_at = now;
-            self.raise_floor(number.saturating_sub(Self::REPLAY_WINDOW));
+            self.raise_floor(number.saturating_before(Self::REPLAY_WINDOW));
         }
         if self.numbers.len() > Self::MAX_RANGES
             && let Some(oldest) = self.numbers.first()
@@ -65,19 +66,19 @@ impl Received {
     }
 
     /// Notes that the stream frames of a packet that did not arrive were recovered.
-    pub(crate) fn recover(&mut self, number: u64) {
+    pub(crate) fn recover(&mut self, number: PacketNumber) {
         if number >= self.floor && !self.numbers.contains(number) {
-            self.recovered.insert(number..number + 1);
+            self.recovered.insert(number..number.next());
         }
     }
 
     /// The recovered ranges, newest first.
-    pub(crate) fn recovered(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(crate) fn recovered(&self) -> impl Iterator<Item = Range<PacketNumber>> + '_ {
         self.recovered.iter().rev().cloned()
     }
 
     /// Forgets numbers below `floor`; they will not be accepted again.
-    pub(crate) fn raise_floor(&mut self, floor: u64) {
+    pub(crate) fn raise_floor(&mut self, floor: PacketNumber) {
         let floor = floor.min(self.expected());
         if floor > self.floor {
             self.numbers.remove(self.floor..floor);
@@ -97,17 +98,17 @@ impl Received {
     }
 
     /// The received ranges, newest first, and the microseconds since the newest arrived.
-    pub(crate) fn report(&self, now: Instant) -> (impl Iterator<Item = Range<u64>> + '_, u64) {
+    pub(crate) fn report(&self, now: Instant) -> (impl Iterator<Item = Range<PacketNumber>> + '_, u64) {
         (self.numbers.iter().rev().cloned(), now.since(self.largest_at).as_nanos() / 1000)
     }
 
     /// The newest packet, and when it arrived.
-    pub(crate) fn newest(&self) -> Option<(u64, Instant)> {
+    pub(crate) fn newest(&self) -> Option<(PacketNumber, Instant)> {
         self.largest.map(|largest| (largest, self.largest_at))
     }
 
     /// Numbers from here on are reported.
-    pub(crate) fn floor(&self) -> u64 {
+    pub(crate) fn floor(&self) -> PacketNumber {
         self.floor
     }
 }
@@ -122,34 +123,38 @@ mod tests {
     fn a_number_is_accepted_once_even_after_the_floor_rose() {
         let mut received = Received::new();
         for number in [0, 1, 5, 3] {
-            assert!(received.is_new(number));
-            received.record(Instant::ZERO, number, true, DELAY);
-            assert!(!received.is_new(number));
+            assert!(received.is_new(PacketNumber::new(number)));
+            received.record(Instant::ZERO, PacketNumber::new(number), true, DELAY);
+            assert!(!received.is_new(PacketNumber::new(number)));
         }
-        received.raise_floor(4);
-        assert!(!received.is_new(2) && received.is_new(4) && !received.is_new(5));
-        received.raise_floor(1 << 40);
-        assert!(received.is_new(6), "a peer cannot make us refuse what it has not sent");
+        received.raise_floor(PacketNumber::new(4));
+        assert!(
+            !received.is_new(PacketNumber::new(2))
+                && received.is_new(PacketNumber::new(4))
+                && !received.is_new(PacketNumber::new(5))
+        );
+        received.raise_floor(PacketNumber::new(1 << 40));
+        assert!(received.is_new(PacketNumber::new(6)), "a peer cannot make us refuse what it has not sent");
     }
 
     #[test]
     fn the_replay_window_spans_a_round_trip_at_250_mbit() {
         let mut received = Received::new();
-        received.record(Instant::ZERO, 100_000, true, DELAY);
-        assert!(received.is_new(100_000 - 12_500));
-        assert!(!received.is_new(100_000 - Received::REPLAY_WINDOW - 1));
+        received.record(Instant::ZERO, PacketNumber::new(100_000), true, DELAY);
+        assert!(received.is_new(PacketNumber::new(100_000 - 12_500)));
+        assert!(!received.is_new(PacketNumber::new(100_000 - Received::REPLAY_WINDOW - 1)));
     }
 
     #[test]
     fn gaps_are_reported_at_once_and_the_rest_in_time() {
         let mut received = Received::new();
         let now = Instant::from_nanos(1_000_000);
-        received.record(now, 0, true, DELAY);
+        received.record(now, PacketNumber::new(0), true, DELAY);
         assert_eq!(received.ack_deadline(), Some(now + DELAY));
-        received.record(now, 2, true, DELAY);
+        received.record(now, PacketNumber::new(2), true, DELAY);
         assert_eq!(received.ack_deadline(), Some(now));
         received.acknowledged();
-        received.record(now, 3, false, DELAY);
+        received.record(now, PacketNumber::new(3), false, DELAY);
         assert_eq!(received.ack_deadline(), None);
     }
 
@@ -157,7 +162,7 @@ mod tests {
     fn memory_stays_bounded_when_every_second_packet_is_lost() {
         let mut received = Received::new();
         for number in (0..20_000).step_by(2) {
-            received.record(Instant::ZERO, number, true, DELAY);
+            received.record(Instant::ZERO, PacketNumber::new(number), true, DELAY);
         }
         assert!(received.numbers.len() <= Received::MAX_RANGES);
     }

@@ -5,6 +5,7 @@
 //! and the version go into the derivation of the keys as well as into the handshake, so that a packet of one mode never
 //! opens in the other.
 
+use crate::packet_number::PacketNumber;
 use crate::wire::packet::{DATA_HEADER, TAG};
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf;
@@ -115,13 +116,13 @@ pub trait Sealing {
 
     /// Seals `datagram` in place: head, frames, and [`TAG`] bytes of space for the tag. The head and the frames that are
     /// not elided take `head` bytes. `number` is never used twice with one key.
-    fn seal(&self, number: u64, datagram: &mut [u8], head: usize);
+    fn seal(&self, number: PacketNumber, datagram: &mut [u8], head: usize);
 
     /// Opens `datagram` in place and returns its frames.
     ///
     /// # Errors
     /// If it does not open.
-    fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic>;
+    fn open<'a>(&self, number: PacketNumber, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic>;
 }
 
 /// Of [`Elided`](crate::Elided) datagrams: no key and no tag. Where a datagram has its tag, there is the length of its
@@ -141,12 +142,12 @@ impl Sealing for Unsealed {
         Self
     }
 
-    fn seal(&self, _number: u64, datagram: &mut [u8], head: usize) {
+    fn seal(&self, _number: PacketNumber, datagram: &mut [u8], head: usize) {
         let at = datagram.len() - TAG;
         datagram[at..at + 2].copy_from_slice(&(head as u16).to_be_bytes());
     }
 
-    fn open<'a>(&self, _number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
+    fn open<'a>(&self, _number: PacketNumber, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
         datagram.get(DATA_HEADER..).ok_or(NotAuthentic)
     }
 }
@@ -167,7 +168,7 @@ impl Sealing for DataKey {
         Self { key: LessSafeKey::new(key), mode: suite.mode }
     }
 
-    fn seal(&self, number: u64, datagram: &mut [u8], _head: usize) {
+    fn seal(&self, number: PacketNumber, datagram: &mut [u8], _head: usize) {
         let (message, tag_space) = datagram.split_at_mut(datagram.len() - TAG);
         let tag = match self.mode {
             Mode::Encrypted => {
@@ -179,7 +180,7 @@ impl Sealing for DataKey {
         tag_space.copy_from_slice(tag.expect("a datagram is shorter than an AEAD's limit").as_ref());
     }
 
-    fn open<'a>(&self, number: u64, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
+    fn open<'a>(&self, number: PacketNumber, datagram: &'a mut [u8]) -> Result<&'a [u8], NotAuthentic> {
         match self.mode {
             Mode::Encrypted => {
                 let (head, sealed) = datagram.split_at_mut_checked(DATA_HEADER).ok_or(NotAuthentic)?;
@@ -198,9 +199,9 @@ impl Sealing for DataKey {
 
 /// The nonce of a packet: the identifier of its path, which is 0 where a session has one, and its number on that path
 /// (as in the multipath extension of QUIC, draft-ietf-quic-multipath).
-fn nonce(number: u64) -> Nonce {
+fn nonce(number: PacketNumber) -> Nonce {
     let mut bytes = [0; 12];
-    bytes[4..].copy_from_slice(&number.to_be_bytes());
+    bytes[4..].copy_from_slice(&number.get().to_be_bytes());
     Nonce::assume_unique_for_key(bytes)
 }
 
@@ -208,8 +209,8 @@ fn nonce(number: u64) -> Nonce {
 mod tests {
     use super::*;
 
-    fn sealed(key: &DataKey, number: u64, frames: &[u8]) -> Vec<u8> {
-        let mut datagram = vec![4, 0, 0, 0, 1, 0, 0, 0, number as u8];
+    fn sealed(key: &DataKey, number: PacketNumber, frames: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![4, 0, 0, 0, 1, 0, 0, 0, number.low_half() as u8];
         datagram.extend_from_slice(frames);
         datagram.extend_from_slice(&[0; TAG]);
         key.seal(number, &mut datagram, 0);
@@ -221,17 +222,17 @@ mod tests {
         for mode in [Mode::Encrypted, Mode::Clear] {
             for cipher in [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305] {
                 let key = DataKey::derive(&[9; 32], Suite { version: 3, mode, cipher });
-                let datagram = sealed(&key, 7, b"frames");
-                assert_eq!(key.open(7, &mut datagram.clone()), Ok(&b"frames"[..]));
+                let datagram = sealed(&key, PacketNumber::new(7), b"frames");
+                assert_eq!(key.open(PacketNumber::new(7), &mut datagram.clone()), Ok(&b"frames"[..]));
                 assert_eq!(datagram.windows(6).any(|window| window == b"frames"), mode == Mode::Clear);
-                assert_eq!(key.open(8, &mut datagram.clone()), Err(NotAuthentic));
+                assert_eq!(key.open(PacketNumber::new(8), &mut datagram.clone()), Err(NotAuthentic));
                 for at in 0..datagram.len() {
                     let mut forged = datagram.clone();
                     forged[at] ^= 1;
-                    assert_eq!(key.open(7, &mut forged), Err(NotAuthentic), "byte {at}");
+                    assert_eq!(key.open(PacketNumber::new(7), &mut forged), Err(NotAuthentic), "byte {at}");
                 }
                 for length in 0..datagram.len() {
-                    assert_eq!(key.open(7, &mut datagram.clone()[..length]), Err(NotAuthentic));
+                    assert_eq!(key.open(PacketNumber::new(7), &mut datagram.clone()[..length]), Err(NotAuthentic));
                 }
             }
         }
@@ -245,6 +246,9 @@ mod tests {
         let clear = DataKey::derive(&[9; 32], suite);
         let encrypted = DataKey::derive(&[9; 32], Suite { mode: Mode::Encrypted, ..suite });
         // An empty message is authenticated alike in both modes, but for the key.
-        assert_eq!(encrypted.open(7, &mut sealed(&clear, 7, b"")), Err(NotAuthentic));
+        assert_eq!(
+            encrypted.open(PacketNumber::new(7), &mut sealed(&clear, PacketNumber::new(7), b"")),
+            Err(NotAuthentic)
+        );
     }
 }

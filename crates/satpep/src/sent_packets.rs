@@ -9,8 +9,9 @@
 
 use crate::event::Violation;
 use crate::loss::LossProcess;
+use crate::packet_number::PacketNumber;
 use crate::reordering::Reordering;
-use crate::stream::StreamNumber;
+use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::AckFrame;
 use peering::dscp::Dscp;
 use smallvec::SmallVec;
@@ -31,7 +32,7 @@ pub(crate) enum SentFrame {
     /// Bytes of a stream; a repeat was sent before.
     Stream {
         key: StreamKey,
-        offset: u64,
+        offset: StreamOffset,
         length: u16,
         fin: bool,
         repeat: bool,
@@ -50,7 +51,7 @@ pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 
 /// What became of a packet, and what it carried.
 pub(crate) struct PacketOutcome {
-    pub(crate) number: u64,
+    pub(crate) number: PacketNumber,
     pub(crate) frames: SentFrames,
     pub(crate) ip_size: u16,
     pub(crate) outcome: Outcome,
@@ -87,11 +88,11 @@ struct Entry {
 
 /// Packets that repair symbols range.
 struct ProtectedRange {
-    packets: Range<u64>,
+    packets: Range<PacketNumber>,
     /// How many losses among them can be recovered at most.
     repair_symbols: usize,
     /// The number of the packet with the last symbol.
-    last: u64,
+    last: PacketNumber,
 }
 
 /// An acknowledgement of packets never sent: the peer is confused or lies.
@@ -106,7 +107,7 @@ impl From<NeverSent> for Violation {
 
 /// The packets whose outcome is not known.
 pub(crate) struct SentPackets {
-    first: u64,
+    first: PacketNumber,
     entries: VecDeque<Entry>,
     ack_eliciting: usize,
     reordering: Reordering,
@@ -118,20 +119,20 @@ pub(crate) struct SentPackets {
     is_mixed: bool,
     latest: Option<Dscp>,
     /// The newest packet of each marking that is known to have arrived.
-    newest: SmallVec<[(Dscp, u64); 2]>,
+    newest: SmallVec<[(Dscp, PacketNumber); 2]>,
     /// The latest losses, to find out which of them were only late, and whether one of the same marking had passed.
-    recent_losses: VecDeque<(u64, Instant, bool)>,
+    recent_losses: VecDeque<(PacketNumber, Instant, bool)>,
     /// When the earliest missing packet counts as lost.
     loss_deadline: Option<Instant>,
     /// The newest packet known to have arrived.
-    largest_acked: Option<u64>,
+    largest_acked: Option<PacketNumber>,
     largest_acked_sent: Option<Instant>,
     /// Acknowledgements are passed over until then.
     deaf_until: Instant,
     protected: VecDeque<ProtectedRange>,
     process: LossProcess,
     /// Packets below this were sent before the end of the latest outage.
-    cut_off_to: u64,
+    cut_off_to: PacketNumber,
 }
 
 impl SentPackets {
@@ -146,7 +147,7 @@ impl SentPackets {
 
     pub(crate) fn new(reordering: Duration) -> Self {
         Self {
-            first: 0,
+            first: PacketNumber::ZERO,
             entries: VecDeque::new(),
             ack_eliciting: 0,
             reordering: Reordering::new(reordering),
@@ -162,17 +163,17 @@ impl SentPackets {
             deaf_until: Instant::ZERO,
             protected: VecDeque::new(),
             process: LossProcess::new(),
-            cut_off_to: 0,
+            cut_off_to: PacketNumber::ZERO,
         }
     }
 
     /// The number of the next packet.
-    pub(crate) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> PacketNumber {
         self.first + self.entries.len() as u64
     }
 
     /// The lowest packet number whose outcome is not known.
-    pub(crate) fn lowest_tracked(&self) -> u64 {
+    pub(crate) fn lowest_tracked(&self) -> PacketNumber {
         self.first
     }
 
@@ -211,8 +212,8 @@ impl SentPackets {
         self.forget_concluded();
     }
 
-    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    fn entry_mut(&mut self, number: PacketNumber) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::try_from(number.checked_since(self.first)?).ok()?)
     }
 
     /// Decides outcomes by `ack`. Returns the time since its largest packet was sent, unless that was known to have arrived.
@@ -244,7 +245,7 @@ impl SentPackets {
         for range in ack.ranges() {
             self.note_late(now, &range);
             self.note_newest(&range);
-            for number in range.start.max(self.first)..range.end {
+            for number in PacketNumber::each(range.start.max(self.first)..range.end) {
                 self.conclude(number, Outcome::Acknowledged, outcomes);
             }
         }
@@ -257,10 +258,11 @@ impl SentPackets {
 
     /// The peer says after an outage that `newest` was the newest to arrive, and nothing for `quiet` after it: what was sent
     /// within that time of it is lost.
-    pub(crate) fn on_quiet(&mut self, newest: u64, quiet: Duration, outcomes: &mut Vec<PacketOutcome>) {
+    pub(crate) fn on_quiet(&mut self, newest: PacketNumber, quiet: Duration, outcomes: &mut Vec<PacketOutcome>) {
         let Some(sent) = self.largest_acked_sent.filter(|_| self.largest_acked == Some(newest)) else { return };
         let end = self.first + self.entries.partition_point(|entry| entry.sent < sent + quiet) as u64;
-        (self.first.max(newest + 1)..end).for_each(|number| self.conclude(number, Outcome::Lost, outcomes));
+        PacketNumber::each(self.first.max(newest.next())..end)
+            .for_each(|number| self.conclude(number, Outcome::Lost, outcomes));
         self.forget_concluded();
     }
 
@@ -271,12 +273,17 @@ impl SentPackets {
         }
     }
 
-    fn find_losses(&mut self, now: Instant, ack: Option<(u64, u64, Duration)>, outcomes: &mut Vec<PacketOutcome>) {
+    fn find_losses(
+        &mut self,
+        now: Instant,
+        ack: Option<(PacketNumber, PacketNumber, Duration)>,
+        outcomes: &mut Vec<PacketOutcome>,
+    ) {
         self.loss_deadline = None;
         self.forget_protected();
         let end = ack.map_or(self.next_number(), |(_, largest, _)| largest);
         let [reordering, overtaking] = [self.reordering.window(), self.overtaking.window().max(self.least_overtaking)];
-        for number in self.first..end {
+        for number in PacketNumber::each(self.first..end) {
             let Some(entry) = self.entries.get((number - self.first) as usize).filter(|entry| entry.in_flight) else {
                 continue;
             };
@@ -305,14 +312,14 @@ impl SentPackets {
     }
 
     /// Whether a packet that is marked alike and was sent after `number` has arrived.
-    fn is_passed(&self, number: u64, dscp: Dscp) -> bool {
+    fn is_passed(&self, number: PacketNumber, dscp: Dscp) -> bool {
         self.newest.iter().any(|(marking, newest)| *marking == dscp && *newest > number)
     }
 
     /// Notes which of the packets that have arrived is the newest of its marking.
-    fn note_newest(&mut self, acknowledged: &Range<u64>) {
+    fn note_newest(&mut self, acknowledged: &Range<PacketNumber>) {
         let end = self.next_number().min(acknowledged.end);
-        for number in (acknowledged.start.max(self.first)..end).rev() {
+        for number in PacketNumber::each(acknowledged.start.max(self.first)..end).rev() {
             let dscp = self.entries[(number - self.first) as usize].dscp;
             match self.newest.iter_mut().find(|(marking, _)| *marking == dscp) {
                 Some((_, newest)) => *newest = number.max(*newest),
@@ -325,7 +332,7 @@ impl SentPackets {
     }
 
     /// Whether repair symbols may yet make up for the loss of a packet.
-    fn may_be_recovered(&self, number: u64) -> bool {
+    fn may_be_recovered(&self, number: PacketNumber) -> bool {
         let frames = &self.entries[(number - self.first) as usize].frames;
         frames.iter().all(|frame| matches!(frame, SentFrame::Stream { .. }))
             && self.protected.iter().any(|range| range.packets.contains(&number))
@@ -339,37 +346,37 @@ impl SentPackets {
     /// The peer recovered what packets that were lost carried in streams.
     pub(crate) fn on_recovered(
         &mut self,
-        numbers: Range<u64>,
+        numbers: Range<PacketNumber>,
         outcomes: &mut Vec<PacketOutcome>,
     ) -> Result<(), NeverSent> {
         if numbers.end > self.next_number() {
             return Err(NeverSent);
         }
-        (numbers.start.max(self.first)..numbers.end)
+        PacketNumber::each(numbers.start.max(self.first)..numbers.end)
             .for_each(|number| self.conclude(number, Outcome::Recovered, outcomes));
         Ok(())
     }
 
     /// Repair symbols for `packets` are all sent, the last of them in the packet `last`.
-    pub(crate) fn protect(&mut self, packets: Range<u64>, repair_symbols: usize, last: u64) {
+    pub(crate) fn protect(&mut self, packets: Range<PacketNumber>, repair_symbols: usize, last: PacketNumber) {
         self.protected.push_back(ProtectedRange { packets, repair_symbols, last });
     }
 
     /// Forgets protected ranges whose last symbol was lost or has done what it could, and those of which too much was lost.
     fn forget_protected(&mut self) {
-        let acked_to = self.largest_acked.map_or(0, |largest| largest + 1);
+        let acked_to = self.largest_acked.map_or(PacketNumber::ZERO, PacketNumber::next);
         let mut protected = std::mem::take(&mut self.protected);
         protected.retain(|range| {
             let Range { start, end } = range.packets;
             let known = start.max(self.first)..end.min(acked_to);
-            let at = |number: u64| (number - self.first) as usize;
+            let at = |number: PacketNumber| (number - self.first) as usize;
             let missing = || self.entries.range(at(known.start)..at(known.end)).filter(|entry| entry.in_flight).count();
             acked_to <= range.last && (known.is_empty() || missing() <= range.repair_symbols)
         });
         self.protected = protected;
     }
 
-    fn conclude(&mut self, number: u64, outcome: Outcome, outcomes: &mut Vec<PacketOutcome>) {
+    fn conclude(&mut self, number: PacketNumber, outcome: Outcome, outcomes: &mut Vec<PacketOutcome>) {
         let Some(entry) = self.entry_mut(number).filter(|entry| entry.in_flight) else { return };
         let acknowledged = outcome == Outcome::Acknowledged;
         entry.in_flight = false;
@@ -380,7 +387,7 @@ impl SentPackets {
     }
 
     /// Packets that were missing, or taken for lost, and arrived after all were only late.
-    fn note_late(&mut self, now: Instant, acknowledged: &Range<u64>) {
+    fn note_late(&mut self, now: Instant, acknowledged: &Range<PacketNumber>) {
         if !self.recent_losses.is_empty() {
             for (window, passed) in [(&mut self.reordering, true), (&mut self.overtaking, false)] {
                 let late =
@@ -393,7 +400,7 @@ impl SentPackets {
         }
         if self.reordering.window() > Duration::ZERO || self.overtaking.window() > Duration::ZERO {
             let end = self.next_number().min(acknowledged.end);
-            for number in acknowledged.start.max(self.first)..end {
+            for number in PacketNumber::each(acknowledged.start.max(self.first)..end) {
                 let entry = &self.entries[(number - self.first) as usize];
                 if let Some(since) = entry.missing_since.filter(|_| entry.in_flight) {
                     let is_passed = self.is_passed(number, entry.dscp);
@@ -411,13 +418,13 @@ impl SentPackets {
             {
                 self.process.observe(entry.sent, entry.acknowledged);
             }
-            self.first += 1;
+            self.first = self.first.next();
         }
     }
 
     /// When a packet in flight was sent, and how many bytes had then entered the link.
-    pub(crate) fn departure(&self, number: u64) -> Option<(Instant, u64)> {
-        let entry = self.entries.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+    pub(crate) fn departure(&self, number: PacketNumber) -> Option<(Instant, u64)> {
+        let entry = self.entries.get(usize::try_from(number.checked_since(self.first)?).ok()?)?;
         entry.in_flight.then_some((entry.sent, entry.position + u64::from(entry.ip_size)))
     }
 
@@ -427,14 +434,15 @@ impl SentPackets {
     }
 
     /// The newest packet known to have arrived.
-    pub(crate) fn largest_acked(&self) -> Option<u64> {
+    pub(crate) fn largest_acked(&self) -> Option<PacketNumber> {
         self.largest_acked
     }
 
     /// The packets from number `from` on, with what they carried (nothing for those that are not in flight any more).
-    pub(crate) fn frames_from(&self, from: u64) -> impl Iterator<Item = (u64, &SentFrames)> {
-        let skipped = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
-        self.entries.range(skipped..).zip(self.first + skipped as u64..).map(|(entry, number)| (number, &entry.frames))
+    pub(crate) fn frames_from(&self, from: PacketNumber) -> impl Iterator<Item = (PacketNumber, &SentFrames)> {
+        let skipped = usize::try_from(from.saturating_since(self.first)).unwrap_or(usize::MAX).min(self.entries.len());
+        let numbers = (0..).map(move |count| self.first + skipped as u64 + count);
+        self.entries.range(skipped..).zip(numbers).map(|(entry, number)| (number, &entry.frames))
     }
 }
 
@@ -451,7 +459,7 @@ mod tests {
         for number in 0..count {
             let frame = SentFrame::Stream {
                 key: StreamKey { slot: 0, number: StreamNumber::new(0) },
-                offset: number,
+                offset: StreamOffset::new(number),
                 length: 1,
                 fin: false,
                 repeat: false,
@@ -469,7 +477,7 @@ mod tests {
         let chosen = outcomes.iter().filter(|packet| packet.is_acknowledged() == acknowledged);
         chosen
             .flat_map(|entry| &entry.frames)
-            .filter_map(|frame| if let SentFrame::Stream { offset, .. } = frame { Some(*offset) } else { None })
+            .filter_map(|frame| if let SentFrame::Stream { offset, .. } = frame { Some(offset.get()) } else { None })
             .collect()
     }
 
@@ -489,7 +497,7 @@ mod tests {
     ) -> Result<(Vec<u64>, Vec<u64>), NeverSent> {
         let mut buffer = [0; 300];
         let mut writer = Writer::new(&mut buffer);
-        assert!(writer.ack(ranges.iter().cloned(), 0, floor));
+        assert!(writer.ack(ranges.iter().cloned().map(PacketNumber::range), 0, PacketNumber::new(floor)));
         let length = writer.len();
         let Ok(Some(Frame::Ack(ack))) = Reader::new(&buffer[..length]).next() else { panic!("no ack") };
         let mut outcomes = Vec::new();
@@ -502,7 +510,7 @@ mod tests {
         let mut sent_packets = sent_packets(6);
         assert_eq!(acknowledge(&mut sent_packets, at(500), &[3..4, 0..2]), Ok((vec![3, 0, 1], vec![2])));
         assert_eq!(acknowledge(&mut sent_packets, at(510), &[3..5, 0..2]), Ok((vec![4], vec![])));
-        assert_eq!(sent_packets.lowest_tracked(), 5);
+        assert_eq!(sent_packets.lowest_tracked(), PacketNumber::new(5));
         assert!(sent_packets.awaits_ack());
         assert_eq!(acknowledge(&mut sent_packets, at(520), &[3..6, 0..2]), Ok((vec![5], vec![])));
         assert!(!sent_packets.awaits_ack());
@@ -625,11 +633,11 @@ mod tests {
         assert_eq!(acknowledge(&mut sent_packets, at(500), &[0..4]), Ok((vec![0, 1, 2, 3], vec![])));
         sent_packets.record(at(60_000), 0, 100, Dscp::default(), SmallVec::from_slice(&[SentFrame::Ping]));
         let mut outcomes = Vec::new();
-        sent_packets.on_quiet(2, Duration::from_secs(59), &mut outcomes);
+        sent_packets.on_quiet(PacketNumber::new(2), Duration::from_secs(59), &mut outcomes);
         assert!(outcomes.is_empty(), "of an old report nothing follows");
-        sent_packets.on_quiet(3, Duration::from_millis(4), &mut outcomes);
+        sent_packets.on_quiet(PacketNumber::new(3), Duration::from_millis(4), &mut outcomes);
         assert_eq!(offsets(&outcomes, false), [4, 5, 6]);
-        sent_packets.on_quiet(3, Duration::from_secs(59), &mut outcomes);
+        sent_packets.on_quiet(PacketNumber::new(3), Duration::from_secs(59), &mut outcomes);
         assert_eq!(offsets(&outcomes, false), [4, 5, 6, 7, 8, 9]);
         assert!(sent_packets.awaits_ack(), "the ping is in flight");
     }

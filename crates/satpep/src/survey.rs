@@ -8,6 +8,7 @@
 //!
 //! The peer need not know of surveys: it acknowledges packets and tells when marked ones arrived.
 
+use crate::packet_number::PacketNumber;
 use units::{Bytes, Duration, Instant, Rate};
 
 /// What a survey has found.
@@ -79,7 +80,7 @@ pub(crate) struct Survey {
 /// A packet of the current phase.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
-    number: u64,
+    number: PacketNumber,
     sent: Instant,
     ip_bytes: usize,
     has_arrived: bool,
@@ -169,7 +170,7 @@ impl Survey {
     }
 
     /// A packet has left.
-    pub(crate) fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: usize) {
+    pub(crate) fn on_sent(&mut self, now: Instant, number: PacketNumber, ip_bytes: usize) {
         self.samples.push(Sample { number, sent: now, ip_bytes, has_arrived: false });
         self.report.sent += Bytes::from(ip_bytes);
         self.left = self.left.saturating_sub(ip_bytes as u64);
@@ -178,19 +179,19 @@ impl Survey {
         self.next_at = if next + Self::LATENESS < now { now } else { next };
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
+    fn place(&self, number: PacketNumber) -> Option<usize> {
         self.samples.binary_search_by_key(&number, |sample| sample.number).ok()
     }
 
     /// Packet `number` is known to have arrived.
-    pub(crate) fn on_acknowledged(&mut self, number: u64) {
+    pub(crate) fn on_acknowledged(&mut self, number: PacketNumber) {
         if let Some(at) = self.place(number) {
             self.samples[at].has_arrived = true;
         }
     }
 
     /// The peer told when packet `number` arrived.
-    pub(crate) fn on_arrival(&mut self, number: u64, arrived: Duration) {
+    pub(crate) fn on_arrival(&mut self, number: PacketNumber, arrived: Duration) {
         if let Some(at) = self.place(number) {
             self.arrivals.push((at, arrived));
         }

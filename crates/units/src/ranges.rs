@@ -1,16 +1,22 @@
-//! A set of integers kept as sorted, disjoint, non-adjacent half-open ranges.
+//! A set of integers, or of positions that are types of their own, kept as sorted, disjoint, non-adjacent half-open ranges.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, Sub};
 
 /// Sorted ranges, cheapest where most work is: at the ends.
 /// Used for bytes of a stream, or numbers of packets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RangeSet {
-    ranges: VecDeque<Range<u64>>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeSet<T = u64> {
+    ranges: VecDeque<Range<T>>,
 }
 
-impl RangeSet {
+impl<T> Default for RangeSet<T> {
+    fn default() -> Self {
+        Self { ranges: VecDeque::new() }
+    }
+}
+
+impl<T: Copy + Ord + Sub<Output = u64>> RangeSet<T> {
     /// The empty set.
     pub fn new() -> Self {
         Self::default()
@@ -27,37 +33,37 @@ impl RangeSet {
     }
 
     /// The lowest range.
-    pub fn first(&self) -> Option<Range<u64>> {
+    pub fn first(&self) -> Option<Range<T>> {
         self.ranges.front().cloned()
     }
 
     /// The highest range.
-    pub fn last(&self) -> Option<Range<u64>> {
+    pub fn last(&self) -> Option<Range<T>> {
         self.ranges.back().cloned()
     }
 
     /// The range that holds `value`.
-    pub fn range_of(&self, value: u64) -> Option<Range<u64>> {
+    pub fn range_of(&self, value: T) -> Option<Range<T>> {
         self.ranges.get(self.search(value)).filter(|range| range.contains(&value)).cloned()
     }
 
     /// Whether every member of `range` is in the set: of an empty one, all are.
-    pub fn covers(&self, range: &Range<u64>) -> bool {
+    pub fn covers(&self, range: &Range<T>) -> bool {
         range.is_empty() || self.range_of(range.start).is_some_and(|known| known.end >= range.end)
     }
 
     /// Takes the lowest range out.
-    pub fn pop_first(&mut self) -> Option<Range<u64>> {
+    pub fn pop_first(&mut self) -> Option<Range<T>> {
         self.ranges.pop_front()
     }
 
     /// The ranges, ascending.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<T>> {
         self.ranges.iter()
     }
 
     /// Index of the first range that ends after `value`.
-    fn search(&self, value: u64) -> usize {
+    fn search(&self, value: T) -> usize {
         match self.ranges.back() {
             Some(last) if last.start <= value => {
                 if value < last.end {
@@ -71,12 +77,12 @@ impl RangeSet {
     }
 
     /// Whether `value` is in the set.
-    pub fn contains(&self, value: u64) -> bool {
+    pub fn contains(&self, value: T) -> bool {
         self.ranges.get(self.search(value)).is_some_and(|range| range.contains(&value))
     }
 
     /// Adds `new`; returns how many of its members were not there before.
-    pub fn insert(&mut self, new: Range<u64>) -> u64 {
+    pub fn insert(&mut self, new: Range<T>) -> u64 {
         if new.is_empty() {
             return 0;
         }
@@ -90,7 +96,7 @@ impl RangeSet {
         let mut already = 0;
         let mut last = first;
         while let Some(range) = self.ranges.get(last).filter(|range| range.start <= new.end) {
-            already += range.end.min(new.end).saturating_sub(range.start.max(new.start));
+            already += range.end.min(new.end) - range.start.max(new.start);
             merged.start = merged.start.min(range.start);
             merged.end = merged.end.max(range.end);
             last += 1;
@@ -105,7 +111,7 @@ impl RangeSet {
     }
 
     /// Takes `gone` out.
-    pub fn remove(&mut self, gone: Range<u64>) {
+    pub fn remove(&mut self, gone: Range<T>) {
         if gone.is_empty() {
             return;
         }
@@ -134,7 +140,7 @@ impl RangeSet {
     }
 
     /// The parts of `within` that are not in the set, ascending.
-    pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn gaps(&self, within: Range<T>) -> impl Iterator<Item = Range<T>> + '_ {
         let mut at = within.start;
         let mut index = self.search(within.start);
         std::iter::from_fn(move || {

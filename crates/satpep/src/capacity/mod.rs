@@ -26,6 +26,7 @@ pub(crate) use train::Progress;
 
 use crate::config::{CrossTrafficPolicy, EndpointConfig};
 use crate::event::PeerId;
+use crate::packet_number::PacketNumber;
 use cross_traffic::CrossTraffic;
 use estimator::CapacityEstimator;
 use train::Trains;
@@ -115,7 +116,7 @@ impl Capacity {
     }
 
     /// What the packet about to be sent, number `number` of `peer`, is to a train.
-    pub(crate) fn advance_train(&mut self, now: Instant, peer: PeerId, number: u64) -> Progress {
+    pub(crate) fn advance_train(&mut self, now: Instant, peer: PeerId, number: PacketNumber) -> Progress {
         let position = self.position(now);
         match &self.estimator {
             // Reports begin with the first train.
@@ -144,7 +145,7 @@ impl Capacity {
     }
 
     /// A packet of a train with an ARRIVAL_REQUEST arrived, by its peer's clock.
-    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) {
+    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: PacketNumber, arrived: Duration) {
         if let (Some((offered, found)), Some(estimator)) =
             (self.trains.on_arrival(peer, number, arrived), &mut self.estimator)
         {

@@ -3,6 +3,7 @@
 //! slower, and what queue they build is gone when the pace has made up for them.
 
 use crate::event::PeerId;
+use crate::packet_number::PacketNumber;
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -26,7 +27,7 @@ struct Train {
 
 #[derive(Debug, Clone, Copy)]
 struct Departure {
-    number: u64,
+    number: PacketNumber,
     position: u64,
     sent: Instant,
 }
@@ -68,7 +69,7 @@ impl Trains {
         &mut self,
         now: Instant,
         peer: PeerId,
-        number: u64,
+        number: PacketNumber,
         position: u64,
         capacity: Rate,
     ) -> Progress {
@@ -118,7 +119,7 @@ impl Trains {
 
     /// A packet with an ARRIVAL_REQUEST arrived, by its peer's clock. If it is the last of a train: at what rate the train was sent, and at
     /// what rate it arrived.
-    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: u64, arrived: Duration) -> Option<(Rate, Rate)> {
+    pub(crate) fn on_arrival(&mut self, peer: PeerId, number: PacketNumber, arrived: Duration) -> Option<(Rate, Rate)> {
         let trains = self.running.iter_mut().chain(&mut self.in_flight);
         if let Some(train) = trains.into_iter().find(|train| train.peer == peer && train.first.number == number) {
             train.first_arrived = Some(arrived);
@@ -151,7 +152,7 @@ mod tests {
     /// A train of packets of 1500 bytes each 1 ms (12 Mbit/s); returns the numbers of those with an ARRIVAL_REQUEST.
     fn leave(trains: &mut Trains, from_us: u64) -> Vec<u64> {
         let requests = |k: &u64| {
-            let progress = trains.advance(at(from_us + k * 1000), PEER, *k, k * 1500, CAPACITY);
+            let progress = trains.advance(at(from_us + k * 1000), PEER, PacketNumber::new(*k), k * 1500, CAPACITY);
             progress == Progress::RequestArrivalTime
         };
         (0..12).filter(requests).collect()
@@ -164,8 +165,8 @@ mod tests {
         let requested = leave(&mut trains, 200_000);
         assert_eq!(requested, [0, 8], "12,000 bytes are 16 ms of the link");
         assert_eq!(trains.take_surplus(), Bytes::new(6000));
-        assert_eq!(trains.on_arrival(PEER, 0, Duration::from_millis(5)), None);
-        let arrived = trains.on_arrival(PEER, 8, Duration::from_millis(21));
+        assert_eq!(trains.on_arrival(PEER, PacketNumber::new(0), Duration::from_millis(5)), None);
+        let arrived = trains.on_arrival(PEER, PacketNumber::new(8), Duration::from_millis(21));
         assert_eq!(arrived, Some((Rate::from_bps(12_000_000), CAPACITY)));
     }
 
@@ -173,16 +174,16 @@ mod tests {
     fn a_train_whose_first_packet_is_lost_tells_nothing() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
         leave(&mut trains, 200_000);
-        assert_eq!(trains.on_arrival(PEER, 8, Duration::from_millis(21)), None);
-        assert_eq!(trains.on_arrival(PEER, 0, Duration::from_millis(5)), None);
+        assert_eq!(trains.on_arrival(PEER, PacketNumber::new(8), Duration::from_millis(21)), None);
+        assert_eq!(trains.on_arrival(PEER, PacketNumber::new(0), Duration::from_millis(5)), None);
     }
 
     #[test]
     fn a_train_that_runs_out_of_data_ends_without_a_result() {
         let mut trains = Trains::new(Duration::from_millis(550), Instant::ZERO);
-        assert_eq!(trains.advance(at(200_000), PEER, 0, 0, CAPACITY), Progress::RequestArrivalTime);
+        assert_eq!(trains.advance(at(200_000), PEER, PacketNumber::new(0), 0, CAPACITY), Progress::RequestArrivalTime);
         trains.abandon(at(202_000), 3000, CAPACITY);
         assert!(!trains.is_running() && trains.take_surplus() == Bytes::new(1500));
-        assert_eq!(trains.advance(at(203_000), PEER, 9, 4500, CAPACITY), Progress::None);
+        assert_eq!(trains.advance(at(203_000), PEER, PacketNumber::new(9), 4500, CAPACITY), Progress::None);
     }
 }

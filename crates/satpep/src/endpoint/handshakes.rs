@@ -4,10 +4,12 @@ use super::Endpoint;
 use super::output::ip_overhead;
 use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
+use crate::credit::Credit;
 use crate::epoch::Run;
 use crate::event::{ClockSkew, Event, PeerId};
 use crate::handshake::{Agreement, Echo, Notice, Pending, Received, TransportParameters, mac1_of, unproven_versions};
 use crate::key_log::LoggedKey;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::routing::{self, GENERATION_BIT};
 use crate::session::Session;
@@ -120,7 +122,7 @@ impl<P: Payload> Endpoint<P> {
             peer.keys.current = None;
         }
         let peer = &mut self.peers[id.index()];
-        pair.first_number = peer.session.as_ref().map_or(0, |session| session.next_number());
+        pair.first_number = peer.session.as_ref().map_or(PacketNumber::ZERO, |session| session.next_number());
         peer.keys.previous = peer.keys.current.replace(pair);
         peer.handshakes = Handshakes::default();
         peer.attempts = 0;
@@ -414,7 +416,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn parameters(&mut self, now: Instant, id: PeerId) -> TransportParameters {
-        let credit = self.receive_memory.reserve();
+        let credit = Credit::new(self.receive_memory.reserve());
         // An init may be answered by a process of either generation.
         let advertised = &mut self.peers[id.own().index()].advertised_credit;
         *advertised = credit.max(*advertised);
@@ -422,7 +424,7 @@ impl<P: Payload> Endpoint<P> {
             epoch: self.peers[id.index()].epoch,
             timestamp: self.unix_time(now),
             session_credit: credit,
-            stream_credit: self.config.stream_credit().min(credit / 2),
+            stream_credit: Credit::new(self.config.stream_credit()).min(credit.half()),
             // A session that begins while this gateway drains must not have streams on their way when the gateway ends.
             max_streams: if self.draining { 0 } else { self.config.max_streams },
             capabilities: self.config.capabilities,

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use crate::event::{Event, PeerId, Violation};
+use crate::packet_number::PacketNumber;
 use crate::payload::{Elided, Payload, Stored};
 use crate::seal::Sealing;
 use crate::session::{News, Session};
@@ -75,7 +76,7 @@ impl<P: Payload> Endpoint<P> {
         };
         let expected = match &peer.session {
             Some(session) if !fresh_session => session.received.expected(),
-            _ => 0,
+            _ => PacketNumber::ZERO,
         };
         let number = expand_number(header.number_low, expected);
         if !fresh_session && peer.session.as_ref().is_none_or(|session| !session.received.is_new(number)) {
@@ -107,7 +108,7 @@ impl<P: Payload> Endpoint<P> {
         self.refresh(now, id);
     }
 
-    fn on_authentic(&mut self, now: Instant, id: PeerId, number: u64, frames: &[u8], elided: usize) {
+    fn on_authentic(&mut self, now: Instant, id: PeerId, number: PacketNumber, frames: &[u8], elided: usize) {
         self.lend_memory(id);
         let peer = &mut self.peers[id.index()];
         let Some(session) = &mut peer.session else { return };

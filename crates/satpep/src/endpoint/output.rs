@@ -293,6 +293,6 @@ fn fill_datagram<P: Payload>(
 
 pub(super) fn seal<P: Payload>(peer: &Peer<P>, filled: Filled, datagram: &mut [u8]) {
     let Some(keys) = &peer.keys.current else { return };
-    DataHeader { receiver: keys.peer_index, number_low: filled.number as u32 }.write(datagram);
+    DataHeader { receiver: keys.peer_index, number_low: filled.number.low_half() }.write(datagram);
     keys.send.seal(filled.number, datagram, DATA_HEADER + filled.length - filled.elided);
 }

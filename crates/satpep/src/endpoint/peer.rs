@@ -4,9 +4,11 @@ use super::brake::Brake;
 use super::cookies::Cookies;
 use super::path::Candidates;
 use crate::config::PeerConfig;
+use crate::credit::Credit;
 use crate::event::ClockSkew;
 use crate::handshake::{Acquaintance, Agreement, Echo, Pending, TransportParameters};
 use crate::pacer::Pacer;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::scheduler::Place;
 use crate::session::Session;
@@ -58,7 +60,7 @@ pub(super) struct Peer<P: Payload> {
     answered: (Instant, u32),
     pub(super) limits: KeyLimits,
     /// The largest MAX_DATA that a handshake of ours advertised.
-    pub(super) advertised_credit: u64,
+    pub(super) advertised_credit: Credit,
     pub(super) cap: Option<Pacer>,
     pub(super) brake: Brake,
     pub(super) place: Place,
@@ -148,7 +150,7 @@ pub(super) struct KeyPair<K> {
     pub(super) receive: K,
     pub(super) since: Instant,
     /// The number of the first packet that may have been sealed with it.
-    pub(super) first_number: u64,
+    pub(super) first_number: PacketNumber,
     /// We began the handshake, so renewing the keys is up to us.
     pub(super) ours: bool,
 }
@@ -166,12 +168,24 @@ impl<K> KeyPair<K> {
         now: Instant,
     ) -> (Self, TransportParameters) {
         let Agreement { send, receive, version, peer_index, parameters, .. } = agreement;
-        (Self { local_index, peer_index, version, send, receive, since: now, first_number: 0, ours }, parameters)
+        (
+            Self {
+                local_index,
+                peer_index,
+                version,
+                send,
+                receive,
+                since: now,
+                first_number: PacketNumber::ZERO,
+                ours,
+            },
+            parameters,
+        )
     }
 
     /// How many packets the pair has sealed, with `next` the number of the next.
-    fn sealed(&self, next: u64) -> u64 {
-        next.saturating_sub(self.first_number)
+    fn sealed(&self, next: PacketNumber) -> u64 {
+        next.saturating_since(self.first_number)
     }
 }
 
@@ -211,7 +225,7 @@ impl<P: Payload> Peer<P> {
             own_clock_news_at: now,
             answered: (now, 0),
             limits: KeyLimits::DEFAULT,
-            advertised_credit: 0,
+            advertised_credit: Credit::default(),
             place: Place::default(),
             urgent_queued: false,
             ack_queued: false,
@@ -253,7 +267,7 @@ impl<P: Payload> Peer<P> {
 
     /// Whether the current keys have sealed as many packets as they may, or there are none.
     pub(super) fn is_spent(&self) -> bool {
-        let next = self.session.as_ref().map_or(0, |session| session.next_number());
+        let next = self.session.as_ref().map_or(PacketNumber::ZERO, |session| session.next_number());
         self.keys.current.as_ref().is_none_or(|keys| keys.sealed(next) >= self.limits.most)
     }
 

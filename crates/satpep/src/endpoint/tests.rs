@@ -1,8 +1,9 @@
 //! Tests of what needs the keys: a peer that misbehaves, and keys that were used enough.
 
 use super::*;
+use crate::packet_number::PacketNumber;
 use crate::seal::Sealing as _;
-use crate::stream::StreamNumber;
+use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::Writer;
 use crate::wire::packet::{DATA_HEADER, DataHeader, TAG};
 use crate::{PeerConfig, PrivateKey, ResetReason};
@@ -65,7 +66,7 @@ impl Pair {
         write(&mut writer);
         let length = DATA_HEADER + writer.len() + TAG;
         datagram.truncate(length);
-        DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(&mut datagram);
+        DataHeader { receiver: keys.peer_index, number_low: number.low_half() }.write(&mut datagram);
         keys.send.seal(number, &mut datagram, length);
         datagram
     }
@@ -78,11 +79,11 @@ fn events(end: &mut Endpoint) -> Vec<Event> {
 #[test]
 fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
     let violations: [fn(&mut Writer<'_>); 3] = [
-        |writer| assert!(writer.ack(std::iter::once(0..1 << 40), 0, 0)),
-        |writer| writer.stream::<Stored>(StreamNumber::new(0), 1 << 50, 5, false).fill(1),
+        |writer| assert!(writer.ack(std::iter::once(PacketNumber::range(0..1 << 40)), 0, PacketNumber::new(0))),
+        |writer| writer.stream::<Stored>(StreamNumber::new(0), StreamOffset::new(1 << 50), 5, false).fill(1),
         |writer| {
-            writer.stream::<Stored>(StreamNumber::new(0), 0, 5, true).fill(1);
-            writer.stream::<Stored>(StreamNumber::new(0), 0, 6, true).fill(1);
+            writer.stream::<Stored>(StreamNumber::new(0), StreamOffset::new(0), 5, true).fill(1);
+            writer.stream::<Stored>(StreamNumber::new(0), StreamOffset::new(0), 6, true).fill(1);
         },
     ];
     for violation in violations {
@@ -97,7 +98,7 @@ fn a_peer_that_breaks_the_protocol_loses_its_session_and_may_begin_anew() {
         let mut datagram = pair.sealed(|writer| {
             violation(writer);
             if !even {
-                assert!(writer.ack(std::iter::once(0..1 << 40), 0, 0));
+                assert!(writer.ack(std::iter::once(PacketNumber::range(0..1 << 40)), 0, PacketNumber::new(0)));
             }
         });
         pair.ends[0].handle_datagram(pair.now, address(1), &mut datagram);

@@ -10,6 +10,7 @@
 //! type is not known is skipped, as RFC 9000, section 7.4.2, has it.
 
 use super::Echo;
+use crate::credit::Credit;
 use crate::wire::packet::read_u32;
 use crate::wire::varint;
 use peering::{Capabilities, Versions};
@@ -30,9 +31,9 @@ pub(crate) struct TransportParameters {
     /// Its wall clock: nanoseconds since 1970.
     pub(crate) timestamp: u64,
     /// Stream bytes that the session's receiver takes before its first credit.
-    pub(crate) session_credit: u64,
+    pub(crate) session_credit: Credit,
     /// Bytes that it takes on a new stream.
-    pub(crate) stream_credit: u64,
+    pub(crate) stream_credit: Credit,
     /// Streams that the other side may have open at once.
     pub(crate) max_streams: u32,
     /// What it offers.
@@ -68,7 +69,9 @@ pub(super) fn read_response(payload: &[u8]) -> Option<(Versions, TransportParame
 }
 
 fn write_parameters(out: &mut Vec<u8>, parameters: &TransportParameters) {
-    for field in [parameters.epoch, parameters.timestamp, parameters.session_credit, parameters.stream_credit] {
+    for field in
+        [parameters.epoch, parameters.timestamp, parameters.session_credit.bytes(), parameters.stream_credit.bytes()]
+    {
         out.extend_from_slice(&field.to_be_bytes());
     }
     out.extend_from_slice(&parameters.max_streams.to_be_bytes());
@@ -95,8 +98,8 @@ fn read_parameters(bytes: &[u8]) -> Option<(TransportParameters, Echo)> {
     let mut parameters = TransportParameters {
         epoch: long(0),
         timestamp: long(8),
-        session_credit: in_varint_range(long(16))?,
-        stream_credit: in_varint_range(long(24))?,
+        session_credit: Credit::new(in_varint_range(long(16))?),
+        stream_credit: Credit::new(in_varint_range(long(24))?),
         max_streams: read_u32(limits, 32)?,
         capabilities: Capabilities::NONE,
     };
@@ -132,8 +135,8 @@ mod tests {
         TransportParameters {
             epoch: 1 << 63,
             timestamp: 5,
-            session_credit: 1 << 40,
-            stream_credit: 1 << 20,
+            session_credit: Credit::new(1 << 40),
+            stream_credit: Credit::new(1 << 20),
             max_streams: 9,
             capabilities: Capabilities::from_bits(1 << 40 | 1),
         }

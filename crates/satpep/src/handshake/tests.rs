@@ -1,6 +1,8 @@
 //! Tests of the messages alone.
 
 use super::*;
+use crate::credit::Credit;
+use crate::packet_number::PacketNumber;
 use crate::seal::DataKey;
 use crate::wire::packet::NOTICE_LENGTH;
 use peering::Capabilities;
@@ -18,8 +20,8 @@ fn parameters(epoch: u64) -> TransportParameters {
     TransportParameters {
         epoch,
         timestamp: 5,
-        session_credit: 1 << 20,
-        stream_credit: 1 << 16,
+        session_credit: Credit::new(1 << 20),
+        stream_credit: Credit::new(1 << 16),
         max_streams: 100,
         capabilities: Capabilities::DATAGRAMS,
     }
@@ -56,10 +58,10 @@ fn both_sides_agree() {
     let at_near: Agreement<DataKey> = near.complete(&mut pending, &response).expect("authentic");
     assert_eq!((at_near.peer_index, at_far.peer_index, at_near.parameters), (88, 77, parameters(20)));
     let mut datagram = vec![0; 40];
-    at_near.send.seal(1, &mut datagram, 0);
-    assert!(at_far.receive.open(1, &mut datagram).is_ok());
-    at_far.send.seal(1, &mut datagram, 0);
-    assert!(at_near.receive.open(1, &mut datagram).is_ok());
+    at_near.send.seal(PacketNumber::new(1), &mut datagram, 0);
+    assert!(at_far.receive.open(PacketNumber::new(1), &mut datagram).is_ok());
+    at_far.send.seal(PacketNumber::new(1), &mut datagram, 0);
+    assert!(at_near.receive.open(PacketNumber::new(1), &mut datagram).is_ok());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! from that by what the missing ones contributed, a linear system with as many equations as symbols are missing.
 
 use super::SourceBlock;
+use crate::packet_number::PacketNumber;
 use reed_solomon_simd::engine::tables::{ExpLog, get_exp_log, mul};
 use reed_solomon_simd::engine::{DefaultEngine, Engine, GF_MODULUS, GfElement};
 use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
@@ -105,7 +106,7 @@ fn many(
 /// Has the code make its tables, which takes tens of milliseconds: now, and not between two packets.
 pub(crate) fn prepare() {
     for count in [1, FEW + 1] {
-        let block = SourceBlock { first: 0, count, stride: 1, repair_symbols: count };
+        let block = SourceBlock { first: PacketNumber::ZERO, count, stride: 1, repair_symbols: count };
         let indices: Vec<_> = (0..count).collect();
         let repair_symbols: Vec<_> = indices.iter().map(|index| (*index, &[0; 2][..])).collect();
         let decoding = Decoding::new(block, indices.clone(), &indices);
@@ -306,7 +307,7 @@ mod tests {
         fn a_few_and_many_missing_shards_are_recovered(
             count in 1usize..200, repair_symbols in 1usize..100, half in 1usize..100, seed in any::<u64>()
         ) {
-            let block = SourceBlock { first: 0, count, stride: 1, repair_symbols };
+            let block = SourceBlock { first: PacketNumber::ZERO, count, stride: 1, repair_symbols };
             let (padded, coded) = coded(block, half * 2, seed);
             let random = units::CounterRandom::new(seed, 2);
             let mut order: Vec<_> = (0..count).collect();

@@ -3,6 +3,7 @@
 use super::code::{CHECKSUM, PaddedSymbols, checksum};
 use super::decode::Decoding;
 use super::{HEADROOM, MAX_REPAIR_SYMBOLS, RepairSymbol, SourceBlock, SourceSymbol, source_symbol};
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use units::Instant;
 /// The receiver's memory of recent packets, and of blocks that miss some.
 pub(crate) struct Decoder<P> {
     /// Number of the first entry.
-    first: u64,
+    first: PacketNumber,
     symbols: VecDeque<Option<SourceSymbol>>,
     bytes: usize,
     max_bytes: usize,
@@ -64,7 +65,7 @@ impl<P: Payload> Decoder<P> {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         Self {
-            first: 0,
+            first: PacketNumber::ZERO,
             symbols: VecDeque::new(),
             bytes: 0,
             max_bytes,
@@ -78,17 +79,17 @@ impl<P: Payload> Decoder<P> {
     }
 
     /// Remembers the stream frames of a packet that arrived.
-    pub(crate) fn remember(&mut self, number: u64, frames: &[u8], elided: usize) {
+    pub(crate) fn remember(&mut self, number: PacketNumber, frames: &[u8], elided: usize) {
         self.credit = (self.credit + Self::EARNED).min(Self::MAX_CREDIT);
         let symbol = canonical::<P>(frames, elided, &mut self.scratch);
         self.keep(number, symbol);
     }
 
-    fn keep(&mut self, number: u64, symbol: SourceSymbol) {
+    fn keep(&mut self, number: PacketNumber, symbol: SourceSymbol) {
         if self.symbols.is_empty() {
             self.first = number;
         }
-        let Some(at) = number.checked_sub(self.first) else { return };
+        let Some(at) = number.checked_since(self.first) else { return };
         // A peer that skips numbers makes us forget, not grow.
         if at as usize >= Self::MAX_SYMBOLS + self.symbols.len() {
             self.symbols.clear();
@@ -105,12 +106,12 @@ impl<P: Payload> Decoder<P> {
         while self.bytes > self.max_bytes || self.symbols.len() > Self::MAX_SYMBOLS {
             let Some(oldest) = self.symbols.pop_front() else { break };
             self.bytes -= oldest.map_or(0, |symbol| symbol.len());
-            self.first += 1;
+            self.first = self.first.next();
         }
     }
 
-    fn symbol(&self, number: u64) -> Option<&SourceSymbol> {
-        self.symbols.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
+    fn symbol(&self, number: PacketNumber) -> Option<&SourceSymbol> {
+        self.symbols.get(usize::try_from(number.checked_since(self.first)?).ok()?)?.as_ref()
     }
 
     /// Takes a repair symbol. If lost packets can be recovered with it, there is work to do.
@@ -165,7 +166,7 @@ impl<P: Payload> Decoder<P> {
 
     /// Decodes as much as takes about as long as to encode `budget` bytes; returns the numbers and symbols of lost
     /// packets that are recovered.
-    pub(crate) fn work(&mut self, budget: usize) -> Vec<(u64, SourceSymbol)> {
+    pub(crate) fn work(&mut self, budget: usize) -> Vec<(PacketNumber, SourceSymbol)> {
         let mut taken = 0;
         let mut all = Vec::new();
         while taken < budget
@@ -214,14 +215,14 @@ impl<P: Payload> Decoder<P> {
 
     /// A symbol that is there and no longer than symbols of `length` bytes: a longer one is not the one that the sender
     /// encoded.
-    fn fitting(&self, number: u64, length: usize) -> Option<&SourceSymbol> {
+    fn fitting(&self, number: PacketNumber, length: usize) -> Option<&SourceSymbol> {
         self.symbol(number).filter(|symbol| CHECKSUM + symbol.bytes.len() <= length)
     }
 }
 
 impl Job {
     /// The numbers and symbols of the packets that were recovered as their checksums say.
-    fn finish(self) -> impl Iterator<Item = (u64, SourceSymbol)> {
+    fn finish(self) -> impl Iterator<Item = (PacketNumber, SourceSymbol)> {
         let Self { shape, elided, missing, padded, recovered, .. } = self;
         // Of a symbol alone it is not known how much was left out: at most all of the longest.
         let elided = if elided == 0 { 0 } else { padded.length + elided };
@@ -254,7 +255,7 @@ mod tests {
     use crate::payload::Stored;
     use crate::repair::code::encode;
     use crate::repair::{MAX_SOURCE_SYMBOLS, WORK_STEP};
-    use crate::stream::StreamNumber;
+    use crate::stream::{StreamNumber, StreamOffset};
     use proptest::prelude::*;
 
     fn packet(number: u64) -> Vec<u8> {
@@ -262,14 +263,14 @@ mod tests {
         let symbol = source_symbol(1400, &mut Vec::new(), |writer| {
             let fin = number.is_multiple_of(5);
             writer
-                .stream::<Stored>(StreamNumber::new(number % 3), number * 1000, data.len(), fin)
+                .stream::<Stored>(StreamNumber::new(number % 3), StreamOffset::new(number * 1000), data.len(), fin)
                 .copy_from_slice(&data)
         });
         symbol.bytes
     }
 
     /// Takes a repair symbol and does what work it makes.
-    fn take_in(decoder: &mut Decoder<Stored>, symbol: RepairSymbol) -> Vec<(u64, SourceSymbol)> {
+    fn take_in(decoder: &mut Decoder<Stored>, symbol: RepairSymbol) -> Vec<(PacketNumber, SourceSymbol)> {
         decoder.on_repair(Instant::ZERO, symbol);
         let mut recovered = Vec::new();
         while decoder.is_working() {
@@ -284,17 +285,17 @@ mod tests {
             count in 1usize..120, repair_symbols in 1usize..20, stride in 1usize..4, seed in any::<u64>()
         ) {
             let random = units::CounterRandom::new(seed, 0);
-            let block = SourceBlock { first: 3, count, stride, repair_symbols };
+            let block = SourceBlock { first: PacketNumber::new(3), count, stride, repair_symbols };
             let numbers: Vec<_> = (0..count).map(|at| block.number(at)).collect();
             prop_assert_eq!(numbers.last(), Some(&block.last()));
-            let symbol_of = |number: &u64| canonical::<Stored>(&packet(*number), 0, &mut Vec::new());
+            let symbol_of = |number: &PacketNumber| canonical::<Stored>(&packet(number.get()), 0, &mut Vec::new());
             let symbols: Vec<_> = numbers.iter().map(symbol_of).collect();
             let mut order: Vec<_> = (0..count + repair_symbols).collect();
             order.sort_by_key(|packet| random.at(*packet as u64));
             let is_lost = |packet: usize| order[..repair_symbols].contains(&packet);
             let mut decoder = Decoder::<Stored>::new(1 << 20);
             let arrived = numbers.iter().enumerate().filter(|(at, _)| !is_lost(*at));
-            arrived.for_each(|(_, number)| decoder.remember(*number, &packet(*number), 0));
+            arrived.for_each(|(_, number)| decoder.remember(*number, &packet(number.get()), 0));
             let repairs = encode(block, symbols.iter());
             prop_assert_eq!(repairs.len(), repair_symbols);
             let arrived = repairs.into_iter().filter(|repair| !is_lost(count + repair.index));
@@ -317,10 +318,16 @@ mod tests {
         let mut decoded = 0;
         for block in 0..20 {
             let first = block * 2000;
-            (1..MAX_SOURCE_SYMBOLS as u64).for_each(|at| decoder.remember(first + at, &packet(0), 0));
+            (1..MAX_SOURCE_SYMBOLS as u64)
+                .for_each(|at| decoder.remember(PacketNumber::new(first + at), &packet(0), 0));
             // One block could be decoded with the first symbol of any of these.
             for repair_symbols in 1..=20 {
-                let shape = SourceBlock { first, count: MAX_SOURCE_SYMBOLS, stride: 1, repair_symbols };
+                let shape = SourceBlock {
+                    first: PacketNumber::new(first),
+                    count: MAX_SOURCE_SYMBOLS,
+                    stride: 1,
+                    repair_symbols,
+                };
                 let symbol = encode(shape, symbols.iter()).swap_remove(0);
                 decoded += usize::from(!take_in(&mut decoder, symbol).is_empty());
             }
@@ -333,9 +340,9 @@ mod tests {
     fn a_disagreement_on_a_symbol_is_noticed() {
         let symbols: Vec<_> = (0..10).map(|number| canonical::<Stored>(&packet(number), 0, &mut Vec::new())).collect();
         let mut decoder = Decoder::<Stored>::new(1 << 20);
-        (1..9).for_each(|number| decoder.remember(number, &packet(number), 0));
-        decoder.remember(9, &packet(8), 0);
-        let block = SourceBlock { first: 0, count: 10, stride: 1, repair_symbols: 1 };
+        (1..9).for_each(|number| decoder.remember(PacketNumber::new(number), &packet(number), 0));
+        decoder.remember(PacketNumber::new(9), &packet(8), 0);
+        let block = SourceBlock { first: PacketNumber::new(0), count: 10, stride: 1, repair_symbols: 1 };
         let recovered: Vec<_> =
             encode(block, symbols.iter()).into_iter().flat_map(|repair| take_in(&mut decoder, repair)).collect();
         assert!(recovered.is_empty());
@@ -345,7 +352,7 @@ mod tests {
     fn memory_is_bounded_whatever_the_numbers() {
         let mut decoder = Decoder::<Stored>::new(100_000);
         for number in (0..200_000).chain([1 << 40, (1 << 40) + 3, 5]) {
-            decoder.remember(number, &packet(number % 16), 0);
+            decoder.remember(PacketNumber::new(number), &packet(number % 16), 0);
             assert!(decoder.bytes <= 100_000 && decoder.symbols.len() <= Decoder::<Stored>::MAX_SYMBOLS);
         }
     }

@@ -3,6 +3,7 @@
 use super::code::CHECKSUM;
 use super::{Decoder, Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, SourceBlock, SourceSymbol};
 use crate::documented::{Limit, limit};
+use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
 use crate::wire::vectors::hex;
 
@@ -20,7 +21,7 @@ pub(crate) fn limits() -> Vec<Limit> {
 /// A block of three symbols of different lengths, one of them empty, and its two repair symbols.
 pub(crate) fn vector() -> serde_json::Value {
     let symbols = [&b"\x0a\x00\x00\x05hello"[..], b"", b"\x0b\x02\x03\x07goodbye"];
-    let block = SourceBlock { first: 100, count: 3, stride: 1, repair_symbols: 2 };
+    let block = SourceBlock { first: PacketNumber::new(100), count: 3, stride: 1, repair_symbols: 2 };
     let sources = symbols.iter().map(|bytes| SourceSymbol { bytes: bytes.to_vec(), elided: 0 }).collect();
     let mut encoding = Encoding::new(block, sources).expect("something to code");
     while encoding.step().is_some() {}

@@ -23,6 +23,7 @@ pub(crate) use code::Encoding;
 pub(crate) use decode::prepare;
 pub(crate) use decoder::Decoder;
 
+use crate::packet_number::PacketNumber;
 use crate::wire::frame::Writer;
 use code::CHECKSUM;
 
@@ -58,7 +59,7 @@ impl SourceSymbol {
 /// Which packets a block covers, and with how many repair symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceBlock {
-    pub(crate) first: u64,
+    pub(crate) first: PacketNumber,
     pub(crate) count: usize,
     /// How far apart their numbers are.
     pub(crate) stride: usize,
@@ -67,12 +68,12 @@ pub(crate) struct SourceBlock {
 
 impl SourceBlock {
     /// The number of a packet by its place.
-    fn number(&self, at: usize) -> u64 {
+    fn number(&self, at: usize) -> PacketNumber {
         self.first + (at * self.stride) as u64
     }
 
     /// The number of the last packet.
-    pub(crate) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> PacketNumber {
         self.number(self.count - 1)
     }
 }

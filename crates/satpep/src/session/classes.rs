@@ -1,6 +1,7 @@
 //! Which stream of which class sends next.
 
 use super::table::StreamTable;
+use crate::credit::Credit;
 use crate::pacer::Pacer;
 use crate::payload::Payload;
 use crate::scheduler::{Flow, Flows, Place, Scheduler, Sparse};
@@ -29,7 +30,7 @@ struct Queue {
 struct StreamFlows<'a, P> {
     class: u8,
     streams: &'a mut StreamTable<P>,
-    session_credit: u64,
+    session_credit: Credit,
 }
 
 impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
@@ -47,7 +48,7 @@ impl<P: Payload> Flows<StreamKey> for StreamFlows<'_, P> {
     }
 }
 
-fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: u64) -> Flow<'_> {
+fn stream_flow<P: Payload>(stream: &mut Stream<P>, session_credit: Credit) -> Flow<'_> {
     let busy = stream.has_data(session_credit);
     Flow { place: &mut stream.place, busy, weight: 1, sparse: Sparse::Own }
 }
@@ -122,7 +123,7 @@ impl Classes {
     }
 
     /// Notes that a stream has something to send.
-    pub(super) fn activate<P: Payload>(&mut self, key: StreamKey, stream: &mut Stream<P>, session_credit: u64) {
+    pub(super) fn activate<P: Payload>(&mut self, key: StreamKey, stream: &mut Stream<P>, session_credit: Credit) {
         let at = stream.class;
         let queue = &mut self.classes[usize::from(at)];
         queue.streams.activate(key, stream_flow(stream, session_credit));
@@ -150,7 +151,7 @@ impl Classes {
         &mut self,
         now: Instant,
         streams: &mut StreamTable<P>,
-        session_credit: u64,
+        session_credit: Credit,
     ) -> Option<StreamKey> {
         loop {
             let at = self.scheduler.next(&mut ClassFlows { classes: &mut self.classes, now })?;
@@ -167,7 +168,7 @@ impl Classes {
         &mut self,
         now: Instant,
         stream: &mut Stream<P>,
-        session_credit: u64,
+        session_credit: Credit,
         bytes: usize,
     ) {
         let queue = &mut self.classes[usize::from(stream.class)];

@@ -3,6 +3,7 @@
 
 use super::Session;
 use crate::event::Violation;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::{
     Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, PER_SYMBOL, RepairSymbol, SourceBlock, SourceSymbol,
@@ -16,15 +17,15 @@ use units::Instant;
 
 /// Packets for which repair symbols are being made.
 pub(super) struct RepairPlan {
-    packets: Range<u64>,
+    packets: Range<PacketNumber>,
     /// About how many repair symbols they may have at most.
     most: f64,
     /// How many of these cost nothing, where the others are taken off the allowance.
     free: Option<f64>,
     /// The next packet to look at.
-    next: u64,
+    next: PacketNumber,
     /// Packets in a row whose bytes are kept.
-    runs: VecDeque<Range<u64>>,
+    runs: VecDeque<Range<PacketNumber>>,
     /// About how many repair symbols each run may have, once all are known.
     share: f64,
     run: Option<Run>,
@@ -33,7 +34,7 @@ pub(super) struct RepairPlan {
 
 impl RepairPlan {
     /// Packets to protect with at most about `most` symbols.
-    pub(super) fn new(packets: Range<u64>, most: f64) -> Self {
+    pub(super) fn new(packets: Range<PacketNumber>, most: f64) -> Self {
         let next = packets.start;
         Self { packets, most, free: None, next, runs: VecDeque::new(), share: 0.0, run: None, made: 0 }
     }
@@ -44,21 +45,21 @@ impl RepairPlan {
     }
 
     /// The next packet can be protected.
-    fn go_on(&mut self, number: u64) {
+    fn go_on(&mut self, number: PacketNumber) {
         match self.runs.back_mut().filter(|run| run.end == number) {
-            Some(run) => run.end = number + 1,
-            None => self.runs.push_back(number..number + 1),
+            Some(run) => run.end = number.next(),
+            None => self.runs.push_back(number..number.next()),
         }
     }
 }
 
 /// The blocks of packets in a row, which take turns in them. One after the other is made.
 struct Run {
-    packets: Range<u64>,
+    packets: Range<PacketNumber>,
     stride: usize,
     repair_symbols: usize,
     /// The next packet of the block to collect the symbol of, and those collected.
-    next: u64,
+    next: PacketNumber,
     symbols: Vec<SourceSymbol>,
     encoding: Option<Encoding>,
     blocks: Vec<Vec<RepairSymbol>>,
@@ -69,7 +70,8 @@ impl Run {
     fn begin_block(&mut self) {
         let symbols = std::mem::take(&mut self.symbols);
         let (count, stride, repair_symbols) = (symbols.len(), self.stride, self.repair_symbols);
-        let block = SourceBlock { first: self.next - (count * stride) as u64, count, stride, repair_symbols };
+        let block =
+            SourceBlock { first: self.next.saturating_before((count * stride) as u64), count, stride, repair_symbols };
         self.encoding = Encoding::new(block, symbols);
         if self.encoding.is_none() {
             self.end_block(Vec::new());
@@ -155,8 +157,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Blocks of packets in a row with at most about `most` repair symbols.
-    fn run(&self, mut packets: Range<u64>, most: f64) -> Run {
-        packets.start = packets.start.max(packets.end.saturating_sub((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
+    fn run(&self, mut packets: Range<PacketNumber>, most: f64) -> Run {
+        packets.start = packets.start.max(packets.end.saturating_before((MAX_SOURCE_SYMBOLS * MAX_STRIDE) as u64));
         let total = (packets.end - packets.start) as usize;
         let stride = total.div_ceil(MAX_SOURCE_SYMBOLS);
         let process = self.recovery.sent_packets.loss_process();

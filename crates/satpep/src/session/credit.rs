@@ -9,8 +9,10 @@
 
 use super::Session;
 use crate::config::EndpointConfig;
+use crate::credit::Credit;
 use crate::handshake::TransportParameters;
 use crate::memory::{Holding, Memory};
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
 use crate::stream::Advertised;
@@ -18,7 +20,7 @@ use crate::wire::frame::Writer;
 use std::collections::VecDeque;
 use units::{Duration, Instant};
 
-pub(crate) struct Credit {
+pub(crate) struct FlowControl {
     /// Receive memory of the session: what it may hold beside others now.
     pool: u64,
     /// What it holds of the endpoint's memory for each direction.
@@ -28,17 +30,17 @@ pub(crate) struct Credit {
     received: u64,
     consumed: u64,
     /// MAX_DATA as advertised: the bytes in all that the peer may send.
-    limit: u64,
+    limit: Credit,
     pub(crate) limit_due: bool,
-    advertised: Advertised,
+    advertised: Advertised<Credit>,
     /// Streams whose advertised limits may not have arrived.
     repeats: VecDeque<StreamKey>,
     /// What each side may send on a new stream.
-    pub(crate) own_stream_credit: u64,
-    pub(crate) peer_stream_credit: u64,
+    pub(crate) own_stream_credit: Credit,
+    pub(crate) peer_stream_credit: Credit,
 
     /// The bytes in all that the peer lets us send, and what we sent of them.
-    peer_limit: u64,
+    peer_limit: Credit,
     sent: u64,
     /// Memory for written data, how much of it is in use, and the most unsent data of one stream.
     send_pool: u64,
@@ -52,7 +54,7 @@ pub(crate) struct Credit {
     round_ends: Instant,
 }
 
-impl Credit {
+impl FlowControl {
     /// A stream that has nothing waiting may always write this much, however full the pool is.
     const MIN_WRITE: u64 = 4096;
     /// Least window of a stream.
@@ -67,11 +69,11 @@ impl Credit {
             send_holding: Holding::default(),
             received: 0,
             consumed: 0,
-            limit: config.receive_pool(),
+            limit: Credit::new(config.receive_pool()),
             limit_due: false,
             advertised: Advertised::default(),
             repeats: VecDeque::new(),
-            own_stream_credit: config.stream_credit(),
+            own_stream_credit: Credit::new(config.stream_credit()),
             peer_stream_credit: parameters.stream_credit,
             peer_limit: parameters.session_credit,
             sent: 0,
@@ -87,9 +89,9 @@ impl Credit {
 
     /// This limit was advertised in the handshake. A stream begins with half of it at most: a stream's sender holds
     /// back until its window has grown beyond that, which shows that somebody reads it.
-    pub(crate) fn begin_at(&mut self, limit: u64) {
+    pub(crate) fn begin_at(&mut self, limit: Credit) {
         self.limit = limit;
-        self.own_stream_credit = self.own_stream_credit.min(limit / 2);
+        self.own_stream_credit = self.own_stream_credit.min(limit.half());
     }
 
     /// Sets what the session may hold now: of what it receives, and of what it sends. What was granted stays so.
@@ -99,21 +101,21 @@ impl Credit {
 
     /// Bytes that the peer may have us hold.
     pub(crate) fn granted(&self) -> u64 {
-        self.limit.saturating_sub(self.consumed)
+        self.limit.beyond(self.consumed)
     }
 
     // Sending.
 
     /// New stream bytes that the peer's session credit still allows.
-    pub(crate) fn available(&self) -> u64 {
-        self.peer_limit - self.sent
+    pub(crate) fn available(&self) -> Credit {
+        self.peer_limit.after(self.sent)
     }
 
     pub(crate) fn on_sent(&mut self, fresh: u64) {
         self.sent += fresh;
     }
 
-    pub(crate) fn on_peer_limit(&mut self, limit: u64) {
+    pub(crate) fn on_peer_limit(&mut self, limit: Credit) {
         self.peer_limit = self.peer_limit.max(limit);
     }
 
@@ -154,7 +156,7 @@ impl Credit {
     #[must_use]
     pub(crate) fn on_received(&mut self, bytes: u64) -> bool {
         self.received += bytes;
-        let within = self.received <= self.limit;
+        let within = self.received <= self.limit.bytes();
         self.raise_limit();
         within
     }
@@ -168,14 +170,15 @@ impl Credit {
     fn raise_limit(&mut self) {
         // Seldom where there is plenty; soon where little is free, since the peer then lives on what each update brings.
         let free = self.pool.saturating_sub(self.held());
-        if self.consumed + self.pool >= self.limit + (self.pool / 16).min(free / 8).max(1) {
-            self.limit = self.consumed + self.pool;
+        let step = (self.pool / 16).min(free / 8).max(1);
+        if self.consumed + self.pool >= self.limit.bytes() + step {
+            self.limit = Credit::new(self.consumed + self.pool);
             self.limit_due = true;
         }
     }
 
     /// The session's limit to advertise.
-    pub(crate) fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> Credit {
         self.limit
     }
 
@@ -223,7 +226,7 @@ impl<P: Payload> Session<P> {
         };
         let window = self.credit.stream_window(stream.receive.held());
         let limit = stream.receive.read() + window;
-        let step = limit.saturating_sub(stream.receive.limit);
+        let step = limit.saturating_since(stream.receive.limit);
         if !stream.receive.is_sized() && step >= window / 8 {
             stream.receive.limit = limit;
             stream.credit_due = true;
@@ -282,7 +285,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// Packet `number`, which carried a limit, has arrived.
-    pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: u64) {
+    pub(super) fn on_credit_arrived(&mut self, frame: &SentFrame, number: PacketNumber) {
         match *frame {
             SentFrame::MaxData => self.credit.advertised.on_arrived(number),
             SentFrame::MaxStreamData(key) => {
@@ -318,7 +321,7 @@ mod tests {
     use crate::PrivateKey;
     use units::{Bytes, Rate};
 
-    fn credit() -> Credit {
+    fn credit() -> FlowControl {
         let rate = Rate::from_bps(6_000_000);
         let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
         config.receive_memory = Some(Bytes::new(1_600_000));
@@ -326,11 +329,11 @@ mod tests {
             epoch: 1,
             timestamp: 1,
             capabilities: crate::Capabilities::NONE,
-            session_credit: 1000,
-            stream_credit: 500,
+            session_credit: Credit::new(1000),
+            stream_credit: Credit::new(500),
             max_streams: 9,
         };
-        Credit::new(&config, &parameters, Instant::ZERO)
+        FlowControl::new(&config, &parameters, Instant::ZERO)
     }
 
     #[test]
@@ -342,7 +345,7 @@ mod tests {
         assert!(!credit.limit_due);
         credit.on_consumed(20_000);
         assert!(credit.limit_due);
-        assert_eq!(credit.limit(), 1_700_000);
+        assert_eq!(credit.limit().bytes(), 1_700_000);
         assert!(credit.on_received(700_000));
         assert!(!credit.on_received(1));
     }
@@ -353,7 +356,7 @@ mod tests {
         assert!(credit.on_received(1_600_000));
         credit.on_consumed(20_000);
         assert!(credit.limit_due, "or those who read would wait for ever beside those who do not");
-        assert_eq!(credit.limit(), 1_620_000);
+        assert_eq!(credit.limit().bytes(), 1_620_000);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! since the one before.
 
 use crate::capacity::{ArrivalRequests, Arrivals, Feedback, Report};
+use crate::packet_number::PacketNumber;
 use crate::rtt::RttEstimator;
 use crate::sent_packets::{PacketOutcome, SentPackets};
 use crate::survey::Survey;
@@ -15,7 +16,7 @@ use units::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum News {
     /// When a packet arrived, by the peer's clock.
-    Arrival(u64, Duration),
+    Arrival(PacketNumber, Duration),
     /// How the largest acknowledged packet fared.
     Feedback(Feedback),
 }
@@ -51,7 +52,7 @@ impl ArrivalFeedback {
     pub(super) fn on_arrival_time(
         &mut self,
         now: Instant,
-        (number, micros): (u64, u32),
+        (number, micros): (PacketNumber, u32),
         sent_packets: &SentPackets,
         rtt: &RttEstimator,
     ) {
@@ -69,7 +70,7 @@ impl ArrivalFeedback {
         self.note(number, feedback.arrived, Some(feedback));
     }
 
-    fn note(&mut self, number: u64, arrived: Duration, feedback: Option<Feedback>) {
+    fn note(&mut self, number: PacketNumber, arrived: Duration, feedback: Option<Feedback>) {
         if let Some(survey) = &mut self.survey {
             survey.on_arrival(number, arrived);
         }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     fn outcome(number: u64, outcome: Outcome) -> PacketOutcome {
-        PacketOutcome { number, frames: SentFrames::new(), ip_size: 1500, outcome }
+        PacketOutcome { number: PacketNumber::new(number), frames: SentFrames::new(), ip_size: 1500, outcome }
     }
 
     #[test]
@@ -116,12 +117,12 @@ mod tests {
         let mut feedback = ArrivalFeedback::default();
         (0..3).for_each(|number| feedback.on_outcome(&outcome(number, Outcome::Acknowledged)));
         feedback.on_outcome(&outcome(3, Outcome::Lost));
-        feedback.on_arrival_time(at(300), (4, 260_000), &packets, &rtt);
-        assert!(matches!(feedback.poll_news(), Some(News::Arrival(4, _))));
+        feedback.on_arrival_time(at(300), (PacketNumber::new(4), 260_000), &packets, &rtt);
+        assert!(matches!(feedback.poll_news(), Some(News::Arrival(number, _)) if number == PacketNumber::new(4)));
         let Some(News::Feedback(first)) = feedback.poll_news() else { panic!("no feedback") };
         assert_eq!((first.outcomes, first.acknowledged, first.sent), (4, 3, at(4)));
-        feedback.on_arrival_time(at(310), (5, 270_000), &packets, &rtt);
-        assert!(matches!(feedback.poll_news(), Some(News::Arrival(5, _))));
+        feedback.on_arrival_time(at(310), (PacketNumber::new(5), 270_000), &packets, &rtt);
+        assert!(matches!(feedback.poll_news(), Some(News::Arrival(number, _)) if number == PacketNumber::new(5)));
         let Some(News::Feedback(second)) = feedback.poll_news() else { panic!("no feedback") };
         assert_eq!((second.outcomes, second.acknowledged), (0, 0), "counted once");
     }
@@ -130,9 +131,9 @@ mod tests {
     fn arrival_times_of_packets_never_sent_and_floods_of_them_are_ignored() {
         let (packets, rtt) = (sent(40), RttEstimator::new(Duration::from_millis(500)));
         let mut feedback = ArrivalFeedback::default();
-        feedback.on_arrival_time(at(300), (40, 1000), &packets, &rtt);
+        feedback.on_arrival_time(at(300), (PacketNumber::new(40), 1000), &packets, &rtt);
         assert!(feedback.poll_news().is_none());
-        (0..40).for_each(|number| feedback.on_arrival_time(at(300), (number, 1000), &packets, &rtt));
+        (0..40).for_each(|number| feedback.on_arrival_time(at(300), (PacketNumber::new(number), 1000), &packets, &rtt));
         assert!(std::iter::from_fn(|| feedback.poll_news()).count() <= ArrivalFeedback::MAX_NEWS + 1);
     }
 }

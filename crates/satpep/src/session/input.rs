@@ -4,12 +4,13 @@ use super::Session;
 use super::path::PathState;
 use super::recovery::LossRecovery;
 use super::table::Accepted;
+use crate::credit::Credit;
 use crate::event::{Event, Violation};
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::{RepairSymbol, SourceBlock};
 use crate::sent_packets::{Outcome, PacketOutcome, SentFrame, StreamKey};
-
-use crate::stream::{Sent, Stream, StreamNumber};
+use crate::stream::{Sent, Stream, StreamNumber, StreamOffset};
 use crate::wire::frame::{AckFrame, Frame, PathFrame, Reader, RecoveredFrame, RepairFrame};
 use units::Instant;
 
@@ -18,7 +19,7 @@ impl<P: Payload> Session<P> {
     pub(crate) fn on_frames(
         &mut self,
         now: Instant,
-        number: u64,
+        number: PacketNumber,
         frames: &[u8],
         elided: usize,
     ) -> Result<(), Violation> {
@@ -45,11 +46,13 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_frame(&mut self, now: Instant, number: u64, frame: Frame<'_>) -> Result<(), Violation> {
+    fn on_frame(&mut self, now: Instant, number: PacketNumber, frame: Frame<'_>) -> Result<(), Violation> {
         match frame {
             Frame::Ping => {}
             Frame::ArrivalRequest => self.feedback.requests.on_request(now, number),
-            Frame::CeCount { packets } => self.congestion.on_report(packets, self.recovery.sent_packets.next_number()),
+            Frame::CeCount { packets } => {
+                self.congestion.on_report(packets, self.recovery.sent_packets.next_number() - PacketNumber::ZERO)
+            }
             Frame::ArrivalTime { number, micros } => {
                 let LossRecovery { sent_packets, rtt, .. } = &self.recovery;
                 self.feedback.on_arrival_time(now, (number, micros), sent_packets, rtt);
@@ -85,10 +88,10 @@ impl<P: Payload> Session<P> {
     }
 
     /// Takes in the repair symbol of packet `number`.
-    fn on_repair(&mut self, now: Instant, number: u64, repair: &RepairFrame<'_>) -> Result<(), Violation> {
+    fn on_repair(&mut self, now: Instant, number: PacketNumber, repair: &RepairFrame<'_>) -> Result<(), Violation> {
         let size = |field: u64| usize::try_from(field).unwrap_or(usize::MAX);
         let block = SourceBlock {
-            first: number.checked_sub(repair.back).ok_or(Violation::Malformed)?,
+            first: number.checked_before(repair.back).ok_or(Violation::Malformed)?,
             count: size(repair.count),
             stride: size(repair.stride),
             repair_symbols: size(repair.repair_symbols),
@@ -125,7 +128,7 @@ impl<P: Payload> Session<P> {
     pub(super) fn on_data(
         &mut self,
         key: StreamKey,
-        offset: u64,
+        offset: StreamOffset,
         data: &[u8],
         elided: usize,
         fin: bool,
@@ -158,7 +161,12 @@ impl<P: Payload> Session<P> {
         Ok(())
     }
 
-    fn on_reset(&mut self, key: StreamKey, reason: peering::ResetReason, final_size: u64) -> Result<(), Violation> {
+    fn on_reset(
+        &mut self,
+        key: StreamKey,
+        reason: peering::ResetReason,
+        final_size: StreamOffset,
+    ) -> Result<(), Violation> {
         let stream = self.streams.get_mut(key).ok_or(Violation::Malformed)?;
         let moved = stream.receive.on_reset(final_size)?;
         stream.abort.theirs = true;
@@ -177,17 +185,17 @@ impl<P: Payload> Session<P> {
     }
 
     /// The session's credit was `before`; streams that waited for more go on.
-    fn use_session_credit(&mut self, before: u64) {
-        if before < 2 * self.credit.peer_stream_credit && self.credit.available() > before {
+    fn use_session_credit(&mut self, before: Credit) {
+        if before.half() < self.credit.peer_stream_credit && self.credit.available() > before {
             // Streams that had only new data may have left the schedule for want of credit.
             self.streams.keys().into_iter().for_each(|key| self.activate(key));
         }
     }
 
-    fn on_stream_credit(&mut self, number: StreamNumber, limit: u64) {
+    fn on_stream_credit(&mut self, number: StreamNumber, limit: StreamOffset) {
         let Some(key) = self.streams.find(number) else { return };
         if let Some(stream) = self.stream_mut(key) {
-            stream.send.raise_credit(limit);
+            stream.send.raise_limit(limit);
         }
         self.activate(key);
     }
@@ -255,7 +263,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    fn on_frame_acknowledged(&mut self, frame: &SentFrame, number: u64) {
+    fn on_frame_acknowledged(&mut self, frame: &SentFrame, number: PacketNumber) {
         match *frame {
             SentFrame::Stream { key, offset, length, fin, .. } => {
                 let Some(stream) = self.streams.get_mut(key) else { return };

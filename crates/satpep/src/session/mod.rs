@@ -51,6 +51,7 @@ mod violations;
 use crate::config::EndpointConfig;
 use crate::event::{Event, PeerId, StreamId};
 use crate::handshake::TransportParameters;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::received::Received;
 use crate::repair::Decoder;
@@ -75,7 +76,7 @@ pub(crate) struct Session<P: Payload> {
     streams: table::StreamTable<P>,
     pool: P::Pool,
     classes: classes::Classes,
-    pub(crate) credit: credit::Credit,
+    pub(crate) credit: credit::FlowControl,
     pub(crate) received: Received,
     pub(crate) recovery: recovery::LossRecovery,
     liveness: liveness::Liveness,
@@ -109,7 +110,7 @@ impl<P: Payload> Session<P> {
             streams: table::StreamTable::new(even, parameters.max_streams, config.max_streams),
             pool: P::Pool::default(),
             classes: classes::Classes::new(config.quantum()),
-            credit: credit::Credit::new(config, parameters, now),
+            credit: credit::FlowControl::new(config, parameters, now),
             received: Received::new(),
             recovery: recovery::LossRecovery::new(config),
             liveness: liveness::Liveness::new(config, initiates, now),
@@ -149,7 +150,7 @@ impl<P: Payload> Session<P> {
     }
 
     /// The number of the next packet.
-    pub(crate) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> PacketNumber {
         self.recovery.sent_packets.next_number()
     }
 

@@ -1,6 +1,7 @@
 //! Filling a packet: what goes first, and what waits for the link's pace.
 
 use super::Session;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::HEADROOM;
 use crate::sent_packets::{SentFrame, SentFrames, StreamKey};
@@ -23,7 +24,7 @@ pub(crate) enum Urgency {
 /// A packet's frames, written and recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filled {
-    pub(crate) number: u64,
+    pub(crate) number: PacketNumber,
     pub(crate) length: usize,
     /// How much of the length was left out.
     pub(crate) elided: usize,
@@ -241,7 +242,7 @@ impl<P: Payload> Session<P> {
         let Some(stream) = self.stream_mut(key) else { return true };
         if let Some((reason, sent)) = &mut stream.abort.ours {
             if *sent == Sent::Queued {
-                if !writer.reset(key.number, *reason, stream.send.sent()) {
+                if !writer.reset(key.number, *reason, stream.send.final_size()) {
                     return false;
                 }
                 *sent = Sent::InFlight;
@@ -265,7 +266,7 @@ impl<P: Payload> Session<P> {
     /// marking may be policed, and is not spent on others. Returns the marking if there is any data.
     fn put_stream_data(&mut self, now: Instant, writer: &mut Writer<'_>, frames: &mut SentFrames) -> Option<Dscp> {
         let mut dscp = None;
-        let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<u64>);
+        let (mut any, mut fresh, mut ended, mut paused) = (false, false, false, None::<PacketNumber>);
         let number = self.recovery.sent_packets.next_number();
         // Several frames spell their lengths out anyway; the symbol of a single one would be longer than its packet.
         writer.reserve(if self.does_repair() { HEADROOM } else { 0 });

@@ -5,6 +5,7 @@
 //! allocated for each ACK.
 
 use crate::config::EndpointConfig;
+use crate::packet_number::PacketNumber;
 use crate::rtt::RttEstimator;
 use crate::sent_packets::{NeverSent, PacketOutcome, SentPackets};
 use crate::wire::frame::{AckFrame, RecoveredFrame};
@@ -16,7 +17,7 @@ pub(crate) struct LossRecovery {
     /// Where outcomes are collected.
     outcomes: Vec<PacketOutcome>,
     /// The number of the latest STOP_WAITING.
-    stop_waiting: u64,
+    stop_waiting: PacketNumber,
 }
 
 impl LossRecovery {
@@ -28,7 +29,7 @@ impl LossRecovery {
             sent_packets: SentPackets::new(config.reordering),
             rtt: RttEstimator::new(config.rtt),
             outcomes: Vec::new(),
-            stop_waiting: 0,
+            stop_waiting: PacketNumber::ZERO,
         }
     }
 
@@ -79,13 +80,13 @@ impl LossRecovery {
     }
 
     /// The number that a STOP_WAITING is to be sent with, if one is due.
-    pub(super) fn stop_waiting_due(&self) -> Option<u64> {
+    pub(super) fn stop_waiting_due(&self) -> Option<PacketNumber> {
         let lowest = self.sent_packets.lowest_tracked();
         (lowest >= self.stop_waiting + Self::STOP_WAITING_STEP).then_some(lowest)
     }
 
     /// STOP_WAITING was written with this number.
-    pub(super) fn on_stop_waiting_sent(&mut self, number: u64) {
+    pub(super) fn on_stop_waiting_sent(&mut self, number: PacketNumber) {
         self.stop_waiting = number;
     }
 }
@@ -127,11 +128,15 @@ mod tests {
     ) -> Vec<(u64, Outcome)> {
         let mut buffer = [0; 300];
         let mut writer = Writer::new(&mut buffer);
-        assert!(writer.ack(ranges.iter().cloned(), delay.as_nanos() / 1000, 0));
+        assert!(writer.ack(
+            ranges.iter().cloned().map(PacketNumber::range),
+            delay.as_nanos() / 1000,
+            PacketNumber::new(0)
+        ));
         let length = writer.len();
         let Ok(Some(Frame::Ack(ack))) = Reader::new(&buffer[..length]).next() else { panic!("no ACK") };
         let outcomes = recovery.on_ack(now, &ack, is_returning).expect("they were sent");
-        let known = outcomes.iter().map(|packet| (packet.number, packet.outcome)).collect();
+        let known = outcomes.iter().map(|packet| (packet.number.get(), packet.outcome)).collect();
         recovery.recycle(outcomes);
         known
     }
@@ -170,8 +175,8 @@ mod tests {
         ack(&mut recovery, at(600), &[0..step - 1], (Duration::ZERO, false));
         assert_eq!(recovery.stop_waiting_due(), None);
         ack(&mut recovery, at(601), &[0..step + 3], (Duration::ZERO, false));
-        assert_eq!(recovery.stop_waiting_due(), Some(step + 3));
-        recovery.on_stop_waiting_sent(step + 3);
+        assert_eq!(recovery.stop_waiting_due(), Some(PacketNumber::new(step + 3)));
+        recovery.on_stop_waiting_sent(PacketNumber::new(step + 3));
         assert_eq!(recovery.stop_waiting_due(), None);
     }
 }

@@ -12,6 +12,7 @@
 use super::Session;
 use super::coding::RepairPlan;
 use crate::config::EndpointConfig;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::repair::{MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, RepairSymbol, WORK_STEP};
 use crate::sent_packets::{SentFrame, SentFrames};
@@ -33,7 +34,7 @@ pub(super) struct Repairs {
     /// the symbols of a piece follow those of the one before.
     queued: VecDeque<QueuedSymbols>,
     /// Packets below this number are protected, or are being.
-    protected_to: u64,
+    protected_to: PacketNumber,
     /// Blocks in the making, one piece of packets after the other.
     pub(super) making: VecDeque<RepairPlan>,
     /// Symbols that all data sent so far allows for, beyond those that each piece has of its own.
@@ -41,13 +42,13 @@ pub(super) struct Repairs {
     /// Symbols that may be sent now although there is data to send.
     budget: f64,
     /// Packets with the last data of streams that paused while others go on, and when to protect them.
-    pauses: VecDeque<(Instant, Range<u64>)>,
+    pauses: VecDeque<(Instant, Range<PacketNumber>)>,
 }
 
 /// The symbols in the queue that protect one range.
 #[derive(Debug)]
 struct QueuedSymbols {
-    packets: Range<u64>,
+    packets: Range<PacketNumber>,
     repair_symbols: usize,
     /// Symbols not yet sent.
     unsent: usize,
@@ -61,7 +62,7 @@ impl Repairs {
             at: None,
             queue: VecDeque::new(),
             queued: VecDeque::new(),
-            protected_to: 0,
+            protected_to: PacketNumber::ZERO,
             making: VecDeque::new(),
             allowance: 0.0,
             budget: 0.0,
@@ -75,7 +76,7 @@ impl Repairs {
     }
 
     /// The next pause that it is time to protect.
-    fn due_pause(&mut self, now: Instant) -> Option<Range<u64>> {
+    fn due_pause(&mut self, now: Instant) -> Option<Range<PacketNumber>> {
         self.pauses.front().filter(|(due, _)| *due <= now)?;
         self.pauses.pop_front().map(|(_, packets)| packets)
     }
@@ -123,7 +124,7 @@ impl<P: Payload> Session<P> {
 
     /// Stream data goes into the next packet, some of it for the first time if it is `fresh`; with the last of it its
     /// stream `ended`. The packets from `paused` on hold the last data of a stream that has no more for now.
-    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool, paused: Option<u64>) {
+    pub(super) fn plan_repair(&mut self, now: Instant, fresh: bool, ended: bool, paused: Option<PacketNumber>) {
         if !self.does_repair() {
             return;
         }
@@ -138,7 +139,7 @@ impl<P: Payload> Session<P> {
         {
             self.repairs
                 .pauses
-                .push_back((now + Self::REPAIR_AFTER, from..self.recovery.sent_packets.next_number() + 1));
+                .push_back((now + Self::REPAIR_AFTER, from..self.recovery.sent_packets.next_number().next()));
         }
     }
 
@@ -216,8 +217,8 @@ impl<P: Payload> Session<P> {
     }
 
     /// Packets in flight: sent, and not known to have been passed by an acknowledgement.
-    pub(super) fn in_flight(&self) -> Range<u64> {
-        let acked_to = self.recovery.sent_packets.largest_acked().map_or(0, |largest| largest + 1);
+    pub(super) fn in_flight(&self) -> Range<PacketNumber> {
+        let acked_to = self.recovery.sent_packets.largest_acked().map_or(PacketNumber::ZERO, PacketNumber::next);
         acked_to..self.recovery.sent_packets.next_number()
     }
 
@@ -227,7 +228,7 @@ impl<P: Payload> Session<P> {
         while let Some(paused) = self.repairs.due_pause(now) {
             let in_flight = self.in_flight();
             let from = paused.start.max(in_flight.start).max(self.repairs.protected_to);
-            let count = paused.end.saturating_sub(from).min(Self::MAX_PAUSE + 1);
+            let count = paused.end.saturating_since(from).min(Self::MAX_PAUSE + 1);
             let process = self.recovery.sent_packets.loss_process();
             let symbols = process.repair_symbols_for(count as usize, Self::MAY_FAIL, MAX_REPAIR_SYMBOLS) as f64;
             let saved = count as f64 * process.probability() * (in_flight.end - in_flight.start) as f64;
@@ -260,7 +261,7 @@ impl<P: Payload> Session<P> {
         self.repairs.protected_to = in_flight.end;
         // What is recovered is not sent again: that many symbols cost nothing.
         let free = Self::FREE
-            + self.recovery.sent_packets.loss_process().probability() * in_flight.end.saturating_sub(from) as f64;
+            + self.recovery.sent_packets.loss_process().probability() * in_flight.end.saturating_since(from) as f64;
         let plan = RepairPlan::new(from..in_flight.end, free + self.repairs.allowance);
         self.repairs.making.push_back(plan.free(free));
     }
@@ -282,7 +283,12 @@ impl<P: Payload> Session<P> {
     }
 
     /// Queues the repair symbols of blocks, which take turns; returns how many there are.
-    pub(super) fn send_blocks(&mut self, now: Instant, packets: Range<u64>, blocks: Vec<Vec<RepairSymbol>>) -> usize {
+    pub(super) fn send_blocks(
+        &mut self,
+        now: Instant,
+        packets: Range<PacketNumber>,
+        blocks: Vec<Vec<RepairSymbol>>,
+    ) -> usize {
         // Of a burst that hits the end, the symbols that wait escape the rest.
         let patience =
             (self.recovery.sent_packets.loss_process().mean_burst_time() * 2).min(self.recovery.rtt.smoothed() / 4);

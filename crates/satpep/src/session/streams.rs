@@ -6,7 +6,7 @@ use crate::payload::{Elided, Payload, Stored};
 use crate::scheduler::Place;
 use crate::sent_packets::StreamKey;
 use crate::stats::StreamStats;
-use crate::stream::{Sent, Stream};
+use crate::stream::{Sent, Stream, StreamOffset};
 use peering::Class;
 use peering::ResetReason;
 use peering::dscp::Dscp;
@@ -154,7 +154,7 @@ impl<P: Payload> Session<P> {
             written: stream.send.acked() + stream.send.buffered(),
             sent: stream.send.sent(),
             acked: stream.send.acked(),
-            read: stream.receive.read(),
+            read: stream.receive.read() - StreamOffset::ZERO,
             receive_buffered: stream.receive.held(),
         })
     }

@@ -238,10 +238,11 @@ impl<P: Payload> IndexMut<StreamKey> for StreamTable<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credit::Credit;
     use crate::payload::Stored;
 
     fn stream(number: StreamNumber) -> Stream<Stored> {
-        Stream::new(number, 1000, 1000)
+        Stream::new(number, Credit::new(1000), Credit::new(1000))
     }
 
     fn accept(table: &mut StreamTable<Stored>, number: u64) -> Result<Accepted, Violation> {

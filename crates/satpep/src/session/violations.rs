@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::Violation;
+use crate::credit::Credit;
+use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
-use crate::stream::StreamNumber;
+use crate::stream::{StreamNumber, StreamOffset};
 use crate::wire::frame::{PathFrame, Writer};
 use crate::wire::varint;
 use crate::{Capabilities, EndpointConfig, PrivateKey};
@@ -29,8 +31,8 @@ fn session() -> Session<Stored> {
     let parameters = TransportParameters {
         epoch: 1,
         timestamp: 1,
-        session_credit: 1 << 20,
-        stream_credit: 1 << 16,
+        session_credit: Credit::new(1 << 20),
+        stream_credit: Credit::new(1 << 16),
         max_streams: MAX_STREAMS,
         capabilities: Capabilities::NONE,
     };
@@ -43,11 +45,11 @@ fn receive(session: &mut Session<Stored>, number: u64, write: impl FnOnce(&mut W
     let mut writer = Writer::new(&mut buffer);
     write(&mut writer);
     let length = writer.len();
-    session.on_frames(now(), number, &buffer[..length], 0)
+    session.on_frames(now(), PacketNumber::new(number), &buffer[..length], 0)
 }
 
 fn data(stream: u64, offset: u64, length: usize, fin: bool) -> impl FnOnce(&mut Writer<'_>) {
-    move |writer| writer.stream::<Stored>(StreamNumber::new(stream), offset, length, fin).fill(7)
+    move |writer| writer.stream::<Stored>(StreamNumber::new(stream), StreamOffset::new(offset), length, fin).fill(7)
 }
 
 #[test]
@@ -71,8 +73,8 @@ fn a_reset_counts_what_its_sender_claims_to_have_sent() {
     let reset = |stream, offset| {
         move |writer: &mut Writer<'_>| assert!(writer.reset(StreamNumber::new(stream), ResetReason::Aborted, offset))
     };
-    assert_eq!(receive(&mut session, 0, reset(0, STREAM_CREDIT)), Ok(()));
-    assert_eq!(receive(&mut session, 1, reset(2, STREAM_CREDIT + 1)), Err(Violation::BeyondCredit));
+    assert_eq!(receive(&mut session, 0, reset(0, StreamOffset::new(STREAM_CREDIT))), Ok(()));
+    assert_eq!(receive(&mut session, 1, reset(2, StreamOffset::new(STREAM_CREDIT + 1))), Err(Violation::BeyondCredit));
 }
 
 #[test]
@@ -90,7 +92,9 @@ fn ends_that_contradict_one_another_break_the_session() {
     }
     let mut session = session();
     assert_eq!(receive(&mut session, 0, data(0, 0, 10, false)), Ok(()));
-    let shorter = |writer: &mut Writer<'_>| assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, 9));
+    let shorter = |writer: &mut Writer<'_>| {
+        assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, StreamOffset::new(9)))
+    };
     assert_eq!(receive(&mut session, 1, shorter), Err(Violation::FinalSize));
 }
 
@@ -100,10 +104,14 @@ fn acknowledgements_of_what_was_never_sent_break_the_session() {
     session.ping();
     let mut buffer = [0; 100];
     session.fill(now(), 0, &mut buffer, 60, Urgency::Now).expect("a ping");
-    let ack = |to| move |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..to), 0, 0));
+    let ack = |to| {
+        move |writer: &mut Writer<'_>| {
+            assert!(writer.ack(std::iter::once(PacketNumber::range(0..to)), 0, PacketNumber::new(0)))
+        }
+    };
     assert_eq!(receive(&mut session, 0, ack(1)), Ok(()));
     assert_eq!(receive(&mut session, 1, ack(2)), Err(Violation::AckOfUnsent));
-    let recovered = |writer: &mut Writer<'_>| assert!(writer.recovered(std::iter::once(0..2)));
+    let recovered = |writer: &mut Writer<'_>| assert!(writer.recovered(std::iter::once(PacketNumber::range(0..2))));
     assert_eq!(receive(&mut session, 2, recovered), Err(Violation::AckOfUnsent));
 }
 
@@ -113,9 +121,13 @@ fn one_packet_acknowledges_once() {
     session.ping();
     let mut buffer = [0; 100];
     session.fill(now(), 0, &mut buffer, 60, Urgency::Now).expect("a ping");
-    let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.ack(std::iter::once(0..1), 0, 0)));
+    let twice = |writer: &mut Writer<'_>| {
+        (0..2).for_each(|_| assert!(writer.ack(std::iter::once(PacketNumber::range(0..1)), 0, PacketNumber::new(0))))
+    };
     assert_eq!(receive(&mut session, 0, twice), Err(Violation::RepeatedAck));
-    let twice = |writer: &mut Writer<'_>| (0..2).for_each(|_| assert!(writer.recovered(std::iter::once(0..1))));
+    let twice = |writer: &mut Writer<'_>| {
+        (0..2).for_each(|_| assert!(writer.recovered(std::iter::once(PacketNumber::range(0..1)))))
+    };
     assert_eq!(receive(&mut session, 1, twice), Err(Violation::RepeatedAck));
 }
 
@@ -132,20 +144,28 @@ fn streams_that_were_not_opened_or_are_too_many_break_the_session() {
 #[test]
 fn frames_that_do_not_parse_break_the_session() {
     for frames in [&[0x02][..], &[0x05, 0xff], &[0x0a, 0, 0, 5, 1], &[0x08, 0], &[0x40, 0x40, 2, 9]] {
-        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Violation::Malformed), "{frames:?}");
+        assert_eq!(
+            session().on_frames(now(), PacketNumber::new(0), frames, 0),
+            Err(Violation::Malformed),
+            "{frames:?}"
+        );
     }
 }
 
 #[test]
 fn a_frame_of_an_unknown_type_breaks_the_session_unless_it_may_be_skipped() {
     for (frames, kind) in [(&[0x3f][..], 0x3f), (&[0x30, 4, 1, 2, 3, 4], 0x30), (&[0x20], 0x20), (&[0x40, 1], 1)] {
-        assert_eq!(session().on_frames(now(), 0, frames, 0), Err(Violation::UnknownFrame(kind)), "{frames:?}");
+        assert_eq!(
+            session().on_frames(now(), PacketNumber::new(0), frames, 0),
+            Err(Violation::UnknownFrame(kind)),
+            "{frames:?}"
+        );
     }
     assert_eq!(Violation::UnknownFrame(0x30).to_string(), "a frame of the unknown type 0x30");
     let mut session = session();
     // Stream data, a frame of type 0x41, stream data.
     let frames = [0x0a, 0, 0, 2, 7, 7, 0x40, 0x41, 3, 1, 2, 3, 0x0b, 0, 2, 1, 7];
-    assert_eq!(session.on_frames(now(), 0, &frames, 0), Ok(()));
+    assert_eq!(session.on_frames(now(), PacketNumber::new(0), &frames, 0), Ok(()));
     assert_eq!((session.stats(now()).skipped_frames, session.credit.held()), (1, 3));
 }
 
@@ -164,16 +184,24 @@ fn what_a_closed_stream_still_brings_is_ignored() {
     session.finish(id);
     let mut buffer = [0; 100];
     let filled = session.fill(now(), 0, &mut buffer, 60, Urgency::Paced).expect("the end");
-    let ack = |writer: &mut Writer<'_>| assert!(writer.ack(std::iter::once(0..filled.number + 1), 0, 0));
+    let ack = |writer: &mut Writer<'_>| {
+        assert!(writer.ack(std::iter::once(PacketNumber::ZERO..filled.number.next()), 0, PacketNumber::new(0)))
+    };
     assert_eq!(receive(&mut session, 1, ack), Ok(()));
     assert_eq!(session.poll_event(), Some(Event::Closed(id)));
     assert_eq!(receive(&mut session, 2, data(0, 0, 3, true)), Ok(()));
     assert_eq!(
-        receive(&mut session, 3, |writer| assert!(writer.reset(StreamNumber::new(0), ResetReason::Aborted, 3))),
+        receive(&mut session, 3, |writer| assert!(writer.reset(
+            StreamNumber::new(0),
+            ResetReason::Aborted,
+            StreamOffset::new(3)
+        ))),
         Ok(())
     );
     assert_eq!(
-        receive(&mut session, 4, |writer| assert!(writer.max_stream_data(StreamNumber::new(0), 1 << 30))),
+        receive(&mut session, 4, |writer| assert!(
+            writer.max_stream_data(StreamNumber::new(0), StreamOffset::new(1 << 30))
+        )),
         Ok(())
     );
     assert_eq!(session.poll_event(), None);
@@ -198,19 +226,19 @@ fn write_frame(writer: &mut Writer<'_>, (kind, a, b, c, flag): (u8, u64, u64, u6
         0 => drop(writer.ping()),
         1 => {
             let start = a.min(1 << 60);
-            writer.ack(std::iter::once(start..start + 1 + b % 5), c, b % 3);
+            writer.ack(std::iter::once(PacketNumber::range(start..start + 1 + b % 5)), c, PacketNumber::new(b % 3));
         }
-        2 => drop(writer.stop_waiting(a)),
-        3 => drop(writer.max_data(a)),
-        4 => drop(writer.max_stream_data(StreamNumber::new(a), b)),
-        5 => drop(writer.reset(StreamNumber::new(a), ResetReason::from_code(c), b)),
+        2 => drop(writer.stop_waiting(PacketNumber::new(a))),
+        3 => drop(writer.max_data(Credit::new(a))),
+        4 => drop(writer.max_stream_data(StreamNumber::new(a), StreamOffset::new(b))),
+        5 => drop(writer.reset(StreamNumber::new(a), ResetReason::from_code(c), StreamOffset::new(b))),
         6 => drop(writer.path(if flag { PathFrame::Challenge(a) } else { PathFrame::Response(b) })),
         _ => {
             let length = (c % 40) as usize;
-            if writer.stream_room(StreamNumber::new(a), b).is_some_and(|room| room >= length + 2)
+            if writer.stream_room(StreamNumber::new(a), StreamOffset::new(b)).is_some_and(|room| room >= length + 2)
                 && b + 40 < varint::MAX
             {
-                writer.stream::<Stored>(StreamNumber::new(a), b, length, flag).fill(1);
+                writer.stream::<Stored>(StreamNumber::new(a), StreamOffset::new(b), length, flag).fill(1);
             }
         }
     }

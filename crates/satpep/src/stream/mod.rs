@@ -1,12 +1,16 @@
 //! A stream: one TCP connection's bytes, each direction with an end of its own.
 
 mod number;
+mod offset;
 pub(crate) mod pages;
 mod receive;
 mod send;
 
+use crate::credit::Credit;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 pub(crate) use number::StreamNumber;
+pub use offset::StreamOffset;
 use peering::ResetReason;
 use peering::dscp::Dscp;
 pub(crate) use receive::ReceiveHalf;
@@ -24,11 +28,11 @@ pub(crate) struct Stream<P> {
     /// A larger MAX_STREAM_DATA is to be sent.
     pub(crate) credit_due: bool,
     /// What has been advertised of the limit.
-    pub(crate) advertised: Advertised,
+    pub(crate) advertised: Advertised<StreamOffset>,
     /// The round trip (by count) in which it last received data.
     pub(crate) active_round: u64,
     /// The first packet with data of it since it last had none to send.
-    pub(crate) run_from: Option<u64>,
+    pub(crate) run_from: Option<PacketNumber>,
     pub(crate) place: crate::scheduler::Place,
     /// Its class, by place among those of the session.
     pub(crate) class: u8,
@@ -38,26 +42,26 @@ pub(crate) struct Stream<P> {
 
 /// An advertised limit, which is repeated until it is known to have arrived.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Advertised {
+pub(crate) struct Advertised<Limit> {
     /// The largest advertised limit, and the first packet with it.
-    limit: u64,
-    first_in: u64,
+    limit: Limit,
+    first_in: PacketNumber,
     /// Whether that has not been confirmed.
     pub(crate) is_unconfirmed: bool,
     /// It stands in the session's queue of limits to repeat.
     pub(crate) repeats: bool,
 }
 
-impl Advertised {
+impl<Limit: PartialOrd> Advertised<Limit> {
     /// `limit` goes into packet `number`.
-    pub(crate) fn on_advertised(&mut self, limit: u64, number: u64) {
+    pub(crate) fn on_advertised(&mut self, limit: Limit, number: PacketNumber) {
         if limit > self.limit {
             (self.limit, self.first_in, self.is_unconfirmed) = (limit, number, true);
         }
     }
 
     /// Packet `number`, which carried a limit, has arrived.
-    pub(crate) fn on_arrived(&mut self, number: u64) {
+    pub(crate) fn on_arrived(&mut self, number: PacketNumber) {
         self.is_unconfirmed &= number < self.first_in;
     }
 }
@@ -80,11 +84,12 @@ pub(crate) enum Sent {
 }
 
 impl<P: Payload> Stream<P> {
-    pub(crate) fn new(number: StreamNumber, send_credit: u64, receive_limit: u64) -> Self {
+    /// A stream on which each side may send so much before any grant.
+    pub(crate) fn new(number: StreamNumber, send_credit: Credit, receive_credit: Credit) -> Self {
         Self {
             number,
-            send: SendHalf::new(send_credit),
-            receive: ReceiveHalf::new(receive_limit),
+            send: SendHalf::new(StreamOffset::ZERO + send_credit.bytes()),
+            receive: ReceiveHalf::new(StreamOffset::ZERO + receive_credit.bytes()),
             abort: Abort::default(),
             control_queued: false,
             credit_due: false,
@@ -116,7 +121,7 @@ impl<P: Payload> Stream<P> {
     }
 
     /// Whether it has bytes or an end to send.
-    pub(crate) fn has_data(&self, session_credit: u64) -> bool {
+    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
         self.abort.ours.is_none() && self.send.has_data(session_credit)
     }
 }

@@ -1,5 +1,6 @@
 //! Stream bytes in pages of fixed size, addressed by stream offset.
 
+use super::offset::StreamOffset;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -40,8 +41,8 @@ pub struct Stored {
 }
 
 impl Stored {
-    fn locate(offset: u64) -> (u64, usize) {
-        (offset / PAGE as u64, (offset % PAGE as u64) as usize)
+    fn locate(offset: StreamOffset) -> (u64, usize) {
+        (offset.get() / PAGE as u64, (offset.get() % PAGE as u64) as usize)
     }
 
     fn page_mut(&mut self, pool: &mut PagePool, index: u64) -> &mut Page {
@@ -64,7 +65,7 @@ impl Stored {
     }
 
     /// Stores `data` at `offset`.
-    pub(crate) fn write(&mut self, pool: &mut PagePool, mut offset: u64, mut data: &[u8]) {
+    pub(crate) fn write(&mut self, pool: &mut PagePool, mut offset: StreamOffset, mut data: &[u8]) {
         while !data.is_empty() {
             let (index, within) = Self::locate(offset);
             let length = data.len().min(PAGE - within);
@@ -76,13 +77,13 @@ impl Stored {
     }
 
     /// The space from `offset` to the end of its page.
-    pub(crate) fn space(&mut self, pool: &mut PagePool, offset: u64) -> &mut [u8] {
+    pub(crate) fn space(&mut self, pool: &mut PagePool, offset: StreamOffset) -> &mut [u8] {
         let (index, within) = Self::locate(offset);
         &mut self.page_mut(pool, index)[within..]
     }
 
     /// Copies stored bytes from `offset` into `out`.
-    pub(crate) fn read(&self, mut offset: u64, mut out: &mut [u8]) {
+    pub(crate) fn read(&self, mut offset: StreamOffset, mut out: &mut [u8]) {
         while !out.is_empty() {
             let (index, within) = Self::locate(offset);
             let length = out.len().min(PAGE - within);
@@ -95,7 +96,7 @@ impl Stored {
     }
 
     /// Lends the stored bytes from `from` to `to` as slices; returns how many of `slices` it filled.
-    pub(crate) fn slices<'a>(&'a self, mut from: u64, to: u64, slices: &mut [IoSlice<'a>]) -> usize {
+    pub(crate) fn slices<'a>(&'a self, mut from: StreamOffset, to: StreamOffset, slices: &mut [IoSlice<'a>]) -> usize {
         let mut filled = 0;
         while from < to && filled < slices.len() {
             let (index, within) = Self::locate(from);
@@ -109,8 +110,8 @@ impl Stored {
     }
 
     /// Forgets bytes before `offset`; with `offset` at the `end` of what was written, every page.
-    pub(crate) fn release(&mut self, pool: &mut PagePool, offset: u64, end: u64) {
-        let keep_from = if offset >= end { u64::MAX } else { offset / PAGE as u64 };
+    pub(crate) fn release(&mut self, pool: &mut PagePool, offset: StreamOffset, end: StreamOffset) {
+        let keep_from = if offset >= end { u64::MAX } else { offset.get() / PAGE as u64 };
         while self.first < keep_from {
             match self.pages.pop_front() {
                 Some(page) => {

@@ -1,5 +1,6 @@
 //! The receiving half of a stream: reassembly, and what the reader has taken.
 
+use super::offset::StreamOffset;
 use crate::event::Violation;
 use crate::payload::Payload;
 use std::io::IoSlice;
@@ -10,17 +11,17 @@ use units::RangeSet;
 pub(crate) struct ReceiveHalf<P> {
     bytes: P,
     /// The reader has consumed everything before.
-    read: u64,
+    read: StreamOffset,
     /// Everything before has arrived.
-    in_order_to: u64,
+    in_order_to: StreamOffset,
     /// Ranges that arrived above `in_order_to`.
-    early: RangeSet,
+    early: RangeSet<StreamOffset>,
     /// The end of the furthest byte that arrived.
-    highest: u64,
+    highest: StreamOffset,
     /// The peer may send bytes below this offset. It never falls.
-    pub(crate) limit: u64,
+    pub(crate) limit: StreamOffset,
     /// Length of the stream, once its end or its reset told it.
-    final_size: Option<u64>,
+    final_size: Option<StreamOffset>,
     /// The reader has been told of something to read and has not read to the end since.
     reader_knows: bool,
     /// The reader has seen the end.
@@ -33,7 +34,7 @@ impl<P: Payload> ReceiveHalf<P> {
     const MANY_PIECES: u64 = 4096;
     const BYTES_PER_PIECE: u64 = 2048;
 
-    pub(crate) fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: StreamOffset) -> Self {
         Self { limit, ..Self::default() }
     }
 
@@ -42,8 +43,8 @@ impl<P: Payload> ReceiveHalf<P> {
         self.highest - self.read
     }
 
-    /// Bytes the reader has consumed.
-    pub(crate) fn read(&self) -> u64 {
+    /// How far the reader has consumed.
+    pub(crate) fn read(&self) -> StreamOffset {
         self.read
     }
 
@@ -52,13 +53,13 @@ impl<P: Payload> ReceiveHalf<P> {
     pub(crate) fn receive(
         &mut self,
         pool: &mut P::Pool,
-        offset: u64,
+        offset: StreamOffset,
         data: &[u8],
         elided: usize,
         fin: bool,
     ) -> Result<u64, Violation> {
         let end = offset + (data.len() + elided) as u64;
-        let size_known = self.final_size.unwrap_or(u64::MAX);
+        let size_known = self.final_size.unwrap_or(StreamOffset::new(u64::MAX));
         if end > size_known || (fin && (end < self.highest || size_known.min(end) != end)) {
             return Err(Violation::FinalSize);
         }
@@ -68,7 +69,7 @@ impl<P: Payload> ReceiveHalf<P> {
         if fin {
             self.final_size = Some(end);
         }
-        let moved = end.saturating_sub(self.highest);
+        let moved = end.saturating_since(self.highest);
         self.highest = self.highest.max(end);
         let fresh = offset.max(self.in_order_to);
         if fresh < end {
@@ -135,7 +136,7 @@ impl<P: Payload> ReceiveHalf<P> {
     }
 
     /// The peer gave up after `final_size` bytes. Returns how far the furthest point moved.
-    pub(crate) fn on_reset(&mut self, final_size: u64) -> Result<u64, Violation> {
+    pub(crate) fn on_reset(&mut self, final_size: StreamOffset) -> Result<u64, Violation> {
         if final_size < self.highest || self.final_size.is_some_and(|size| size != final_size) {
             return Err(Violation::FinalSize);
         }
@@ -174,20 +175,20 @@ mod tests {
     #[test]
     fn refuses_bytes_beyond_the_credit_and_a_second_end() {
         let mut pool = PagePool::default();
-        let mut half = ReceiveHalf::<Stored>::new(10);
-        assert_eq!(half.receive(&mut pool, 5, &[0; 6], 0, false), Err(Violation::BeyondCredit));
-        assert_eq!(half.receive(&mut pool, 2, &[0; 4], 0, true), Ok(6));
-        assert_eq!(half.receive(&mut pool, 6, &[0; 1], 0, false), Err(Violation::FinalSize));
-        assert_eq!(half.receive(&mut pool, 0, &[0; 2], 0, true), Err(Violation::FinalSize));
-        assert_eq!(half.on_reset(7), Err(Violation::FinalSize));
-        assert_eq!(half.on_reset(6), Ok(0));
+        let mut half = ReceiveHalf::<Stored>::new(StreamOffset::new(10));
+        assert_eq!(half.receive(&mut pool, StreamOffset::new(5), &[0; 6], 0, false), Err(Violation::BeyondCredit));
+        assert_eq!(half.receive(&mut pool, StreamOffset::new(2), &[0; 4], 0, true), Ok(6));
+        assert_eq!(half.receive(&mut pool, StreamOffset::new(6), &[0; 1], 0, false), Err(Violation::FinalSize));
+        assert_eq!(half.receive(&mut pool, StreamOffset::new(0), &[0; 2], 0, true), Err(Violation::FinalSize));
+        assert_eq!(half.on_reset(StreamOffset::new(7)), Err(Violation::FinalSize));
+        assert_eq!(half.on_reset(StreamOffset::new(6)), Ok(0));
     }
 
     #[test]
     fn single_bytes_here_and_there_are_refused_before_they_cost_much() {
         let mut pool = PagePool::default();
-        let mut half = ReceiveHalf::<Stored>::new(1 << 20);
-        let mut pieces = (1..).map(|at| half.receive(&mut pool, at * 2, &[7], 0, false));
+        let mut half = ReceiveHalf::<Stored>::new(StreamOffset::new(1 << 20));
+        let mut pieces = (1..).map(|at| half.receive(&mut pool, StreamOffset::new(at * 2), &[7], 0, false));
         let accepted = pieces.by_ref().take_while(Result::is_ok).count() as u64;
         assert_eq!(accepted, 4096 + (1 << 20) / 2048);
     }
@@ -195,11 +196,11 @@ mod tests {
     #[test]
     fn the_end_is_news_even_without_data() {
         let mut pool = PagePool::default();
-        let mut half = ReceiveHalf::<Stored>::new(10);
-        half.receive(&mut pool, 0, b"ab", 0, false).expect("within credit");
+        let mut half = ReceiveHalf::<Stored>::new(StreamOffset::new(10));
+        half.receive(&mut pool, StreamOffset::new(0), b"ab", 0, false).expect("within credit");
         assert!(half.take_news() && !half.take_news());
         half.consume(&mut pool, 2);
-        half.receive(&mut pool, 2, b"", 0, true).expect("within credit");
+        half.receive(&mut pool, StreamOffset::new(2), b"", 0, true).expect("within credit");
         assert!(half.take_news() && !half.take_news());
         assert!(half.is_finished());
     }
@@ -211,11 +212,11 @@ mod tests {
         ) {
             let bytes: Vec<u8> = (0..130_000u32).map(|at| (at.wrapping_mul(31) >> 3) as u8 ^ seed).collect();
             let mut pool = PagePool::default();
-            let mut half = ReceiveHalf::<Stored>::new(bytes.len() as u64);
+            let mut half = ReceiveHalf::<Stored>::new(StreamOffset::new(bytes.len() as u64));
             let mut got = Vec::new();
             for (start, length) in order.into_iter().chain([(0, bytes.len())]) {
                 let end = (start + length).min(bytes.len());
-                half.receive(&mut pool, start as u64, &bytes[start..end], 0, end == bytes.len()).expect("within credit");
+                half.receive(&mut pool, StreamOffset::new(start as u64), &bytes[start..end], 0, end == bytes.len()).expect("within credit");
                 let ready = read_all(&half);
                 let take = ready.len() / 2 + 1;
                 got.extend_from_slice(&ready[..take.min(ready.len())]);

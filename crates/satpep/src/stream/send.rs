@@ -1,6 +1,8 @@
 //! The sending half of a stream: what was written, sent, acknowledged and lost.
 
+use super::offset::StreamOffset;
 use super::pages::{PagePool, Stored};
+use crate::credit::Credit;
 use crate::payload::Payload;
 use std::ops::Range;
 use units::RangeSet;
@@ -10,20 +12,20 @@ use units::RangeSet;
 pub(crate) struct SendHalf<P> {
     bytes: P,
     /// Everything before is acknowledged and forgotten.
-    acked_to: u64,
+    acked_to: StreamOffset,
     /// Acknowledged ranges above `acked_to`.
-    acked: RangeSet,
+    acked: RangeSet<StreamOffset>,
     /// Ranges to send again, before anything new.
-    lost: RangeSet,
+    lost: RangeSet<StreamOffset>,
     /// Ranges of which one more copy is to be sent after those.
-    twice: RangeSet,
+    twice: RangeSet<StreamOffset>,
     /// The next byte never sent.
-    next: u64,
+    next: StreamOffset,
     /// The end of what was written.
-    end: u64,
+    end: StreamOffset,
     /// The receiver takes bytes below this offset.
-    credit: u64,
-    /// The receiver has raised the credit: it reads, and shares its memory out by what it grants.
+    limit: StreamOffset,
+    /// The receiver has raised the limit: it reads, and shares its memory out by what it grants.
     was_granted: bool,
     fin: Fin,
     /// A write found no space, so the writer wants to hear of it.
@@ -45,7 +47,7 @@ enum Fin {
 /// A piece of the stream to put into a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    pub(crate) offset: u64,
+    pub(crate) offset: StreamOffset,
     pub(crate) length: usize,
     pub(crate) fin: bool,
     /// Bytes never sent before: they use up the session's credit.
@@ -53,30 +55,30 @@ pub(crate) struct Piece {
 }
 
 impl<P: Payload> SendHalf<P> {
-    pub(crate) fn new(credit: u64) -> Self {
-        Self { credit, ..Self::default() }
+    pub(crate) fn new(limit: StreamOffset) -> Self {
+        Self { limit, ..Self::default() }
     }
 
     /// Bytes that a stream may send on the session's credit alone, before any grant of its own.
     const ALWAYS: u64 = 4096;
 
-    /// The receiver takes bytes below `credit` from now on.
-    pub(crate) fn raise_credit(&mut self, credit: u64) {
-        self.credit = self.credit.max(credit);
+    /// The receiver takes bytes below `limit` from now on.
+    pub(crate) fn raise_limit(&mut self, limit: StreamOffset) {
+        self.limit = self.limit.max(limit);
         self.was_granted = true;
     }
 
     /// New bytes that may be sent. As long as nobody is known to read it, a stream leaves the others as much of the
     /// session's credit as it takes (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Trans. Networking 6(2),
     /// 1998), so that any number of stalled readers leave some.
-    fn fresh(&self, session_credit: u64) -> u64 {
+    fn fresh(&self, session_credit: Credit) -> u64 {
         let share = if self.was_granted {
-            session_credit
+            session_credit.bytes()
         } else {
-            let left = session_credit.saturating_sub(self.next) / 2;
-            left.max(Self::ALWAYS.saturating_sub(self.next)).min(session_credit)
+            let left = session_credit.beyond(self.sent()) / 2;
+            left.max(Self::ALWAYS.saturating_sub(self.sent())).min(session_credit.bytes())
         };
-        self.end.min(self.credit).saturating_sub(self.next).min(share)
+        self.end.min(self.limit).saturating_since(self.next).min(share)
     }
 
     /// Bytes kept: written and not yet acknowledged in order.
@@ -91,12 +93,17 @@ impl<P: Payload> SendHalf<P> {
 
     /// Bytes sent so far, each counted once.
     pub(crate) fn sent(&self) -> u64 {
+        self.next.get()
+    }
+
+    /// The stream's final size if nothing more is sent.
+    pub(crate) fn final_size(&self) -> StreamOffset {
         self.next
     }
 
     /// Bytes acknowledged in order.
     pub(crate) fn acked(&self) -> u64 {
-        self.acked_to
+        self.acked_to.get()
     }
 
     /// Whether more may be written.
@@ -127,7 +134,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Whether there is something to send, given how many new bytes the session's credit allows.
-    pub(crate) fn has_data(&self, session_credit: u64) -> bool {
+    pub(crate) fn has_data(&self, session_credit: Credit) -> bool {
         let new_bytes = self.fresh(session_credit) > 0;
         !self.lost.is_empty()
             || !self.twice.is_empty()
@@ -136,12 +143,12 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Where the next piece begins.
-    pub(crate) fn next_offset(&self) -> u64 {
+    pub(crate) fn next_offset(&self) -> StreamOffset {
         self.lost.first().or_else(|| self.twice.first()).map_or(self.next, |lost| lost.start)
     }
 
     /// Takes the next piece of at most `room` bytes: lost ranges first, then new bytes within both credits.
-    pub(crate) fn next_piece(&mut self, room: usize, session_credit: u64) -> Option<Piece> {
+    pub(crate) fn next_piece(&mut self, room: usize, session_credit: Credit) -> Option<Piece> {
         let repeats = if self.lost.is_empty() { &mut self.twice } else { &mut self.lost };
         if let Some(lost) = repeats.first() {
             if room == 0 {
@@ -161,7 +168,7 @@ impl<P: Payload> SendHalf<P> {
         Some(self.piece(taken, length as usize))
     }
 
-    fn piece(&mut self, taken: Range<u64>, fresh: usize) -> Piece {
+    fn piece(&mut self, taken: Range<StreamOffset>, fresh: usize) -> Piece {
         let fin = self.fin != Fin::Open && taken.end == self.end && self.lost.is_empty() && self.next == self.end;
         if fin && self.fin == Fin::Queued {
             self.fin = Fin::Sent;
@@ -170,12 +177,12 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Copies the bytes of a piece into a packet.
-    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) {
+    pub(crate) fn copy(&self, offset: StreamOffset, out: &mut [u8]) {
         self.bytes.read(offset, out);
     }
 
     /// A piece arrived. Returns how many buffered bytes that freed.
-    pub(crate) fn on_acked(&mut self, pool: &mut P::Pool, range: Range<u64>, fin: bool) -> u64 {
+    pub(crate) fn on_acked(&mut self, pool: &mut P::Pool, range: Range<StreamOffset>, fin: bool) -> u64 {
         if fin {
             self.fin = Fin::Acked;
         }
@@ -199,7 +206,7 @@ impl<P: Payload> SendHalf<P> {
 
     /// A piece was lost: what of it has not arrived by another copy is sent again, twice if it was a repeat, since for
     /// each further round trip that it takes all that follows has to wait.
-    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool, repeat: bool) {
+    pub(crate) fn on_lost(&mut self, range: Range<StreamOffset>, fin: bool, repeat: bool) {
         let range = range.start.max(self.acked_to)..range.end.max(self.acked_to);
         for gap in self.acked.gaps(range).collect::<smallvec::SmallVec<[_; 4]>>() {
             self.lost.insert(gap.clone());
@@ -213,7 +220,7 @@ impl<P: Payload> SendHalf<P> {
     }
 
     /// Whether the bytes of a piece are still kept.
-    pub(crate) fn keeps(&self, offset: u64, length: u16) -> bool {
+    pub(crate) fn keeps(&self, offset: StreamOffset, length: u16) -> bool {
         length == 0 || offset >= self.acked_to
     }
 
@@ -244,78 +251,89 @@ impl SendHalf<Stored> {
 mod tests {
     use super::*;
 
+    fn piece(offset: u64, length: usize, fin: bool, fresh: usize) -> Piece {
+        Piece { offset: StreamOffset::new(offset), length, fin, fresh }
+    }
+
     #[test]
     fn lost_ranges_go_first_and_credit_binds_only_new_bytes() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(1000);
+        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[1; 3000]);
-        assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 0, length: 600, fin: false, fresh: 600 }));
-        assert_eq!(half.next_piece(600, 5000), Some(Piece { offset: 600, length: 400, fin: false, fresh: 400 }));
-        assert_eq!(half.next_piece(600, 5000), None);
-        half.on_lost(0..600, false, false);
-        assert!(half.has_data(0));
-        assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 0, length: 600, fin: false, fresh: 0 }));
-        half.raise_credit(3000);
-        assert!(!half.has_data(0));
-        assert_eq!(half.next_piece(600, 10), Some(Piece { offset: 1000, length: 10, fin: false, fresh: 10 }));
+        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(0, 600, false, 600)));
+        assert_eq!(half.next_piece(600, Credit::new(5000)), Some(piece(600, 400, false, 400)));
+        assert_eq!(half.next_piece(600, Credit::new(5000)), None);
+        half.on_lost(StreamOffset::range(0..600), false, false);
+        assert!(half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(0, 600, false, 0)));
+        half.raise_limit(StreamOffset::new(3000));
+        assert!(!half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(10)), Some(piece(1000, 10, false, 10)));
     }
 
     #[test]
     fn a_stream_that_nobody_is_known_to_read_leaves_others_as_much_as_it_takes() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(1 << 20);
+        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1 << 20));
         half.write(&mut pool, &[1; 100_000]);
         let mut session_credit = 60_000;
-        while let Some(piece) = half.next_piece(1400, session_credit) {
+        while let Some(piece) = half.next_piece(1400, Credit::new(session_credit)) {
             session_credit -= piece.fresh as u64;
         }
         assert!(session_credit.abs_diff(30_000) < 10, "{session_credit} left");
-        half.raise_credit(1 << 20);
-        assert!(half.has_data(session_credit));
+        half.raise_limit(StreamOffset::new(1 << 20));
+        assert!(half.has_data(Credit::new(session_credit)));
     }
 
     #[test]
     fn the_end_is_sent_after_the_last_byte_and_again_if_lost() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(1000);
+        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, b"abc");
-        assert_eq!(half.next_piece(600, 100).map(|piece| piece.fin), Some(false));
+        assert_eq!(half.next_piece(600, Credit::new(100)).map(|piece| piece.fin), Some(false));
         half.finish();
-        assert_eq!(half.next_piece(600, 100), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
-        assert!(!half.has_data(100));
-        half.on_lost(3..3, true, false);
-        assert!(half.has_data(0));
-        assert_eq!(half.next_piece(600, 0), Some(Piece { offset: 3, length: 0, fin: true, fresh: 0 }));
-        half.on_acked(&mut pool, 3..3, true);
+        assert_eq!(half.next_piece(600, Credit::new(100)), Some(piece(3, 0, true, 0)));
+        assert!(!half.has_data(Credit::new(100)));
+        half.on_lost(StreamOffset::range(3..3), true, false);
+        assert!(half.has_data(Credit::new(0)));
+        assert_eq!(half.next_piece(600, Credit::new(0)), Some(piece(3, 0, true, 0)));
+        half.on_acked(&mut pool, StreamOffset::range(3..3), true);
         assert!(!half.is_finished());
-        assert_eq!(half.on_acked(&mut pool, 0..3, false), 3);
+        assert_eq!(half.on_acked(&mut pool, StreamOffset::range(0..3), false), 3);
         assert!(half.is_finished());
     }
 
     #[test]
     fn what_was_lost_again_is_sent_twice_unless_the_first_copy_arrives_before() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(1000);
+        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, 1000).is_some() {}
-        half.on_lost(100..200, false, true);
-        let repeats: Vec<_> = std::iter::from_fn(|| half.next_piece(600, 0)).map(|piece| piece.offset).collect();
-        assert_eq!(repeats, [100, 100]);
-        half.on_lost(100..200, false, true);
-        assert_eq!(half.next_piece(600, 0).map(|piece| piece.offset), Some(100));
-        half.on_acked(&mut pool, 100..200, false);
-        assert_eq!(half.next_piece(600, 0), None);
+        while half.next_piece(100, Credit::new(1000)).is_some() {}
+        half.on_lost(StreamOffset::range(100..200), false, true);
+        let repeats: Vec<_> =
+            std::iter::from_fn(|| half.next_piece(600, Credit::new(0))).map(|piece| piece.offset).collect();
+        assert_eq!(repeats, [StreamOffset::new(100); 2]);
+        half.on_lost(StreamOffset::range(100..200), false, true);
+        assert_eq!(half.next_piece(600, Credit::new(0)).map(|piece| piece.offset), Some(StreamOffset::new(100)));
+        half.on_acked(&mut pool, StreamOffset::range(100..200), false);
+        assert_eq!(half.next_piece(600, Credit::new(0)), None);
     }
 
     #[test]
     fn what_arrived_by_another_copy_is_not_sent_again() {
         let mut pool = PagePool::default();
-        let mut half = SendHalf::<Stored>::new(1000);
+        let mut half = SendHalf::<Stored>::new(StreamOffset::new(1000));
         half.write(&mut pool, &[0; 300]);
-        while half.next_piece(100, 1000).is_some() {}
-        half.on_acked(&mut pool, 100..200, false);
-        half.on_lost(0..300, false, false);
-        assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((0, 100)));
-        assert_eq!(half.next_piece(600, 0).map(|piece| (piece.offset, piece.length)), Some((200, 100)));
+        while half.next_piece(100, Credit::new(1000)).is_some() {}
+        half.on_acked(&mut pool, StreamOffset::range(100..200), false);
+        half.on_lost(StreamOffset::range(0..300), false, false);
+        assert_eq!(
+            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
+            Some((0, 100))
+        );
+        assert_eq!(
+            half.next_piece(600, Credit::new(0)).map(|piece| (piece.offset.get(), piece.length)),
+            Some((200, 100))
+        );
     }
 }

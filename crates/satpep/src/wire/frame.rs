@@ -10,9 +10,11 @@
 //! A type is a variable-length integer in its shortest form, so that those below 0x40 take one byte.
 
 use super::varint;
+use crate::credit::Credit;
 use crate::event::Violation;
+use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
-use crate::stream::StreamNumber;
+use crate::stream::{StreamNumber, StreamOffset};
 use peering::ResetReason;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -66,13 +68,13 @@ pub(crate) enum Frame<'a> {
     /// Which packets arrived, newest first, and so which did not.
     Ack(AckFrame<'a>),
     /// The sender needs no news of packets below the lowest number that it still tracks.
-    StopWaiting { lowest: u64 },
+    StopWaiting { lowest: PacketNumber },
     /// The receiver takes this many stream bytes in all, over all streams.
-    MaxData { limit: u64 },
+    MaxData { limit: Credit },
     /// The receiver takes this many bytes on one stream.
-    MaxStreamData { stream: StreamNumber, limit: u64 },
+    MaxStreamData { stream: StreamNumber, limit: StreamOffset },
     /// The sender gives up both directions of a stream; it had sent `final_size` bytes.
-    Reset { stream: StreamNumber, reason: ResetReason, final_size: u64 },
+    Reset { stream: StreamNumber, reason: ResetReason, final_size: StreamOffset },
     /// The sender's gateway goes away in good order.
     Close,
     /// The sender finishes the streams that there are and takes no more.
@@ -82,7 +84,7 @@ pub(crate) enum Frame<'a> {
     /// Asks when this packet arrives, and for a while when others do.
     ArrivalRequest,
     /// When a packet arrived: the lowest 30 bits of the microseconds of the receiver's clock.
-    ArrivalTime { number: u64, micros: u32 },
+    ArrivalTime { number: PacketNumber, micros: u32 },
     /// How many packets of the session have arrived with a congestion mark (RFC 3168).
     CeCount { packets: u64 },
     /// About the path that it came on.
@@ -92,7 +94,7 @@ pub(crate) enum Frame<'a> {
     /// A repair symbol.
     Repair(RepairFrame<'a>),
     /// Bytes of a stream, and the count of those after them that were left out.
-    Stream { stream: StreamNumber, offset: u64, data: &'a [u8], elided: usize, fin: bool },
+    Stream { stream: StreamNumber, offset: StreamOffset, data: &'a [u8], elided: usize, fin: bool },
 }
 
 impl Frame<'_> {
@@ -141,23 +143,23 @@ impl PathFrame {
 /// Ranges of packet numbers, newest first. They are decoded while iterating, so that reading some allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct EncodedRanges<'a> {
-    largest: u64,
+    largest: PacketNumber,
     encoded: &'a [u8],
     count: u64,
 }
 
 impl EncodedRanges<'_> {
     /// The ranges, as far as they are well formed.
-    fn iter(&self) -> impl Iterator<Item = Range<u64>> + use<'_> {
+    fn iter(&self) -> impl Iterator<Item = Range<PacketNumber>> + use<'_> {
         let mut input = self.encoded;
-        let mut end = self.largest + 1;
+        let mut end = self.largest.next();
         let mut first = true;
         (0..self.count).map_while(move |_| {
             if !first {
-                end = end.checked_sub(varint::read(&mut input)? + 1)?;
+                end = end.checked_before(varint::read(&mut input)? + 1)?;
             }
             first = false;
-            let start = end.checked_sub(varint::read(&mut input)? + 1)?;
+            let start = end.checked_before(varint::read(&mut input)? + 1)?;
             let range = start..end;
             end = start;
             Some(range)
@@ -168,17 +170,17 @@ impl EncodedRanges<'_> {
 /// An acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AckFrame<'a> {
-    pub(crate) largest: u64,
+    pub(crate) largest: PacketNumber,
     /// Microseconds between the arrival of `largest` and this report.
     pub(crate) delay_us: u64,
     /// The report covers numbers from here to `largest`: of those, what no range holds did not arrive.
-    pub(crate) covered_from: u64,
+    pub(crate) covered_from: PacketNumber,
     received: EncodedRanges<'a>,
 }
 
 impl AckFrame<'_> {
     /// The received ranges, newest first. [`Reader`] has checked that they are well formed.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<PacketNumber>> {
         self.received.iter()
     }
 }
@@ -189,7 +191,7 @@ pub(crate) struct RecoveredFrame<'a>(EncodedRanges<'a>);
 
 impl RecoveredFrame<'_> {
     /// The recovered ranges, newest first. [`Reader`] has checked that they are well formed.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<PacketNumber>> {
         self.0.iter()
     }
 }
@@ -273,20 +275,20 @@ impl<'a, P: Payload> Reader<'a, P> {
             PING => Frame::Ping,
             ACK => Frame::Ack(self.ack()?),
             RECOVERED => Frame::Recovered(self.recovered()?),
-            STOP_WAITING => Frame::StopWaiting { lowest: self.integer()? },
-            MAX_DATA => Frame::MaxData { limit: self.integer()? },
-            MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.stream_number()?, limit: self.integer()? },
+            STOP_WAITING => Frame::StopWaiting { lowest: self.packet_number()? },
+            MAX_DATA => Frame::MaxData { limit: Credit::new(self.integer()?) },
+            MAX_STREAM_DATA => Frame::MaxStreamData { stream: self.stream_number()?, limit: self.offset()? },
             RESET => Frame::Reset {
                 stream: self.stream_number()?,
                 reason: ResetReason::from_code(self.integer()?),
-                final_size: self.integer()?,
+                final_size: self.offset()?,
             },
             CLOSE => Frame::Close,
             DRAIN => Frame::Drain,
             OPENED => Frame::Opened { streams: self.integer()? },
             ARRIVAL_REQUEST => Frame::ArrivalRequest,
             CE_COUNT => Frame::CeCount { packets: self.integer()? },
-            ARRIVAL_TIME => Frame::ArrivalTime { number: self.integer()?, micros: self.micros()? },
+            ARRIVAL_TIME => Frame::ArrivalTime { number: self.packet_number()?, micros: self.micros()? },
             REPAIR => Frame::Repair(RepairFrame {
                 back: self.integer()?,
                 count: self.integer()?,
@@ -304,12 +306,12 @@ impl<'a, P: Payload> Reader<'a, P> {
     }
 
     fn stream(&mut self, kind: u8) -> Result<Frame<'a>, Malformed> {
-        let (stream, offset) = (self.stream_number()?, self.integer()?);
+        let (stream, offset) = (self.stream_number()?, self.offset()?);
         let length = if kind & STREAM_LENGTH != 0 { self.integer()? } else { (self.input.len() + self.elided) as u64 };
         let length = usize::try_from(length).map_err(|_| Malformed::Fields)?;
         let kept = P::kept(offset, length);
         let (data, rest) = self.input.split_at_checked(kept).ok_or(Malformed::Fields)?;
-        if offset + length as u64 > varint::MAX {
+        if (offset + length as u64).get() > varint::MAX {
             return Err(Malformed::Fields);
         }
         let elided = length - kept;
@@ -319,20 +321,25 @@ impl<'a, P: Payload> Reader<'a, P> {
     }
 
     fn ack(&mut self) -> Result<AckFrame<'a>, Malformed> {
-        let (largest, delay_us, range_count) = (self.integer()?, self.integer()?, self.integer()?);
+        let (largest, delay_us, range_count) = (self.packet_number()?, self.integer()?, self.integer()?);
         let missing_below = self.integer()?;
         let (received, lowest) = self.ranges(largest, range_count, MAX_ACK_RANGES)?;
-        let covered_from = lowest.checked_sub(missing_below).ok_or(Malformed::Fields)?;
+        let covered_from = lowest.checked_before(missing_below).ok_or(Malformed::Fields)?;
         Ok(AckFrame { largest, delay_us, covered_from, received })
     }
 
     fn recovered(&mut self) -> Result<RecoveredFrame<'a>, Malformed> {
-        let (largest, range_count) = (self.integer()?, self.integer()?);
+        let (largest, range_count) = (self.packet_number()?, self.integer()?);
         Ok(RecoveredFrame(self.ranges(largest, range_count, MAX_RECOVERED_RANGES)?.0))
     }
 
     /// Ranges up to `largest`, and where the last of them begins.
-    fn ranges(&mut self, largest: u64, count: u64, most: usize) -> Result<(EncodedRanges<'a>, u64), Malformed> {
+    fn ranges(
+        &mut self,
+        largest: PacketNumber,
+        count: u64,
+        most: usize,
+    ) -> Result<(EncodedRanges<'a>, PacketNumber), Malformed> {
         if count == 0 || count > most as u64 {
             return Err(Malformed::Fields);
         }
@@ -342,12 +349,20 @@ impl<'a, P: Payload> Reader<'a, P> {
         }
         let encoded = &before[..before.len() - self.input.len()];
         let ranges = EncodedRanges { largest, encoded, count };
-        let (sound, lowest) = ranges.iter().fold((0, 0), |(count, _), range| (count + 1, range.start));
+        let (sound, lowest) = ranges.iter().fold((0, PacketNumber::ZERO), |(count, _), range| (count + 1, range.start));
         if sound == count { Ok((ranges, lowest)) } else { Err(Malformed::Fields) }
     }
 
     fn stream_number(&mut self) -> Result<StreamNumber, Malformed> {
         self.integer().map(StreamNumber::new)
+    }
+
+    fn packet_number(&mut self) -> Result<PacketNumber, Malformed> {
+        self.integer().map(PacketNumber::new)
+    }
+
+    fn offset(&mut self) -> Result<StreamOffset, Malformed> {
+        self.integer().map(StreamOffset::new)
     }
 
     fn token(&mut self) -> Result<u64, Malformed> {
@@ -370,8 +385,8 @@ type Fields = smallvec::SmallVec<[u64; 2 * MAX_ACK_RANGES + 3]>;
 
 /// The ranges that a frame names.
 struct WrittenRanges {
-    largest: u64,
-    lowest: u64,
+    largest: PacketNumber,
+    lowest: PacketNumber,
     count: u64,
     /// Whether none was left out.
     all: bool,
@@ -441,24 +456,24 @@ impl<'a> Writer<'a> {
         self.put(CE_COUNT, &[count])
     }
 
-    pub(crate) fn arrival_time(&mut self, number: u64, micros: u32) -> bool {
-        self.put(ARRIVAL_TIME, &[number, u64::from(micros)])
+    pub(crate) fn arrival_time(&mut self, number: PacketNumber, micros: u32) -> bool {
+        self.put(ARRIVAL_TIME, &[number.get(), u64::from(micros)])
     }
 
-    pub(crate) fn stop_waiting(&mut self, number: u64) -> bool {
-        self.put(STOP_WAITING, &[number])
+    pub(crate) fn stop_waiting(&mut self, lowest: PacketNumber) -> bool {
+        self.put(STOP_WAITING, &[lowest.get()])
     }
 
-    pub(crate) fn max_data(&mut self, limit: u64) -> bool {
-        self.put(MAX_DATA, &[limit])
+    pub(crate) fn max_data(&mut self, limit: Credit) -> bool {
+        self.put(MAX_DATA, &[limit.bytes()])
     }
 
-    pub(crate) fn max_stream_data(&mut self, stream: StreamNumber, limit: u64) -> bool {
-        self.put(MAX_STREAM_DATA, &[stream.get(), limit])
+    pub(crate) fn max_stream_data(&mut self, stream: StreamNumber, limit: StreamOffset) -> bool {
+        self.put(MAX_STREAM_DATA, &[stream.get(), limit.get()])
     }
 
-    pub(crate) fn reset(&mut self, stream: StreamNumber, reason: ResetReason, final_size: u64) -> bool {
-        self.put(RESET, &[stream.get(), reason.code(), final_size])
+    pub(crate) fn reset(&mut self, stream: StreamNumber, reason: ResetReason, final_size: StreamOffset) -> bool {
+        self.put(RESET, &[stream.get(), reason.code(), final_size.get()])
     }
 
     pub(crate) fn close(&mut self) -> bool {
@@ -510,12 +525,12 @@ impl<'a> Writer<'a> {
     pub(crate) fn stream_with_length<P: Payload>(
         &mut self,
         stream: StreamNumber,
-        offset: u64,
+        offset: StreamOffset,
         length: usize,
         fin: bool,
     ) -> Option<&mut [u8]> {
         let kind = STREAM | STREAM_LENGTH | if fin { STREAM_FIN } else { 0 };
-        if !self.put_within(length, kind, &[stream.get(), offset, length as u64]) {
+        if !self.put_within(length, kind, &[stream.get(), offset.get(), length as u64]) {
             return None;
         }
         Some(self.lend(P::kept(offset, length), length))
@@ -531,34 +546,39 @@ impl<'a> Writer<'a> {
     /// Fills what is left with padding, which is left out where that is done with what lies far into a stream.
     pub(crate) fn pad<P: Payload>(&mut self) {
         let room = self.room();
-        self.lend(P::kept(varint::MAX, room), room).fill(PADDING);
+        self.lend(P::kept(StreamOffset::new(varint::MAX), room), room).fill(PADDING);
     }
 
     /// Writes an acknowledgement of `ranges` (newest first, at least one), as many of them as fit and are allowed. If
     /// all do, it covers every number from `floor` on.
-    pub(crate) fn ack(&mut self, ranges: impl Iterator<Item = Range<u64>>, delay_us: u64, floor: u64) -> bool {
+    pub(crate) fn ack(
+        &mut self,
+        ranges: impl Iterator<Item = Range<PacketNumber>>,
+        delay_us: u64,
+        floor: PacketNumber,
+    ) -> bool {
         let mut fields = Fields::from_slice(&[0, delay_us, 0, 0]);
         let Some(written) = self.fit_ranges(ranges, MAX_ACK_RANGES, self.room(), &mut fields) else { return false };
-        (fields[0], fields[2]) = (written.largest, written.count);
+        (fields[0], fields[2]) = (written.largest.get(), written.count);
         fields[3] = if written.all { written.lowest - floor.min(written.lowest) } else { 0 };
         self.put(ACK, &fields)
     }
 
     /// Writes which packets were recovered: of `ranges` (newest first) as many as are allowed and fit into half of the space that is
     /// left, so that the acknowledgement they go with always follows.
-    pub(crate) fn recovered(&mut self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+    pub(crate) fn recovered(&mut self, ranges: impl Iterator<Item = Range<PacketNumber>>) -> bool {
         let mut fields = Fields::from_slice(&[0, 0]);
         let Some(written) = self.fit_ranges(ranges, MAX_RECOVERED_RANGES, self.room() / 2, &mut fields) else {
             return false;
         };
-        (fields[0], fields[1]) = (written.largest, written.count);
+        (fields[0], fields[1]) = (written.largest.get(), written.count);
         self.put(RECOVERED, &fields)
     }
 
     /// Adds as many of `ranges` to `fields` as fit into `space` bytes after those, at most `most`; `None` if none does.
     fn fit_ranges(
         &self,
-        mut ranges: impl Iterator<Item = Range<u64>>,
+        mut ranges: impl Iterator<Item = Range<PacketNumber>>,
         most: usize,
         space: usize,
         fields: &mut Fields,
@@ -566,18 +586,20 @@ impl<'a> Writer<'a> {
         /// The kind, a count of two bytes, and what may become of fields that are not known yet.
         const FIXED: usize = 1 + 2 + 8 + 8;
         let mut length = FIXED + fields.iter().map(|field| varint::len(*field)).sum::<usize>();
-        let mut written = WrittenRanges { largest: 0, lowest: 0, count: 0, all: true };
+        let mut written =
+            WrittenRanges { largest: PacketNumber::ZERO, lowest: PacketNumber::ZERO, count: 0, all: true };
         written.all = ranges
             .find(|range| {
                 let run = range.end - range.start - 1;
-                let added: &[u64] = if written.count == 0 { &[run] } else { &[written.lowest - range.end - 1, run] };
+                let gap = written.lowest.saturating_since(range.end.next());
+                let added: &[u64] = if written.count == 0 { &[run] } else { &[gap, run] };
                 length += added.iter().map(|field| varint::len(*field)).sum::<usize>();
                 if written.count == most as u64 || length > space {
                     return true;
                 }
                 fields.extend_from_slice(added);
                 if written.count == 0 {
-                    written.largest = range.end - 1;
+                    written.largest = range.end.saturating_before(1);
                 }
                 (written.lowest, written.count) = (range.start, written.count + 1);
                 false
@@ -587,8 +609,8 @@ impl<'a> Writer<'a> {
     }
 
     /// How much stream data fits into one more frame; `None` if none does, nor a bare end.
-    pub(crate) fn stream_room(&self, stream: StreamNumber, offset: u64) -> Option<usize> {
-        self.room().checked_sub(1 + varint::len(stream.get()) + varint::len(offset))
+    pub(crate) fn stream_room(&self, stream: StreamNumber, offset: StreamOffset) -> Option<usize> {
+        self.room().checked_sub(1 + varint::len(stream.get()) + varint::len(offset.get()))
     }
 
     /// Begins a stream frame of `length` bytes (which fit, by [`Writer::stream_room`]) and lends the space for those that
@@ -596,11 +618,11 @@ impl<'a> Writer<'a> {
     pub(crate) fn stream<P: Payload>(
         &mut self,
         stream: StreamNumber,
-        offset: u64,
+        offset: StreamOffset,
         length: usize,
         fin: bool,
     ) -> &mut [u8] {
-        let header = 1 + varint::len(stream.get()) + varint::len(offset);
+        let header = 1 + varint::len(stream.get()) + varint::len(offset.get());
         let fills = header + length == self.room();
         let with_length = header + varint::len(length as u64) + length;
         // Where the frame would fit but for its length field, padding in front lets it fill the packet exactly.
@@ -611,9 +633,9 @@ impl<'a> Writer<'a> {
         }
         let kind = STREAM | if fin { STREAM_FIN } else { 0 };
         if header + length == self.room() {
-            self.put(kind, &[stream.get(), offset]);
+            self.put(kind, &[stream.get(), offset.get()]);
         } else {
-            self.put(kind | STREAM_LENGTH, &[stream.get(), offset, length as u64]);
+            self.put(kind | STREAM_LENGTH, &[stream.get(), offset.get(), length as u64]);
         }
         self.lend(P::kept(offset, length), length)
     }
@@ -638,37 +660,57 @@ mod tests {
     fn frames_round_trip() {
         let bytes = written(200, |writer| {
             assert!(writer.ping());
-            assert!(writer.stop_waiting(77));
+            assert!(writer.stop_waiting(PacketNumber::new(77)));
             assert!(writer.arrival_request());
-            assert!(writer.arrival_time(70_000, (1 << 30) - 1));
-            assert!(writer.max_data(1 << 40));
-            assert!(writer.max_stream_data(StreamNumber::new(5), 9000));
-            assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, 100));
+            assert!(writer.arrival_time(PacketNumber::new(70_000), (1 << 30) - 1));
+            assert!(writer.max_data(Credit::new(1 << 40)));
+            assert!(writer.max_stream_data(StreamNumber::new(5), StreamOffset::new(9000)));
+            assert!(writer.reset(StreamNumber::new(3), ResetReason::Refused, StreamOffset::new(100)));
             assert!(writer.path(PathFrame::Challenge(u64::MAX - 1)) && writer.path(PathFrame::Response(7)));
-            assert!(writer.recovered([60..62, 7..8].into_iter()));
-            assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3));
-            writer.stream::<Stored>(StreamNumber::new(9), 1000, 4, true).copy_from_slice(b"data");
+            assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)));
+            assert!(writer.ack(
+                [90..100, 50..80, 5..6].into_iter().map(PacketNumber::range),
+                250,
+                PacketNumber::new(3)
+            ));
+            writer.stream::<Stored>(StreamNumber::new(9), StreamOffset::new(1000), 4, true).copy_from_slice(b"data");
             assert!(writer.close());
         });
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.next(), Ok(Some(Frame::Ping)));
-        assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting { lowest: 77 })));
+        assert_eq!(reader.next(), Ok(Some(Frame::StopWaiting { lowest: PacketNumber::new(77) })));
         assert_eq!(reader.next(), Ok(Some(Frame::ArrivalRequest)));
-        assert_eq!(reader.next(), Ok(Some(Frame::ArrivalTime { number: 70_000, micros: (1 << 30) - 1 })));
-        assert_eq!(reader.next(), Ok(Some(Frame::MaxData { limit: 1 << 40 })));
-        assert_eq!(reader.next(), Ok(Some(Frame::MaxStreamData { stream: StreamNumber::new(5), limit: 9000 })));
-        let reset = Frame::Reset { stream: StreamNumber::new(3), reason: ResetReason::Refused, final_size: 100 };
+        assert_eq!(
+            reader.next(),
+            Ok(Some(Frame::ArrivalTime { number: PacketNumber::new(70_000), micros: (1 << 30) - 1 }))
+        );
+        assert_eq!(reader.next(), Ok(Some(Frame::MaxData { limit: Credit::new(1 << 40) })));
+        assert_eq!(
+            reader.next(),
+            Ok(Some(Frame::MaxStreamData { stream: StreamNumber::new(5), limit: StreamOffset::new(9000) }))
+        );
+        let reset = Frame::Reset {
+            stream: StreamNumber::new(3),
+            reason: ResetReason::Refused,
+            final_size: StreamOffset::new(100),
+        };
         assert_eq!(reader.next(), Ok(Some(reset)));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Challenge(u64::MAX - 1)))));
         assert_eq!(reader.next(), Ok(Some(Frame::Path(PathFrame::Response(7)))));
         let Ok(Some(Frame::Recovered(recovered))) = reader.next() else { panic!("nothing recovered") };
-        assert_eq!(recovered.ranges().collect::<Vec<_>>(), [60..62, 7..8]);
+        assert_eq!(recovered.ranges().collect::<Vec<_>>(), [60..62, 7..8].map(PacketNumber::range));
         let Ok(Some(Frame::Ack(ack))) = reader.next() else { panic!("no ack") };
-        assert_eq!((ack.largest, ack.delay_us, ack.covered_from), (99, 250, 3));
-        assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6]);
+        assert_eq!((ack.largest.get(), ack.delay_us, ack.covered_from.get()), (99, 250, 3));
+        assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..100, 50..80, 5..6].map(PacketNumber::range));
         assert_eq!(
             reader.next(),
-            Ok(Some(Frame::Stream { stream: StreamNumber::new(9), offset: 1000, data: b"data", elided: 0, fin: true }))
+            Ok(Some(Frame::Stream {
+                stream: StreamNumber::new(9),
+                offset: StreamOffset::new(1000),
+                data: b"data",
+                elided: 0,
+                fin: true
+            }))
         );
         assert_eq!(reader.next(), Ok(Some(Frame::Close)));
         assert_eq!(reader.next(), Ok(None));
@@ -700,12 +742,15 @@ mod tests {
 
     #[test]
     fn ranges_of_recovered_packets_leave_space_for_the_acknowledgement() {
-        let ranges = || (0..400u64).rev().map(|k| 1_000_000 + 1_000 * k..1_000_001 + 1_000 * k);
+        let ranges = || (0..400u64).rev().map(|k| PacketNumber::range(1_000_000 + 1_000 * k..1_000_001 + 1_000 * k));
         for space in [120, 480, 1_400] {
             let mut told = 0;
             let bytes = written(space, |writer| {
                 assert!(writer.recovered(ranges()));
-                assert!(writer.ack(ranges(), 5_000, 0), "no acknowledgement fits into {space} bytes");
+                assert!(
+                    writer.ack(ranges(), 5_000, PacketNumber::new(0)),
+                    "no acknowledgement fits into {space} bytes"
+                );
             });
             let mut reader = Reader::new(&bytes);
             while let Ok(Some(frame)) = reader.next() {
@@ -723,11 +768,14 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_that_leaves_ranges_out_covers_only_what_it_names() {
-        let ranges = (0..200).rev().map(|k| 10 * k..10 * k + 5);
-        let bytes = written(1400, |writer| assert!(writer.ack(ranges.clone(), 0, 0)));
+        let ranges = (0..200).rev().map(|k| PacketNumber::range(10 * k..10 * k + 5));
+        let bytes = written(1400, |writer| assert!(writer.ack(ranges.clone(), 0, PacketNumber::new(0))));
         let Ok(Some(Frame::Ack(ack))) = Reader::new(&bytes).next() else { panic!("no ack") };
-        assert_eq!((ack.ranges().count(), ack.covered_from), (MAX_ACK_RANGES, 10 * (200 - MAX_ACK_RANGES as u64)));
-        let bytes = written(40, |writer| assert!(writer.ack(ranges, 0, 0)));
+        assert_eq!(
+            (ack.ranges().count(), ack.covered_from.get()),
+            (MAX_ACK_RANGES, 10 * (200 - MAX_ACK_RANGES as u64))
+        );
+        let bytes = written(40, |writer| assert!(writer.ack(ranges, 0, PacketNumber::new(0))));
         let Ok(Some(Frame::Ack(ack))) = Reader::new(&bytes).next() else { panic!("no ack") };
         assert_eq!(ack.ranges().last().map(|range| range.start), Some(ack.covered_from));
     }
@@ -736,14 +784,21 @@ mod tests {
     fn a_stream_frame_fills_any_space_it_is_given() {
         const ONE: StreamNumber = StreamNumber::new(1);
         for space in 3..300 {
-            let room = Writer::new(&mut vec![0; space]).stream_room(ONE, 0).expect("room");
+            let room = Writer::new(&mut vec![0; space]).stream_room(ONE, StreamOffset::new(0)).expect("room");
             for length in room.saturating_sub(4)..=room {
-                let bytes = written(space, |writer| writer.stream::<Stored>(ONE, 0, length, false).fill(7));
+                let bytes =
+                    written(space, |writer| writer.stream::<Stored>(ONE, StreamOffset::new(0), length, false).fill(7));
                 let frame = Reader::new(&bytes).next();
                 let data = vec![7; length];
                 assert_eq!(
                     frame,
-                    Ok(Some(Frame::Stream { stream: ONE, offset: 0, data: &data, elided: 0, fin: false }))
+                    Ok(Some(Frame::Stream {
+                        stream: ONE,
+                        offset: StreamOffset::new(0),
+                        data: &data,
+                        elided: 0,
+                        fin: false
+                    }))
                 );
             }
         }

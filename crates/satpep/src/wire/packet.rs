@@ -12,6 +12,7 @@
 //! the Noise message. Whatever the versions, an init has their range and its sender at these places, ends in the two MACs, and
 //! has a `mac1` that is made alike; cookies and notices are alike too. So gateways without a common version can say so.
 
+use crate::packet_number::PacketNumber;
 use peering::Versions;
 
 /// The first byte of an init.
@@ -115,16 +116,17 @@ pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The full number whose low half is `low` and which lies nearest to `expected`.
-pub(crate) fn expand_number(low: u32, expected: u64) -> u64 {
+pub(crate) fn expand_number(low: u32, expected: PacketNumber) -> PacketNumber {
     const SPAN: u64 = 1 << 32;
+    let expected = expected.get();
     let candidate = (expected & !(SPAN - 1)) | u64::from(low);
-    if candidate + SPAN / 2 < expected {
+    PacketNumber::new(if candidate + SPAN / 2 < expected {
         candidate + SPAN
     } else if candidate > expected + SPAN / 2 && candidate >= SPAN {
         candidate - SPAN
     } else {
         candidate
-    }
+    })
 }
 
 #[cfg(test)]
@@ -141,7 +143,7 @@ mod tests {
             (7 << 32, (7 << 32) + 70_000),
             (0, 0),
         ] {
-            assert_eq!(expand_number(number as u32, expected), number);
+            assert_eq!(expand_number(number as u32, PacketNumber::new(expected)).get(), number);
         }
     }
 }

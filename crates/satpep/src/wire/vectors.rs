@@ -6,13 +6,15 @@
 use super::frame::{Frame, Malformed, PathFrame, Reader, RepairFrame, Writer};
 use super::packet::{DATA_HEADER, DataHeader, TAG, noise_message};
 use super::varint;
+use crate::credit::Credit;
 use crate::event::Violation;
 use crate::handshake::{
     Acquaintance, Agreement, CookieJar, Identity, Notice, TransportParameters, seal_cookie, unproven_versions,
 };
+use crate::packet_number::PacketNumber;
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, DataKey, Mode, Sealing as _, Suite};
-use crate::stream::StreamNumber;
+use crate::stream::{StreamNumber, StreamOffset};
 use crate::{Capabilities, PrivateKey, PublicKey, ResetReason, Stored, Versions};
 use serde_json::{Value, json};
 
@@ -44,27 +46,29 @@ fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 
 /// A frame by the names of docs/protocol.md.
 fn describe(frame: &Frame<'_>) -> Value {
-    let ranges = |ranges: &mut dyn Iterator<Item = std::ops::Range<u64>>| -> Vec<[u64; 2]> {
-        ranges.map(|range| [range.start, range.end - 1]).collect()
+    let ranges = |ranges: &mut dyn Iterator<Item = std::ops::Range<PacketNumber>>| -> Vec<[u64; 2]> {
+        ranges.map(|range| [range.start.get(), range.end.get() - 1]).collect()
     };
     match frame {
         Frame::Ping => json!({"frame": "PING"}),
         Frame::Ack(ack) => json!({
-            "frame": "ACK", "delay_us": ack.delay_us, "covered_from": ack.covered_from, "ranges": ranges(&mut ack.ranges()),
+            "frame": "ACK", "delay_us": ack.delay_us, "covered_from": ack.covered_from.get(), "ranges": ranges(&mut ack.ranges()),
         }),
-        Frame::StopWaiting { lowest } => json!({"frame": "STOP_WAITING", "number": lowest}),
-        Frame::MaxData { limit } => json!({"frame": "MAX_DATA", "limit": limit}),
+        Frame::StopWaiting { lowest } => json!({"frame": "STOP_WAITING", "number": lowest.get()}),
+        Frame::MaxData { limit } => json!({"frame": "MAX_DATA", "limit": limit.bytes()}),
         Frame::MaxStreamData { stream, limit } => {
-            json!({"frame": "MAX_STREAM_DATA", "stream": stream.get(), "limit": limit})
+            json!({"frame": "MAX_STREAM_DATA", "stream": stream.get(), "limit": limit.get()})
         }
         Frame::Reset { stream, reason, final_size } => {
-            json!({"frame": "RESET", "stream": stream.get(), "reason": reason.code(), "final_size": final_size})
+            json!({"frame": "RESET", "stream": stream.get(), "reason": reason.code(), "final_size": final_size.get()})
         }
         Frame::Close => json!({"frame": "CLOSE"}),
         Frame::Drain => json!({"frame": "DRAIN"}),
         Frame::Opened { streams } => json!({"frame": "OPENED", "count": streams}),
         Frame::ArrivalRequest => json!({"frame": "ARRIVAL_REQUEST"}),
-        Frame::ArrivalTime { number, micros } => json!({"frame": "ARRIVAL_TIME", "number": number, "micros": micros}),
+        Frame::ArrivalTime { number, micros } => {
+            json!({"frame": "ARRIVAL_TIME", "number": number.get(), "micros": micros})
+        }
         Frame::CeCount { packets } => json!({"frame": "CE_COUNT", "count": packets}),
         Frame::Path(PathFrame::Challenge(token)) => json!({"frame": "PATH_CHALLENGE", "token": token}),
         Frame::Path(PathFrame::Response(token)) => json!({"frame": "PATH_RESPONSE", "token": token}),
@@ -74,7 +78,7 @@ fn describe(frame: &Frame<'_>) -> Value {
             "repair_symbols": repair.repair_symbols, "index": repair.index, "symbol": hex(repair.symbol),
         }),
         Frame::Stream { stream, offset, data, fin, .. } => {
-            json!({"frame": "STREAM", "stream": stream.get(), "offset": offset, "data": hex(data), "fin": fin})
+            json!({"frame": "STREAM", "stream": stream.get(), "offset": offset.get(), "data": hex(data), "fin": fin})
         }
     }
 }
@@ -82,7 +86,7 @@ fn describe(frame: &Frame<'_>) -> Value {
 /// Each frame as it is written.
 fn frames() -> Vec<Vec<u8>> {
     let stream = |writer: &mut Writer<'_>, fin: bool| {
-        writer.stream::<Stored>(StreamNumber::new(6), 70_000, 5, fin).copy_from_slice(b"hello")
+        writer.stream::<Stored>(StreamNumber::new(6), StreamOffset::new(70_000), 5, fin).copy_from_slice(b"hello")
     };
     let symbol = &[1, 2, 3, 4, 5, 6];
     let repair = RepairFrame { back: 40, count: 20, stride: 2, repair_symbols: 3, index: 1, symbol, elided: 0 };
@@ -90,21 +94,23 @@ fn frames() -> Vec<Vec<u8>> {
     stream(&mut Writer::new(&mut filling), false);
     vec![
         written(|writer| assert!(writer.ping())),
-        written(|writer| assert!(writer.ack([90..100, 50..80, 5..6].into_iter(), 250, 3))),
-        written(|writer| assert!(writer.ack(std::iter::once(0..1), 0, 0))),
-        written(|writer| assert!(writer.stop_waiting(77))),
-        written(|writer| assert!(writer.max_data(1 << 40))),
-        written(|writer| assert!(writer.max_stream_data(StreamNumber::new(6), 300_000))),
-        written(|writer| assert!(writer.reset(StreamNumber::new(6), ResetReason::Refused, 100))),
+        written(|writer| {
+            assert!(writer.ack([90..100, 50..80, 5..6].into_iter().map(PacketNumber::range), 250, PacketNumber::new(3)))
+        }),
+        written(|writer| assert!(writer.ack(std::iter::once(PacketNumber::range(0..1)), 0, PacketNumber::new(0)))),
+        written(|writer| assert!(writer.stop_waiting(PacketNumber::new(77)))),
+        written(|writer| assert!(writer.max_data(Credit::new(1 << 40)))),
+        written(|writer| assert!(writer.max_stream_data(StreamNumber::new(6), StreamOffset::new(300_000)))),
+        written(|writer| assert!(writer.reset(StreamNumber::new(6), ResetReason::Refused, StreamOffset::new(100)))),
         written(|writer| assert!(writer.close())),
         written(|writer| assert!(writer.drain())),
         written(|writer| assert!(writer.opened(12))),
         written(|writer| assert!(writer.arrival_request())),
-        written(|writer| assert!(writer.arrival_time(70_000, (1 << 30) - 1))),
+        written(|writer| assert!(writer.arrival_time(PacketNumber::new(70_000), (1 << 30) - 1))),
         written(|writer| assert!(writer.ce_count(9))),
         written(|writer| assert!(writer.path(PathFrame::Challenge(0x0123_4567_89ab_cdef)))),
         written(|writer| assert!(writer.path(PathFrame::Response(0x0123_4567_89ab_cdef)))),
-        written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter()))),
+        written(|writer| assert!(writer.recovered([60..62, 7..8].into_iter().map(PacketNumber::range)))),
         written(|writer| assert!(writer.repair(&repair))),
         written(|writer| stream(writer, false)),
         written(|writer| stream(writer, true)),
@@ -147,8 +153,8 @@ fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2]
     let parameters = |epoch: u64, capabilities| TransportParameters {
         epoch,
         timestamp: 1_700_000_000_000_000_000 + epoch,
-        session_credit: 32 << 20,
-        stream_credit: 1 << 20,
+        session_credit: Credit::new(32 << 20),
+        stream_credit: Credit::new(1 << 20),
         max_streams: 16_384,
         capabilities,
     };
@@ -174,8 +180,8 @@ fn handshake(name: &str, (mode, cipher): (Mode, Cipher), versions: [Versions; 2]
     }
     let limits = |parameters: &TransportParameters| {
         json!({
-            "epoch": format!("{:016x}", parameters.epoch), "time": parameters.timestamp, "session_credit": parameters.session_credit,
-            "stream_credit": parameters.stream_credit, "max_streams": parameters.max_streams,
+            "epoch": format!("{:016x}", parameters.epoch), "time": parameters.timestamp, "session_credit": parameters.session_credit.bytes(),
+            "stream_credit": parameters.stream_credit.bytes(), "max_streams": parameters.max_streams,
         })
     };
     json!({
@@ -248,12 +254,12 @@ fn packets() -> Value {
         let (secret, number) = ([5; 32], (7u64 << 32) + 258);
         let frames = written(|writer| {
             assert!(writer.ping());
-            writer.stream::<Stored>(StreamNumber::new(6), 0, 5, true).copy_from_slice(b"hello");
+            writer.stream::<Stored>(StreamNumber::new(6), StreamOffset::new(0), 5, true).copy_from_slice(b"hello");
         });
         let mut packet = vec![0; DATA_HEADER + frames.len() + TAG];
         DataHeader { receiver: 0x2222_0005, number_low: number as u32 }.write(&mut packet);
         packet[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(&frames);
-        DataKey::derive(&secret, suite).seal(number, &mut packet, 0);
+        DataKey::derive(&secret, suite).seal(PacketNumber::new(number), &mut packet, 0);
         packets.push(json!({
             "mode": mode_name(mode), "cipher": cipher_name(cipher), "version": 3, "secret": hex(&secret),
             "key": hex(&suite.key(&secret)), "receiver": 0x2222_0005, "number": number, "frames": hex(&frames),
@@ -335,7 +341,7 @@ fn vectors_of_packets_open_and_name_their_frames() {
             (u64::from(header.receiver), header.number_low),
             (vector["receiver"].as_u64().expect("an index"), number as u32)
         );
-        assert_eq!(key.open(number, &mut packet), Ok(&bytes(&vector["frames"])[..]));
+        assert_eq!(key.open(PacketNumber::new(number), &mut packet), Ok(&bytes(&vector["frames"])[..]));
     }
 }
 
@@ -357,7 +363,7 @@ fn vectors_of_handshakes_and_replies_are_read() {
         assert_eq!(hex(&received.echo), vector["initiator"]["echo"]);
         let limits = &vector["initiator"]["limits"];
         assert_eq!(Some(received.parameters.timestamp), limits["time"].as_u64());
-        assert_eq!(Some(received.parameters.session_credit), limits["session_credit"].as_u64());
+        assert_eq!(Some(received.parameters.session_credit.bytes()), limits["session_credit"].as_u64());
         // A masked time and a MAC that vouch for the initiator.
         let acquaintance = far.acquaintance(&public).expect("a secret");
         assert_eq!(acquaintance.vouches(&init), limits["time"].as_u64());

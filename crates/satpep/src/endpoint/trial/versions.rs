@@ -159,7 +159,7 @@ fn sealed(net: &mut Net, frames: &[u8]) -> Datagram {
     let number = session.recovery.sent_packets.next_number();
     session.recovery.sent_packets.record(now, 0, 100, Default::default(), Default::default());
     let mut bytes = vec![0; DATA_HEADER + frames.len() + TAG];
-    DataHeader { receiver: keys.peer_index, number_low: number as u32 }.write(&mut bytes);
+    DataHeader { receiver: keys.peer_index, number_low: number.low_half() }.write(&mut bytes);
     bytes[DATA_HEADER..DATA_HEADER + frames.len()].copy_from_slice(frames);
     keys.send.seal(number, &mut bytes, 0);
     Datagram { from: address(1), to: address(0), bytes }
