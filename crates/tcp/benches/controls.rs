@@ -89,7 +89,7 @@ fn main() {
     for kind in CONTROLS {
         let cost_in = |profile| {
             let config = Config { capacity, ..Config::new(profile) };
-            (0..3).map(|_| cost(|| (kind.new)(&config))).fold(f64::INFINITY, f64::min)
+            (0..3).map(|_| cost(|| kind.build(&config))).fold(f64::INFINITY, f64::min)
         };
         println!("{:14} {:8.1} {:8.1}", kind.name, cost_in(Profile::Rfc), cost_in(Profile::Linux));
     }

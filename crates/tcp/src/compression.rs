@@ -34,6 +34,11 @@ pub(crate) enum Due {
 }
 
 impl SackCompression {
+    /// None waits yet.
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self { is_on, ..Self::default() }
+    }
+
     /// Data have come out of order, behind the hole at `rcv_nxt`, over a path of this round-trip time if it is known.
     pub(crate) fn hold(&mut self, now: Instant, rcv_nxt: u64, rtt: Option<Duration>) -> Due {
         if self.rcv_nxt != rcv_nxt {

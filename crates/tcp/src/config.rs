@@ -1,22 +1,10 @@
 //! How one end of a connection behaves, as data.
 
-use crate::control::ControlKind;
-use crate::recovery::RecoveryKind;
+use crate::kinds::{self, ControlKind, Ns2Agent, RecoveryKind};
+use crate::profile::{Profile, Rules};
 use crate::rtt::RttRules;
 use crate::segment::{BARE_HEADER, TIMESTAMPS_OPTION};
 use units::{Bytes, Duration, Rate};
-
-/// Where a set of constants comes from. A profile fills a [`Config`]; each constant can then be changed by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// The standards track: RFC 5681, 6298, 6582, 6675, 6928, 7323.
-    Rfc,
-    /// Linux 6.x.
-    Linux,
-    /// The one-way TCP agents of ns-2 2.35: no options on the wire, no third segment of the handshake, no FIN, timers in
-    /// ticks of 10 ms.
-    Ns2,
-}
 
 /// One end of a connection. Shared by the connections that behave alike.
 #[derive(Debug, Clone, PartialEq)]
@@ -265,8 +253,8 @@ impl Config {
         Self {
             profile: Profile::Rfc,
             mss,
-            recovery: &crate::recovery::sack::KIND,
-            control: &crate::control::reno::KIND,
+            recovery: &kinds::SACK,
+            control: &kinds::RENO,
             initial_window: initial_window_rfc6928(mss),
             initial_ssthresh: f64::INFINITY,
             max_window: f64::INFINITY,
@@ -296,7 +284,7 @@ impl Config {
     fn linux() -> Self {
         Self {
             profile: Profile::Linux,
-            recovery: &crate::recovery::rack::KIND,
+            recovery: &kinds::RACK,
             slow_start_limit: f64::INFINITY,
             initial_window: 10.0,
             proportional_rate_reduction: true,
@@ -328,6 +316,20 @@ impl Config {
         }
     }
 
+    /// What its profile makes it do.
+    #[inline]
+    pub(crate) fn rules(&self) -> &'static Rules {
+        self.profile.rules()
+    }
+
+    /// The agent of ns-2 that sends, if the profile has one for this recovery and this control.
+    pub(crate) fn ns2_agent(&self) -> Option<Ns2Agent> {
+        if !self.rules().has_ns2_agents || !self.bare {
+            return None;
+        }
+        Ns2Agent::of(self.control, self.recovery)
+    }
+
     /// Whether the SYN offers SACK: a recovery that does not use it must not be told more than duplicates.
     pub(crate) fn offers_sack(&self) -> bool {
         self.options.sack && self.recovery.needs_sack
@@ -339,8 +341,8 @@ impl Config {
     pub fn satpep() -> Self {
         Self {
             mss: 1460,
-            recovery: &crate::recovery::nack::KIND,
-            control: &crate::control::assigned::KIND,
+            recovery: &kinds::NACK,
+            control: &kinds::ASSIGNED,
             initial_window: 1.0,
             options: Options { timestamps: false, window_scaling: false, sack: false, dsack: false },
             acks: AckPolicy { every: 1, delay: Duration::ZERO, quick: 0 },
@@ -362,9 +364,10 @@ impl Config {
 
     /// The slow-start threshold at the start, in segments.
     pub(crate) fn start_ssthresh(&self) -> f64 {
-        match self.profile {
-            Profile::Ns2 => self.initial_ssthresh.min(self.window_packets()),
-            Profile::Rfc | Profile::Linux => self.initial_ssthresh,
+        if self.rules().sending.starts_within_window {
+            self.initial_ssthresh.min(self.window_packets())
+        } else {
+            self.initial_ssthresh
         }
     }
 
@@ -372,7 +375,7 @@ impl Config {
     /// receivers never hold it back: with twice as much, what the application has not read yet does not do so here.
     pub(crate) fn buffer(&self) -> ReceiveBuffer {
         let ReceiveBuffer { size, share, most } = self.receive_buffer;
-        if crate::ns2::has_agent(self) {
+        if self.ns2_agent().is_some() {
             ReceiveBuffer { size: size + size, share, most: most + most }
         } else {
             self.receive_buffer
@@ -381,14 +384,13 @@ impl Config {
 
     /// Whether the receiver delays acknowledgements by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
     pub fn delays_acks_as_ns2(&self) -> bool {
-        self.profile == Profile::Ns2 && self.bare && self.acks.every > 1
+        self.rules().has_ns2_agents && self.bare && self.acks.every > 1
     }
 
     /// Shift of the advertised window: the smallest that can express the largest window (RFC 7323, section 2.2).
     pub fn window_shift(&self) -> u8 {
         let buffer = self.buffer();
-        if self.profile == Profile::Linux && buffer.size < buffer.most {
-            // Linux takes the largest buffer for the largest window (`tcp_select_initial_window`).
+        if self.rules().receiving.scales_for_largest_buffer && buffer.size < buffer.most {
             return buffer.most.as_u64().max(1).ilog2().saturating_sub(15).min(14) as u8;
         }
         let most = (buffer.most.as_u64() as f64 * buffer.share) as u64;

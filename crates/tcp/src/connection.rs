@@ -1,14 +1,15 @@
 //! A connection: handshake, transfer both ways, close.
 
-use crate::config::{Allocation, Config, Profile};
-use crate::control::{LossState, Window};
+use crate::config::{Allocation, Config};
+use crate::control::Window;
 use crate::handshake::{First, Handshake, Opening, ms};
+use crate::metrics::Metrics;
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
-use crate::sender::{Counters, Outgoing};
+use crate::sender::Outgoing;
 use crate::sending::Sending;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::Instant;
 
 /// One end of a TCP connection, sans-IO.
 ///
@@ -193,7 +194,7 @@ impl Connection {
             window_scaling,
             shift: if window_scaling { self.config.window_shift() } else { 0 },
         };
-        self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps, self.config.profile);
+        self.receiver.on_syn(segment, self.agreed.sack, self.agreed.timestamps);
         self.sender.agree(self.agreed.sack);
         if segment.len > 0 {
             self.on_data(now, &Segment { seq: 1, ..*segment });
@@ -210,8 +211,7 @@ impl Connection {
             self.sender.on_ack(now, segment);
             if !self.config.bare {
                 self.receiver.acknowledge_now();
-                // Linux answers before the application learns that it is connected.
-                self.handshake.answers_alone = self.config.profile == Profile::Linux;
+                self.handshake.answers_alone = self.config.rules().handshake.answers_alone;
             }
         }
     }
@@ -524,35 +524,6 @@ impl Connection {
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed | State::Failed)
     }
-}
-
-/// Where a connection stands, for traces and results.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Metrics {
-    /// The congestion window and slow-start threshold, in segments.
-    pub window: Window,
-    /// Bytes in flight as the recovery counts them.
-    pub in_flight: u64,
-    /// Bytes sent and not acknowledged cumulatively.
-    pub flight: u64,
-    /// The smoothed round-trip time; zero before the first sample.
-    pub srtt: Duration,
-    /// The smallest round-trip time; zero before the first sample.
-    pub min_rtt: Duration,
-    /// The retransmission timeout.
-    pub rto: Duration,
-    /// What the recovery is doing.
-    pub state: LossState,
-    /// What the congestion control is doing.
-    pub phase: &'static str,
-    /// Bytes of this end's data that are acknowledged.
-    pub acknowledged: u64,
-    /// Bytes of the peer's data that have arrived in order.
-    pub received: u64,
-    /// Bytes of the peer's data that arrived more than once.
-    pub duplicate_bytes: u64,
-    /// What the sender has done.
-    pub counters: Counters,
 }
 
 /// Bytes of a SYN's options: MSS, and those that are there, padded as a whole.

@@ -109,7 +109,8 @@ fn pacing_rate(out: &Outstanding) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Profile};
+    use crate::config::Config;
+    use crate::profile::Profile;
     use crate::rtt::RttRules;
     use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The SYN of one end: when it is sent again, and what its loss means for the data.
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::segment::{Flags, Segment};
 use units::{Duration, Instant};
 
@@ -47,13 +47,6 @@ impl Opening {
     pub(crate) const UNKNOWN: Self = Self { rtt: None, syn_expired: false, starts_from_one: false };
 }
 
-/// Linux's `tcp_syn_linear_timeouts`: so many expiries of a SYN's timer do not back it off.
-const LINUX_LINEAR_TIMEOUTS: u16 = 4;
-/// Linux's `tcp_synack_retries`.
-const LINUX_SYN_ACK_EXPIRIES: u16 = 5;
-/// Expiries of the SYN's timer that a connection survives (Linux's `tcp_syn_retries`).
-const SYN_EXPIRIES: u16 = 6;
-
 impl Handshake {
     /// Whether something leaves before all else.
     #[inline]
@@ -68,8 +61,8 @@ impl Handshake {
 
     /// The SYN leaves, as an answer to the peer's or first.
     pub(crate) fn on_sent(&mut self, now: Instant, is_answer: bool, config: &Config) {
-        let is_linear = config.profile == Profile::Linux && !is_answer;
-        let backoff = if is_linear { self.expiries.saturating_sub(LINUX_LINEAR_TIMEOUTS) } else { self.expiries };
+        let linear = if is_answer { 0 } else { config.rules().handshake.linear_timeouts };
+        let backoff = self.expiries.saturating_sub(linear);
         self.timeout = Some(now + (config.rtt.initial_rto * (1 << backoff)).min(config.rtt.max_rto));
         self.sent_at = now;
         self.sent += 1;
@@ -81,11 +74,8 @@ impl Handshake {
             return true;
         }
         self.expiries += 1;
-        let most = match (config.profile, is_answer) {
-            (Profile::Linux, true) => LINUX_SYN_ACK_EXPIRIES,
-            (Profile::Linux, false) => SYN_EXPIRIES + LINUX_LINEAR_TIMEOUTS,
-            _ => SYN_EXPIRIES,
-        };
+        let rules = &config.rules().handshake;
+        let most = if is_answer { rules.answer_expiries } else { rules.syn_expiries };
         self.is_due = self.expiries <= most;
         self.timeout = None;
         self.is_due
@@ -93,20 +83,18 @@ impl Handshake {
 
     /// The SYN is acknowledged by `segment`.
     pub(crate) fn opening(&self, now: Instant, segment: &Segment, config: &Config) -> Opening {
+        let rules = &config.rules().handshake;
         let syn_expired = self.expiries > 0;
         // Of one that was sent more than once, only the timestamp tells which is acknowledged (Karn).
-        let echo =
-            (config.profile == Profile::Linux && segment.has(Flags::TIMESTAMPS)).then_some(segment.timestamps.echo);
+        let echo = (rules.reads_echo && segment.has(Flags::TIMESTAMPS)).then_some(segment.timestamps.echo);
         let by_echo = echo.map(|echo| Duration::from_millis(u64::from(ms(now).wrapping_sub(echo))));
         Opening {
             rtt: if self.sent == 1 { Some(now.since(self.sent_at)) } else { by_echo },
             syn_expired,
-            starts_from_one: match config.profile {
-                // Linux 6.18, `tcp_init_transfer`: the SYN was sent again more than once, and the timestamp does not show
-                // that the first one had arrived (`tcp_try_undo_spurious_syn`).
-                Profile::Linux => syn_expired && self.sent > 2 && echo != Some(self.first_timestamp),
-                _ => syn_expired,
-            },
+            // Not where the timestamp shows that the first one had arrived (`tcp_try_undo_spurious_syn` of Linux 6.18).
+            starts_from_one: syn_expired
+                && self.sent > rules.syns_with_full_window
+                && echo != Some(self.first_timestamp),
         }
     }
 }

@@ -59,8 +59,11 @@ mod connection;
 pub mod control;
 mod deferral;
 mod handshake;
+mod kinds;
+mod metrics;
 mod ns2;
 mod outstanding;
+mod profile;
 mod receiver;
 pub mod recovery;
 mod rtt;
@@ -72,13 +75,15 @@ mod usage;
 mod validate;
 
 pub use config::{
-    AckPolicy, Allocation, Capacity, Config, HostDelays, NackRule, Options, Profile, ReceiveBuffer, SavedPath,
-    SlowStartExit, Tuning, initial_window_rfc3390, initial_window_rfc6928,
+    AckPolicy, Allocation, Capacity, Config, HostDelays, NackRule, Options, ReceiveBuffer, SavedPath, SlowStartExit,
+    Tuning, initial_window_rfc3390, initial_window_rfc6928,
 };
-pub use connection::{Connection, Event, Failure, Metrics};
-pub use control::{ControlKind, LossState, RateSample, Window};
+pub use connection::{Connection, Event, Failure};
+pub use control::{LossState, RateSample, Window};
+pub use kinds::{ControlKind, RecoveryKind};
+pub use metrics::Metrics;
 pub use outstanding::Outstanding;
-pub use recovery::RecoveryKind;
+pub use profile::Profile;
 pub use rtt::{MinRto, RttEstimator, RttRules, Sampling};
 pub use scoreboard::{Change, Delivered, Newest, Scoreboard};
 pub use segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps};

@@ -1,7 +1,8 @@
 //! What both axes act on: the scoreboard, the window, the timers' arithmetic and the congestion control.
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::control::{self, Ack, Control, Loss, LossState, Window};
+use crate::profile::{AfterIdle, SendingRules};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use std::sync::Arc;
@@ -50,6 +51,12 @@ impl Outstanding {
         }
     }
 
+    /// What the profile makes it do.
+    #[inline]
+    pub(crate) fn rules(&self) -> &'static SendingRules {
+        &self.config.rules().sending
+    }
+
     /// The congestion window in bytes.
     pub fn cwnd_bytes(&self) -> u64 {
         self.segments(self.window.cwnd)
@@ -61,14 +68,14 @@ impl Outstanding {
         (segments * f64::from(self.config.mss) + 1e-3) as u64
     }
 
-    /// Bytes thought to be in the network. Linux counts segments, parts of them as whole ones.
+    /// Bytes thought to be in the network, in whole segments where the profile counts those.
     pub fn pipe(&self) -> u64 {
-        if self.config.profile == Profile::Linux { self.board.pipe_segments() * self.mss() } else { self.board.pipe() }
+        if self.rules().counts_segments { self.board.pipe_segments() * self.mss() } else { self.board.pipe() }
     }
 
     /// Whether a segment of `bytes` more fits the congestion window.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let counted = if self.config.profile == Profile::Linux { self.mss() } else { bytes };
+        let counted = if self.rules().counts_segments { self.mss() } else { bytes };
         self.pipe() + counted <= self.cwnd_bytes()
     }
 
@@ -114,6 +121,12 @@ impl Outstanding {
         }
     }
 
+    /// A recovery ends, and `ssthresh` is the window.
+    pub(crate) fn recovered(&mut self, ack: &Ack) {
+        self.set_cwnd(self.window.ssthresh);
+        self.control.on_recovered(ack, &mut self.window);
+    }
+
     /// Sets `cwnd` unless the congestion control governs it.
     pub fn set_cwnd(&mut self, segments: f64) {
         if !self.control.governs_window() {
@@ -122,26 +135,26 @@ impl Outstanding {
     }
 
     /// Lets the window grow for an acknowledgement outside of fast recovery, by the profile's rule on unused windows. What
-    /// SACK had reported before does not count again; Linux counts what it reports now.
+    /// SACK had reported before does not count again.
     pub fn grow(&mut self, ack: &Ack) {
         let is_limited = ack.is_window_limited || self.config.grow_when_not_limited;
-        let acked = if self.config.profile == Profile::Linux { ack.delivered } else { ack.acked.min(ack.delivered) };
+        let acked = if self.rules().grows_by_sacked { ack.delivered } else { ack.acked.min(ack.delivered) };
         if ack.acked > 0 && acked > 0 && is_limited && !self.control.governs_window() {
             self.control.grow(&Ack { acked, ..*ack }, &mut self.window);
         }
     }
 
-    /// The connection sends again after `idle`, longer than the timeout: the window restarts (RFC 5681, section 4.1; Linux
-    /// halves it for each timeout that has passed, and `ssthresh` remembers it).
+    /// The connection sends again after `idle`, longer than the timeout: the window restarts.
     pub(crate) fn restart(&mut self, idle: Duration, rto: Duration) {
         let (cwnd, least) = (self.window.cwnd, self.window.cwnd.min(self.config.initial_window));
-        if self.config.profile != Profile::Linux {
-            self.window.cwnd = least;
-            return;
+        match self.rules().after_idle {
+            AfterIdle::InitialWindow => self.window.cwnd = least,
+            AfterIdle::HalfEachTimeout => {
+                let timeouts = idle.as_nanos().saturating_sub(1) / rto.as_nanos().max(1);
+                self.window.ssthresh = self.window.ssthresh.max(0.75 * cwnd);
+                self.window.cwnd = (cwnd * 0.5_f64.powi(timeouts.min(64) as i32)).max(least);
+            }
         }
-        let timeouts = idle.as_nanos().saturating_sub(1) / rto.as_nanos().max(1);
-        self.window.ssthresh = self.window.ssthresh.max(0.75 * cwnd);
-        self.window.cwnd = (cwnd * 0.5_f64.powi(timeouts.min(64) as i32)).max(least);
     }
 
     /// The retransmission timer expired while the recovery was at `state`: everything outstanding counts as lost.

@@ -2,7 +2,7 @@
 
 use crate::autotune::Autotune;
 use crate::compression::{Due, SackCompression};
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::segment::{Flags, SackBlocks, Segment};
 use std::ops::Range;
 use units::{Duration, Instant, RangeSet};
@@ -51,7 +51,7 @@ pub(crate) struct Receiver {
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
-    /// The window is told in whole units of its scale, rounded up (`__tcp_select_window` of Linux), or down.
+    /// The window is told in whole units of its scale, rounded up or down.
     rounds_up: bool,
     /// Acknowledgements are delayed by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
     delays_as_ns2: bool,
@@ -88,7 +88,6 @@ impl Receiver {
             full_segment: MIN_FULL_SEGMENT,
             mss: u64::from(config.mss),
             quick: config.acks.quick,
-            compression: SackCompression::default(),
             ack_due: false,
             ack_at: None,
             echo: 0,
@@ -96,7 +95,8 @@ impl Receiver {
             duplicate_bytes: 0,
             has_sack: false,
             blocks: config.sack_blocks,
-            rounds_up: config.profile == Profile::Linux,
+            rounds_up: config.rules().receiving.rounds_up,
+            compression: SackCompression::new(config.rules().receiving.compresses_sacks),
             delays_as_ns2: config.delays_acks_as_ns2(),
             satpep: config
                 .satpep
@@ -118,12 +118,12 @@ impl Receiver {
     }
 
     /// The peer's SYN has come: byte 1 is next.
-    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool, profile: Profile) {
+    pub(crate) fn on_syn(&mut self, segment: &Segment, sack: bool, timestamps: bool) {
         self.rcv_nxt = segment.seq + 1;
         self.acknowledged = self.rcv_nxt;
         self.echo = segment.timestamps.value;
         self.has_sack = sack;
-        self.compression.is_on = sack && profile == Profile::Linux;
+        self.compression.is_on &= sack;
         if timestamps {
             self.blocks = self.blocks.min(3);
         }
@@ -321,11 +321,10 @@ impl Receiver {
         }
     }
 
-    /// Linux acknowledges a full segment that is pushed when the application has read it: the sender may wait for that
-    /// (`tcp_measure_rcv_mss` and `tcp_cleanup_rbuf`, since 6.6).
+    /// Whether a segment is acknowledged because it is full and pushed.
     fn is_pushed(&self, segment: &Segment, config: &Config) -> bool {
         let is_full = u64::from(segment.len) >= self.full_segment;
-        config.profile == Profile::Linux && config.acks.quick > 0 && is_full && segment.has(Flags::PSH)
+        config.rules().receiving.acknowledges_pushed && config.acks.quick > 0 && is_full && segment.has(Flags::PSH)
     }
 
     fn beyond(&mut self, now: Instant, range: Range<u64>) {

@@ -1,12 +1,13 @@
 //! The sending half of a connection: from the application's bytes to segments, through the window, the pacer and the
 //! timers.
 
-use crate::config::{Allocation, Config, HostDelays, Profile};
+use crate::config::{Allocation, Config, HostDelays};
 use crate::control::{Ack, LossState, Sent, Start};
 use crate::deferral::{Deferral, Room};
 use crate::handshake::Opening;
+use crate::kinds;
 use crate::outstanding::Outstanding;
-use crate::recovery::{Recovery, newreno};
+use crate::recovery::Recovery;
 use crate::rtt::Sampling;
 use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
@@ -14,8 +15,6 @@ use crate::usage::{self, Usage};
 use std::sync::Arc;
 use units::{Bytes, CounterRandom, Duration, Instant};
 
-/// Linux paces from this data segment of a connection on (`tcp_update_skb_after_send`).
-const LINUX_UNPACED: u64 = 10;
 /// The stream of the host's random delays.
 const HOST_STREAM: u64 = 0x4057;
 
@@ -98,7 +97,7 @@ impl Sender {
     pub(crate) fn new(config: &Arc<Config>) -> Self {
         Self {
             out: Outstanding::new(config.clone(), 1),
-            recovery: (config.recovery.new)(config),
+            recovery: config.recovery.build(config),
             end: 1,
             is_finished: false,
             edge: 1,
@@ -178,7 +177,7 @@ impl Sender {
     pub(crate) fn agree(&mut self, has_sack: bool) {
         self.has_sack = has_sack;
         if self.config().recovery.needs_sack && !has_sack {
-            self.recovery = (newreno::KIND.new)(&self.out.config);
+            self.recovery = kinds::NEWRENO.build(&self.out.config);
             self.out.board = Scoreboard::new(1, false);
         }
     }
@@ -510,8 +509,8 @@ impl Sender {
 
     fn update_usage(&mut self, is_limited: bool) {
         let board = &self.out.board;
-        let is_linux = self.config().profile == Profile::Linux;
-        let flight = if is_linux { board.segments() } else { board.flight().div_ceil(self.out.mss()) } as u32;
+        let counts_segments = self.out.rules().counts_segments;
+        let flight = if counts_segments { board.segments() } else { board.flight().div_ceil(self.out.mss()) } as u32;
         self.usage.update(is_limited, usage::Sent { una: board.una(), nxt: board.nxt(), flight });
         self.has_sent = false;
     }
@@ -547,9 +546,9 @@ impl Sender {
         self.recovery.may_send_new(bytes.min(self.out.mss()), &self.out)
     }
 
-    /// Whether new data waits for room for more, as in Linux. During a repair it does not.
+    /// Whether new data waits for room for more. During a repair it does not.
     fn defers(&mut self, now: Instant, bytes: u64) -> bool {
-        if self.config().profile != Profile::Linux {
+        if !self.out.rules().defers {
             return false;
         }
         let nxt = self.out.board.nxt();
@@ -619,8 +618,7 @@ impl Sender {
         if self.timed.is_some_and(|(timed, _)| timed >= seq) {
             self.timed = None;
         }
-        // Linux gives each retransmission of the first segment a whole timeout, so that the loss of one is found by RACK.
-        let is_restarted = self.config().profile == Profile::Linux && seq == self.out.board.una();
+        let is_restarted = self.out.rules().restarts_timer_for_first && seq == self.out.board.una();
         if self.timeout.is_none() || is_restarted {
             self.set_timeout(now);
         }
@@ -644,7 +642,7 @@ impl Sender {
             nxt: out.board.nxt(),
         });
         self.recovery.on_sent(now, bytes, is_retransmission, out);
-        let is_paced = out.config.profile != Profile::Linux || self.counters.data_segments >= LINUX_UNPACED;
+        let is_paced = self.counters.data_segments >= out.rules().paces_from;
         if let Some(rate) = out.control.pacing_rate(&out.window).filter(|_| is_paced) {
             self.pace_at = self.pace_at.max(now) + rate.time_to_send(Bytes::new(bytes));
         }

@@ -1,9 +1,9 @@
 //! The two kinds of sending halves: the usual one, and those of ns-2.
 
 use crate::config::{Allocation, Config};
-use crate::connection::Metrics;
 use crate::control::Window;
 use crate::handshake::Opening;
+use crate::metrics::Metrics;
 use crate::ns2;
 use crate::segment::Segment;
 use crate::sender::{Outgoing, Sender};

@@ -1,6 +1,6 @@
 //! What a configuration must fulfil, and which recoveries and controls mean something together.
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ impl Config {
 
     fn check_pair(&self, faults: &mut Vec<Fault>) {
         let (recovery, control) = (self.recovery.name, self.control.name);
-        let governs = (self.control.new)(self).governs_window();
+        let governs = self.control.build(self).governs_window();
         if self.recovery.needs_sack && !self.options.sack {
             faults.push(Fault::NeedsSack { recovery });
         }
@@ -129,7 +129,7 @@ impl Config {
         check(self.initial_ssthresh >= 2.0, "initial_ssthresh", "2 segments or more", self.initial_ssthresh);
         let most = self.max_window;
         check(most >= 1.0, "max_window", "1 segment or more", most);
-        let is_open = self.profile != Profile::Ns2 || most == f64::INFINITY;
+        let is_open = self.rules().sending.has_window_limit || most == f64::INFINITY;
         check(is_open, "max_window", "infinite in the profile ns2, which has no such limit", most);
         check(self.slow_start_limit >= 1.0, "slow_start_limit", "1 segment or more", self.slow_start_limit);
         check(buffer.share > 0.0 && buffer.share <= 1.0, "receive_buffer.share", "above 0 and at most 1", buffer.share);
@@ -185,9 +185,12 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Allocation, Capacity, Profile, SavedPath};
-    use crate::control::{CONTROLS, ControlKind};
-    use crate::recovery::{RECOVERIES, RecoveryKind};
+    use crate::config::{Allocation, Capacity, SavedPath};
+    use crate::control::CONTROLS;
+    use crate::kinds::ControlKind;
+    use crate::kinds::RecoveryKind;
+    use crate::profile::Profile;
+    use crate::recovery::RECOVERIES;
     use units::{Bytes, Duration, Rate};
 
     fn pair(recovery: &str, control: &str) -> Config {

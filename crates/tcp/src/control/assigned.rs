@@ -1,13 +1,6 @@
 //! The assigned window: the receiver's side of the link says how much may be in flight (SaTPEP).
 
-use super::{Ack, Control, ControlKind, Loss, Start, Window};
-
-/// `cwnd` is the advertised window.
-pub const KIND: ControlKind = ControlKind {
-    name: "assigned",
-    about: "the advertised window is the window, a loss changes nothing (SaTPEP)",
-    new: |_| Box::new(Assigned),
-};
+use super::{Ack, Control, Loss, Start, Window};
 
 /// A window equal to the receiver's, which divides the link's capacity among its connections.
 #[derive(Debug)]

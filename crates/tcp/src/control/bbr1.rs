@@ -2,19 +2,15 @@
 //! (Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; constants of Linux 6.x, `tcp_bbr.c`).
 
 use super::filter::WindowedMax;
-use super::{Ack, Control, ControlKind, Loss, LossState, RateSample, Start, Window};
+use super::pacing::{self, Pacing};
+use super::{Ack, Control, Loss, LossState, RateSample, Start, Window};
 use crate::config::Config;
 use units::{CounterRandom, Duration, Instant, Rate};
 
-/// A model of the path instead of losses.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "bbr1",
-    about: "paces at the measured bandwidth, losses do not count (BBR version 1 as in Linux)",
-    new: |config| Box::new(Bbr1::new(config)),
-};
-
 /// `2 / ln 2`: the least gain that doubles the rate each round trip.
 const HIGH_GAIN: f64 = 2.885;
+/// Windows in a round trip before the bandwidth is known.
+const START_GAIN: f64 = pacing::MARGIN * HIGH_GAIN;
 /// The pacing gains of a cycle, each for about the smallest round-trip time.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Windows are never smaller, so that delayed acknowledgements do not stop the flow.
@@ -23,8 +19,6 @@ const MIN_WINDOW: f64 = 4.0;
 const BANDWIDTH_ROUNDS: u64 = 10;
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Paced below the estimate, so that queues drain.
-const PACING_MARGIN: f64 = 0.99;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -53,8 +47,7 @@ pub(crate) struct Bbr1 {
     aggregation: Aggregation,
     pacing_gain: f64,
     window_gain: f64,
-    pacing: f64,
-    has_seen_rtt: bool,
+    pacing: Pacing,
     restarts_from_idle: bool,
     random: CounterRandom,
 }
@@ -116,8 +109,7 @@ impl Bbr1 {
             aggregation: Aggregation::default(),
             pacing_gain: HIGH_GAIN,
             window_gain: HIGH_GAIN,
-            pacing: 0.0,
-            has_seen_rtt: false,
+            pacing: Pacing::default(),
             restarts_from_idle: false,
             random: CounterRandom::new(config.seed, 0xbb1),
         }
@@ -134,8 +126,8 @@ impl Bbr1 {
     }
 
     fn with_batches(&self, bytes: f64) -> f64 {
-        let least = if self.pacing < 150e3 { 1.0 } else { 2.0 };
-        let batch = (self.pacing * 1e-3).min(65_536.0) / self.mss;
+        let least = if self.pacing.rate < 150e3 { 1.0 } else { 2.0 };
+        let batch = (self.pacing.rate * 1e-3).min(65_536.0) / self.mss;
         let segments = (bytes / self.mss).ceil() + 3.0 * batch.floor().max(least);
         let even = 2.0 * (segments / 2.0).ceil();
         let probe = if self.mode == Mode::ProbeBandwidth && self.cycle.phase == 0 { 2.0 } else { 0.0 };
@@ -287,18 +279,8 @@ impl Bbr1 {
     }
 
     fn set_pacing(&mut self, ack: &Ack, window: &Window) {
-        if !self.has_seen_rtt && !ack.srtt.is_zero() {
-            self.start_pacing(ack.srtt, window);
-        }
-        let rate = PACING_MARGIN * self.pacing_gain * self.estimate();
-        if self.full_pipe.is_reached || rate > self.pacing {
-            self.pacing = rate;
-        }
-    }
-
-    fn start_pacing(&mut self, rtt: Duration, window: &Window) {
-        self.has_seen_rtt = true;
-        self.pacing = PACING_MARGIN * HIGH_GAIN * window.cwnd * self.mss / rtt.as_secs_f64().max(1e-6);
+        self.pacing.on_srtt(START_GAIN * window.cwnd * self.mss, ack.srtt);
+        self.pacing.follow(self.pacing_gain, self.estimate(), self.full_pipe.is_reached);
     }
 
     fn set_window(&mut self, ack: &Ack, window: &mut Window) {
@@ -351,8 +333,7 @@ impl Control for Bbr1 {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         self.min_rtt_at = start.now;
         self.aggregation.start = start.now;
-        self.start_pacing(start.rtt.unwrap_or(Duration::from_millis(1)), window);
-        self.has_seen_rtt = start.rtt.is_some();
+        self.pacing.start(START_GAIN * window.cwnd * self.mss, start.rtt);
         self.min_rtt = start.rtt.map_or(f64::INFINITY, Duration::as_secs_f64);
     }
 
@@ -398,14 +379,14 @@ impl Control for Bbr1 {
         self.restarts_from_idle = true;
         self.aggregation.restart(now);
         if self.mode == Mode::ProbeBandwidth {
-            self.pacing = PACING_MARGIN * self.estimate();
+            self.pacing.rate = pacing::MARGIN * self.estimate();
         } else if self.mode == Mode::ProbeRtt {
             self.check_probe_rtt_done(now, window);
         }
     }
 
     fn pacing_rate(&self, _window: &Window) -> Option<Rate> {
-        (self.pacing > 0.0).then(|| Rate::from_bps((self.pacing * 8.0) as u64))
+        self.pacing.rate()
     }
 
     fn governs_window(&self) -> bool {
@@ -535,8 +516,8 @@ impl Aggregation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::testing::{MSS, Path};
+    use crate::profile::Profile;
 
     fn path(rtt: u64, segments_per_second: f64) -> Path {
         let config = Config { mss: MSS, ..Config::new(Profile::Linux) };

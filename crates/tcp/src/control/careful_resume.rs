@@ -233,9 +233,9 @@ impl Control for CarefulResume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::reno::Reno;
     use crate::control::testing::{MSS, Path, ack};
+    use crate::profile::Profile;
     use units::Bytes;
 
     fn resumed() -> Box<CarefulResume> {

@@ -1,17 +1,10 @@
 //! The cross-layer window: what the link's capacity, as the layer below tells it, holds in a round trip, shared among
 //! the connections (Kim et al., with a PEP that asks the terminal's DAMA agent).
 
-use super::{Ack, Control, ControlKind, Loss, Start, Window};
+use super::{Ack, Control, Loss, Start, Window};
 use crate::config::{Allocation, Capacity, Config};
 use model::cross_layer::MIN;
 use units::{Bytes, Duration, Instant, Rate};
-
-/// A window computed from the capacity.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "cross-layer",
-    about: "the share of the link's capacity in a round trip, as the layer below tells it (Kim et al.)",
-    new: |config| Box::new(CrossLayer::new(config)),
-};
 
 /// The window of [`model::cross_layer`], for the smallest round-trip time that was measured and what may wait at the link. A window
 /// leaves in a round trip, so that a larger one fills over one; a smaller one holds at once for new data. A loss changes nothing.
@@ -86,8 +79,8 @@ impl Control for CrossLayer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::testing::ack;
+    use crate::profile::Profile;
 
     fn allocation(bps: u64, connections: u32) -> Allocation {
         Allocation::new(Rate::from_bps(bps), connections)

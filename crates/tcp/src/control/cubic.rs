@@ -1,16 +1,10 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
 
 use super::reno::Growth;
-use super::{Ack, Control, ControlKind, Loss, Window};
-use crate::config::{Config, Profile, SlowStartExit};
+use super::{Ack, Control, Loss, Window};
+use crate::config::{Config, SlowStartExit};
+use crate::profile::Reading;
 use units::{Duration, Instant};
-
-/// A cubic function of time, and Reno's window where that is larger.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "cubic",
-    about: "a cubic function of the time since the last loss (RFC 9438; in Linux's profile with its constants and HyStart)",
-    new: |config| Box::new(Cubic::new(config)),
-};
 
 /// What differs between RFC 9438 and Linux 6.x (`tcp_cubic.c`).
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +15,40 @@ struct Rules {
     beta: f64,
     /// Segments by which the Reno-friendly estimate grows each round trip.
     friendly_gain: f64,
-    is_linux: bool,
+    /// What ends slow start before a loss.
+    exit: SlowStartExit,
+    /// The window moves in whole segments, and a loss reduces it rather than what is in flight.
+    moves_whole_segments: bool,
 }
 
 impl Rules {
+    fn of(reading: Reading) -> Self {
+        match reading {
+            Reading::Specification => Self::rfc(),
+            Reading::Linux => Self::linux(),
+        }
+    }
+
     fn rfc() -> Self {
         let beta = 0.7;
-        Self { scale: 0.4, beta, friendly_gain: 3.0 * (1.0 - beta) / (1.0 + beta), is_linux: false }
+        Self {
+            scale: 0.4,
+            beta,
+            friendly_gain: 3.0 * (1.0 - beta) / (1.0 + beta),
+            exit: SlowStartExit::HyStartPlusPlus,
+            moves_whole_segments: false,
+        }
     }
 
     /// 717/1024, 410/1024, and 8/15 for `3 (1 - beta) / (1 + beta)`.
     fn linux() -> Self {
-        Self { scale: 410.0 / 1024.0, beta: 717.0 / 1024.0, friendly_gain: 8.0 / 15.0, is_linux: true }
+        Self {
+            scale: 410.0 / 1024.0,
+            beta: 717.0 / 1024.0,
+            friendly_gain: 8.0 / 15.0,
+            exit: SlowStartExit::LinuxHyStart,
+            moves_whole_segments: true,
+        }
     }
 }
 
@@ -120,11 +136,10 @@ impl Epoch {
 
 impl Cubic {
     pub(crate) fn new(config: &Config) -> Self {
-        let is_linux = config.profile == Profile::Linux;
-        let exit = if is_linux { SlowStartExit::LinuxHyStart } else { SlowStartExit::HyStartPlusPlus };
+        let rules = Rules::of(config.rules().reading);
         Self {
-            rules: if is_linux { Rules::linux() } else { Rules::rfc() },
-            growth: Growth::with_exit(config, exit),
+            growth: Growth::with_exit(config, rules.exit),
+            rules,
             state: State::default(),
             before_loss: None,
             min_rtt: Duration::ZERO,
@@ -136,7 +151,7 @@ impl Cubic {
         let State { w_max, prior, .. } = self.state;
         let epoch = self.state.epoch.get_or_insert_with(|| Epoch::new(ack.now, window.cwnd, w_max, rules));
         let elapsed = ack.now.since(epoch.start).as_secs_f64();
-        if rules.is_linux {
+        if rules.moves_whole_segments {
             window.cwnd += Self::linux_growth(epoch, ack, acked, self.min_rtt, w_max, rules, window.cwnd.floor());
             return;
         }
@@ -190,11 +205,11 @@ impl Cubic {
         let cwnd = window.cwnd;
         let converges = cwnd < self.state.w_max;
         let w_max = if converges { cwnd * (1.0 + self.rules.beta) / 2.0 } else { cwnd };
-        let w_max = if self.rules.is_linux { w_max.floor() } else { w_max };
+        let w_max = if self.rules.moves_whole_segments { w_max.floor() } else { w_max };
         self.state = State { w_max, prior: cwnd, epoch: None };
-        let in_use = if self.rules.is_linux { cwnd } else { loss.flight_segments() };
+        let in_use = if self.rules.moves_whole_segments { cwnd } else { loss.flight_segments() };
         let reduced = in_use * self.rules.beta;
-        if self.rules.is_linux { reduced.floor().max(2.0) } else { reduced.max(2.0) }
+        if self.rules.moves_whole_segments { reduced.floor().max(2.0) } else { reduced.max(2.0) }
     }
 }
 
@@ -248,6 +263,7 @@ impl Control for Cubic {
 mod tests {
     use super::*;
     use crate::control::testing::{MSS, Path, ack};
+    use crate::profile::Profile;
 
     fn epoch(w_max: f64) -> Epoch {
         Epoch::new(Instant::ZERO, 0.7 * w_max, w_max, &Rules::rfc())

@@ -2,16 +2,10 @@
 //! IJSCN 22(5), 2004).
 
 use super::reno::Growth;
-use super::{Ack, Control, ControlKind, Loss, LossState, Start, Window};
-use crate::config::{Config, Profile};
+use super::{Ack, Control, Loss, LossState, Start, Window};
+use crate::config::Config;
+use crate::profile::Reading;
 use units::{Duration, Instant, Rate};
-
-/// Growth made independent of the round-trip time.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "hybla",
-    about: "grows as fast as Reno would at 25 ms, whatever the round-trip time (Caini and Firrincieli 2004)",
-    new: |config| Box::new(Hybla::new(config)),
-};
 
 /// The window of Hybla.
 ///
@@ -25,7 +19,7 @@ pub(crate) const KIND: ControlKind = ControlKind {
 #[derive(Debug)]
 pub(crate) struct Hybla {
     growth: Growth,
-    is_linux: bool,
+    reading: Reading,
     mss: f64,
     rtt0: f64,
     rho: f64,
@@ -56,7 +50,7 @@ impl Hybla {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             growth: Growth::new(config),
-            is_linux: config.profile == Profile::Linux,
+            reading: config.rules().reading,
             mss: f64::from(config.mss),
             rtt0: config.tuning.hybla_rtt0.as_secs_f64(),
             rho: 1.0,
@@ -74,12 +68,12 @@ impl Hybla {
         }
         self.min_srtt = srtt;
         let rho = (srtt.as_secs_f64() / self.rtt0).max(1.0);
-        self.rho = if self.is_linux { (rho * 8.0).floor() / 8.0 } else { rho };
+        self.rho = if self.reading == Reading::Linux { (rho * 8.0).floor() / 8.0 } else { rho };
         self.slow_start_gain = (self.rho.floor().min(Self::MAX_EXPONENT) + self.rho.fract()).exp2() - 1.0;
     }
 
     fn needs_train(&self, window: &Window) -> bool {
-        !self.is_linux && self.rho > 1.0 && window.ssthresh.is_infinite()
+        self.reading == Reading::Specification && self.rho > 1.0 && window.ssthresh.is_infinite()
     }
 
     /// Sets `ssthresh` when the acknowledgements of the first flight have shown the bottleneck's rate.
@@ -101,7 +95,7 @@ impl Control for Hybla {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
         let Some(rtt) = start.rtt else { return };
         self.update_rho(rtt);
-        window.cwnd = if self.is_linux { self.rho.floor() } else { self.rho.max(window.cwnd) };
+        window.cwnd = if self.reading == Reading::Linux { self.rho.floor() } else { self.rho.max(window.cwnd) };
         if window.ssthresh.is_finite() {
             window.ssthresh *= self.rho;
         } else if let Some(path) = self.path {
@@ -118,12 +112,12 @@ impl Control for Hybla {
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window) {
-        if self.needs_train(window) || self.is_linux && ack.state != LossState::Open {
+        if self.needs_train(window) || self.reading == Reading::Linux && ack.state != LossState::Open {
             let beyond = self.growth.slow_start(ack, window);
             self.growth.avoid_congestion(beyond, window);
             return;
         }
-        let acked = if self.is_linux { 1.0 } else { self.growth.acked(ack) };
+        let acked = if self.reading == Reading::Linux { 1.0 } else { self.growth.acked(ack) };
         if !window.in_slow_start() {
             // In fractions of a segment in Linux, too.
             window.cwnd += self.rho * self.rho * acked / window.cwnd;
@@ -137,21 +131,16 @@ impl Control for Hybla {
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
-        self.growth.on_loss();
-        window.ssthresh = self.growth.half(loss, window);
+        self.growth.halve(loss, window);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
-        self.growth.on_timeout();
-        if self.growth.lowers_at(timeout) {
-            window.ssthresh = self.growth.half(timeout, window);
-        }
-        window.cwnd = 1.0;
+        self.growth.collapse(timeout, window);
     }
 
     /// A quarter above the window's own rate, so that pacing spreads bursts and does not limit.
     fn pacing_rate(&self, window: &Window) -> Option<Rate> {
-        if self.is_linux || self.rho <= 1.0 || window.ssthresh.is_infinite() {
+        if self.reading == Reading::Linux || self.rho <= 1.0 || window.ssthresh.is_infinite() {
             return None;
         }
         let segments_per_second = 1.25 * window.cwnd / self.min_srtt.as_secs_f64();
@@ -164,6 +153,7 @@ mod tests {
     use super::*;
     use crate::control::reno::Reno;
     use crate::control::testing::{MSS, Path, ack};
+    use crate::profile::Profile;
 
     fn config(ssthresh: f64) -> Config {
         Config { initial_ssthresh: ssthresh, mss: MSS, ..Config::new(Profile::Rfc) }

@@ -5,9 +5,10 @@
 //! [`Control::on_timeout`]). When a loss is a loss, what is sent again and how the window moves during the recovery is
 //! the business of [`crate::recovery`].
 //!
-//! To add one: write its file with a type that implements [`Control`], and add one line to [`CONTROLS`].
+//! To add one: write its file with a type that implements [`Control`], name it in
+//! `kinds.rs` and build it in `registry.rs`.
 
-pub mod assigned;
+mod assigned;
 mod bbr1;
 mod bbr3;
 mod careful_resume;
@@ -15,7 +16,9 @@ mod cross_layer;
 mod cubic;
 mod filter;
 mod hybla;
-pub mod reno;
+mod pacing;
+mod registry;
+mod reno;
 mod slow_start;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -24,7 +27,10 @@ mod vegas;
 mod westwood;
 mod westwood_plus;
 
-use crate::config::{Allocation, Config};
+pub use crate::kinds::{CONTROLS, ControlKind};
+pub(crate) use registry::start;
+
+use crate::config::Allocation;
 use std::fmt::Debug;
 use units::{Duration, Instant, Rate};
 
@@ -311,58 +317,4 @@ pub struct Sent {
     pub is_retransmission: bool,
     /// The end of what was ever sent.
     pub nxt: u64,
-}
-
-/// A congestion control that can be chosen by name.
-#[derive(Clone, Copy)]
-pub struct ControlKind {
-    /// Its name in scenarios and results.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub about: &'static str,
-    /// Makes one for a new connection.
-    pub new: fn(&Config) -> Box<dyn Control>,
-}
-
-/// Every congestion control, by name.
-pub const CONTROLS: &[ControlKind] = &[
-    reno::KIND,
-    vegas::KIND,
-    westwood::KIND,
-    westwood_plus::KIND,
-    tibet::KIND,
-    hybla::KIND,
-    cubic::KIND,
-    bbr1::KIND,
-    bbr3::KIND,
-    cross_layer::KIND,
-    assigned::KIND,
-];
-
-/// The control of a new connection: the configured one, under Careful Resume where an earlier connection is remembered.
-pub(crate) fn start(config: &Config) -> Box<dyn Control> {
-    let control = (config.control.new)(config);
-    match config.resume {
-        Some(saved) => Box::new(careful_resume::CarefulResume::new(control, saved, config)),
-        None => control,
-    }
-}
-
-impl ControlKind {
-    /// The control of this name.
-    pub fn by_name(name: &str) -> Option<&'static ControlKind> {
-        CONTROLS.iter().find(|kind| kind.name == name)
-    }
-}
-
-impl std::fmt::Debug for ControlKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl PartialEq for ControlKind {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
 }

@@ -1,15 +1,9 @@
 //! Reno's window: slow start and congestion avoidance (RFC 5681), halved at a loss.
 
 use super::slow_start::Exit;
-use super::{Ack, Control, ControlKind, Loss, LossState, Window};
-use crate::config::{Config, Profile, SlowStartExit};
-
-/// Additive increase, multiplicative decrease.
-pub const KIND: ControlKind = ControlKind {
-    name: "reno",
-    about: "slow start, one segment more each round trip, half at a loss (RFC 5681)",
-    new: |config| Box::new(Reno::new(config)),
-};
+use super::{Ack, Control, Loss, LossState, Window};
+use crate::config::{Config, SlowStartExit};
+use crate::profile::GrowthRules;
 
 /// The window of RFC 5681.
 #[derive(Debug)]
@@ -24,7 +18,7 @@ pub(crate) struct Growth {
     slow_start_limit: f64,
     /// Whether congestion avoidance counts acknowledgements (ns-2) rather than bytes.
     counts_acks: bool,
-    is_linux: bool,
+    rules: &'static GrowthRules,
     /// Segments acknowledged and not yet turned into window, where that moves in whole segments (`snd_cwnd_cnt` of Linux).
     credit: f64,
     /// What ends slow start before a loss does.
@@ -42,7 +36,7 @@ impl Growth {
         Self {
             slow_start_limit: exit.slow_start_limit(config.slow_start_limit),
             counts_acks: config.growth_counts_acks,
-            is_linux: config.profile == Profile::Linux,
+            rules: &config.rules().growth,
             credit: 0.0,
             exit,
         }
@@ -89,10 +83,9 @@ impl Growth {
         wanted - taken
     }
 
-    /// One segment more for each window acknowledged; in Linux all of it at once, when a window of whole segments has been
-    /// acknowledged (`tcp_cong_avoid_ai`): over short windows that is some per cent sooner.
+    /// One segment more for each window acknowledged.
     pub(crate) fn avoid_congestion(&mut self, acked: f64, window: &mut Window) {
-        if !self.is_linux {
+        if !self.rules.grows_by_whole_segments {
             window.cwnd += acked / window.cwnd;
             return;
         }
@@ -103,17 +96,31 @@ impl Growth {
         window.cwnd += steps;
     }
 
-    /// What a loss leaves, at least two segments: half of what is in flight (equation 4 of RFC 5681); in Linux, half of
-    /// the window in whole segments.
+    /// A loss was found, and halves the window.
+    pub(crate) fn halve(&mut self, loss: &Loss, window: &mut Window) {
+        self.on_loss();
+        window.ssthresh = self.half(loss, window);
+    }
+
+    /// The retransmission timer expired: slow start from one segment to half of the window.
+    pub(crate) fn collapse(&mut self, timeout: &Loss, window: &mut Window) {
+        self.on_timeout();
+        if self.lowers_at(timeout) {
+            window.ssthresh = self.half(timeout, window);
+        }
+        window.cwnd = 1.0;
+    }
+
+    /// What a loss leaves, at least two segments.
     pub(crate) fn half(&self, loss: &Loss, window: &Window) -> f64 {
-        let half = if self.is_linux { (window.cwnd.floor() / 2.0).floor() } else { loss.flight_segments() / 2.0 };
+        let half =
+            if self.rules.halves_window { (window.cwnd.floor() / 2.0).floor() } else { loss.flight_segments() / 2.0 };
         half.max(2.0)
     }
 
-    /// Whether a timeout lowers `ssthresh`: not again for the same segment (RFC 5681, section 3.1); in Linux, not where
-    /// the recovery of the same data has done so.
+    /// Whether a timeout lowers `ssthresh`: not again for the same segment (RFC 5681, section 3.1).
     pub(crate) fn lowers_at(&self, timeout: &Loss) -> bool {
-        timeout.expiries == 1 && !(self.is_linux && timeout.state == LossState::Recovery)
+        timeout.expiries == 1 && (self.rules.lowers_again_at_timeout || timeout.state != LossState::Recovery)
     }
 }
 
@@ -136,16 +143,11 @@ impl Control for Reno {
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
-        self.growth.on_loss();
-        window.ssthresh = self.growth.half(loss, window);
+        self.growth.halve(loss, window);
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
-        self.growth.on_timeout();
-        if self.growth.lowers_at(timeout) {
-            window.ssthresh = self.growth.half(timeout, window);
-        }
-        window.cwnd = 1.0;
+        self.growth.collapse(timeout, window);
     }
 }
 
@@ -153,6 +155,7 @@ impl Control for Reno {
 mod tests {
     use super::*;
     use crate::control::testing::ack;
+    use crate::profile::Profile;
 
     fn window(cwnd: f64, ssthresh: f64) -> Window {
         Window { cwnd, ssthresh }

@@ -212,9 +212,10 @@ impl HyStartPlusPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Profile};
+    use crate::config::Config;
     use crate::control::reno::Reno;
     use crate::control::testing::{Path, ack};
+    use crate::profile::Profile;
 
     /// The detector after rounds of 20 acknowledgements, each round with the round-trip time given, in milliseconds.
     fn after_rounds(rtts: &[f64]) -> (Exit, Window) {

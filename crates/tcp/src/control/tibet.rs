@@ -3,16 +3,9 @@
 
 use super::reno::Growth;
 use super::westwood::bandwidth_window;
-use super::{Ack, Control, ControlKind, Loss, Sent, Window};
+use super::{Ack, Control, Loss, Sent, Window};
 use crate::config::Config;
 use units::{Duration, Instant};
-
-/// Bandwidth estimated from what is sent.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "tibet",
-    about: "Reno's growth; a loss sets ssthresh to the used bandwidth times smallest round-trip time (Capone et al. 2004)",
-    new: |config| Box::new(Tibet::new(config)),
-};
 
 /// The window of TIBET, measuring departures, which compressed acknowledgements do not touch.
 #[derive(Debug)]
@@ -108,8 +101,8 @@ impl Control for Tibet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::testing::ack;
+    use crate::profile::Profile;
 
     fn default_bandwidth() -> UsedBandwidth {
         UsedBandwidth::new(Config::new(Profile::Rfc).tuning.tibet)

@@ -2,16 +2,10 @@
 
 use super::filter::WindowedMax;
 use super::reno::Growth;
-use super::{Ack, Control, ControlKind, Loss, LossState, Window};
-use crate::config::{Config, Profile};
+use super::{Ack, Control, Loss, LossState, Window};
+use crate::config::Config;
+use crate::profile::Reading;
 use units::{Duration, Instant};
-
-/// Delay-based additive increase and decrease.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "vegas",
-    about: "keeps alpha to beta segments queued, judged by the round-trip time (Brakmo and Peterson 1995)",
-    new: |config| Box::new(Vegas::new(config)),
-};
 
 /// The window of Vegas, as in the paper or as in Linux (`tcp_vegas.c`), which differ in the round-trip time that they
 /// take of a round (mean, minimum), in what the difference is divided by, and in slow start.
@@ -27,12 +21,6 @@ pub(crate) struct Vegas {
     round: Round,
     /// The paper's slow start doubles every other round trip only, so that it can compare.
     grows_in_this_round: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    Paper,
-    Linux,
 }
 
 /// The samples of one round trip.
@@ -82,7 +70,7 @@ impl Vegas {
     pub(crate) fn new(config: &Config) -> Self {
         let [alpha, beta, gamma] = config.tuning.vegas;
         Self {
-            reading: if config.profile == Profile::Linux { Reading::Linux } else { Reading::Paper },
+            reading: config.rules().reading,
             alpha,
             beta,
             gamma,
@@ -97,7 +85,7 @@ impl Vegas {
     /// the base instead of the round-trip time, and counts whole segments (`diff` in `tcp_vegas_cong_avoid`).
     fn excess(&self, cwnd: f64, base: f64, rtt: f64) -> f64 {
         match self.reading {
-            Reading::Paper => cwnd * (rtt - base) / rtt,
+            Reading::Specification => cwnd * (rtt - base) / rtt,
             Reading::Linux => {
                 let micros = |seconds: f64| (seconds * 1e6).round() as u64;
                 (cwnd as u64 * micros(rtt).saturating_sub(micros(base)) / micros(base).max(1)) as f64
@@ -172,17 +160,16 @@ impl Control for Vegas {
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
         self.growth.on_loss();
         window.ssthresh = match self.reading {
-            Reading::Paper => (window.cwnd * 0.75).max(2.0),
+            Reading::Specification => (window.cwnd * 0.75).max(2.0),
             Reading::Linux => self.growth.half(loss, window),
         };
     }
 
     fn on_timeout(&mut self, timeout: &Loss, window: &mut Window) {
-        self.growth.on_timeout();
-        if self.growth.lowers_at(timeout) {
-            window.ssthresh = self.growth.half(timeout, window);
+        self.growth.collapse(timeout, window);
+        if self.reading == Reading::Specification {
+            window.cwnd = 2.0;
         }
-        window.cwnd = if self.reading == Reading::Paper { 2.0 } else { 1.0 };
         self.round = Round::until(timeout.nxt);
     }
 
@@ -195,6 +182,7 @@ impl Control for Vegas {
 mod tests {
     use super::*;
     use crate::control::testing::{Path, ack};
+    use crate::profile::Profile;
 
     fn vegas(profile: Profile) -> Vegas {
         Vegas::new(&Config::new(profile))

@@ -2,16 +2,9 @@
 //! MobiCom 2001).
 
 use super::reno::Growth;
-use super::{Ack, Control, ControlKind, Loss, Window};
+use super::{Ack, Control, Loss, Window};
 use crate::config::Config;
 use units::{Duration, Instant};
-
-/// Bandwidth estimated from every acknowledgement.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "westwood",
-    about: "Reno's growth; a loss sets ssthresh to bandwidth times smallest round-trip time (Mascolo et al. 2001)",
-    new: |config| Box::new(Westwood::new(config)),
-};
 
 /// The window of Westwood.
 #[derive(Debug)]
@@ -157,8 +150,8 @@ impl Control for Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::testing::{MSS, Path, ack, duplicate};
+    use crate::profile::Profile;
 
     fn westwood() -> Westwood {
         Westwood::new(&Config::new(Profile::Rfc))

@@ -3,16 +3,9 @@
 
 use super::reno::Growth;
 use super::westwood::{AckCounter, bandwidth_window};
-use super::{Ack, Control, ControlKind, Loss, Window};
+use super::{Ack, Control, Loss, Window};
 use crate::config::Config;
 use units::{Duration, Instant};
-
-/// Bandwidth estimated once each round trip.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "westwood-plus",
-    about: "Westwood with one bandwidth sample each round trip, as in Linux (Grieco and Mascolo 2004)",
-    new: |config| Box::new(WestwoodPlus::new(config)),
-};
 
 /// The window of Westwood+ as in Linux: Reno's half during a recovery, and the bandwidth's window after it.
 #[derive(Debug)]
@@ -100,8 +93,7 @@ impl Control for WestwoodPlus {
     }
 
     fn on_loss(&mut self, loss: &Loss, window: &mut Window) {
-        self.growth.on_loss();
-        window.ssthresh = self.growth.half(loss, window);
+        self.growth.halve(loss, window);
     }
 
     fn on_recovered(&mut self, ack: &Ack, window: &mut Window) {
@@ -121,8 +113,8 @@ impl Control for WestwoodPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
     use crate::control::testing::{MSS, Path, ack};
+    use crate::profile::Profile;
 
     #[test]
     fn the_cascade_starts_at_its_first_sample_and_follows_a_step() {

@@ -10,7 +10,7 @@
 //! application has written. ns-2's Vegas sends no SYN and no headers: here its packet 0 is a SYN that carries the first
 //! segment.
 //!
-//! To add one: write its file with a type that implements [`agent::Variant`], and add its line to [`agent::Agent::new`].
+//! To add one: write its file with a type that implements [`variant::Variant`], and add its line to [`agent::Agent::new`].
 
 mod agent;
 mod clock;
@@ -21,15 +21,17 @@ mod reno;
 mod sack;
 mod state;
 mod tahoe;
+mod variant;
 mod vegas;
 
-use crate::config::{Config, Profile};
+use crate::config::Config;
 use crate::control::{LossState, Window};
+use crate::kinds::Ns2Agent;
 use crate::segment::{Flags, Segment};
 use crate::sender::{Counters, Outgoing};
-use agent::{Ack, Agent, Kind, Parameters};
+use agent::Agent;
 use packets::Packets;
-use state::Action;
+use state::{Ack, Action, Parameters};
 use std::sync::Arc;
 use units::{CounterRandom, Duration, Instant};
 
@@ -40,7 +42,7 @@ const BLOCKS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Sender {
     config: Arc<Config>,
-    kind: Kind,
+    kind: Ns2Agent,
     agent: Agent,
     packets: Packets,
     /// The end of what the application wrote, and whether that is all.
@@ -64,32 +66,10 @@ struct Persist {
     is_due: bool,
 }
 
-impl Kind {
-    /// The agent that stands for a recovery and a control, if ns-2 has one.
-    fn of(config: &Config) -> Option<Kind> {
-        if config.profile != Profile::Ns2 || !config.bare {
-            return None;
-        }
-        match (config.control.name, config.recovery.name) {
-            ("vegas", _) => Some(Kind::Vegas),
-            ("reno", "tahoe") => Some(Kind::Tahoe),
-            ("reno", "reno") => Some(Kind::Reno),
-            ("reno", "newreno") => Some(Kind::NewReno),
-            ("reno", "sack") => Some(Kind::Sack),
-            _ => None,
-        }
-    }
-}
-
-/// Whether one of ns-2's agents does what the configuration asks for.
-pub(crate) fn has_agent(config: &Config) -> bool {
-    Kind::of(config).is_some()
-}
-
 impl Sender {
     /// The sender that the configuration asks for, if it is one of ns-2's.
     pub(crate) fn new(config: &Arc<Config>) -> Option<Self> {
-        let kind = Kind::of(config)?;
+        let kind = config.ns2_agent()?;
         Some(Self {
             kind,
             agent: Agent::new(kind, &parameters(config)),
@@ -108,7 +88,7 @@ impl Sender {
     /// This end opens the connection: the SYN is its first packet.
     pub(crate) fn open(&mut self) {
         self.opens = true;
-        if self.kind == Kind::Vegas {
+        if self.kind == Ns2Agent::Vegas {
             // Without a handshake, a window of two after a timeout sends two packets before the first is answered.
             self.edge = 1 + self.agent.state.window * u64::from(self.config.mss);
         }
@@ -119,7 +99,7 @@ impl Sender {
     pub(crate) fn start(&mut self, window: u32) {
         self.edge = self.edge.max(1 + u64::from(window));
         if !self.opens {
-            let numbered_from = u64::from(self.kind != Kind::Vegas);
+            let numbered_from = u64::from(self.kind != Ns2Agent::Vegas);
             self.packets = Packets::new(numbered_from, 1);
             if numbered_from > 0 {
                 self.agent.state.skip_first();
@@ -176,7 +156,7 @@ impl Sender {
 
     /// Bytes of headers of the segments with data, where they are not the usual ones.
     pub(crate) fn data_header(&self) -> Option<u8> {
-        (self.kind == Kind::Vegas).then_some(0)
+        (self.kind == Ns2Agent::Vegas).then_some(0)
     }
 
     pub(crate) fn on_ack(&mut self, now: Instant, segment: &Segment) {
@@ -276,7 +256,7 @@ impl Sender {
             self.counters.retransmissions += 1;
         } else {
             let syn = u64::from(packet == 0 && self.opens);
-            let data = if syn == 1 && self.kind != Kind::Vegas { 0 } else { u64::from(self.config.mss) };
+            let data = if syn == 1 && self.kind != Ns2Agent::Vegas { 0 } else { u64::from(self.config.mss) };
             self.packets.cut((self.packets.nxt() + syn + data).min(self.end));
         }
         let bytes = self.packets.bytes_of(packet);

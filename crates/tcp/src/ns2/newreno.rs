@@ -1,9 +1,9 @@
 //! `Agent/TCP/Newreno`: a partial acknowledgement sends the next missing packet and keeps the recovery; only the first restarts the
 //! timer (the impatient variant of RFC 6582), and the window is deflated by what it acknowledges.
 
-use super::agent::{Ack, Variant};
 use super::reno::{inflate, time_out};
-use super::state::{Action, DUPLICATES, State};
+use super::state::{Ack, Action, DUPLICATES, State};
+use super::variant::Variant;
 use units::Instant;
 
 /// Packets that may leave for one acknowledgement during the recovery.

@@ -1,7 +1,7 @@
 //! `Agent/TCP/Reno`: fast retransmit and fast recovery; any acknowledgement of new packets ends the recovery.
 
-use super::agent::{Ack, Variant};
-use super::state::{Action, DUPLICATES, State};
+use super::state::{Ack, Action, DUPLICATES, State};
+use super::variant::Variant;
 use units::Instant;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! `Agent/TCP/Sack1`: fast recovery by selective acknowledgements, with a counter for the packets in the pipe.
 
-use super::agent::{Ack, Variant};
 use super::holes::Holes;
-use super::state::{DUPLICATES, State};
+use super::state::{Ack, DUPLICATES, State};
+use super::variant::Variant;
 use units::Instant;
 
 #[derive(Debug, Default)]

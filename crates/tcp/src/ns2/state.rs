@@ -1,6 +1,5 @@
 //! What all agents share: the numbers of packets, the window, and what may leave.
 
-use super::agent::{Ack, Parameters};
 use super::clock::Clock;
 use units::Instant;
 
@@ -14,6 +13,29 @@ pub(super) enum Action {
     Duplicates,
     Timeout,
     Recovered,
+}
+
+/// The parameters of an agent that are not always ns-2's defaults.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Parameters {
+    /// The receiver's window in packets (`window_`).
+    pub(super) window: u64,
+    /// The slow-start threshold at the start, in packets; ns-2 takes the window.
+    pub(super) ssthresh: u64,
+    /// The congestion window after the first acknowledgement, in packets (`windowInit_`).
+    pub(super) initial_window: f64,
+    /// Vegas' alpha, beta and gamma in packets.
+    pub(super) vegas: [f64; 3],
+}
+
+/// An acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ack<'a> {
+    pub(super) now: Instant,
+    /// So many packets have arrived in order.
+    pub(super) una: u64,
+    /// Packets beyond: the first of each run, and the one after its last.
+    pub(super) sacked: &'a [(u64, u64)],
 }
 
 /// State common to the agents; numbers count packets from 0.

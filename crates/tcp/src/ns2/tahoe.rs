@@ -1,7 +1,7 @@
 //! `Agent/TCP`: Tahoe. Three duplicates close the window to one packet and send everything again from the first one missing.
 
-use super::agent::{Ack, Variant};
-use super::state::{DUPLICATES, State};
+use super::state::{Ack, DUPLICATES, State};
+use super::variant::Variant;
 
 #[derive(Debug)]
 pub(super) struct Tahoe;

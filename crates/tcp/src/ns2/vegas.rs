@@ -1,8 +1,8 @@
 //! `Agent/TCP/Vegas`: the window follows the difference between expected and actual rate, once in a round trip, and a fine timer for each
 //! packet finds losses before the third duplicate.
 
-use super::agent::{Ack, Parameters, Variant};
-use super::state::{Action, DUPLICATES, State};
+use super::state::{Ack, Action, DUPLICATES, Parameters, State};
+use super::variant::Variant;
 use units::Instant;
 
 /// The window after a timeout (`v_slowstart_`).
@@ -289,13 +289,14 @@ impl FineTimeout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent::{Agent, Kind};
+    use super::super::agent::Agent;
     use super::*;
+    use crate::kinds::Ns2Agent;
 
     #[test]
     fn a_window_deflated_to_nothing_is_two_again_after_the_timeout() {
         let parameters = Parameters { window: 20, ssthresh: 20, initial_window: 2.0, vegas: [1.0, 3.0, 1.0] };
-        let mut agent = Agent::new(Kind::Vegas, &parameters);
+        let mut agent = Agent::new(Ns2Agent::Vegas, &parameters);
         agent.state.available = 100;
         agent.state.may_send(u64::MAX);
         assert_eq!(agent.poll_transmit(Instant::ZERO), Some(0));

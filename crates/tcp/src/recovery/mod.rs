@@ -1,20 +1,23 @@
 //! Loss recovery: when a segment counts as lost, what is sent again, and how the window moves meanwhile. One file for
 //! each algorithm.
 //!
-//! To add one: write its file with a type that implements [`Recovery`], and add one line to [`RECOVERIES`].
+//! To add one: write its file with a type that implements [`Recovery`], name it in
+//! `kinds.rs` and build it in `registry.rs`.
 
 mod fast;
 mod frto;
-pub mod nack;
-pub(crate) mod newreno;
+mod nack;
+mod newreno;
 mod prr;
-pub mod rack;
+mod rack;
+mod registry;
 mod reno;
-pub mod sack;
+mod sack;
 mod tahoe;
 mod undo;
 
-use crate::config::Config;
+pub use crate::kinds::{RECOVERIES, RecoveryKind};
+
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
@@ -89,41 +92,4 @@ pub trait Recovery: Debug + Send {
 
     /// What it is doing.
     fn state(&self) -> LossState;
-}
-
-/// A loss recovery that can be chosen by name.
-#[derive(Clone, Copy)]
-pub struct RecoveryKind {
-    /// Its name in scenarios and results.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub about: &'static str,
-    /// Whether it needs the SACK option.
-    pub needs_sack: bool,
-    /// Whether it needs transmissions in order of time.
-    pub by_time: bool,
-    /// Makes one for a new connection.
-    pub new: fn(&Config) -> Box<dyn Recovery>,
-}
-
-/// Every loss recovery, by name.
-pub const RECOVERIES: &[RecoveryKind] = &[tahoe::KIND, reno::KIND, newreno::KIND, sack::KIND, rack::KIND, nack::KIND];
-
-impl RecoveryKind {
-    /// The recovery of this name.
-    pub fn by_name(name: &str) -> Option<&'static RecoveryKind> {
-        RECOVERIES.iter().find(|kind| kind.name == name)
-    }
-}
-
-impl std::fmt::Debug for RecoveryKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl PartialEq for RecoveryKind {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
 }

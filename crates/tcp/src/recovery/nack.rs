@@ -16,7 +16,7 @@
 //!   is being repeated.
 //! - The first new acknowledgement after a timeout, if it names no hole, says that all that was sent before the timeout is lost.
 
-use super::{Recovery, RecoveryKind};
+use super::Recovery;
 use crate::config::{Config, NackRule};
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
@@ -25,16 +25,8 @@ use std::collections::BTreeMap;
 use units::Instant;
 
 /// Retransmission of what NACKs name.
-pub const KIND: RecoveryKind = RecoveryKind {
-    name: "nack",
-    about: "negative acknowledgements name holes, one in each duplicate (SaTPEP)",
-    needs_sack: false,
-    by_time: false,
-    new: |config| Box::new(Nack::new(config)),
-};
-
 #[derive(Debug)]
-struct Nack {
+pub(super) struct Nack {
     rule: NackRule,
     recovery: Option<Episode>,
     /// The end of the highest hole seen: NACKs above it are news.
@@ -135,7 +127,7 @@ impl Answered {
 }
 
 impl Nack {
-    fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
             rule: config.tuning.nack,
             recovery: None,

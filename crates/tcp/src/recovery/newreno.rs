@@ -1,29 +1,25 @@
 //! NewReno: a partial acknowledgement names the next loss (RFC 6582).
 
+use super::Recovery;
 use super::fast::FastRecovery;
-use super::{Recovery, RecoveryKind};
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
 use units::Instant;
 
 /// The NewReno modification of fast recovery.
-pub(crate) const KIND: RecoveryKind = RecoveryKind {
-    name: "newreno",
-    about: "fast recovery that lasts until all that was outstanding is acknowledged (RFC 6582)",
-    needs_sack: false,
-    by_time: false,
-    new: |_| Box::new(NewReno { fast: FastRecovery::new(), had_partial: false }),
-};
-
 #[derive(Debug)]
-struct NewReno {
+pub(super) struct NewReno {
     fast: FastRecovery,
     /// A partial acknowledgement has come in this recovery: only the first restarts the timer ("impatient").
     had_partial: bool,
 }
 
 impl NewReno {
+    pub(super) fn new() -> Self {
+        Self { fast: FastRecovery::new(), had_partial: false }
+    }
+
     fn on_new_data(&mut self, ack: &Ack, out: &mut Outstanding) -> bool {
         let is_full = self.fast.recover.is_none_or(|recover| ack.una > recover);
         if self.fast.state != LossState::Recovery {

@@ -74,8 +74,9 @@ impl RateReduction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Profile};
+    use crate::config::Config;
     use crate::control::Ack;
+    use crate::profile::Profile;
     use std::sync::Arc;
     use units::Instant;
 

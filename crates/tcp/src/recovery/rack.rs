@@ -1,28 +1,21 @@
 //! Loss detection by time, with probes of the tail (RACK-TLP, RFC 8985).
 
+use super::Recovery;
 use super::fast::DUPLICATES;
 use super::frto::SpuriousTimeout;
 use super::prr::{Bound, RateReduction};
 use super::undo::Undo;
-use super::{Recovery, RecoveryKind};
-use crate::config::Profile;
+use crate::config::Config;
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
+use crate::profile::RackRules;
 use crate::scoreboard::{Change, Newest};
 use units::{Duration, Instant};
 
 /// A segment is lost when one sent sufficiently later has arrived.
-pub const KIND: RecoveryKind = RecoveryKind {
-    name: "rack",
-    about: "a segment is lost when one sent later has arrived; probes the tail (RFC 8985)",
-    needs_sack: true,
-    by_time: true,
-    new: |config| Box::new(Rack::new(config.profile, config.proportional_rate_reduction)),
-};
-
 #[derive(Debug)]
-struct Rack {
-    profile: Profile,
+pub(super) struct Rack {
+    rules: &'static RackRules,
     state: LossState,
     recovery_point: u64,
     is_due: bool,
@@ -67,13 +60,13 @@ struct Probe {
 }
 
 impl Rack {
-    fn new(profile: Profile, wants_proportional: bool) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            profile,
+            rules: &config.rules().rack,
             state: LossState::Open,
             recovery_point: 0,
             is_due: false,
-            wants_proportional,
+            wants_proportional: config.proportional_rate_reduction,
             proportional: None,
             newest: None,
             rtt: Duration::ZERO,
@@ -86,16 +79,12 @@ impl Rack {
         }
     }
 
-    fn is_linux(&self) -> bool {
-        self.profile == Profile::Linux
-    }
-
     /// A response begins.
     fn remember_window(&mut self, out: &Outstanding) {
         if out.board.retransmitted() == 0 {
             self.first_retransmission = None;
         }
-        self.undo = self.is_linux().then(|| Undo::new(out.window, self.first_retransmission));
+        self.undo = self.rules.undoes.then(|| Undo::new(out.window, self.first_retransmission));
     }
 
     /// Steps 1 and 2 of section 6.2: what arrived that was sent last.
@@ -132,9 +121,10 @@ impl Rack {
 
     fn begin(&mut self, now: Instant, out: &mut Outstanding) {
         self.remember_window(out);
-        let (before, bound) = match self.profile {
-            Profile::Linux => (out.cwnd_bytes(), Bound::WhileSafe),
-            _ => (out.board.flight(), Bound::SlowStart),
+        let (before, bound) = if self.rules.reduces_window {
+            (out.cwnd_bytes(), Bound::WhileSafe)
+        } else {
+            (out.board.flight(), Bound::SlowStart)
         };
         let flight = out.flight_without_limited_transmit();
         out.reduce(now, flight);
@@ -151,8 +141,7 @@ impl Rack {
 
     fn end(&mut self, ack: &Ack, out: &mut Outstanding) {
         if self.state == LossState::Recovery {
-            out.set_cwnd(out.window.ssthresh);
-            out.control.on_recovered(ack, &mut out.window);
+            out.recovered(ack);
             self.reordering.persistence = self.reordering.persistence.saturating_sub(1);
             if self.reordering.persistence == 0 {
                 self.reordering.factor = 1;
@@ -191,11 +180,10 @@ impl Rack {
         is_needless
     }
 
-    /// Linux restarts the retransmission timer while what arrives was sent before the first missing segment was last sent:
-    /// that one may be queued behind it.
+    /// What arrives was sent before the first missing segment was last sent, which may be queued behind it.
     fn waits_behind_queue(&self, ack: &Ack, change: &Change, out: &Outstanding) -> bool {
         let is_older = |(rtt, sent_at)| rtt > ack.now.since(sent_at);
-        self.is_linux() && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
+        self.rules.waits_behind_queue && change.oldest_rtt.zip(out.board.una_sent_at()).is_some_and(is_older)
     }
 
     /// A duplicate arrival was reported: the window was too short.
@@ -217,8 +205,7 @@ impl Rack {
             if was_retransmission && self.state == LossState::Open {
                 let flight = out.board.flight().max(out.cwnd_bytes());
                 out.reduce(ack.now, flight);
-                out.set_cwnd(out.window.ssthresh);
-                out.control.on_recovered(ack, &mut out.window);
+                out.recovered(ack);
             }
         }
     }
@@ -232,12 +219,8 @@ impl Rack {
         self.probe.at = may.then(|| {
             let srtt = out.rtt.srtt();
             let is_single = out.board.flight() <= out.mss();
-            let wait = match (srtt.is_zero(), self.profile) {
-                (true, _) => Duration::from_secs(1),
-                (false, _) if is_single => srtt * 2 + Duration::from_millis(200),
-                (false, Profile::Linux) => srtt * 2 + Duration::from_millis(2),
-                (false, _) => srtt * 2,
-            };
+            let delay = if is_single { Duration::from_millis(200) } else { self.rules.probe_delay };
+            let wait = if srtt.is_zero() { Duration::from_secs(1) } else { srtt * 2 + delay };
             now + wait.min(out.rto())
         });
     }
@@ -264,10 +247,8 @@ impl Recovery for Rack {
             LossState::Open if found > 0 || (was_recovering && out.board.lost() + out.board.retransmitted() > 0) => {
                 self.begin(ack.now, out);
             }
-            // In Linux a retransmission that is lost after a timeout begins a recovery.
-            LossState::Timeout if has_lost_again && self.is_linux() => self.begin(ack.now, out),
-            // Linux counts the acknowledgement that ends a recovery towards the window's growth.
-            LossState::Open if was_recovering && !self.is_linux() => {}
+            LossState::Timeout if has_lost_again && self.rules.recovers_after_timeout => self.begin(ack.now, out),
+            LossState::Open if was_recovering && !self.rules.grows_at_end => {}
             LossState::Open | LossState::Timeout => out.grow(&Ack { state: self.state, ..*ack }),
             LossState::Recovery => {}
         }
@@ -282,16 +263,18 @@ impl Recovery for Rack {
     }
 
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
-        // Linux undoes what it has answered by a smaller window, which a timeout during a recovery does not make smaller.
+        // What can be undone is a smaller window: a timeout during a recovery does not make it smaller.
         let is_first = out.expiries == 1;
         if self.state == LossState::Open || self.state == LossState::Timeout && is_first {
             self.remember_window(out);
         }
-        if self.is_linux() {
+        if self.rules.spares_recent {
             out.collapse_but_for_recent(now, self.state, self.rtt);
-            self.spurious_timeout.begin(self.state == LossState::Open || !is_first);
         } else {
             out.collapse(now, self.state);
+        }
+        if self.rules.undoes {
+            self.spurious_timeout.begin(self.state == LossState::Open || !is_first);
         }
         self.state = LossState::Timeout;
         self.recovery_point = out.board.nxt();

@@ -1,23 +1,21 @@
 //! Reno: fast retransmit and fast recovery, which any acknowledgement of new data ends.
 
+use super::Recovery;
 use super::fast::FastRecovery;
-use super::{Recovery, RecoveryKind};
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
 use units::Instant;
 
 /// Fast recovery of RFC 2581.
-pub(super) const KIND: RecoveryKind = RecoveryKind {
-    name: "reno",
-    about: "fast retransmit and fast recovery, one loss at a time (RFC 2581)",
-    needs_sack: false,
-    by_time: false,
-    new: |_| Box::new(Reno(FastRecovery::new())),
-};
-
 #[derive(Debug)]
-struct Reno(FastRecovery);
+pub(super) struct Reno(FastRecovery);
+
+impl Reno {
+    pub(super) fn new() -> Self {
+        Self(FastRecovery::new())
+    }
+}
 
 impl Recovery for Reno {
     fn on_ack(&mut self, ack: &Ack, _: &Change, out: &mut Outstanding) -> bool {
@@ -25,8 +23,7 @@ impl Recovery for Reno {
         if ack.acked > 0 {
             if fast.state == LossState::Recovery {
                 fast.end();
-                out.set_cwnd(out.window.ssthresh);
-                out.control.on_recovered(ack, &mut out.window);
+                out.recovered(ack);
             } else {
                 fast.leave_timeout(out);
                 out.grow(ack);

@@ -1,24 +1,17 @@
 //! Recovery by selective acknowledgements (RFC 6675).
 
+use super::Recovery;
 use super::fast::DUPLICATES;
 use super::prr::{Bound, RateReduction};
-use super::{Recovery, RecoveryKind};
+use crate::config::Config;
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
 use units::Instant;
 
 /// The scoreboard, the pipe and the rules of what to send next.
-pub const KIND: RecoveryKind = RecoveryKind {
-    name: "sack",
-    about: "selective acknowledgements: holes below three reported ranges are lost (RFC 6675)",
-    needs_sack: true,
-    by_time: false,
-    new: |config| Box::new(Sack::new(config.proportional_rate_reduction)),
-};
-
 #[derive(Debug)]
-struct Sack {
+pub(super) struct Sack {
     state: LossState,
     /// The end of what was sent when the recovery or timeout began (RecoveryPoint).
     recovery_point: u64,
@@ -33,7 +26,7 @@ struct Sack {
 }
 
 impl Sack {
-    fn new(wants_proportional: bool) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
             state: LossState::Open,
             recovery_point: 0,
@@ -41,7 +34,7 @@ impl Sack {
             may_rescue: false,
             is_due: false,
             proportional: None,
-            wants_proportional,
+            wants_proportional: config.proportional_rate_reduction,
         }
     }
 
@@ -64,8 +57,7 @@ impl Sack {
 
     fn end(&mut self, ack: &Ack, out: &mut Outstanding) {
         if self.state == LossState::Recovery {
-            out.set_cwnd(out.window.ssthresh);
-            out.control.on_recovered(ack, &mut out.window);
+            out.recovered(ack);
         }
         self.state = LossState::Open;
         self.proportional = None;

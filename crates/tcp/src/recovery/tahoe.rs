@@ -1,23 +1,21 @@
 //! Tahoe: the third duplicate starts slow start from the first unacknowledged byte.
 
+use super::Recovery;
 use super::fast::FastRecovery;
-use super::{Recovery, RecoveryKind};
 use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
 use units::Instant;
 
 /// Fast retransmit without fast recovery (Jacobson, SIGCOMM 1988).
-pub(super) const KIND: RecoveryKind = RecoveryKind {
-    name: "tahoe",
-    about: "fast retransmit, then slow start from the loss (Jacobson 1988)",
-    needs_sack: false,
-    by_time: false,
-    new: |_| Box::new(Tahoe(FastRecovery::new())),
-};
-
 #[derive(Debug)]
-struct Tahoe(FastRecovery);
+pub(super) struct Tahoe(FastRecovery);
+
+impl Tahoe {
+    pub(super) fn new() -> Self {
+        Self(FastRecovery::new())
+    }
+}
 
 impl Recovery for Tahoe {
     fn on_ack(&mut self, ack: &Ack, _: &Change, out: &mut Outstanding) -> bool {

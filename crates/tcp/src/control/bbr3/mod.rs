@@ -11,7 +11,8 @@ mod startup;
 mod tests;
 
 use super::filter::WindowedMax;
-use super::{Ack, Control, ControlKind, Loss, LossState, LostSegment, RateSample, Start, Window};
+use super::pacing::Pacing;
+use super::{Ack, Control, Loss, LossState, LostSegment, RateSample, Start, Window};
 use crate::config::Config;
 use loss::{Bounds, LossRound, Undo};
 use model::{Aggregation, Rounds};
@@ -19,13 +20,6 @@ use probe_bw::{AckPhase, Probe};
 use probe_rtt::{MinRtt, ProbeRtt};
 use startup::FullPipe;
 use units::{CounterRandom, Duration, Instant, Rate};
-
-/// A model of the path, with losses as a sign of too much.
-pub(crate) const KIND: ControlKind = ControlKind {
-    name: "bbr3",
-    about: "paces at the measured bandwidth within bounds that losses lower (BBR version 3, draft-ietf-ccwg-bbr)",
-    new: |config| Box::new(Bbr3::new(config)),
-};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -87,8 +81,7 @@ pub(crate) struct Bbr3 {
     undo: Undo,
     probe_rtt: ProbeRtt,
     aggregation: Aggregation,
-    pacing: f64,
-    has_seen_rtt: bool,
+    pacing: Pacing,
     restarts_from_idle: bool,
     recovery: LossState,
     /// Bytes that had been delivered when fast recovery began.
@@ -135,8 +128,7 @@ impl Bbr3 {
             undo: Undo { state: None, bounds: Bounds::NONE },
             probe_rtt: ProbeRtt::default(),
             aggregation: Aggregation { start: Instant::ZERO, delivered: 0.0, excess: WindowedMax::new(0, 0.0) },
-            pacing: 0.0,
-            has_seen_rtt: false,
+            pacing: Pacing::default(),
             restarts_from_idle: false,
             recovery: LossState::Open,
             recovery_start: 0,
@@ -165,8 +157,7 @@ impl Bbr3 {
 
 impl Control for Bbr3 {
     fn on_connected(&mut self, start: &Start, window: &mut Window) {
-        self.start_pacing(start.rtt.unwrap_or(Duration::from_millis(1)), window);
-        self.has_seen_rtt = start.rtt.is_some();
+        self.pacing.start(State::Startup.pacing_gain() * window.cwnd * self.mss, start.rtt);
         self.has_sack = start.has_sack;
         self.aggregation.start = start.now;
         let rtt = start.rtt.map_or(f64::INFINITY, Duration::as_secs_f64);
@@ -226,7 +217,7 @@ impl Control for Bbr3 {
     }
 
     fn pacing_rate(&self, _window: &Window) -> Option<Rate> {
-        (self.pacing > 0.0).then(|| Rate::from_bps((self.pacing * 8.0) as u64))
+        self.pacing.rate()
     }
 
     fn governs_window(&self) -> bool {

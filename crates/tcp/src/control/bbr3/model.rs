@@ -48,7 +48,7 @@ impl Bbr3 {
 
     /// At least what batches of segments need (`QuantizationBudget`).
     pub(super) fn with_batches(&self, volume: f64) -> f64 {
-        let quantum = (self.pacing * 1e-3).min(65_536.0).max(2.0 * self.mss);
+        let quantum = (self.pacing.rate * 1e-3).min(65_536.0).max(2.0 * self.mss);
         let probe = if self.state == State::Up { 2.0 * self.mss } else { 0.0 };
         volume.max(3.0 * quantum).max(self.least_pipe()) + probe
     }

@@ -2,29 +2,16 @@
 
 use super::{Bbr3, State};
 use crate::control::{Ack, Window};
-use units::Duration;
-
-const PACING_MARGIN: f64 = 0.99;
 
 impl Bbr3 {
     pub(super) fn set_pacing(&mut self, ack: &Ack, window: &Window) {
-        if !self.has_seen_rtt && !ack.srtt.is_zero() {
-            self.start_pacing(ack.srtt, window);
-        }
+        self.pacing.on_srtt(State::Startup.pacing_gain() * window.cwnd * self.mss, ack.srtt);
         self.set_pacing_rate(self.state.pacing_gain());
     }
 
     /// `SetPacingRateWithGain`.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
-        let rate = PACING_MARGIN * gain * self.bandwidth;
-        if self.full_pipe.is_reached || rate > self.pacing {
-            self.pacing = rate;
-        }
-    }
-
-    pub(super) fn start_pacing(&mut self, rtt: Duration, window: &Window) {
-        self.has_seen_rtt = true;
-        self.pacing = State::Startup.pacing_gain() * window.cwnd * self.mss / rtt.as_secs_f64().max(1e-6);
+        self.pacing.follow(gain, self.bandwidth, self.full_pipe.is_reached);
     }
 
     pub(super) fn set_window(&mut self, ack: &Ack, window: &mut Window) {

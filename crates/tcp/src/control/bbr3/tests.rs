@@ -3,8 +3,8 @@
 
 use super::probe_bw::AckPhase;
 use super::*;
-use crate::config::Profile;
 use crate::control::testing::{MSS, Path, ack};
+use crate::profile::Profile;
 use std::collections::BTreeSet;
 
 fn control() -> Bbr3 {
@@ -54,7 +54,7 @@ fn filled(state: State) -> Bbr3 {
     control.full_pipe.is_reached = true;
     control.cycle_max = [1e6, 0.0];
     control.bandwidth = 1e6;
-    control.pacing = 1e6;
+    control.pacing.rate = 1e6;
     let at = Instant::ZERO;
     control.min_rtt = MinRtt { value: 0.1, at, probe_value: 0.1, probe_at: at, is_expired: false };
     control
@@ -331,7 +331,7 @@ fn samples_of_probe_rtt_do_not_lower_the_model() {
 fn a_restart_from_idle_paces_at_the_bandwidth_or_ends_probe_rtt() {
     let mut control = filled(State::Up);
     control.on_restart(Instant::ZERO, &mut window(50.0));
-    assert_eq!(control.pacing, 0.99e6);
+    assert_eq!(control.pacing.rate, 0.99e6);
     let mut control = filled(State::ProbeRtt);
     control.prior_window = 150.0;
     control.probe_rtt.done_at = Some(Instant::ZERO + Duration::from_millis(200));

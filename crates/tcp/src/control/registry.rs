@@ -1,0 +1,34 @@
+//! From the name of a congestion control to what implements it.
+
+use super::westwood_plus;
+use super::{Control, assigned, bbr1, bbr3, careful_resume, cross_layer, cubic, hybla, reno, tibet, vegas, westwood};
+use crate::config::Config;
+use crate::kinds::{ControlId, ControlKind};
+
+impl ControlKind {
+    /// Makes one for a new connection.
+    pub fn build(&self, config: &Config) -> Box<dyn Control> {
+        match self.id {
+            ControlId::Reno => Box::new(reno::Reno::new(config)),
+            ControlId::Vegas => Box::new(vegas::Vegas::new(config)),
+            ControlId::Westwood => Box::new(westwood::Westwood::new(config)),
+            ControlId::WestwoodPlus => Box::new(westwood_plus::WestwoodPlus::new(config)),
+            ControlId::Tibet => Box::new(tibet::Tibet::new(config)),
+            ControlId::Hybla => Box::new(hybla::Hybla::new(config)),
+            ControlId::Cubic => Box::new(cubic::Cubic::new(config)),
+            ControlId::Bbr1 => Box::new(bbr1::Bbr1::new(config)),
+            ControlId::Bbr3 => Box::new(bbr3::Bbr3::new(config)),
+            ControlId::CrossLayer => Box::new(cross_layer::CrossLayer::new(config)),
+            ControlId::Assigned => Box::new(assigned::Assigned),
+        }
+    }
+}
+
+/// The control of a new connection: the configured one, under Careful Resume where an earlier connection is remembered.
+pub(crate) fn start(config: &Config) -> Box<dyn Control> {
+    let control = config.control.build(config);
+    match config.resume {
+        Some(saved) => Box::new(careful_resume::CarefulResume::new(control, saved, config)),
+        None => control,
+    }
+}
