@@ -13,18 +13,17 @@ mod tcp;
 mod text;
 mod updates;
 
-use crate::link_state::{PlausibleRange, UpdateSettings};
-use crate::rules::{Hold, Rules};
+use crate::rules::{Bypass, Hold, Rules};
 use document::Document;
 use document::Form;
 use ipnet::IpNet;
+use relay::link_state::PlausibleRange;
 use relay::routes::Routes;
 use satpep::{Cipher, CrossTrafficPolicy, Mode, PrivateKey, PublicKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
-pub use bypass::Bypass;
 pub use document::Faults;
 pub use dscp::DscpPolicy;
 pub use format::Accept;
@@ -33,6 +32,7 @@ pub use relay::classes::Class;
 pub use satpep::CapacitySource;
 pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
+pub use updates::UpdateSettings;
 
 /// Everything that a gateway is told, checked.
 #[derive(Debug, Clone)]

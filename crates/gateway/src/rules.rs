@@ -20,8 +20,8 @@ mod decision;
 
 pub(crate) use decision::reason;
 
-use crate::config::Bypass;
 use kernel::{Error, nftables, routes};
+use relay::classes::Conditions;
 use relay::engine::Intercepted;
 use std::fmt::Write;
 
@@ -51,6 +51,15 @@ pub struct Rules {
     pub ipv6: bool,
     /// Whether SYNs are held, in the queue with the number of `port`, until the server has answered.
     pub hold: Option<Hold>,
+}
+
+/// Connections that are never intercepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bypass {
+    /// Its name in status and metrics.
+    pub name: String,
+    /// What such connections are like.
+    pub conditions: Conditions,
 }
 
 /// How SYNs are held.

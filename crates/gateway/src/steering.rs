@@ -1,8 +1,7 @@
 //! Changes of the firewall, and looks at the host's addresses, run on a thread of their own: starting `nft` takes
 //! milliseconds that the relay must not lose.
 
-use crate::config::Bypass;
-use crate::rules::{Installed, Rules};
+use crate::rules::{Bypass, Installed, Rules};
 use ipnet::IpNet;
 use kernel::{Error, routes};
 use relay::engine::Intercepted;

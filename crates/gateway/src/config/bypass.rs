@@ -1,17 +1,8 @@
 //! `[[bypass]]`: which connections always go end to end.
 
 use super::format;
+use crate::rules::Bypass;
 use document::{Document, item_name};
-use relay::classes::Conditions;
-
-/// Connections that are never intercepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bypass {
-    /// Its name in status and metrics.
-    pub name: String,
-    /// What such connections are like.
-    pub conditions: Conditions,
-}
 
 /// The rules, in the order of the file.
 pub(super) fn read(document: &mut Document<'_>) -> Vec<Bypass> {

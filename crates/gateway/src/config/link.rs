@@ -2,9 +2,10 @@
 
 use super::dscp::DscpPolicy;
 use super::format;
+use super::updates::UpdateSettings;
 use super::{Choice, Link};
-use crate::link_state::{PlausibleRange, UpdateSettings};
 use document::Document;
+use relay::link_state::PlausibleRange;
 use satpep::CapacitySource;
 use satpep::dscp::Dscp;
 use units::{Duration, Rate};

@@ -1,10 +1,28 @@
 //! `[updates]`: where programs report link updates.
 
 use super::format;
-use crate::link_state::UpdateSettings;
 use document::Document;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use units::Duration;
+
+/// `[updates]`: where programs report link updates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateSettings {
+    /// Unix socket that takes updates.
+    pub socket: Option<PathBuf>,
+    /// Address that takes updates by HTTP.
+    pub http: Option<SocketAddr>,
+    /// The longest validity of an update over the socket or HTTP.
+    pub max_validity: Duration,
+}
+
+impl UpdateSettings {
+    /// Whether programs can report anything.
+    pub fn is_used(&self) -> bool {
+        self.socket.is_some() || self.http.is_some()
+    }
+}
 
 /// Reads `[updates]`.
 pub(super) fn read(document: &mut Document<'_>) -> Option<UpdateSettings> {

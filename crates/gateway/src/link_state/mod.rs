@@ -21,8 +21,7 @@ pub use service::LinkUpdates;
 
 use serde::Serialize;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use units::{Duration, Instant};
+use units::Instant;
 
 /// The link state, as status shows it.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -82,22 +81,4 @@ pub struct ModemReport {
     pub sessions: u64,
     /// Why the last one ended, or could not be had.
     pub last_end: Option<String>,
-}
-
-/// `[updates]`: where programs report link updates.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UpdateSettings {
-    /// Unix socket that takes updates.
-    pub socket: Option<PathBuf>,
-    /// Address that takes updates by HTTP.
-    pub http: Option<SocketAddr>,
-    /// The longest validity of an update over the socket or HTTP.
-    pub max_validity: Duration,
-}
-
-impl UpdateSettings {
-    /// Whether programs can report anything.
-    pub fn is_used(&self) -> bool {
-        self.socket.is_some() || self.http.is_some()
-    }
 }

@@ -9,8 +9,7 @@
 //!
 //! Each of these has a counter in the table.
 
-use super::Rules;
-use crate::config::Bypass;
+use super::{Bypass, Rules};
 use ipnet::IpNet;
 use relay::classes::Ports;
 use relay::engine::Intercepted;
