@@ -1,4 +1,4 @@
-//! What reaches a gateway's UDP port from strangers and from someone on the way: garbage, and the datagrams of a real
+//! What reaches a gateway's UDP port from strangers and from an attacker on the path: garbage, and the datagrams of a real
 //! conversation dropped, repeated, reordered, cut and damaged. Seeds are fixed, so that the recorded datagrams are
 //! genuine for the gateway under test.
 #![no_main]

@@ -11,7 +11,7 @@ fn read(reader: &mut Reader, bytes: &[u8]) -> Vec<Message> {
     std::iter::from_fn(|| reader.poll()).collect()
 }
 
-/// Every end is told in the end, at whatever places the connection goes.
+/// Every end is reported eventually, wherever the connection fails.
 fn tell(operations: &[u8]) {
     let (mut notices, mut reader) = (Notices::new(), Reader::new());
     let (mut way, mut back) = (Vec::new(), Vec::new());

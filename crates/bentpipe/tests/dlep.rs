@@ -81,7 +81,7 @@ fn a_gateway_follows_the_emulated_modem_and_does_without_it() {
     let Some([satellite, gateway, _hub]) = network() else { return };
     let directory = tempfile::tempdir().unwrap();
     let (config, link) = (directory.path().join("gateway.toml"), directory.path().join("link.toml"));
-    // The `tcp` transport hands on what it is told to the cross-layer congestion control, where that can be loaded.
+    // The `tcp` transport passes reported rates to the cross-layer congestion control, if that can be loaded.
     let is_loadable = congestion::requirements::check().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok();
     let transport = "transport = \"tcp\"\n[tcp]\ncongestion_control = \"bp_cross\"\n";
     std::fs::write(&config, settings(directory.path(), if is_loadable { transport } else { "" })).unwrap();
@@ -163,7 +163,7 @@ fn a_gateway_follows_what_its_terminal_is_given_of_a_carrier() {
     running.0.push(start(&satellite, &emulator));
     wait(directory.path(), 4, "dlep");
     wait(directory.path(), 2, "dlep");
-    // The plan was told; its superframe is still to come.
+    // The plan was announced; its superframe is still to come.
     std::thread::sleep(Duration::from_secs(1));
     let pid = running.0[1].id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());

@@ -140,7 +140,7 @@ fn an_address_that_the_gateway_gains_later_is_denied_too() {
     pair.start(End::Terminal, "");
     pair.wait_until(End::Hub, true);
     pair.wait_until(End::Terminal, true);
-    // Denied at first, and no longer asked for once the terminal has been told.
+    // Denied at first, and no longer requested once the terminal has the announcement.
     let mut outcome = pair.try_connect(gained);
     while !outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
         assert!(Instant::now() < deadline, "{outcome:?} {}", pair.status(End::Hub));

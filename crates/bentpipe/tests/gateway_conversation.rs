@@ -88,7 +88,7 @@ fn held_for_real(pair: &Pair, conversation: Conversation, port: u16) -> SocketAd
     let server = pair.serve(Family::V4, port, move |mut stream| serve(conversation, &mut stream));
     let mut stream = pair.connect(server);
     let client = stream.local_addr().unwrap();
-    // These gateways are told a higher rate, with which the near one would take all that is sent before the far one answers.
+    // These gateways are configured with a higher rate, with which the near one would take all that is sent before the far one answers.
     std::thread::sleep((RTT * 5).into());
     match conversation {
         Upload | Bypassed => {

@@ -53,7 +53,7 @@ impl Listening {
     }
 }
 
-/// Reads the first log line byte by byte, so that the rest stays in the pipe for whoever collects the output.
+/// Reads the first log line byte by byte, so that the rest stays in the pipe for the caller that collects the output.
 fn listening_address(log: &mut impl Read) -> String {
     let mut line = Vec::new();
     BufReader::with_capacity(1, log).read_until(b'\n', &mut line).unwrap();

@@ -203,7 +203,7 @@ fn a_network_gets_a_route_of_its_own_until_it_is_undone() {
     assert_eq!(route.attribute("via"), Some("198.18.0.2"));
     assert!(route.attribute("initcwnd").is_some());
     assert_eq!(host.route("default").attribute("initcwnd"), None);
-    // Somebody else's hand is reported.
+    // Changes by others are reported.
     host.namespace.run(|| kernel::sysctl::write("net.ipv4.tcp_no_metrics_save", "0")).unwrap().unwrap();
     host.namespace.run(|| kernel::sysctl::write("net.ipv4.tcp_wmem", "4096 16384 7000000")).unwrap().unwrap();
     let undone = json(&host.tune(&["--undo", "--json"]));

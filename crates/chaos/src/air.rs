@@ -1,4 +1,4 @@
-//! The satellite link of a case: a link each way, and what befalls datagrams before they enter it.
+//! The satellite link of a case: a link each way, and what happens to datagrams before they enter it.
 
 use crate::fault::Fault;
 use crate::plan::Plan;
@@ -38,7 +38,7 @@ impl Air {
                     cut.cut_until = cut.cut_until.max(until);
                 }
             }
-            // Rates and delays are the link's own: it knows them from the start. All else befalls gateways.
+            // Rates and delays are the link's own: it knows them from the start. All other faults are those of gateways.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What befalls a case.
+//! The faults of a case.
 
 use testkit::Dice;
 use units::Duration;

@@ -16,7 +16,7 @@ use units::{Duration, Instant};
 pub(crate) enum Wish {
     /// To be given a turn for a transfer at this time.
     Turn { at: Instant, number: u32 },
-    /// To be told at this time what becomes of the connection to a transfer's server.
+    /// At this time, the outcome of the connection to a transfer's server is due.
     Connect { at: Instant, number: u32 },
     /// The note of something that a sound gateway does not see.
     Complain(&'static str),

@@ -125,9 +125,9 @@ pub(crate) struct Transfer {
     pub(crate) has_begun: bool,
     /// Something happened that may end it early.
     pub(crate) is_excused: bool,
-    /// A gateway was told that the other one has ended.
+    /// A gateway was notified of the other's end.
     pub(crate) saw_gateway_end: bool,
-    /// Why the transport gave up its stream, as each end was told.
+    /// Why the transport reset its stream, as reported to each end.
     pub(crate) resets: [Option<ResetReason>; 2],
 }
 

@@ -1,10 +1,10 @@
-//! What cases came to.
+//! The results of cases.
 
 use crate::fault::KINDS;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one case, or several together, came to.
+/// The result of one case, or of several together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The seed of the first case; that of the next is one more, and so on.
@@ -50,7 +50,7 @@ pub struct Leaks {
     pub memory_bytes: u64,
     /// Tables of the firewall and rules of routing that real gateways left behind.
     pub rules: u64,
-    /// Real gateways that did not end when told to.
+    /// Real gateways that did not exit on SIGTERM.
     pub processes: u64,
 }
 
@@ -104,7 +104,7 @@ impl Report {
             && self.leaks == Leaks::default()
     }
 
-    /// Adds what other cases came to.
+    /// Adds the results of other cases.
     pub fn add(&mut self, other: Report) {
         self.cases += other.cases;
         self.transfers += other.transfers;

@@ -162,7 +162,7 @@ impl World {
         self.judge();
     }
 
-    /// How long all may take to end once nothing befalls it any more.
+    /// How long all may take to end once its last fault is over.
     fn patience(&self) -> Duration {
         let bytes = |role: usize| self.plan.transfers.iter().map(|transfer| transfer.bytes[role]).sum::<u64>();
         let slowest = self.plan.rates[0].min(self.plan.rates[1]);

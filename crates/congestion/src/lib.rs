@@ -1,7 +1,7 @@
 //! Congestion controls for the kernel's own TCP: eBPF programs (`struct_ops`), compiled beforehand and embedded, that any
 //! program then chooses by name (`TCP_CONGESTION`).
 //!
-//! A control is there as long as somebody holds it: a process ([`LoadedControl`]), however that ends, or a pin in the BPF file
+//! A control is there as long as it is held: a process ([`LoadedControl`]), however that ends, or a pin in the BPF file
 //! system ([`LoadedControl::pin`]), until it is taken away ([`unpin`]). Connections that run under it keep it to their end.
 //!
 //! The programs are in `bpf/`, with the rule how their objects are made of them (`make bpf`). They are licensed as the rest or

@@ -24,7 +24,7 @@ fn names(folder: &str, extension: &str) -> Vec<String> {
     names
 }
 
-/// Whoever changes a source has to make the objects again (`make bpf`), which writes down the sums of both.
+/// After a change of a source, the objects must be compiled again (`make bpf`), which records the checksums of both.
 #[test]
 fn sources_and_objects_are_those_that_were_made_together() {
     let sums = String::from_utf8(read("objects/SHA256SUMS")).expect("text");

@@ -49,7 +49,7 @@ enum State {
     Declined,
 }
 
-/// What becomes of Session Updates.
+/// The outcome of Session Updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Updates {
     /// The router takes them.

@@ -4,7 +4,7 @@ use crate::{Framer, Item, Message, MessageKind, Status, printable};
 use std::collections::VecDeque;
 use units::{Duration, Instant};
 
-/// What a participant is told of itself.
+/// The settings of a participant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// How often it sends heartbeats: whole milliseconds, at least one.
@@ -76,7 +76,7 @@ pub(crate) struct Session {
     out: VecDeque<Vec<u8>>,
     out_bytes: usize,
     next_heartbeat: Instant,
-    /// The peer's, once told.
+    /// The peer's, once it is known.
     peer_heartbeat: Option<Duration>,
     /// By when something must have been heard.
     deadline: Instant,
@@ -212,7 +212,7 @@ impl Session {
         }
     }
 
-    /// Ends the session; the peer is told.
+    /// Ends the session and notifies the peer.
     pub(crate) fn terminate(&mut self, now: Instant, Fault(status, why): Fault) {
         if !matches!(self.phase, Phase::Initialization | Phase::InSession) {
             return;
@@ -235,7 +235,7 @@ impl Session {
         self.end.get_or_insert(end);
     }
 
-    /// How the session ended; told once.
+    /// How the session ended; reported once.
     pub(crate) fn take_end(&mut self) -> Option<End> {
         if std::mem::replace(&mut self.is_end_told, self.end.is_some()) {
             return None;

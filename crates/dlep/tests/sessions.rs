@@ -70,7 +70,7 @@ fn hear(router: &mut Router, now: Instant, kind: MessageKind, items: Vec<Item>) 
 fn a_destination_comes_up_changes_and_goes_down() {
     let (mut modem, mut router) = in_session(None);
     modem.set_destination(MAC, Some(metrics(6_000_000)));
-    // Told together with the destination's coming up, or once that is answered.
+    // Reported together with Destination Up, or once that is answered.
     modem.set_destination(MAC, Some(metrics(5_000_000)));
     modem.set_destination(MAC, Some(metrics(4_000_000)));
     exchange(at(10), &mut modem, &mut router);

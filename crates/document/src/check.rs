@@ -101,7 +101,7 @@ fn check_table(
     }
 }
 
-/// Of a table that is missing, the keys are told that it needs.
+/// For a missing table, its required keys are reported.
 fn check_missing(schema: &Schema<'_>, key: &str, node: &Node, path: &mut Vec<String>, faults: &mut Vec<Fault>) {
     let property = schema.property(key);
     path.push(key.to_owned());

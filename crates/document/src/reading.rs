@@ -17,7 +17,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads `text`, called `file` in faults. What does not fit the format is told by [`Document::finish`].
+    /// Reads `text`, called `file` in faults. Faults of the format are reported by [`Document::finish`].
     ///
     /// # Errors
     /// If it is not TOML.

@@ -95,7 +95,7 @@ fn a_fault_found_late_has_the_place_of_its_value() {
     let rate = document.typed::<RateLimit>(&["host", "b", "rate"]);
     assert_eq!(rate.unwrap().0.unwrap().as_bps(), 1_000_000);
     document.fault(&["host", "b", "rate"], " is more than a has");
-    // What is not there is told at what would contain it.
+    // A missing key is reported at the table that would contain it.
     document.fault(&["host", "a", "rate"], " is missing");
     assert!(document.is_faulty(&["host", "b"]) && !document.is_faulty(&["host", "b", "name"]));
     assert!(document.typed::<RateLimit>(&["host", "b", "rate"]).is_none(), "nothing is read from what is wrong");

@@ -11,7 +11,7 @@
 //! up,0,1043511,1500,5577006791947779410,delivered,278043511
 //! ```
 //!
-//! Where terminals are told apart in one direction at least, a last column `terminal` has the name of the packet's, nothing
+//! If terminals are distinguished in at least one direction, a last column `terminal` has the name of the packet's, nothing
 //! for those of no terminal.
 
 use crate::path::{PathModel, terminals};
@@ -35,7 +35,7 @@ pub(crate) fn has_terminals(names: &[Vec<String>; 2]) -> bool {
     names.iter().any(|names| !names.is_empty())
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// The link delivered it.
@@ -89,12 +89,12 @@ pub struct Record {
     pub size: Bytes,
     /// Its flow, as fair queues see it.
     pub flow: u64,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// When it left, was dropped, or would have arrived.
     pub at: Duration,
     /// Whose it is, by the terminal's number in the settings of its direction or, where all share a link there, of the
-    /// other; `None` if terminals are not told apart, or it is none's.
+    /// other; `None` if terminals are not distinguished, or the packet is none's.
     pub terminal: Option<usize>,
 }
 

@@ -15,9 +15,9 @@ use link::dama::Sample;
 use link::{Counters, Outcome, Packet, Tally};
 use units::{Bytes, Duration, Instant, Rate};
 
-/// The longest lateness that is told apart from longer ones.
+/// The largest lateness that the histogram resolves.
 const LATENESS_MAX_NANOS: u64 = 10_000_000_000;
-/// The longest time on the link that is told apart from longer ones.
+/// The longest time on the link that the histogram resolves.
 const TRANSIT_MAX_MICROS: u64 = 600_000_000;
 
 pub(crate) struct Direction {
@@ -33,7 +33,7 @@ pub(crate) struct Direction {
     now: Instant,
     /// How many packets came.
     arrivals: u64,
-    /// What became of packets since the log took it; `None` if nobody logs.
+    /// The fate of packets since the log took it; `None` without a log.
     records: Option<Vec<Record>>,
     facts: Facts,
 }
@@ -114,14 +114,14 @@ impl Direction {
         self.path.enqueue(self.now, link, frame);
     }
 
-    /// From now on, what becomes of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
+    /// From now on, the fate of packets is kept for [`Direction::records`]. Of packets that all share a link, `apart` says
     /// whose each is.
     pub(crate) fn keep_records(&mut self, apart: Option<Apart>) {
         self.records.get_or_insert_default();
         self.apart = apart.filter(|_| !self.path.is_apart());
     }
 
-    /// What became of packets, for the log to take.
+    /// The fate of packets, for the log to take.
     pub(crate) fn records(&mut self) -> Option<&mut Vec<Record>> {
         self.records.as_mut()
     }

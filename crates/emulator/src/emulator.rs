@@ -40,7 +40,7 @@ impl Config {
     }
 }
 
-/// Why an emulation did not start, or ended before it was told to.
+/// Why an emulation did not start, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -136,7 +136,7 @@ impl Emulator {
         })
     }
 
-    /// Writes to `out` what becomes of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
+    /// Writes to `out` the fate of every packet that the links take, as [`crate::ArrivalLog`] reads it. Where terminals
     /// are told apart in one direction, whose each packet is follows in the other from the address that it comes from or
     /// goes to.
     ///
@@ -313,7 +313,7 @@ impl Monitor {
         self.lock().rates
     }
 
-    /// How long the paths of the links up and down are: one each, or one for each terminal where they are told apart.
+    /// How long the paths of the links up and down are: one each, or one for each terminal if they are distinguished.
     pub fn delays(&self) -> [Vec<Duration>; 2] {
         self.lock().delays.clone()
     }

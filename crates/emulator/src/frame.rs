@@ -20,7 +20,7 @@ pub(crate) struct Arrival {
     pub(crate) number: u64,
     /// When it came.
     pub(crate) at: Instant,
-    /// Whose it is, where terminals are told apart.
+    /// The packet's terminal, if terminals are distinguished.
     pub(crate) terminal: Option<usize>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Path<P> {
 }
 
 impl<P: Packet> Path<P> {
-    /// Samples that are kept until somebody takes them: an hour of ten terminals.
+    /// Samples that are kept until they are taken: an hour of ten terminals.
     const MAX_SAMPLES: usize = 1 << 19;
     /// How long a carrier goes on for what is still in it.
     const LONGEST_DRAIN: Duration = Duration::from_secs(60);
@@ -132,7 +132,7 @@ impl<P: Packet> Path<P> {
         self.apart.is_some()
     }
 
-    /// Gives the packet to the link with this number: where terminals are told apart, that of the terminal.
+    /// Gives the packet to the link with this number: if terminals are distinguished, that of the terminal.
     pub(crate) fn enqueue(&mut self, now: Instant, link: usize, packet: P) {
         self.wake(now);
         self.links[link].enqueue(now, packet);

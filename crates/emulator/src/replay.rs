@@ -89,7 +89,7 @@ impl ArrivalLog {
     }
 }
 
-/// What becomes of the packets of a log on this way, by number.
+/// The fate of the packets of a log on this way, by number.
 fn replay(config: &PathModel, logged: &[Record]) -> Result<Vec<Record>, PathError> {
     let mut path = Path::new(Instant::ZERO, config)?;
     let mut replayed = Vec::new();

@@ -34,7 +34,7 @@ pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
 
-/// Everything that a gateway is told, checked.
+/// All settings of a gateway, checked.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The file that they were read from, which a reload reads again.
@@ -93,7 +93,7 @@ pub struct Settings {
     pub control: PathBuf,
     /// The group that may use it.
     pub control_group: Option<String>,
-    /// Where the keys of sessions are written, for whoever reads recorded traffic.
+    /// The file for the keys of sessions, to decrypt recorded traffic.
     pub key_log: Option<PathBuf>,
 }
 
@@ -396,7 +396,7 @@ fn table_name(name: &str) -> String {
     if name == "bentpipe" { name.to_owned() } else { format!("bentpipe_{}", name.replace('-', "_")) }
 }
 
-/// Where gateway `name` listens for `bentpipe gateway status`, unless told otherwise.
+/// Where gateway `name` listens for `bentpipe gateway status` by default.
 pub fn control_socket(name: &str) -> PathBuf {
     PathBuf::from(format!("/run/bentpipe/{name}.sock"))
 }

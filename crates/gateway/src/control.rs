@@ -1,7 +1,7 @@
 //! The control socket: what a running gateway is asked, one question a connection, and its answers as JSON.
 //!
 //! A question is a line: `status`, `reload`, `survey` and the name of a peer, `drain` and perhaps the nanoseconds within which to end, or that of
-//! [`crate::takeover`]. Whoever asks nothing is sent the gateway's state.
+//! [`crate::takeover`]. An empty request is answered with the gateway's state.
 
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
@@ -43,7 +43,7 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
-        // Wakes the thread. If somebody has removed the file, the thread stays asleep and the process ends without it.
+        // Wakes the thread. If the file was removed, the thread stays asleep and the process ends without it.
         let _ = UnixStream::connect(self.file.path());
     }
 }

@@ -106,7 +106,7 @@ struct Daemon<T: SatelliteTransport> {
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
     predecessor: Option<Predecessor>,
-    /// Another process has new connections. It is told the end of this one by that of the stream.
+    /// Another process has new connections. The end of the stream notifies it of the end of this process.
     handed_over: Option<HandedOver>,
     control: Option<control::Control>,
     services: Vec<Box<dyn std::any::Any + Send>>,

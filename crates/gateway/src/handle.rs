@@ -26,7 +26,7 @@ pub(crate) enum Request {
     Survey(String, mpsc::SyncSender<Result<(), String>>),
     /// To offer its work to another process.
     Offer(mpsc::SyncSender<Result<(Offer, Vec<OwnedFd>), String>>),
-    /// The offer came to nothing.
+    /// The offer failed.
     WithdrawOffer,
     /// To leave new connections to another process, which hears of the end by the end of this stream.
     HandOver(UnixStream, mpsc::SyncSender<Vec<u8>>),

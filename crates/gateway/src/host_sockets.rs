@@ -38,7 +38,7 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// What the near gateway is told of a connection to a server that failed.
+/// The reason reported to the near gateway for a failed connection to a server.
 pub(crate) fn why_not_connected(error: &io::Error) -> ResetReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => ResetReason::Refused,

@@ -127,7 +127,7 @@ impl Plan {
     }
 }
 
-/// Denies system calls and files. What the kernel lacks is told, and the gateway does without.
+/// Denies system calls and files. If the kernel lacks a filter, the gateway logs that and runs without it.
 fn confine(settings: &Settings) -> (bool, &'static str) {
     // The cross-layer congestion control's table is written by bpf(2).
     let uses_bpf =

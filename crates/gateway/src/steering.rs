@@ -46,7 +46,7 @@ struct Wish {
 
 impl Steering {
     /// Installs `rules` in the network namespace of the calling thread; nothing is intercepted yet, and nothing that is `exempt` ever.
-    /// `on_news` is told when the addresses of the host are no longer `addresses`, and what the counters say when that was asked.
+    /// `on_news` is called when the addresses of the host are no longer `addresses`, and what the counters say when that was asked.
     pub(crate) fn new(
         rules: Rules,
         exempt: Vec<Bypass>,
@@ -138,7 +138,7 @@ impl Drop for Steering {
 /// What the thread works on.
 struct Follower {
     installed: Installed,
-    /// What `nft` has yet to be told of.
+    /// Changes not yet passed to `nft`.
     wished: Wish,
     addresses: Vec<IpAddr>,
     on_news: Box<dyn Fn(News) + Send>,

@@ -85,7 +85,7 @@ impl Tcp {
         self.unacknowledged_since.is_some()
     }
 
-    /// Whether the socket has failed; a failure is told once.
+    /// Whether the socket has failed; a failure is reported once.
     pub(crate) fn has_failed(&self) -> bool {
         self.socket.as_ref().is_some_and(|socket| matches!(socket.take_error(), Ok(Some(_)) | Err(_)))
     }

@@ -39,7 +39,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if !self.is_anothers {
-            // Somebody else may have removed it.
+            // It may have been removed by another process.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -120,7 +120,7 @@ pub fn is_enough(now: Option<&str>, wanted: &str) -> bool {
 }
 
 impl Change {
-    /// Fails if it could not be made, as far as that can be told without making it.
+    /// Fails if it could not be made, as far as that is known without making it.
     ///
     /// # Errors
     /// Says what is missing.

@@ -1,4 +1,4 @@
-//! What can go wrong when the settings of a host are read or changed, told apart by who can mend it.
+//! What can go wrong when the settings of a host are read or changed, by who can correct it.
 
 use std::path::PathBuf;
 

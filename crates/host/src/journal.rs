@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Journal {
     /// Of this format.
     version: u32,
-    /// When this kernel was started: what it has been told ends with it.
+    /// When this kernel was started: its settings end with it.
     boot: String,
     /// The network namespace.
     namespace: String,
@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 pub struct Undone {
     /// What was put back.
     pub undone: Vec<String>,
-    /// What somebody else had changed in between.
+    /// What others have changed since.
     pub remarks: Vec<String>,
 }
 

@@ -47,7 +47,7 @@ pub struct Held {
     pub headers: Vec<u8>,
 }
 
-/// What becomes of a held packet.
+/// The verdict on a held packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is gone.

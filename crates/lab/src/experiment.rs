@@ -83,7 +83,7 @@ pub struct Experiment {
     pub gateways: GatewayOptions,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub struct Outcome {
     /// One for each flow, terminal by terminal.

@@ -42,7 +42,7 @@ struct Case {
     queue: u64,
 }
 
-/// What came of it, and the window in segments against time.
+/// The result, and the window in segments against time.
 struct Outcome {
     seconds: f64,
     retransmissions: u64,

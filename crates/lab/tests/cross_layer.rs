@@ -31,7 +31,7 @@ fn entry(capacity: Rate) -> LinkEntry {
     LinkEntry { capacity, header_share: HEADER_SHARE, connections: None, target_queue: Duration::ZERO, expiry: None }
 }
 
-/// The control under a name of its own, told the link's rate; `None` where it cannot be loaded.
+/// The control under a name of its own, with the link's rate; `None` if it cannot be loaded.
 fn load_with_capacity() -> Option<LoadedControl> {
     let held = load(Control::by_name("bp_cross").expect("it exists"))?;
     held.links().expect("it has a table").set(0, entry(RATE)).expect("room");

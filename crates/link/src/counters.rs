@@ -1,4 +1,4 @@
-//! What became of every packet.
+//! The fate of every packet.
 
 use crate::DropReason;
 use serde::Serialize;

@@ -24,7 +24,7 @@ pub trait Packet: Clone {
     }
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome<P> {
@@ -56,7 +56,7 @@ impl<P> Outcome<P> {
     }
 }
 
-/// What becomes of a packet that the caller carries itself ([`Link::pass`]).
+/// The fate of a packet that the caller carries itself ([`Link::pass`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Fate {
@@ -249,7 +249,7 @@ impl<P: Packet> Link<P> {
         Some(next).filter(|at| *at < Instant::FAR_FUTURE)
     }
 
-    /// What became of every packet so far.
+    /// The fate of every packet so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

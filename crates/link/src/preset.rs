@@ -3,7 +3,7 @@
 use crate::LinkConfig;
 use units::{Duration, Rate};
 
-/// A satellite link that many studies use. Its queues hold one bandwidth-delay product, and it loses nothing until told.
+/// A satellite link that many studies use. Its queues hold one bandwidth-delay product, and by default it loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
     /// What it is called on the command line and in scenarios.

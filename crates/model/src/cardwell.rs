@@ -50,7 +50,7 @@ impl Latency {
     }
 }
 
-/// The expected time of a transfer. The link's rate does not enter: it is doubted by whoever knows that rate to be less
+/// The expected time of a transfer. The link's rate does not enter: a caller that knows a lower rate must doubt it
 /// than the windows want.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What simulations with many seeds say of a claim: more, less, or nothing that can be told.
+//! What simulations with many seeds say of a claim: more, less, or undecided.
 
 use crate::{Estimate, Found, Readings, Verdict};
 

@@ -1,7 +1,7 @@
 //! The studies that bentpipe descends from, reproduced number by number: what each paper prints is data
 //! (`scenarios/papers/NAME/printed.toml`, see [`printed`]), and a [`Study`] finds it again by closed form, in simulation and,
 //! where asked, with the kernel's TCP over the emulated link. [`run`] holds one against the other; [`report`] writes
-//! what came of it.
+//! the result.
 //!
 //! # Adding a study
 //!

@@ -74,7 +74,7 @@ pub enum Content {
         printed: f64,
         /// Why it contradicts the paper itself, if it does.
         inconsistent: Option<String>,
-        /// What the paper must have meant, if that can be told.
+        /// What the paper must have meant, if that can be inferred.
         corrected: Option<f64>,
         /// The relative deviation up to which it is reproduced, if not the item's.
         tolerance: Option<f64>,

@@ -7,7 +7,7 @@ use units::Rate;
 /// A class of streams. The busy classes of a session share it by weight, the streams of a class share that equally.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Class {
-    /// Tells classes apart; streams are of class 0 unless told otherwise. The latest settings of a class hold for all of
+    /// Identifies a class; streams are of class 0 by default. The latest settings of a class hold for all of
     /// its streams.
     pub id: u8,
     /// Who goes first while it takes less than its share.

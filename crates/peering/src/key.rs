@@ -42,12 +42,12 @@ impl PrivateKey {
         (secret != [0; 32]).then_some(secret)
     }
 
-    /// The key as text. Whoever reads it can be this gateway.
+    /// The key as text. Anyone who reads it can impersonate this gateway.
     pub fn to_base64(&self) -> String {
         BASE64_STANDARD.encode(self.0)
     }
 
-    /// The 32 bytes. Whoever reads them can be this gateway.
+    /// The 32 bytes. Anyone who reads them can impersonate this gateway.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -14,7 +14,7 @@
 //!
 //! This version has no fields. Of a later one's, those of a type from [`SKIPPABLE`] on are skipped; others are refused, for the
 //! connection would not be what the client's gateway asks for. The connection's data follow at once. In the other direction the first byte is [`CONNECTED`], sent when the far gateway
-//! has reached the server; a failure is told by resetting the stream with its reason, so that it cannot be mistaken for
+//! has reached the server; a failure is reported by resetting the stream with its reason, so that it cannot be mistaken for
 //! an empty, clean end. A stream that begins with another byte may be an announcement ([`crate::reach`]).
 
 use crate::dscp::Dscp;
@@ -24,7 +24,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub const CONNECT: u8 = 1;
 /// The bit beside the DSCP that says that fields follow.
 pub const HAS_FIELDS: u8 = 0x40;
-/// The lowest type of a field that is skipped by whoever does not know it.
+/// The lowest type of a field that a receiver skips if it does not know it.
 pub const SKIPPABLE: u8 = 0x80;
 /// Length of the longest fields.
 pub const MAX_FIELDS: usize = 64;

@@ -8,7 +8,7 @@
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
 //! | [`cross_traffic`] | how much of the link others take |
 //! | [`policy`] | which addresses a peer may use |
-//! | [`reach`] | how a peer is told which addresses it may use |
+//! | [`reach`] | announcements of the addresses that a peer may use |
 //! | [`routes`] | which peer a destination lies behind, and which destinations are intercepted while some peers are down |
 //! | [`link_state`] | the capacity and round-trip time in force: by the modem, a program, or the configuration |
 //!

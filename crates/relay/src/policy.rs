@@ -123,7 +123,7 @@ impl Policy {
         Self { sources: sources.to_vec(), destinations: destinations.to_vec(), special_sources, special_destinations }
     }
 
-    /// What may be used, for the peer to know. Of clients' addresses the special ones are not told: nobody asks for them.
+    /// What may be used, for the peer to know. Special addresses of clients are not announced: they are never requested.
     pub fn reach(&self) -> Reach {
         let allowed = |prefixes: &[IpNet]| prefixes.iter().map(|prefix| (*prefix, true)).collect::<Vec<_>>();
         let special = self.special_destinations.iter().filter_map(|(prefix, name)| {

@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// First byte of a stream that carries an announcement, and no connection.
 pub const ANNOUNCEMENT: u8 = 2;
-/// The most entries that are told and taken.
+/// The most entries of an announcement.
 pub const MAX_ENTRIES: usize = 1024;
 /// Length of the longest announcement's entries.
 pub const LONGEST: usize = MAX_ENTRIES * 18;
@@ -70,7 +70,7 @@ pub struct Reach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReachError {
-    /// It is longer than any that is told.
+    /// It is longer than any announcement.
     #[error("an announcement of {0} bytes is too long")]
     Length(usize),
     /// An entry is cut off, or no prefix.
@@ -82,7 +82,7 @@ pub enum ReachError {
 }
 
 impl Reach {
-    /// The entries, as they are told. Beyond [`MAX_ENTRIES`] the longest prefixes are left out: what is asked for although
+    /// The entries, as they are announced. Beyond [`MAX_ENTRIES`] the longest prefixes are left out: what is asked for although
     /// it is denied is denied then.
     pub fn encode(&self) -> Vec<u8> {
         let of = |ranges: &Ranges, kind: u8| -> Vec<_> {

@@ -1,4 +1,4 @@
-//! Test vectors of connect requests and announcements, for whoever implements them (`data/vectors.json`), and what
+//! Test vectors of connect requests and announcements, for other implementations (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-relay --test it vectors::` rewrites them.

@@ -36,7 +36,7 @@ pub struct Replica {
 /// What runs keep of what their scenarios record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
-    /// Nothing but what became of flows and links.
+    /// Nothing but the outcome of flows and links.
     Nothing,
     /// The samples of flows and queues.
     Samples,

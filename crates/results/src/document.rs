@@ -36,7 +36,7 @@ pub struct RunDocument {
 pub struct FlowDocument {
     /// What the scenario calls it and those alike.
     pub group: String,
-    /// What it came to.
+    /// Its result.
     #[serde(flatten)]
     pub report: FlowReport,
 }

@@ -27,7 +27,7 @@ impl Label {
 pub struct Run {
     /// Which run.
     pub label: Label,
-    /// What became of flows and links.
+    /// The outcome of flows and links.
     pub report: Report,
     /// For each flow of the report, the name that the scenario gives it and those alike.
     pub groups: Arc<[String]>,

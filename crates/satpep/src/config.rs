@@ -1,4 +1,4 @@
-//! What an endpoint is told at the start.
+//! The configuration of an endpoint.
 
 use crate::epoch::Run;
 use crate::{Capabilities, Cipher, Mode, PrivateKey, PublicKey, Versions};

@@ -120,10 +120,10 @@ pub enum Event {
     /// The peer broke the protocol: the session ends, and a [`Event::Reset`] follows for each of its streams.
     PeerBroke(PeerId, Violation),
     /// The peer's clock says an earlier time than in a handshake before, by this much: it was set back, or was wrong then.
-    /// The handshake succeeded all the same, a round trip later. Told at most every ten minutes.
+    /// The handshake succeeded all the same, a round trip later. Reported at most every ten minutes.
     PeerClockSetBack(PeerId, ClockSkew, Duration),
     /// The peer has seen handshakes of ours from later than our clock says now: it was set back, or was wrong then. The
-    /// handshake goes on, a round trip later. Told at most every ten minutes.
+    /// handshake goes on, a round trip later. Reported at most every ten minutes.
     OwnClockSetBack(PeerId, ClockSkew),
     /// The peer opened a stream.
     Opened(StreamId),

@@ -1,9 +1,9 @@
-//! Data keys for whoever reads recorded traffic, as TLS implementations write theirs to the file that `SSLKEYLOGFILE` names
+//! Data keys to decrypt recorded traffic, as TLS implementations write theirs to the file that `SSLKEYLOGFILE` names
 //! (draft-ietf-tls-keylogfile): for the dissector in `contrib/wireshark`.
 
 use crate::seal::{Cipher, DataSecrets, Mode, Suite};
 
-/// The key of one direction of a session, for as long as no handshake renews it. Whoever reads it can read the traffic.
+/// The key of one direction of a session, for as long as no handshake renews it. Anyone who reads it can decrypt the traffic.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoggedKey {
     receiver: u32,

@@ -34,7 +34,7 @@
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else initiates |
 //! | `version` | which versions and services two gateways have in common |
-//! | `key_log` | data keys for whoever reads recorded traffic |
+//! | `key_log` | data keys, to decrypt recorded traffic |
 //! | `wire` | packets and frames as bytes |
 //! # Example
 //! Two gateways without a link between them: a handshake, then a stream with five bytes. What moves datagrams here are sockets or

@@ -49,7 +49,7 @@ pub(crate) enum SentFrame {
 
 pub(crate) type SentFrames = SmallVec<[SentFrame; 2]>;
 
-/// What became of a packet, and what it carried.
+/// The outcome of a packet, and what it carried.
 pub(crate) struct PacketOutcome {
     pub(crate) number: PacketNumber,
     pub(crate) frames: SentFrames,
@@ -63,7 +63,7 @@ impl PacketOutcome {
     }
 }
 
-/// What became of a packet (RFC 9002, section 2).
+/// The outcome of a packet (RFC 9002, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Acknowledged,
@@ -218,7 +218,7 @@ impl SentPackets {
 
     /// Decides outcomes by `ack`. Returns the time since its largest packet was sent, unless that was known to have arrived.
     /// A packet that acknowledgements do not reach back to is lost `horizon` after it was sent.
-    /// After one that told little of a long record, for which all of it was walked through, others are passed over for a
+    /// After an ACK that acknowledged little of a long record, for which all of it was walked through, others are passed over for a
     /// moment: those that follow say the same and more.
     pub(crate) fn on_ack(
         &mut self,

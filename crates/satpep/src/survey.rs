@@ -22,7 +22,7 @@ pub struct SurveyReport {
     pub carried: Option<Rate>,
     /// The path carried all that it was offered, so that it may carry more.
     pub has_more: bool,
-    /// What is beyond `carried` is dropped at once instead of being queued: somebody polices packets.
+    /// What is beyond `carried` is dropped at once instead of being queued: a policer limits packets.
     pub is_policed: bool,
     /// Packets that leave in batches (GSO) get lost, and single ones do not.
     pub are_batches_lost: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Survey {
     /// Bytes of the phase that are still to be sent, and when the next may.
     left: u64,
     next_at: Instant,
-    /// What has been sent has had the time to arrive then, and to be told of.
+    /// What has been sent has had the time to arrive then, and to be acknowledged.
     settled_at: Option<Instant>,
     samples: Vec<Sample>,
     /// Of samples by their place: when they arrived, by the peer's clock.
@@ -163,7 +163,7 @@ impl Survey {
         if self.kind == Kind::Batches { Self::BATCH } else { 1 }
     }
 
-    /// Whether the arrival of the next packet is to be told: that of the first and the last, and in between now and then, since
+    /// Whether to request the arrival time of the next packet: that of the first and the last, and in between now and then, since
     /// the peer forgets.
     pub(crate) fn asks(&self, ip_bytes: usize) -> bool {
         self.samples.len().is_multiple_of(256) || self.left <= ip_bytes as u64
@@ -190,7 +190,7 @@ impl Survey {
         }
     }
 
-    /// The peer told when packet `number` arrived.
+    /// The peer reported when packet `number` arrived.
     pub(crate) fn on_arrival(&mut self, number: PacketNumber, arrived: Duration) {
         if let Some(at) = self.place(number) {
             self.arrivals.push((at, arrived));

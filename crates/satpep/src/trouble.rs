@@ -23,7 +23,7 @@ pub enum Trouble {
         /// Time since the first of them.
         since: Duration,
     },
-    /// The only answers were cookies: it is flooded with handshakes, or someone on the way forges them.
+    /// The only answers were cookies: it is flooded with handshakes, or an attacker on the path forges them.
     OnlyCookies {
         /// Handshakes sent.
         attempts: u32,

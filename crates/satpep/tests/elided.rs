@@ -81,7 +81,7 @@ struct Case {
     bytes: u64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
 struct Result {
     finished: BTreeMap<u64, Instant>,

@@ -257,7 +257,7 @@ fn data_of_a_clear_session_is_readable_and_that_of_an_encrypted_one_is_not() {
 
 /// `count` handshakes a second from a peer of the hub's own, as a flood from forged addresses would look.
 fn flooded_world(per_second: u64, seconds: u64) -> (World, u64, u64) {
-    // Whoever knows the hub's public key can make inits that cost it work; what is in them hardly matters.
+    // An attacker who knows the hub's public key can make inits that cost it work, whatever their content.
     let (captured, _) = conversation(Mode::Encrypted);
     let init = captured.iter().find(|datagram| datagram.bytes[0] == INIT).expect("an init").bytes.clone();
     let mut world = World::new(Hop::geo(0.0, 1), 1);

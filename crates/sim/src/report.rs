@@ -104,7 +104,7 @@ pub struct LinkReport {
     pub from: String,
     /// The node where it ends.
     pub to: String,
-    /// What became of every packet.
+    /// The fate of every packet.
     #[serde(flatten)]
     pub counters: link::Counters,
 }

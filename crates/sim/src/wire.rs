@@ -239,7 +239,7 @@ impl Wire {
         feeders
     }
 
-    /// What became of every packet until now, by direction.
+    /// The fate of every packet until now, by direction.
     pub(crate) fn counters(&self) -> Vec<Counters> {
         let mut counters: Vec<_> = self.links.iter().map(|link| *link.counters()).collect();
         self.fused_links.take_off(self.now, &mut counters);
@@ -448,7 +448,7 @@ impl Wire {
         self.parcels.release(parcel);
     }
 
-    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: whoever owns it
+    /// Asks for [`Event::Timer`] at `deadline` or before. A timer already set to an earlier time stays: its owner
     /// sees then that it is not due and sets it again, so that a deadline that keeps moving into the future costs nothing.
     #[inline]
     pub(crate) fn arm(&mut self, timer: u32, deadline: Instant) {

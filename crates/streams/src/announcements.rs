@@ -1,6 +1,6 @@
-//! What each gateway lets the other reach, told over streams of their own.
+//! The addresses that each gateway lets the other reach, announced over streams of their own.
 //!
-//! One announcement at a time is under way to a peer, so that the last one told is the last one heard; and one from a peer, so that
+//! One announcement at a time is under way to a peer, so that the last one sent is the last one received; and one from a peer, so that
 //! what is kept of it is bounded.
 
 use peering::ResetReason;
@@ -23,15 +23,15 @@ pub(super) struct Announcements {
 #[derive(Debug)]
 struct OfPeer {
     id: PeerId,
-    /// What it is told.
+    /// The announcement to it.
     words: Vec<u8>,
-    /// Whether it has yet to be told.
+    /// Whether the announcement is still to be sent.
     is_due: bool,
-    /// The stream on which it is told, and how many bytes have gone.
+    /// The stream of the announcement, and how many bytes were sent.
     saying: Option<(StreamId, usize)>,
     /// The stream on which it tells.
     hearing: Option<(StreamId, Reader)>,
-    /// What it has told.
+    /// Its announcement.
     allows: Option<Reach>,
 }
 
@@ -55,7 +55,7 @@ impl Announcements {
         }
     }
 
-    /// What peer `at` lets through, if it has told.
+    /// The addresses that peer `at` lets through, if it has announced them.
     pub(super) fn allows(&self, at: usize) -> Option<&Reach> {
         self.peers[at].allows.as_ref()
     }
@@ -74,7 +74,7 @@ impl Announcements {
         }
     }
 
-    /// Peer `at` may not know what it was told before.
+    /// Peer `at` may not know the previous announcement.
     pub(super) fn tell_again<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, at: usize) {
         self.peers[at].is_due = true;
         self.begin(now, endpoint, at);
@@ -89,7 +89,7 @@ impl Announcements {
         peer.allows = None;
     }
 
-    /// Tries again what could not be told: all streams were in use.
+    /// Sends announcements that could not be sent before, when all streams were in use.
     pub(super) fn tick<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>) {
         (0..self.peers.len()).for_each(|at| self.begin(now, endpoint, at));
     }

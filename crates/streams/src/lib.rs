@@ -147,7 +147,7 @@ impl<P: Payload> Streams<P> {
         Some(StreamEvent::Opened(stream, at))
     }
 
-    /// A peer that has come up, or is another process than before, is told again what it may use here.
+    /// A peer that has come up, or is another process than before, is sent the addresses that it may use here again.
     fn on_session(&mut self, now: Instant, event: Event) {
         let (id, is_another) = match event {
             Event::PeerUp(id) => (id, false),
@@ -181,7 +181,7 @@ impl<P: Payload> Streams<P> {
         self.announcements.tell(now, &mut self.endpoint, at, reach);
     }
 
-    /// What peer `at` lets this gateway use, if it has told.
+    /// The addresses that peer `at` lets this gateway use, if it has announced them.
     pub fn allows(&self, at: usize) -> Option<&Reach> {
         self.announcements.allows(at)
     }

@@ -77,7 +77,7 @@ impl Message {
                 say(3, &body);
             }
             Message::Room(is_there) => say(4, &[u8::from(*is_there)]),
-            // What is too long for a message is left out, so that the initiator is told nothing rather than something else.
+            // What is too long for a message is left out, so that the initiator learns nothing rather than something wrong.
             Message::Reach(reach) if reach.len() > usize::from(u16::MAX) => {}
             Message::Reach(reach) => say(5, reach),
             Message::Leaving { has_successor } => say(6, &[u8::from(*has_successor)]),

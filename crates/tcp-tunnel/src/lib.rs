@@ -247,7 +247,7 @@ impl Parser {
         Self::default()
     }
 
-    /// How many bytes the greeting has at least beyond those seen: whoever reads no more reads no data.
+    /// How many bytes the greeting has at least beyond those seen: a caller that reads no more reads no data.
     pub fn missing(&self) -> usize {
         match *self.bytes {
             [] => 2,
@@ -444,7 +444,7 @@ impl SessionKey {
         Ok(bytes)
     }
 
-    /// Whether the peer has made `request` in this session; whoever calls this looks at its number.
+    /// Whether the peer has made `request` in this session; the caller checks its number.
     pub fn is_made_by_peer(&self, tunnel_request: &TunnelRequest) -> bool {
         let (encoded, length) = &tunnel_request.encoded;
         let expected = self.seal(tunnel_request.number, &encoded[..*length]);
@@ -459,7 +459,7 @@ impl SessionKey {
         bytes
     }
 
-    /// Whether the peer has made `trial` in this session; whoever calls this looks at its number.
+    /// Whether the peer has made `trial` in this session; the caller checks its number.
     pub fn is_tried_by_peer(&self, trial: &Trial) -> bool {
         trial.session == self.session && is_equal(&self.seal_trial(trial.number, trial.length), &trial.tag)
     }

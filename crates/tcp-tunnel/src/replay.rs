@@ -51,7 +51,7 @@ impl ReplayWindow {
         (self.next, if unused.len() > MAX { Vec::new() } else { unused })
     }
 
-    /// A window as [`ReplayWindow::state`] has told of one.
+    /// A window from the result of [`ReplayWindow::state`].
     pub fn restore(next: u64, unused: &[u64]) -> Self {
         let mut used = vec![u64::MAX; REACH as usize / 64];
         let is_in_reach = |number: &&u64| **number < next && next - **number <= REACH;

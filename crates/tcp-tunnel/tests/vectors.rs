@@ -1,4 +1,4 @@
-//! Test vectors of the control connection and of TCP tunnels, for whoever implements them (`data/vectors.json`), and what
+//! Test vectors of the control connection and of TCP tunnels, for other implementations (`data/vectors.json`), and what
 //! docs/protocol.md says of their limits.
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-tcp-tunnel --test it vectors::` rewrites them.

@@ -330,7 +330,7 @@ impl Config {
         Ns2Agent::of(self.control, self.recovery)
     }
 
-    /// Whether the SYN offers SACK: a recovery that does not use it must not be told more than duplicates.
+    /// Whether the SYN offers SACK: a recovery that does not use it must see duplicates only.
     pub(crate) fn offers_sack(&self) -> bool {
         self.options.sack && self.recovery.needs_sack
     }

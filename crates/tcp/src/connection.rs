@@ -85,20 +85,20 @@ pub enum Failure {
     Aborted,
 }
 
-/// What the application is yet to be told.
+/// Events that the application has not polled yet.
 #[derive(Debug, Default)]
 struct Events {
     /// The places in [`Events::IN_ORDER`] of those that have happened, as bits.
     pending: u8,
     failed: Option<Failure>,
-    /// The application was told that the peer has finished.
+    /// The end of the peer's data was reported to the application.
     told_finished: bool,
     /// A write found the buffer full.
     writer_waits: bool,
 }
 
 impl Events {
-    /// Those that can be pending at one time, in the order in which they are told; a failure comes last.
+    /// Events that can be pending at one time, in the order in which they are reported; a failure comes last.
     const IN_ORDER: [Event; 5] =
         [Event::Connected, Event::Readable, Event::PeerFinished, Event::Writable, Event::Closed];
     const CONNECTED: u8 = 1 << 0;

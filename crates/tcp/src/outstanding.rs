@@ -114,7 +114,7 @@ impl Outstanding {
         self.control.on_loss(&loss, &mut self.window);
     }
 
-    /// Tells a congestion control that follows losses of the segments found lost since it was last told.
+    /// Reports the segments found lost since the last report to a congestion control that follows losses.
     pub(crate) fn tell_losses(&mut self, now: Instant) {
         for lost in self.board.take_losses() {
             self.control.on_segment_lost(now, &lost, &mut self.window);

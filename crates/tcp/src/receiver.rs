@@ -31,7 +31,7 @@ pub(crate) struct Receiver {
     fin: Option<u64>,
     /// The right edge of the window, which never moves back.
     edge: u64,
-    /// The edge that the peer was told last.
+    /// The right edge of the window last advertised.
     told_edge: u64,
     buffer: Autotune,
     /// Bytes not acknowledged yet.
@@ -51,7 +51,7 @@ pub(crate) struct Receiver {
     duplicate_bytes: u64,
     has_sack: bool,
     blocks: usize,
-    /// The window is told in whole units of its scale, rounded up or down.
+    /// The window is advertised in whole units of its scale, rounded up or down.
     rounds_up: bool,
     /// Acknowledgements are delayed by the rule of ns-2's `DelAckSink` (tcp-sink.cc, 2.35).
     delays_as_ns2: bool,
@@ -205,7 +205,7 @@ impl Receiver {
         window as u32
     }
 
-    /// What the buffer has room for, or what the peer was told before if that is more, in whole units of the scale.
+    /// The free space of the buffer, or the window advertised before if that is larger, in whole units of the scale.
     fn round_up(&self, shift: u8) -> u64 {
         let up = |bytes: u64| bytes.div_ceil(1 << shift) << shift;
         up(self.buffer.window(self.readable())).max(up(self.told_edge.saturating_sub(self.rcv_nxt)))
@@ -220,7 +220,7 @@ impl Receiver {
         (room.min(granted) / satpep.mss).min(65_535) * satpep.mss
     }
 
-    /// Whether the window has opened enough since the peer was told to be worth a segment: by two segments or half of the
+    /// Whether the window has opened enough since it was last advertised to be worth a segment: by two segments or half of the
     /// buffer, and to twice of what the peer knows of. Before that, what it sends brings acknowledgements anyway.
     #[inline]
     pub(crate) fn has_window_update(&self) -> bool {

@@ -77,7 +77,7 @@ struct Losses {
     bytes: u64,
     /// Bytes, ever.
     total: u64,
-    /// Segments that nobody was told of yet; kept for a control that follows losses only.
+    /// Losses not yet reported; kept only for a control that follows losses.
     #[expect(clippy::box_collection, reason = "a connection whose control does not ask stays small")]
     untold: Option<Box<Vec<LostSegment>>>,
 }

@@ -182,7 +182,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over: the peer's window, and what the handshake has told of the path.
+    /// The handshake is over: the peer's window, and what the handshake has shown of the path.
     pub(crate) fn start(&mut self, now: Instant, window: u32, opening: Opening) {
         self.edge = 1 + u64::from(window);
         (self.peer_window, self.largest_window) = (window, window);

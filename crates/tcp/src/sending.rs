@@ -55,7 +55,7 @@ impl Sending {
         }
     }
 
-    /// The handshake is over: the peer's window, and what the handshake has told of the path.
+    /// The handshake is over: the peer's window, and what the handshake has shown of the path.
     pub(crate) fn start(&mut self, now: Instant, window: u32, opening: Opening) {
         match self {
             Sending::Usual(sender) => sender.start(now, window, opening),

@@ -76,7 +76,7 @@ pub enum Fault {
 
 /// Recoveries that consist in how the window moves.
 const WINDOW_RULES: [&str; 2] = ["tahoe", "reno"];
-/// Controls that follow the capacity that the layer below tells.
+/// Controls that follow the capacity that the layer below reports.
 const CAPACITY_CONTROLS: [&str; 1] = ["cross-layer"];
 
 impl Config {

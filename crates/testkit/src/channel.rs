@@ -53,7 +53,7 @@ impl Channel {
         }
     }
 
-    /// From now on `fault` befalls so many per cent of what is sent.
+    /// From now on `fault` applies to so many per cent of what is sent.
     pub fn set(&mut self, fault: Fault, per_cent: u64) {
         match fault {
             Fault::Drop => self.drop = per_cent,
@@ -68,7 +68,7 @@ impl Channel {
         self.is_cut = !self.is_cut;
     }
 
-    /// The next datagram arrives first from `address`, earlier than by itself: someone on the way copies it.
+    /// The next datagram arrives first from `address`, earlier than by itself: an attacker on the path copies it.
     pub fn divert(&mut self, address: SocketAddr) {
         self.diverted_to = Some(address);
     }
@@ -79,7 +79,7 @@ impl Channel {
         self.diverted_to = None;
     }
 
-    /// Some of the datagrams that were sent: what someone on the way may repeat.
+    /// Some of the datagrams that were sent: what an attacker on the path may replay.
     pub fn seen(&self) -> &[Datagram] {
         &self.seen
     }

@@ -113,7 +113,7 @@ pub fn progress_bar(output: &Output, total: Bytes) -> ProgressBar {
     ProgressBar::new(total.as_u64()).with_style(style)
 }
 
-/// The results of one run: what each transfer came to.
+/// The results of one run: one row for each transfer.
 #[derive(Debug, Serialize)]
 pub struct Transfers {
     /// One row for each.
@@ -187,7 +187,7 @@ pub fn serve(
         let ended = running.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Failure::failed("a transfer ended in a way that is a bug")))
         });
-        // All are waited for before the first failure is told.
+        // All end before the first failure is reported.
         let ended: Vec<_> = ended.collect();
         Ok(Transfers { transfers: ended.into_iter().collect::<Result<_, _>>()? })
     })

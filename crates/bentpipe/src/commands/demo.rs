@@ -117,7 +117,7 @@ impl From<kernel::Error> for Failure {
 /// What is compared if nothing else is asked for.
 const DEFAULT_PATHS: [&str; 3] = ["bentpipe", "cubic", "bbr"];
 
-/// Runs the transfers and shows what they came to.
+/// Runs the transfers and shows their results.
 ///
 /// # Errors
 /// If the input is wrong, the machine lacks something, or a transfer fails or does not verify.
@@ -294,7 +294,7 @@ pub fn gateway_options(ipv6: bool, show_logs: bool) -> GatewayOptions {
 }
 
 /// Moves the process into private namespaces, and before the other load of the machine where that is allowed: packets
-/// that leave late because somebody else has the processor would be measured as the link's fault.
+/// that leave late because another process has the processor would be measured as the link's fault.
 ///
 /// # Errors
 /// If the machine allows no private namespaces.
@@ -312,7 +312,7 @@ pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::missing(format!("cannot tell where this program is: {error}")))
 }
 
-/// What a demo came to.
+/// The result of a demo.
 #[derive(Debug, Serialize)]
 struct Report {
     /// The command that gives it again.

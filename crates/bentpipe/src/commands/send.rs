@@ -47,7 +47,7 @@ pub struct Args {
 /// If the input is wrong, the connection fails or the data does not verify.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let options = args.socket.options()?;
-    // A missing file is told before anybody connects.
+    // A missing file is reported before any connection.
     args.content()?;
     let transfers = match (&args.to, &args.listen) {
         (Some(to), _) => {

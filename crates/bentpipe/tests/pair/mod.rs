@@ -38,7 +38,7 @@ pub struct Pair {
     pub sections: &'static str,
     /// What the satellite session runs over.
     pub outside: Family,
-    /// Whether the hub is told the terminal's address, so that each initiates a session.
+    /// Whether the hub has the terminal's address, so that each initiates a session.
     pub hub_initiates: bool,
     /// Whether each has a gateway on its far side.
     pub has_far_gateway: bool,
@@ -104,7 +104,7 @@ impl Pair {
         Some(pair)
     }
 
-    /// With both gateways up; `hub_settings` are added to what the hub is told about its peer.
+    /// With both gateways up; `hub_settings` are added to the hub's `[[peer]]`.
     pub fn up(hub_settings: &str) -> Option<Self> {
         Some(Self::new()?.start_both(hub_settings))
     }

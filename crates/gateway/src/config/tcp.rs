@@ -5,7 +5,7 @@ use document::Document;
 use satpep::Mode;
 use units::{Bytes, Duration, Rate};
 
-/// What the transport is told beside `[link]` and the peers.
+/// The settings of the transport beside `[link]` and the peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpSettings {
     /// The congestion control of what is sent to the satellite; the host's default if not set.
@@ -26,7 +26,7 @@ pub struct TcpSettings {
 pub(crate) const CROSS_LAYER: &str = "bp_cross";
 /// Target queue by default: as long as segments bunch in timeslots and routers.
 const TARGET_QUEUE: Duration = Duration::from_millis(20);
-/// The smallest buffer that is chosen without being told: it holds the kernel's initial window many times.
+/// The smallest default buffer: it holds the kernel's initial window many times.
 const MIN: Bytes = Bytes::new(256 << 10);
 /// The largest one.
 const MAX: Bytes = Bytes::new(256 << 20);

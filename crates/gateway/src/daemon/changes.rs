@@ -33,7 +33,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         Ok(changes)
     }
 
-    /// No more connections: none are intercepted, and the peers are told.
+    /// No more connections: none are intercepted, and the peers are notified.
     pub(super) fn begin_drain(&mut self, now: Instant, within: Option<Duration>) {
         let limit = within.map_or("no limit".to_owned(), |within| within.to_string());
         match &mut self.drain {

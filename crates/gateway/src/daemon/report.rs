@@ -1,4 +1,4 @@
-//! The state of a running gateway, for whoever asks.
+//! The state of a running gateway, as `bentpipe gateway status` shows it.
 
 use crate::drain::Drain;
 use crate::host_sockets::HostSockets;

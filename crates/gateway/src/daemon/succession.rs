@@ -47,7 +47,7 @@ fn patience(rtt: Duration) -> Duration {
 /// A process that has handed over.
 #[derive(Debug)]
 pub(super) struct HandedOver {
-    /// The peers are told then that this process takes no more connections: by then they have a session with the other.
+    /// The peers are then notified that this process takes no more connections: by then they have a session with the other.
     tell_at: Option<Instant>,
     /// Its end tells the other process that this one has ended.
     _stream: UnixStream,

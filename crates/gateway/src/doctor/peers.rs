@@ -44,7 +44,7 @@ pub(super) fn examine(settings: &Settings, measures_rate: bool) -> Vec<Check> {
     checks
 }
 
-/// What is told of one peer.
+/// The report of one peer.
 fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
     let name = peer["name"].as_str().unwrap_or("?");
     let check = format!("peer {name}");

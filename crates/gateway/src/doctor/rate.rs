@@ -16,7 +16,7 @@ const PERIOD: std::time::Duration = std::time::Duration::from_millis(200);
 /// The path carries the configured rate if it carries this share of it; and much more from the other share on.
 const ENOUGH: f64 = 0.93;
 const MORE: f64 = 1.2;
-/// Where in what is told of a peer a refusal stands.
+/// The key of a refusal in the report of a peer.
 const REFUSAL: &str = "survey_refused";
 
 /// The most that measuring sends to each of the peers, and about how long it takes for each.
@@ -59,7 +59,7 @@ pub(super) fn by_gateway(settings: &Settings, mut peer: Value) -> Value {
     peer
 }
 
-/// What follows from what is told of a peer.
+/// The checks that follow from the report of a peer.
 pub(super) fn judged(peer: &Value) -> Vec<Check> {
     let name = peer["name"].as_str().unwrap_or("?");
     let check = format!("rate {name}");

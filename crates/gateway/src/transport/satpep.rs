@@ -660,10 +660,10 @@ impl Transport<HostSockets> for Satpep {
     }
 }
 
-/// How long connections survive an outage, unless told.
+/// How long connections survive an outage by default.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(600);
 
-/// What the transport is told of a peer; `None` if there is no far gateway.
+/// The transport's settings of a peer; `None` if there is no far gateway.
 fn peer_config(peer: &Peer) -> Option<PeerConfig> {
     let &Peer { public_key, address, weight, cap, .. } = peer;
     Some(PeerConfig { public_key: public_key?, address, weight, cap })

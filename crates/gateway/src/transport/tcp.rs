@@ -73,7 +73,7 @@ const STRANGERS: [usize; 2] = [3_072, 256];
 /// said what for. Each peer keeps up to 1,024 warm ones, and 5,000 new ones a second are in their handshakes for two round
 /// trips: as many as a peer may have streams, unless told.
 const KNOWN: [usize; 2] = [65_536, 16_384];
-/// Connections with each peer, unless told.
+/// Connections with each peer by default.
 const MAX_STREAMS: u64 = 16_384;
 
 /// Names a stream: its place in the table, and its number, since others have had that place.
@@ -129,9 +129,9 @@ pub(crate) struct TcpTransport {
     probe_timers: ProbeTimers,
     /// The link's expected round-trip time.
     rtt: Duration,
-    /// What peers are told while this process opens and takes no more connections.
+    /// What is announced to peers while this process opens and takes no more connections.
     leaving: Option<Message>,
-    /// What the link carries away from here: configured, or told.
+    /// The transmit capacity of the link: configured or reported.
     capacity: Rate,
     warm_connections: usize,
     max_streams: u64,
@@ -143,7 +143,7 @@ pub(crate) struct TcpTransport {
     next_sweep: Instant,
     /// When to say next that the host is short of something.
     next_shortage: Instant,
-    /// Whether peers are to be told something at once.
+    /// Whether an announcement to peers is due at once.
     has_news: bool,
     /// Until when no connections are made across the satellite, for this host's ports were used up.
     out_of_ports_until: Option<Instant>,
@@ -345,7 +345,7 @@ impl TcpTransport {
 
     fn on_stream(&mut self, now: Instant, at: usize, event: &mio::event::Event) {
         let tunnel = &mut self.tunnels[at];
-        // What becomes of a connection to a server is looked at by whoever waits for it.
+        // The outcome of a connection to a server is read by the code that waits for it.
         let is_awaited = tunnel.is_direct && tunnel.awaits_reply;
         if event.is_error() && !is_awaited && tunnel.tcp.has_failed() {
             tunnel.failed.get_or_insert(ResetReason::Aborted);

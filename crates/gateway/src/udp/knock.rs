@@ -1,4 +1,4 @@
-//! Asks the network whether it leads to a peer's port, while the peer does not answer: a connected socket is told what ICMP
+//! Asks the network whether it leads to a peer's port, while the peer does not answer: a connected socket reports what ICMP
 //! says, which the one socket for all peers is not.
 
 use crate::trouble::Trouble;
@@ -49,7 +49,7 @@ impl Knock {
     }
 }
 
-/// A socket that has asked, and will be told what ICMP says.
+/// A socket that has sent a probe and will report what ICMP says.
 fn ask(address: SocketAddr, dscp: Dscp) -> io::Result<UdpSocket> {
     let any = if address.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;

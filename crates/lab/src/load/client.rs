@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Connections that wait for their answer while others are opened to be kept.
 const AT_ONCE: usize = 256;
 
-/// Opens connections to servers, and keeps those that it is told to keep.
+/// Opens connections to servers, and keeps those that an order names.
 #[derive(Debug)]
 pub struct Client {
     servers: Vec<SocketAddr>,
@@ -31,7 +31,7 @@ struct Connection {
     received: usize,
 }
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Answered(Duration),
@@ -65,7 +65,7 @@ impl Client {
         Ok(Self { servers, poll: Poll::new().map_err(Error::failed)?, connections: Slab::new(), next: 0 })
     }
 
-    /// Does as told; returns when each connection has had its answer or has come to nothing.
+    /// Carries out an order; returns when each connection has had its answer or has failed.
     ///
     /// # Errors
     /// If the poll fails.

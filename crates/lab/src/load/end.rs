@@ -39,7 +39,7 @@ impl End {
         Ok(end)
     }
 
-    /// Has a client carry out `order`. What it came to is told by [`End::tally`], so that several can be at work.
+    /// Has a client carry out `order`. Its result is told by [`End::tally`], so that several can be at work.
     ///
     /// # Errors
     /// If it has ended.
@@ -48,7 +48,7 @@ impl End {
         writeln!(self.orders, "{line}").map_err(Error::failed)
     }
 
-    /// Waits for what the last order came to.
+    /// Waits for the result of the last order.
     ///
     /// # Errors
     /// If the client has ended, or says something else.

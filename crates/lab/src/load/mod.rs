@@ -1,6 +1,6 @@
 //! Thousands of connections to an echo server. A process may have so many descriptors and no more, so that clients and servers are
 //! processes of their own, which the one that measures starts ([`End`]). It gives [`Order`]s on their stdin, a line of JSON each, and
-//! reads what they came to on their stdout.
+//! reads their results on their stdout.
 
 mod client;
 mod end;
@@ -43,7 +43,7 @@ pub enum Order {
     },
 }
 
-/// What became of the connections of an order.
+/// The outcome of the connections of an order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Connections that were begun, or used.

@@ -1,4 +1,4 @@
-//! What came of a scenario that ran for real.
+//! The outcome of a scenario that ran for real.
 
 use super::Emulated;
 use crate::Flow;

@@ -1,6 +1,6 @@
 //! The ftp-like application: one stretch of data over one TCP connection, verified at the receiver.
 //!
-//! Either end listens; whoever has the data sends it and whoever wants it answers with a report:
+//! Either end listens. The sender sends the data, and the receiver answers with a report:
 //!
 //! ```text
 //!  sender                                receiver

@@ -32,7 +32,7 @@ pub fn request(stream: &mut TcpStream) -> Result<(), TransferError> {
 }
 
 /// Receives data into `sink`, verifies it and reports to the sender. Time counts from `start` (connect or accept).
-/// A sender that offers less than `require` is refused. `progress` is told how many bytes of data arrived, and of how many.
+/// A sender that offers less than `require` is refused. `progress` is called with the bytes of data that arrived, and their total.
 ///
 /// # Errors
 /// If the connection fails or ends early, the other end is no sender, or `sink` fails. Data that does not verify is no
@@ -142,7 +142,7 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let sending = std::thread::spawn(move || {
-            // Refused or not, the receiver says what came of it.
+            // Refused or not, the receiver says the result.
             let _ = send(&mut sender, &mut Content::random(Bytes::new(1000), 1), offer, &mut |_| {});
         });
         let received = receive(&mut stream, Instant::now(), require, &mut io::sink(), &mut |_, _| {});

@@ -34,7 +34,7 @@ pub fn await_request(stream: &mut TcpStream) -> Result<(), TransferError> {
     }
 }
 
-/// Sends `content` and waits for the receiver's report. `progress` is told how many bytes of data the kernel has taken.
+/// Sends `content` and waits for the receiver's report. `progress` is called with the bytes of data that the kernel has taken.
 ///
 /// # Errors
 /// If the content cannot be read, the connection fails, or what the receiver got does not verify.

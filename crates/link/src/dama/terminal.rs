@@ -58,7 +58,7 @@ impl<P: Packet> Granted<P> {
         Backlog { entered: self.entered, waiting }
     }
 
-    /// The bytes used of superframes up to `superframe`; they are told once.
+    /// The bytes used of superframes up to `superframe`; each is reported once.
     pub(crate) fn take_used(&mut self, superframe: u64) -> Bytes {
         let mut sum = 0;
         while let Some((_, bytes)) = self.used.front().filter(|(of, _)| *of <= superframe) {

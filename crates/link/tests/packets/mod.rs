@@ -1,4 +1,4 @@
-//! Packets that can be told apart, and what became of them.
+//! Distinguishable packets, and their fates.
 
 use link::{DropReason, Link, Outcome, Packet};
 use units::{Bytes, Duration, Instant};

@@ -111,7 +111,7 @@ pub struct Prediction {
     pub binding: Limit,
     /// The time by what answers for it, in seconds; zero parts are left out.
     pub parts: Vec<(Limit, f64)>,
-    /// What a transfer without end comes to, and what limits that.
+    /// The rate of a transfer without end, and what limits that.
     pub steady: (Rate, Limit),
 }
 

@@ -107,14 +107,14 @@ impl Host {
         control: Control::Reno,
     };
 
-    /// The window that a new connection is told at first.
+    /// The first window that is advertised to a new connection.
     pub fn first_window(&self) -> Bytes {
         let window = self.sayable(self.window_of(self.receive.start));
         let limit = self.initial_receive_window.map(|segments| Bytes::new(u64::from(segments) * MSS as u64));
         limit.map_or(window, |limit| window.min(limit))
     }
 
-    /// The largest window that a connection can be told.
+    /// The largest window that can be advertised.
     pub fn largest_window(&self) -> Bytes {
         self.sayable(self.window_of(if self.grows { self.receive.most } else { self.receive.start }))
     }

@@ -18,7 +18,7 @@ fn judged(holds: bool) -> Verdict {
     if holds { Verdict::Holds } else { Verdict::DoesNotHold }
 }
 
-/// What the claim `key` came to.
+/// The result of the claim `key`.
 fn claim(key: &str, verdict: Verdict, note: String) -> Found {
     Found::new(key).verdict(verdict).note(note)
 }

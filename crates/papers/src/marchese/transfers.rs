@@ -71,7 +71,7 @@ pub struct Simulated {
     pub setting: Setting,
     /// What was run.
     pub scenario: Arc<Scenario>,
-    /// What came of it.
+    /// The result.
     pub run: Run,
 }
 

@@ -73,7 +73,7 @@ pub fn item_table(item: &ItemReport) -> String {
     unpadded(&table)
 }
 
-/// A line for each item: how many entries there are, and what became of them.
+/// A line for each item: how many entries there are, and their outcomes.
 pub fn summary_table(reports: &[PaperReport]) -> String {
     let mut table = markdown_table();
     table.set_header(SUMMARY_COLUMNS);

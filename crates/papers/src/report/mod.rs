@@ -1,4 +1,4 @@
-//! What studies came to, and the files that say so: `report.html` with everything in it, `report.md`, `entries.csv` and the
+//! The results of studies, and the files that say so: `report.html` with everything in it, `report.md`, `entries.csv` and the
 //! figures as SVG.
 
 mod csv;

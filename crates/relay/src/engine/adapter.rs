@@ -85,7 +85,7 @@ pub trait Transport<H: Hosts> {
     }
     /// Peer `peer` is to know that it may use `reach` here, now and whenever it comes up.
     fn tell_reach(&mut self, now: Instant, peer: usize, reach: &Reach);
-    /// What `peer` lets this gateway use, if it has told.
+    /// The addresses that `peer` lets this gateway use, if it has announced them.
     fn allows(&self, peer: usize) -> Option<&Reach>;
 
     /// Opens a stream through `peer` that carries the connection `request`; `None` if there is none left.

@@ -1,4 +1,4 @@
-//! Clients that wait for a stream, and connections to servers that wait for room: whoever has come first goes first.
+//! Clients that wait for a stream, and connections to servers that wait for room, first come, first served.
 
 use super::peers::WaitingClient;
 use super::{Engine, Hosts, Notice, Transport};
@@ -124,7 +124,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
-    /// Something has ended, or time has passed: whoever waits may have what was missing.
+    /// Something has ended, or time has passed: what clients wait for may be available.
     pub(super) fn wake_waiting(&mut self) {
         self.may_serve_waiting |= self.waiting > 0 || !self.unconnected.is_empty();
     }

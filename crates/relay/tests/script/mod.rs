@@ -1,4 +1,4 @@
-//! A transport and hosts that say what a test has them say, and remember what they were told.
+//! A transport and hosts that say what a test has them say, and record their calls.
 
 use peering::ResetReason;
 use relay::classes::Class;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use units::{Duration, Instant};
 
-/// What the hosts were told.
+/// The calls of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     Adopted(usize, u32),
@@ -100,7 +100,7 @@ impl Hosts for FakeHosts {
     }
 }
 
-/// What the transport says of a peer, and what it was told.
+/// What the transport says of a peer, and its recorded calls.
 #[derive(Debug)]
 pub struct FakePeer {
     pub is_up: bool,

@@ -46,7 +46,7 @@ impl CapacityEstimator {
     /// An estimate without news is not trusted for longer than this, or so many round trips.
     const STALE: Duration = Duration::from_secs(30);
     const STALE_ROUNDS: u64 = 20;
-    /// The estimate stays between these multiples of what was configured or told.
+    /// The estimate stays between these multiples of the configured or reported rate.
     const RANGE: [f64; 2] = [1.0 / 64.0, 16.0];
     /// Packets that the measured loss remembers.
     const LOSS_MEMORY: f64 = 2000.0;

@@ -1,6 +1,6 @@
 //! The cookies that a peer's address is said to want.
 //!
-//! A cookie reply is no proof of who sent it: whoever sees an init and knows the peer's public key can make one. So a reply
+//! A cookie reply is no proof of who sent it: anyone who sees an init and knows the peer's public key can make one. So a reply
 //! ends nothing and hurries nothing. Of those that came a few are kept. Inits go by turns without a cookie, when the secret
 //! that the two keys share vouches for them, and with one of the few: the one that came again and again, for inits that
 //! were answered, as the genuine one does, and was not tried in vain.

@@ -23,11 +23,11 @@ use units::{Duration, Instant};
 const MAX_OUTBOX: usize = 1024;
 /// Peers whose secret is tried on an init of unknown origin.
 pub(super) const GUESSES: usize = 16;
-/// How often the driver is told of one peer's clock, at most.
+/// The shortest interval between reports of one peer's clock to the driver.
 const CLOCK_NEWS: Duration = Duration::from_secs(600);
 
 impl<P: Payload> Endpoint<P> {
-    /// Why the peer is not up, by what its handshakes showed; `None` while it is up. What cannot be told apart from here is
+    /// Why the peer is not up, by what its handshakes showed; `None` while it is up. Causes that cannot be distinguished from here are
     /// said in the words of [`Trouble`]. Ask a few seconds after the start at the earliest.
     pub fn peer_trouble(&self, now: Instant, id: PeerId) -> Option<Trouble> {
         let peer = self.peers.get(id.index())?;

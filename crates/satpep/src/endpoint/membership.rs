@@ -12,7 +12,7 @@ use crate::session::{Drain, Session};
 use peering::ResetReason;
 use units::{Duration, Instant, Rate};
 
-/// How long a peer that was removed is told so.
+/// How long a removed peer is notified.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often: what says it may be lost.
 const REMINDER: Duration = Duration::from_millis(500);
@@ -119,7 +119,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Tells all peers that no more streams are taken, and has them open none: those that there are go on to their ends.
-    /// A peer whose software is older than this is not told; streams that it opens are taken.
+    /// A peer of an older version is not notified; streams that it opens are taken.
     pub fn drain(&mut self, now: Instant) {
         self.draining = true;
         // Another process may have taken over: a session that begins from now on ends none with that.
@@ -204,7 +204,7 @@ impl<P: Payload> Peer<P> {
         })
     }
 
-    /// The session, unless the peer is only told that it is over.
+    /// The session, unless the peer is only notified of its end.
     pub(super) fn live_session(&self) -> Option<&Session<P>> {
         self.session.as_ref().filter(|_| self.leaves_at.is_none())
     }

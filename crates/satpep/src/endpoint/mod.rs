@@ -154,7 +154,7 @@ pub struct Endpoint<P: Payload = Stored> {
 
 impl Endpoint<Stored> {
     /// An endpoint without peers. `unix_time` is the wall clock in nanoseconds since 1970: handshakes carry it, for one that
-    /// is newer than all before is no replay. A clock that is wrong costs a round trip in each handshake, and is told of.
+    /// is newer than all before is no replay. A wrong clock costs a round trip in each handshake, and is reported.
     /// `seed` must be random and secret.
     pub fn new(config: EndpointConfig, now: Instant, unix_time: u64, seed: [u8; 32]) -> Self {
         if config.repair {
@@ -249,13 +249,13 @@ impl<P: Payload> Endpoint<P> {
         self.identity.public
     }
 
-    /// The wall clock says `unix_time`, in nanoseconds since 1970. Told once a second or so, the endpoint follows a clock
+    /// The wall clock says `unix_time`, in nanoseconds since 1970. Called about once a second, the endpoint follows a clock
     /// that is set while it runs; in between, it counts on by itself.
     pub fn set_unix_time(&mut self, now: Instant, unix_time: u64) {
         self.unix_time = (now, unix_time);
     }
 
-    /// The link's capacity is known to be another one, as told by the modem, say.
+    /// The link's capacity has changed, for instance by a report of the modem.
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
         self.capacity.tell(now, capacity);
         self.set_pace(now);

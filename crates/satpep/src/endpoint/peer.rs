@@ -42,9 +42,9 @@ pub(super) struct Peer<P: Payload> {
     pub(super) cookies: Cookies,
     /// What our secret with it gives; `None` if its key is no key.
     pub(super) acquaintance: Option<Box<Acquaintance>>,
-    /// What came of our handshakes since it was last up.
+    /// The outcome of our handshakes since it was last up.
     pub(super) handshakes: Handshakes,
-    /// The latest time that its inits told, and `mac1` of the latest that was answered: others may be replays.
+    /// The latest time in its inits, and `mac1` of the latest that was answered: others may be replays.
     pub(super) latest_timestamp: u64,
     pub(super) latest_init: [u8; MAC],
     /// What an init must repeat that may be a replay: the same for all of them until one does.
@@ -53,7 +53,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) echo: Echo,
     /// Its clock against ours.
     pub(super) clock: Option<ClockSkew>,
-    /// When the driver may be told again of the peer's clock, and of our own.
+    /// When the peer's clock, and our own, may be reported to the driver again.
     pub(super) clock_news_at: Instant,
     pub(super) own_clock_news_at: Instant,
     /// Inits that were admitted by the secret in the second since.
@@ -71,7 +71,7 @@ pub(super) struct Peer<P: Payload> {
     pub(super) timer: Option<Instant>,
     /// Attempts left to where a process before this one had it.
     pub(super) attempts_left: u32,
-    /// The peer was removed, and is told so until then.
+    /// The peer was removed, and is notified of that until then.
     pub(super) leaves_at: Option<Instant>,
     /// It has left; another peer may have its place.
     pub(super) is_vacant: bool,
@@ -104,7 +104,7 @@ impl<K> Default for Keys<K> {
     }
 }
 
-/// What came of the handshakes with a peer.
+/// The outcome of the handshakes with a peer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Handshakes {
     pub(super) attempts: u32,
@@ -125,7 +125,7 @@ pub(super) enum Said {
 /// How many packets one key seals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyLimits {
-    /// Whoever began the handshake renews the keys after so many; half as many again later, the other side does.
+    /// The initiator renews the keys after this many packets; after 1.5 times as many, the responder does.
     pub(super) renew: u64,
     /// Keys are not used for more, renewed or not.
     pub(super) most: u64,

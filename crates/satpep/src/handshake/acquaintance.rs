@@ -37,7 +37,7 @@ pub(crate) enum Notice {
     OtherMode,
     /// The receiver speaks these versions, none of which the sender speaks.
     OtherVersions(Versions),
-    /// The same where the receiver could not read the initiator's key: whoever knows the receiver's public key can say so.
+    /// The same where the receiver could not read the initiator's key. Anyone who knows the receiver's public key can forge it.
     UnprovenVersions(Versions),
 }
 
@@ -108,7 +108,7 @@ impl Acquaintance {
     }
 }
 
-/// Tells the sender of an init that cannot be read, whoever it is, which versions the holder of `own` speaks.
+/// Notifies the sender of an init that cannot be read of the versions that the holder of `own` speaks.
 pub(crate) fn unproven_versions(init: &[u8], own: &PublicKey, ours: Versions, random: &mut SecureRandom) -> Vec<u8> {
     seal(&public_seal(own), &Notice::UnprovenVersions(ours), init, random)
 }

@@ -1,6 +1,6 @@
 //! The two MACs that end a handshake message, and cookies.
 //!
-//! `mac1` is keyed by the receiver's public key: whoever makes it knows the responder. `mac2` is keyed by a cookie, which
+//! `mac1` is keyed by the receiver's public key: its sender knows the responder. `mac2` is keyed by a cookie, which
 //! proves that the sender receives at its address; or, without one, by the secret that the two static keys share, which
 //! proves who the sender is to a receiver that guesses right by the address (see [`super::acquaintance`]).
 
@@ -80,7 +80,7 @@ impl CookieJar {
     }
 }
 
-/// A cookie reply to `init` as the holder of `own` sends it; whoever knows that public key can make one.
+/// A cookie reply to `init` as the holder of `own` sends it; anyone who knows that public key can make one.
 pub(crate) fn seal_cookie(cookie: &Cookie, init: &[u8], own: &PublicKey, random: &mut SecureRandom) -> Vec<u8> {
     let nonce: [u8; SEAL_NONCE] = random.bytes();
     let mut sealed = cookie.to_vec();

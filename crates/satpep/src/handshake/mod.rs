@@ -1,7 +1,7 @@
 //! The handshake: Noise IK between static keys, silent to strangers and cheap to refuse under a flood.
 //!
 //! The messages follow WireGuard's (Donenfeld, NDSS 2017, section 5): each ends in `mac1`, keyed by the receiver's
-//! public key, so that whoever does not know that key gets no answer and costs one hash; and in `mac2`, keyed by a
+//! public key, so that a sender without that key gets no answer and costs one hash; and in `mac2`, keyed by a
 //! cookie that the receiver hands to the sender's address when it is busy, so that a flood from forged addresses costs
 //! no Diffie-Hellman. The initiator's message carries its wall clock: one that is newer than all before is no replay. One
 //! that is not may be a replay or have a clock that was set back; its sender is asked to repeat a nonce.
@@ -233,7 +233,7 @@ impl Identity {
         let mut payload = vec![0; message.len()];
         let length = pending.noise.read_message(message, &mut payload).map_err(|_| NotAuthentic)?;
         let (theirs, parameters) = parameters::read_response(&payload[..length]).ok_or(NotAuthentic)?;
-        // Both ranges are authenticated; the version in clear is not, and is for whoever looks on.
+        // Both ranges are authenticated; the version in clear is not, and is for observers.
         let version = self.versions.common(theirs).ok_or(NotAuthentic)?;
         let (initiator_sends, responder_sends) = pending.noise.dangerously_get_raw_split();
         let suite = Suite { version, mode: self.mode, cipher: self.cipher };

@@ -88,7 +88,7 @@ impl FlowControl {
     }
 
     /// This limit was advertised in the handshake. A stream begins with half of it at most: a stream's sender holds
-    /// back until its window has grown beyond that, which shows that somebody reads it.
+    /// back until its window has grown beyond that, which shows that it is read.
     pub(crate) fn begin_at(&mut self, limit: Credit) {
         self.limit = limit;
         self.own_stream_credit = self.own_stream_credit.min(limit.half());

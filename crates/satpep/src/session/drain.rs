@@ -73,7 +73,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// The peer that was told of the drain has opened `count` streams and opens no more.
+    /// The peer that was notified of the drain has opened `count` streams and opens no more.
     pub(super) fn on_opened(&mut self, count: u64) {
         self.drain.opened_by_peer = Some(count);
         self.end_wait();
@@ -86,7 +86,7 @@ impl<P: Payload> Session<P> {
         }
     }
 
-    /// Whether no stream is left, nor any on its way from a peer that was told of a drain.
+    /// Whether no stream is left, nor any in flight from a peer that was notified of a drain.
     pub(crate) fn is_drained(&self) -> bool {
         self.has_no_streams() && self.drain.until.is_none()
     }

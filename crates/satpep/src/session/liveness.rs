@@ -18,7 +18,7 @@ use crate::config::EndpointConfig;
 use crate::rtt::RttEstimator;
 use units::{Duration, Instant};
 
-/// What came of an arrival.
+/// The effect of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Heard {
     /// The first arrival after an outage.

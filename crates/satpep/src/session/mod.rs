@@ -203,7 +203,7 @@ impl<P: Payload> Session<P> {
         events
     }
 
-    /// Forgets streams that were given up: there is nobody who could be told.
+    /// Forgets streams that were given up: there is no peer to notify.
     pub(crate) fn forget_aborted(&mut self) {
         let aborted: Vec<_> =
             self.streams.iter().filter(|(_, stream)| stream.is_aborted()).map(|(key, _)| key).collect();

@@ -20,9 +20,9 @@ pub(crate) struct ReceiveHalf<P> {
     highest: StreamOffset,
     /// The peer may send bytes below this offset. It never falls.
     pub(crate) limit: StreamOffset,
-    /// Length of the stream, once its end or its reset told it.
+    /// Final size of the stream, once its end or its reset has shown it.
     final_size: Option<StreamOffset>,
-    /// The reader has been told of something to read and has not read to the end since.
+    /// The reader was notified of data and has not read to the end since.
     reader_knows: bool,
     /// The reader has seen the end.
     end_seen: bool,

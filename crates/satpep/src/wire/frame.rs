@@ -36,7 +36,7 @@ const STREAM_FIN: u8 = 0x01;
 const STREAM_LENGTH: u8 = 0x02;
 /// A repair symbol, which fills the rest of the packet.
 const REPAIR: u8 = 0x0c;
-/// Of a path: a token that whoever gets it repeats, and the same repeated. They ask for no acknowledgement.
+/// Path validation: a token, and its repetition by the receiver. Neither is ack-eliciting.
 /// Their numbers are QUIC's.
 const PATH_CHALLENGE: u8 = 0x1a;
 const PATH_RESPONSE: u8 = 0x1b;
@@ -51,7 +51,7 @@ const DRAIN: u8 = 0x14;
 /// How many streams the sender has opened: the answer to DRAIN.
 const OPENED: u8 = 0x15;
 
-/// Frames that say how long they are, so that whoever does not know their type skips them.
+/// Frames with a length, so that a receiver that does not know their type skips them.
 pub(crate) const SKIPPABLE: std::ops::RangeInclusive<u64> = 0x40..=0x3fff;
 
 /// The most ranges that one acknowledgement names: at 1 % loss they reach back over six thousand packets.

@@ -8,7 +8,7 @@
 //! notice    5 | kind | 0 | 0 | receiver (4) | nonce (12) | sealed notice (24 + 16)
 //! data      4 | receiver (4) | number, low half (4) | frames, sealed or in clear | tag (16)
 //! ```
-//! Integers are big-endian. Receiver indices are chosen by whoever receives by them, as in WireGuard; the length is that of
+//! Integers are big-endian. Receiver indices are chosen by the receiver, as in WireGuard; the length is that of
 //! the Noise message. Whatever the versions, an init has their range and its sender at these places, ends in the two MACs, and
 //! has a `mac1` that is made alike; cookies and notices are alike too. So gateways without a common version can say so.
 
@@ -23,7 +23,7 @@ pub const RESPONSE: u8 = 2;
 pub const COOKIE: u8 = 3;
 /// The first byte of what belongs to a session.
 pub const DATA: u8 = 4;
-/// The first byte of what else an init may be told.
+/// The first byte of a notice.
 pub const NOTICE: u8 = 5;
 
 /// Bytes before the frames of a packet.

@@ -1,4 +1,4 @@
-//! Test vectors of the wire format, for whoever implements it (`tests/data/vectors.json`): what the code writes is what they
+//! Test vectors of the wire format, for other implementations (`tests/data/vectors.json`): what the code writes is what they
 //! say, and what they say is read as they describe it.
 //!
 //! `BENTPIPE_WRITE_VECTORS=1 cargo test -p bentpipe-satpep vectors` rewrites them.

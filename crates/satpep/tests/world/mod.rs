@@ -116,7 +116,7 @@ pub fn fill_pattern(stream: u64, from: u64, out: &mut [u8]) {
     }
 }
 
-/// What becomes of a datagram on its way: the datagrams to put on the link in its place.
+/// The outcome of a datagram on its way: the datagrams to put on the link in its place.
 pub type Tamper = Box<dyn FnMut(&Datagram) -> Vec<Datagram>>;
 
 type AdjustEndpoint = Rc<dyn Fn(usize, &mut EndpointConfig)>;
@@ -133,7 +133,7 @@ pub struct World {
     pub outage: bool,
     /// Gateways that are cut off.
     pub unreachable: Vec<usize>,
-    /// What someone on the way does.
+    /// What an attacker on the path does.
     pub tamper: Option<Tamper>,
     /// Every datagram that passed, kept if asked for.
     pub capture: Option<Vec<Datagram>>,
@@ -441,8 +441,8 @@ impl World {
         Some(named.unwrap_or(newest))
     }
 
-    /// A new process takes over from gateway `index`, which was told of none since it began; returns the new one's number.
-    /// The old one is told two seconds later that it drains.
+    /// A new process takes over from gateway `index`, which has had no other process since it began; returns the new one's number.
+    /// The old one begins to drain two seconds later.
     pub fn upgrade(&mut self, index: usize, terminals: usize) -> usize {
         let run = Run::Beside { generation: 1 - self.gateways[index].run.generation() };
         let place = (0..=terminals).find(|place| address(*place) == self.gateways[index].address).expect("a gateway");

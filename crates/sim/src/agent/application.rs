@@ -14,7 +14,7 @@ pub(crate) enum App {
     Web(Box<Web>),
 }
 
-/// What an application wants of whoever runs it.
+/// What an application requests of the agent that runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,

@@ -191,7 +191,7 @@ impl Gateway {
         }
     }
 
-    /// A carrier may have told its terminals something new: [`Wire::allocated`] says what.
+    /// A carrier may have sent its terminals new allocations: [`Wire::allocated`] says what.
     pub(crate) fn handle_allocation(&mut self, wire: &mut Wire) {
         match self {
             Gateway::Splices(splices) => splices.follow(wire),

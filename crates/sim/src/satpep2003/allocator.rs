@@ -8,7 +8,7 @@
 //! - AW above the sum of the windows would make equation (1) overshoot: the excess is given in equal parts.
 //! - At full load AW is zero and equation (1) moves nothing: a newcomer would keep its one segment. Equation (2) lets it in
 //!   where the limit has room (`headroom`), and `kappa`, which the paper does not have, moves every window towards the mean.
-//! - A connection that opens is told its part of what is free at once, a lone one all of it, and that counts as given while
+//! - A connection that opens is assigned its part of the free capacity at once, a lone one all of it, and that counts as given while
 //!   it cannot be seen in use yet. Those that open within that time are equal from their first data on, though the first of
 //!   them was told more.
 
@@ -100,7 +100,7 @@ struct Connection {
     packet: f64,
     /// The window in segments: `rwnd`.
     window: f64,
-    /// What its opening told.
+    /// What it was assigned at its opening.
     first_window: f64,
     has_data: bool,
     /// Data came in this epoch.

@@ -1,4 +1,4 @@
-//! The cross-layer window: what the link's capacity, as the layer below tells it, holds in a round trip, shared among
+//! The cross-layer window: what the link's capacity, as the layer below reports it, holds in a round trip, shared among
 //! the connections (Kim et al., with a PEP that asks the terminal's DAMA agent).
 
 use super::{Ack, Control, Loss, Start, Window};

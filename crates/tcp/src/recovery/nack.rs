@@ -46,7 +46,7 @@ pub(super) struct Nack {
 struct Episode {
     /// The end of what was sent when it began.
     recover: u64,
-    /// Bytes by which the window is larger: arrivals that duplicates told, less what was sent again and what partial
+    /// Bytes by which the window is larger: arrivals that duplicates reported, less what was sent again and what partial
     /// acknowledgements took out. Negative where the first NACK names much.
     dupwnd: i64,
     /// Bytes above the acknowledgement that are known to have arrived.

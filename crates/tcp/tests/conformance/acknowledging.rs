@@ -52,7 +52,7 @@ fn data_of_this_end_carry_the_acknowledgement() {
     assert!(end.take().iter().all(|segment| segment.len > 0), "no acknowledgement of its own");
 }
 
-/// The window that opens as the application reads is told with those acknowledgements, not by segments of its own.
+/// The window that opens as the application reads is advertised with those acknowledgements, not by segments of its own.
 #[test]
 fn an_application_that_reads_at_once_causes_no_further_acknowledgements() {
     let large = tcp::ReceiveBuffer::plain(units::Bytes::new(1 << 30));

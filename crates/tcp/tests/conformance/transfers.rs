@@ -173,7 +173,7 @@ fn what_is_on_the_wire_is_sound() {
 }
 
 /// Dynamic right-sizing (Fisk and Feng, 2001): the window keeps ahead of slow start, so that a transfer with autotuning
-/// takes hardly longer than one with the largest buffer from the start; and no edge once told is taken back.
+/// takes hardly longer than one with the largest buffer from the start; and no advertised edge is taken back.
 #[test]
 fn the_autotuned_window_keeps_up_with_slow_start() {
     use std::sync::{Arc, Mutex};

@@ -289,7 +289,7 @@ fn a_window_that_the_peer_limits_does_not_grow() {
 }
 
 /// `tcp_select_window` and `__tcp_select_window` of Linux 6.18: in units of 2^scale, rounded up, so that the right edge never
-/// moves back by the rounding. 65,160 bytes were told as 65,536, and 69,056 as 69,632 (`bentpipe lab`, 32 MB, scale 12).
+/// moves back by the rounding. 65,160 bytes were advertised as 65,536, and 69,056 as 69,632 (`bentpipe lab`, 32 MB, scale 12).
 #[test]
 fn linux_tells_the_window_in_units_of_its_scale_rounded_up() {
     let buffer = ReceiveBuffer { most: Bytes::new(128 << 20), ..ReceiveBuffer::linux() };

@@ -107,7 +107,7 @@ enum Name {
     Connections,
 }
 
-/// What an experiment came to.
+/// The result of an experiment.
 struct Findings {
     /// What is claimed, in one line.
     claim: &'static str,
@@ -117,7 +117,7 @@ struct Findings {
     rows: Value,
 }
 
-/// Runs the experiments one after the other and prints what they came to.
+/// Runs the experiments one after the other and prints their results.
 ///
 /// # Errors
 /// If the machine lacks something or a transfer fails or does not verify.

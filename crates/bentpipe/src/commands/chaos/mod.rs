@@ -53,7 +53,7 @@ fn minutes(text: &str) -> Result<f64, String> {
     if (0.0..=10_000.0).contains(&minutes) { Ok(minutes) } else { Err("0 to 10000 minutes".into()) }
 }
 
-/// Runs the cases and prints what they came to.
+/// Runs the cases and prints their results.
 ///
 /// # Errors
 /// If anything went wrong in a case, or the command was interrupted.

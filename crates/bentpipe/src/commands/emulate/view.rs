@@ -1,4 +1,4 @@
-//! What people see: the links in a line each, what goes through, and what became of it.
+//! What people see: the links in a line each, what goes through, and its outcome.
 
 use comfy_table::{CellAlignment, Table, presets};
 use emulator::{DirectionReport, Monitor, Report, TerminalReport};

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What runs came to.
+/// The results of runs.
 #[derive(Debug)]
 pub struct Outcome {
     /// The runs that ended, without their samples.

@@ -1,4 +1,4 @@
-//! What simulations came to, for people and for programs.
+//! The results of simulations, for people and for programs.
 
 use super::replicas::Outcome;
 use comfy_table::{CellAlignment, Table, presets};

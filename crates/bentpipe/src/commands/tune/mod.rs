@@ -207,7 +207,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
 fn needed(settings: &[Setting], present: Option<&Present>) -> Vec<Setting> {
     let is_there = |setting: &Setting| match present {
         Some(present) => match (setting.place, present.value(setting.place)) {
-            // The route's attributes can also be larger than wanted by somebody else's choice; limits only too small.
+            // The route's attributes can also be larger than wanted by another's choice; limits only too small.
             (Place::HostSysctl(_), now) => host::is_enough(now.as_deref(), &setting.value),
             (_, now) => now.as_ref() == Some(&setting.value),
         },

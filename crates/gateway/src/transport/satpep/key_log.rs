@@ -1,4 +1,4 @@
-//! The file to which data keys are written for whoever reads recorded traffic (`[debug] key_log`).
+//! The file to which data keys are written, to decrypt recorded traffic (`[debug] key_log`).
 
 use satpep::Endpoint;
 use std::fs::{File, OpenOptions, Permissions};

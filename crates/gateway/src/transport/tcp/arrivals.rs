@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use tcp_tunnel::{Greeting, Hello, Offer, Parser, SessionKey, Trial, TunnelRequest};
 use units::{Duration, Instant};
 
-/// How long a connection that was made before it was needed may wait for its use; whoever has made it gives it up before.
+/// How long a connection that was made before it was needed may wait for its use; its initiator closes it before.
 const IDLE: Duration = Duration::from_secs(2 * 3600);
 /// Sessions of one peer whose tunnel requests are taken: a tunnel request that is lost is sent again, and while that takes seconds, the path may
 /// change more than once, which begins a session each time.
@@ -98,7 +98,7 @@ impl TcpTransport {
     /// Reads on in what connection `at` is for.
     pub(super) fn greet(&mut self, now: Instant, at: usize) {
         if self.tunnels[at].early.is_some() {
-            // What follows is for whoever it is opened to.
+            // The bytes after it belong to the relayed connection.
             return;
         }
         let refusal = match self.tunnels[at].read_greeting() {
@@ -187,7 +187,7 @@ impl TcpTransport {
             SessionKey::challenge(&self.private_key, hello, Offer::SPOKEN, nonce, session, self.epoch)
                 .ok_or("stranger")?;
         if key.version().is_none() {
-            // It is told which versions there are, and can prove nothing.
+            // It learns the range of versions, and cannot send a proof.
             self.note_versions(peer, hello.offer.versions);
             self.count_rejected("version");
         }

@@ -121,7 +121,7 @@ impl CrossLayer {
 impl Source {
     fn new(number: u32) -> Result<Self, Error> {
         let control = Control::by_name(NAME).ok_or_else(|| Error::Missing(format!("there is no control {NAME}")))?;
-        // Who may not look may not load either, and is told that.
+        // A process that may not look may not load either; that failure is reported.
         if congestion::is_pinned(control).unwrap_or(false) {
             return Ok(Self::Pinned(LinkTable::find(control)?));
         }

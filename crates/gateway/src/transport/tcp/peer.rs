@@ -46,9 +46,9 @@ pub(super) struct TcpPeer {
     /// has made.
     pub(super) former_initiators: VecDeque<FormerInitiator>,
     pub(super) former_responders: VecDeque<Former>,
-    /// Whether it has been told that there is no room for what it opens.
+    /// Whether the lack of room was announced to it.
     pub(super) is_told_full: bool,
-    /// What else it has been told.
+    /// Other announcements to it.
     pub(super) told: Told,
     /// The run of the peer's process that the last session was with.
     pub(super) epoch: Option<u64>,
@@ -58,9 +58,9 @@ pub(super) struct TcpPeer {
     pub(super) search: Search,
     pub(super) next_search: Instant,
     pub(super) fast_open: FastOpen,
-    /// What it may use here, as it is told.
+    /// The addresses that it may use here, as announced.
     pub(super) reach: Vec<u8>,
-    /// What it lets this gateway use, if it has told.
+    /// The addresses that it lets this gateway use, if it has announced them.
     pub(super) allows: Option<Reach>,
     pub(super) streams: u64,
     pub(super) sent: u64,

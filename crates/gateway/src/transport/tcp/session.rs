@@ -9,7 +9,7 @@ use units::{Duration, Instant};
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// How long to wait before a peer that could not be reached is tried again.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// The longest time for which an initiator may be told to leave its session alone while nothing is under way.
+/// The longest time for which an initiator may leave its session without probes while nothing is in flight.
 const LONGEST_KEEPALIVE: Duration = Duration::from_secs(3600);
 /// How long a connection may take to say who makes it; on a long path four round trips.
 const AUTHENTICATION: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ pub(super) enum Initiator {
         has_room: bool,
         /// Whether the process at the other end takes no more.
         is_draining: bool,
-        /// Whether it has been told that this one takes no more.
+        /// Whether it was notified that this one takes no more.
         is_told_leaving: bool,
     },
 }
@@ -195,7 +195,7 @@ impl Responder {
     }
 }
 
-/// Somebody else than the peer.
+/// Not the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotAuthentic;
 

@@ -168,7 +168,7 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// Sets a socket up that crosses the satellite, before it is connected: its window's scale is told in the SYN.
+    /// Sets a socket up that crosses the satellite, before it is connected: the SYN carries its window scale.
     pub(super) fn prepare(&self, socket: &Socket) -> io::Result<()> {
         transparent::prepare(socket)?;
         let bytes = |size: Bytes| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);

@@ -66,7 +66,7 @@ struct Estate {
     sessions: Vec<Session>,
 }
 
-/// A session, without its key: that follows for whoever has the gateway's.
+/// A session, without its key, which the gateway's private key yields.
 #[derive(Debug, Serialize, Deserialize)]
 struct Session {
     hello: Vec<u8>,

@@ -16,7 +16,7 @@ const ROOM: usize = 16 << 10;
 /// Bytes that may wait to be said. A peer that asks and does not read is hung up on.
 pub(super) const MAX_PENDING: usize = 256 << 10;
 
-/// What the peer has been told, beside whether there is room.
+/// What was announced to the peer, beside whether there is room.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Told {
     /// What it may use here.
@@ -79,7 +79,7 @@ impl TcpTransport {
         is_busy
     }
 
-    /// Tells all peers what they have to know and have not been told.
+    /// Sends all peers the announcements that they have not received yet.
     pub(super) fn talk(&mut self, now: Instant) {
         for peer in 0..self.peers.len() {
             let has_room = self.has_room(peer);
@@ -211,7 +211,7 @@ impl TcpTransport {
         let Ended { session, number, reason } = ended;
         let Some(&at) = self.names.get(&Name { peer, is_own, session, number }) else { return };
         let tunnel = &mut self.tunnels[at];
-        // The peer need not be told the same.
+        // The same need not be announced again.
         (tunnel.name, tunnel.failed) = (None, Some(tunnel.failed.unwrap_or(reason)));
         self.names.remove(&Name { peer, is_own, session, number });
         let id = TunnelId { at, number: self.tunnels[at].number };

@@ -142,7 +142,7 @@ impl Tls {
     /// side has told.
     ///
     /// # Errors
-    /// Those of the socket; of kind `UnexpectedEof` for an end that the peer has not told, and `InvalidData` for
+    /// Those of the socket; of kind `UnexpectedEof` for an end without close_notify, and `InvalidData` for
     /// what is not its.
     pub(super) fn read(&mut self, mut socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -157,7 +157,7 @@ impl Tls {
     }
 
     /// Reads from `socket` into `arrived` once, and more often only if that does not complete a record. What is decrypted
-    /// is appended to `decrypted`; returns how many bytes that is, 0 at the end that the peer has told.
+    /// is appended to `decrypted`; returns how many bytes that is, 0 at the peer's close_notify.
     ///
     /// # Errors
     /// As [`Tls::read`], once no byte comes before them.

@@ -102,7 +102,7 @@ impl TcpTransport {
     }
 }
 
-/// What an error in a greeting is, in the words of whoever has to mend it.
+/// What an error in a greeting means, for the operator who has to correct it.
 pub(super) fn in_words(error: &GreetingError) -> String {
     match error {
         GreetingError::Format(TLS_HANDSHAKE) => {

@@ -52,9 +52,9 @@ pub(super) struct Tunnel {
     pub(super) is_direct: bool,
     /// Whether the far gateway has yet to answer.
     pub(super) awaits_reply: bool,
-    /// Whether this gateway has told the near gateway that the server has accepted.
+    /// Whether this gateway has reported to the near gateway that the server has accepted.
     pub(super) has_replied: bool,
-    /// Whether this gateway has told the near gateway why there will be no connection.
+    /// Whether this gateway has reported to the near gateway why there will be no connection.
     pub(super) has_said_why: bool,
     /// What a peer has opened it for, until the relays have asked.
     pub(super) request: Option<ConnectRequest>,
@@ -81,9 +81,9 @@ pub(super) struct Tunnel {
     to_tunnel: Splice,
     to_tcp: Splice,
     is_finished: bool,
-    /// Whether TCP has been told the end of what is sent.
+    /// Whether the end of the sent data was passed to TCP.
     is_shut_down: bool,
-    /// Whether the peer has been told the end of what is sent, in TLS.
+    /// Whether the end of the sent data was reported to the peer in TLS (close_notify).
     has_told_end: bool,
     has_ended: bool,
 }
@@ -321,7 +321,7 @@ impl Tunnel {
         }
     }
 
-    /// Once only: each time wakes whoever watches the socket, who would come here again.
+    /// Once only: each call wakes the watcher of the socket, who would call this again.
     fn shut_down_if_finished(&mut self) {
         if !self.is_finished || std::mem::replace(&mut self.is_shut_down, true) {
             return;
@@ -405,7 +405,7 @@ impl Tunnel {
         self.allow_orderly_close();
     }
 
-    /// Has the connection closed in order, whoever closes it.
+    /// Has the connection closed in order, from either side.
     pub(super) fn allow_orderly_close(&self) {
         if let Some(socket) = &self.tcp.socket {
             let _ = transparent::allow_orderly_close(socket);

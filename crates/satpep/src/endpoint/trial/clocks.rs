@@ -85,7 +85,7 @@ fn a_clock_that_is_set_back_while_running_costs_no_session_and_is_told_of_seldom
         let told = events.iter().filter(|e| matches!(e, Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..)));
         assert!((1..=3).contains(&told.count()), "{:?}", side.address);
     }
-    // Set right again, it is told the time without a challenge.
+    // Once its clock is right again, its time is accepted without a challenge.
     net.set_clock(1, 0);
     let challenged = net.sides[0].endpoint.stats().dropped.challenged;
     renew(&mut net, 3);

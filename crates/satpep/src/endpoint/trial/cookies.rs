@@ -1,4 +1,4 @@
-//! Whoever sees an init and knows the hub's public key can answer it with a cookie, faster than the hub.
+//! An attacker who sees an init and knows the hub's public key can answer it with a cookie, faster than the hub.
 
 use super::net::{Datagram, Net, address, elsewhere, forged_cookie, init_to_hub, key};
 use crate::event::PeerState;

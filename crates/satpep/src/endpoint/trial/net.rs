@@ -178,7 +178,7 @@ impl Net {
         }
     }
 
-    /// Hands a datagram to whoever is at its address; returns how many bytes it was answered with at once.
+    /// Delivers a datagram to the gateway at its address; returns the bytes of the immediate answer.
     pub(crate) fn arrive(&mut self, mut datagram: Datagram) -> usize {
         let Some(index) = self.sides.iter().position(|side| side.address == datagram.to) else { return 0 };
         let side = &mut self.sides[index];
@@ -239,7 +239,7 @@ fn unix_time(now: Instant, skew: i64) -> u64 {
     (UNIX_START + now.as_nanos()).saturating_add_signed(skew.saturating_mul(1_000_000_000))
 }
 
-/// A cookie reply as whoever sees the init and knows the public key of its receiver can make it.
+/// A forged cookie reply, by an attacker who sees the init and knows the public key of its receiver.
 pub(crate) fn forged_cookie(
     init: &Datagram,
     cookie: Cookie,

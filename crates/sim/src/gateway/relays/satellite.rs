@@ -46,7 +46,7 @@ impl Transport<SimulatedHosts> for Satellite {
         self.streams.memory_left(peer)
     }
 
-    /// The pair has been up for long: what each lets the other reach, which is every flow, has been told.
+    /// The pair has been up for long: what each lets the other reach, which is every flow, has been announced.
     fn tell_reach(&mut self, _: Instant, _: usize, _: &Reach) {}
 
     fn allows(&self, peer: usize) -> Option<&Reach> {

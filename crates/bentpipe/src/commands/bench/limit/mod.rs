@@ -10,7 +10,7 @@ use crate::output::Failure;
 use rows::{Kind, Row};
 use serde::Serialize;
 
-/// What one row came to.
+/// The result of one row.
 #[derive(Serialize)]
 struct Measured {
     row: &'static str,

@@ -1,4 +1,4 @@
-//! The faults that befall a pair of real gateways.
+//! The faults of a pair of real gateways.
 
 use super::Shared;
 use super::pair::{CARRIERS, Carrier, PORT, Pair, TakeOver};
@@ -43,7 +43,7 @@ impl<'p, 't> Disturber<'p, 't> {
         Self { pair, shared, topology, carrier, restarts, dice }
     }
 
-    /// Lets one fault after the other befall the pair for so long; all are over then.
+    /// Injects one fault after the other for so long; all are over then.
     ///
     /// # Errors
     /// If a gateway cannot be started again.

@@ -1,4 +1,4 @@
-//! Real gateways in private namespaces, ordinary sockets, and faults that befall both.
+//! Real gateways in private namespaces, ordinary sockets, and faults of both.
 
 mod disturber;
 mod pair;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use talk::{PATIENCE, Plan, Seen};
 use units::{Probability, Rate};
 
-/// How long faults befall a case.
+/// How long faults are injected into a case.
 const DISTURBED: Duration = Duration::from_secs(20);
 /// Clients at work at the same time.
 const CLIENTS: u64 = 24;
@@ -74,7 +74,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(Report, bool), Failure> {
 }
 
 impl Args {
-    /// How long faults befall a case: less where less is asked for altogether.
+    /// How long faults are injected into a case: less where less is asked for altogether.
     fn case_time(&self) -> Duration {
         let all = self.minutes.map_or(DISTURBED, |minutes| Duration::from_secs_f64(minutes * 60.0));
         all.clamp(Duration::from_secs(2), DISTURBED)
