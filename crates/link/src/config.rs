@@ -1,5 +1,6 @@
 //! What a link is, as data.
 
+use crate::ConfigError;
 use crate::dama::TerminalConfig;
 use crate::geometry::Geometry;
 use crate::opportunities::Opportunities;
@@ -505,25 +506,6 @@ pub struct Reorder {
     pub probability: Probability,
     /// By how long they are.
     pub extra_delay: Duration,
-}
-
-/// A value that makes no link.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("link: `{key}`: {problem}")]
-pub struct ConfigError {
-    key: &'static str,
-    problem: String,
-}
-
-impl ConfigError {
-    pub(crate) fn new(key: &'static str, problem: &str) -> Self {
-        Self { key, problem: problem.to_owned() }
-    }
-
-    /// The key of the configuration that holds the value.
-    pub fn key(&self) -> &'static str {
-        self.key
-    }
 }
 
 #[cfg(test)]

@@ -50,11 +50,13 @@ mod config;
 mod counters;
 pub mod dama;
 mod drop_tail;
+mod error;
 pub mod geometry;
 mod in_transit;
 mod link;
 mod loss;
 mod opportunities;
+mod packet;
 mod preset;
 mod propagation;
 mod steps;
@@ -62,13 +64,15 @@ mod trace;
 mod transmitter;
 
 pub use config::{
-    Codel, ConfigError, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,
+    Codel, Discipline, FqCodel, GilbertElliott, Handover, LinkConfig, LossModel, QueueLimit, Reorder,
     TimedGilbertElliott,
 };
 pub use counters::{Counters, Tally};
+pub use error::ConfigError;
 pub use geometry::Geometry;
-pub use link::{DropReason, Fate, Link, Outcome, Packet};
+pub use link::Link;
 pub use opportunities::Opportunities;
+pub use packet::{DropReason, Fate, Outcome, Packet};
 pub use preset::{PRESETS, Preset, UnknownPreset};
 pub use steps::Steps;
 pub use trace::TraceError;

@@ -1,0 +1,70 @@
+//! What a link carries, and what becomes of it.
+
+use units::{Bytes, Instant};
+
+/// What a link carries: the caller's packet, of which only the size and the flow matter. It is cloned only to duplicate
+/// it.
+pub trait Packet: Clone {
+    /// The size of the IP packet, its header included.
+    fn size(&self) -> Bytes;
+
+    /// A number that packets of one flow have in common (addresses, ports and protocol), for fair queues.
+    fn flow_hash(&self) -> u64 {
+        0
+    }
+}
+
+/// The fate of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome<P> {
+    /// It reached the far end at `at`.
+    Departure {
+        /// The packet.
+        packet: P,
+        /// When its last bit arrived.
+        at: Instant,
+    },
+    /// It will not reach the far end.
+    Drop {
+        /// The packet.
+        packet: P,
+        /// Why it was dropped.
+        reason: DropReason,
+        /// When it was refused, or would have arrived.
+        at: Instant,
+    },
+}
+
+impl<P> Outcome<P> {
+    /// When it arrived, was refused, or would have arrived.
+    #[inline]
+    pub fn at(&self) -> Instant {
+        match self {
+            Outcome::Departure { at, .. } | Outcome::Drop { at, .. } => *at,
+        }
+    }
+}
+
+/// The fate of a packet that the caller carries itself ([`crate::Link::pass`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Fate {
+    /// It arrives at the far end at this time.
+    Arrives(Instant),
+    /// It is lost, and would have arrived at this time.
+    Lost(Instant),
+    /// The queue is full.
+    Refused,
+}
+
+/// Why a packet was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// The queue was full.
+    QueueFull,
+    /// Packets had waited too long, as CoDel decided.
+    QueueDelay,
+    /// It was lost on the way, as the loss model decided.
+    Loss,
+}
