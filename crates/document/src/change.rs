@@ -1,9 +1,10 @@
 //! Changes of single settings: `--set link.sat.loss=1e-3`, and the variants of a scenario.
 
-use crate::check::{item_name, shown};
+use crate::check::shown;
 use crate::fault::{Fault, suggestion};
 use crate::format::Schema;
-use crate::tree::{self, Entry, Node, Origin, Value};
+use crate::origin::Origin;
+use crate::tree::{self, Entry, Node, Value, item_name};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

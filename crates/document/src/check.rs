@@ -4,7 +4,7 @@ use crate::fault::{Fault, cut, nearest, suggestion};
 use crate::form::Form;
 use crate::format::Schema;
 use crate::quantity::Name;
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Value, item_name};
 
 /// The faults of `node`, which `path` leads to, against `schema`. What is the same in `sound`, a value of the same place
 /// without faults, has none.
@@ -143,11 +143,6 @@ fn check_array(
         check(&form, item, sound.and_then(|sound| sound.items().get(at)), path, faults);
         path.pop();
     }
-}
-
-/// What an item of an array is called in paths: its name if it has one, else its number.
-pub fn item_name(item: &Node, at: usize) -> String {
-    item.get("name").and_then(Node::text).map_or_else(|| at.to_string(), str::to_owned)
 }
 
 /// `Err(Some(why))` if it can be said better than by what was expected.

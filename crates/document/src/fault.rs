@@ -1,6 +1,6 @@
 //! What is wrong with a document, and where.
 
-use crate::tree::Origin;
+use crate::origin::Origin;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -59,6 +59,7 @@ mod check;
 mod fault;
 mod form;
 mod format;
+mod origin;
 mod quantity;
 mod reading;
 mod reference;
@@ -67,14 +68,15 @@ mod tree;
 mod writing;
 
 pub use change::Change;
-pub use check::{check, item_name, shown};
+pub use check::{check, shown};
 pub use fault::{Fault, Faults, Found, cut, nearest, suggestion};
 pub use form::Form;
 pub use format::{Format, Schema};
+pub use origin::Origin;
 pub use quantity::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
 pub use reading::Document;
 pub use reference::{Section, reference};
-pub use tree::{Entry, MAX_BYTES, MAX_DEPTH, Node, Origin, Value, parse};
+pub use tree::{Entry, MAX_BYTES, MAX_DEPTH, Node, Value, item_name, parse};
 pub use writing::to_toml;
 
 /// What the code of [`form!`] needs.

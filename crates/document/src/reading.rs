@@ -1,9 +1,10 @@
 //! A file of one kind, from its text to what its reader makes of it.
 
-use crate::check::{check, item_name};
+use crate::check::check;
 use crate::fault::{Fault, Faults, Found, Lines};
 use crate::format::Format;
-use crate::tree::{self, Node, Origin};
+use crate::origin::Origin;
+use crate::tree::{self, Node, item_name};
 use serde::de::DeserializeOwned;
 
 /// A text that is held against a [`Format`] when it is read. Its reader takes typed sections out of it, reports what it finds

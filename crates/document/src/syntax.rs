@@ -1,7 +1,7 @@
 //! What is wrong with text that is not TOML: the setting in which the reader stopped, and what may be meant.
 
 use crate::fault::Fault;
-use crate::tree::Origin;
+use crate::origin::Origin;
 use std::collections::BTreeSet;
 use units::{Bytes, Duration, Rate};
 

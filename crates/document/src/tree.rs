@@ -3,8 +3,8 @@
 //! Lists and tables are shared between copies until one of them changes: the copies that the variants of a file are made of
 //! cost no more than what is different in them, and tell by [`Node::is_same`] what is not.
 
-use crate::check::item_name;
 use crate::fault::{Fault, cut};
+use crate::origin::Origin;
 use crate::syntax;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -14,15 +14,6 @@ use std::fmt::{self, Display};
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// A byte of the file.
-    File(usize),
-    /// An override such as `link.sat.loss=1e-3`, by its number among the overrides.
-    Override(usize),
-}
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -61,6 +52,11 @@ pub struct Entry {
     pub key_origin: Origin,
     /// Its value.
     pub node: Node,
+}
+
+/// What an item of an array is called in paths: its name if it has one, else its number.
+pub fn item_name(item: &Node, at: usize) -> String {
+    item.get("name").and_then(Node::text).map_or_else(|| at.to_string(), str::to_owned)
 }
 
 /// The most bytes that a text may have.
