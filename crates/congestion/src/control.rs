@@ -1,5 +1,8 @@
 //! The controls that there are.
 
+/// The longest name under which the kernel takes a control, without the byte that ends it (`TCP_CA_NAME_MAX`).
+pub(crate) const LONGEST_NAME: usize = 15;
+
 /// A congestion control that can be loaded.
 #[derive(Debug)]
 pub struct Control {

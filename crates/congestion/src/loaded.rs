@@ -1,12 +1,10 @@
 //! Controls loaded into the kernel, by this process or by a pin.
 
+use crate::control::LONGEST_NAME;
 use crate::ebpf::{self, Registration};
 use crate::filesystem::Pins;
 use crate::{Control, LinkTable, link_table, requirements};
 use kernel::Error;
-
-/// The longest name, without the byte that ends it.
-pub(crate) const LONGEST_NAME: usize = 15;
 
 /// A control that this process holds in the kernel. Dropped, or at the end of the process, no connection can choose it
 /// any more.

@@ -123,7 +123,7 @@ fn open(control: &Control, name: &str) -> libbpf_rs::Result<Object> {
 /// Replaces the name within the members of a control, where it stands with zeros to its end.
 fn rename(members: &mut [u8], from: &str, to: &str) {
     let padded = |name: &str| {
-        let mut bytes = [0; crate::loaded::LONGEST_NAME + 1];
+        let mut bytes = [0; crate::control::LONGEST_NAME + 1];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         bytes
     };
