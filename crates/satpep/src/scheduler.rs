@@ -363,6 +363,39 @@ mod tests {
         assert!((sent[2] / sent[0] - 3.0).abs() < 0.03, "{sent:?}");
     }
 
+    /// Counts how often a flow is asked what it has to send.
+    struct Asked<'a>(&'a mut Models, usize);
+
+    impl Flows<usize> for Asked<'_> {
+        fn flow(&mut self, key: usize) -> Option<Flow<'_>> {
+            self.1 += 1;
+            self.0.flow(key)
+        }
+
+        fn place(&self, key: usize) -> Option<&Place> {
+            self.0.place(key)
+        }
+    }
+
+    #[test]
+    fn the_one_with_the_least_debt_is_let_through_and_few_are_asked() {
+        let mut models = Models::new(&[(1500, 1); 1000]);
+        let mut scheduler = models.scheduler();
+        let random = units::CounterRandom::new(1, 0);
+        for (at, model) in models.0.iter_mut().enumerate() {
+            (model.place.in_sparse, model.place.deficit) = (false, -((random.at(at as u64) % 9000) as i64));
+        }
+        let by_debt = |model: &&Model| model.place.deficit;
+        models.0.iter_mut().max_by_key(|model| model.place.deficit).unwrap().backlog = 0;
+        let least = models.0.iter().filter(|model| model.backlog > 0).max_by_key(by_debt).unwrap().place.deficit;
+        scheduler.run = scheduler.max_run;
+        let mut flows = Asked(&mut models, 0);
+        let next = scheduler.next(&mut flows).unwrap();
+        let Asked(_, asked) = flows;
+        assert!(asked < 40, "{asked} of 1,000");
+        assert_eq!((models.0[next].place.deficit, models.0[next].backlog > 0), (least, true));
+    }
+
     #[test]
     fn a_new_flow_goes_first_but_only_for_one_turn() {
         let mut models = Models::new(&[(1500, 1), (1500, 1), (1500, 1)]);
