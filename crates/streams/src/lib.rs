@@ -35,10 +35,22 @@ pub struct Streams<P: Payload> {
 pub enum Reported {
     /// Something for the relay engine.
     Stream(StreamEvent<StreamId>),
-    /// Something about a session with a peer. The engine is to know [`StreamEvent::PeersChanged`], but for clocks set back.
+    /// Something about a session with a peer.
     Session(Event),
     /// The peer's announcement of what it allows was not understood.
     BadAnnouncement(usize, ReachError),
+}
+
+impl Reported {
+    /// What the relay engine is to know of it: of a session, that something has changed, but for clocks set back.
+    pub fn for_engine(self) -> Option<StreamEvent<StreamId>> {
+        match self {
+            Reported::Stream(event) => Some(event),
+            Reported::Session(Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..)) => None,
+            Reported::Session(_) => Some(StreamEvent::PeersChanged),
+            Reported::BadAnnouncement(..) => None,
+        }
+    }
 }
 
 impl<P: Payload> std::fmt::Debug for Streams<P> {

@@ -316,19 +316,18 @@ impl SatelliteTransport for Satpep {
             key_log.write(&mut self.streams.endpoint);
         }
         loop {
-            match self.streams.poll_event(now)? {
-                Reported::Stream(event) => return Some(event),
-                Reported::Session(event) => {
-                    self.log(&event);
-                    if !matches!(event, Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..)) {
-                        return Some(StreamEvent::PeersChanged);
-                    }
-                }
+            let reported = self.streams.poll_event(now)?;
+            match &reported {
+                Reported::Stream(_) => {}
+                Reported::Session(event) => self.log(event),
                 Reported::BadAnnouncement(at, error) => tracing::warn!(
-                    peer = self.names[at],
+                    peer = self.names[*at],
                     %error,
                     "a peer tells what it allows in a way that is not understood"
                 ),
+            }
+            if let Some(event) = reported.for_engine() {
+                return Some(event);
             }
         }
     }

@@ -5,8 +5,8 @@ use relay::classes::Class;
 use relay::connect::ConnectRequest;
 use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent, Transport};
 use relay::reach::Reach;
-use satpep::{Elided, Event, ResetReason, StreamId};
-use streams::{Reported, Streams};
+use satpep::{Elided, ResetReason, StreamId};
+use streams::Streams;
 use units::{Duration, Instant};
 
 /// An endpoint of the transport, whose clock is ahead of the run's.
@@ -21,11 +21,9 @@ impl Satellite {
     /// What the engine is to know.
     pub(super) fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
         loop {
-            match self.streams.poll_event(now + self.ahead)? {
-                Reported::Stream(event) => return Some(event),
-                Reported::Session(Event::PeerClockSetBack(..) | Event::OwnClockSetBack(..))
-                | Reported::BadAnnouncement(..) => {}
-                Reported::Session(_) => return Some(StreamEvent::PeersChanged),
+            let reported = self.streams.poll_event(now + self.ahead)?;
+            if let Some(event) = reported.for_engine() {
+                return Some(event);
             }
         }
     }
