@@ -1,25 +1,18 @@
 //! `bentpipe bench`: experiments whose figures stand in the documentation, each with the claim that it checks.
 
-mod connections;
-mod echo;
-mod hub;
-mod limit;
-mod proxies;
-mod relay;
-mod stalled;
-mod throughput;
+mod program;
+mod tables;
 
-use super::demo::{family, gateway_options, start_in_private, this_program};
+use super::demo::{gateway_options, start_in_private, this_program};
 use crate::output::{Failure, Output};
 use clap::{Args as ClapArgs, ValueEnum};
-use comfy_table::{Table, presets};
-use lab::transfer::Checksum;
-use lab::{Direction, Experiment, LinkParameters, Workload};
+use comfy_table::Table;
+use experiments::limit::Mechanism;
+use experiments::{Setup, connections, echo, hub, limit, proxies, relay, stalled, throughput};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::{self, Display};
 use std::path::PathBuf;
-use units::{Bytes, Duration, Probability, Rate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +46,7 @@ pub struct Args {
     simulate_only: bool,
     /// limit: simulate without this mechanism, to see what it brings
     #[arg(long, value_name = "MECHANISM")]
-    without: Option<limit::Mechanism>,
+    without: Option<Without>,
     /// limit, connections: only the rows whose names contain this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -70,7 +63,7 @@ pub struct Args {
     #[arg(long)]
     clear: bool,
     /// relay: beside the transports, measure this PEPsal program in the gateways' place
-    #[arg(long, value_name = "FILE", value_parser = relay::program, conflicts_with = "ipv6")]
+    #[arg(long, value_name = "FILE", value_parser = program::executable, conflicts_with = "ipv6")]
     pepsal: Option<PathBuf>,
     /// connections: how many are open at once [default: 19000, or as many as the limit on open files lets a gateway have]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -107,14 +100,25 @@ enum Name {
     Connections,
 }
 
-/// The result of an experiment.
-struct Findings {
-    /// What is claimed, in one line.
-    claim: &'static str,
-    /// For people.
-    table: Table,
-    /// For programs.
-    rows: Value,
+/// A mechanism of the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Without {
+    /// FEC repair symbols
+    Repair,
+    /// What repair takes of a full link beyond the losses
+    RepairOverhead,
+    /// Following a capacity that varies
+    Estimation,
+}
+
+impl From<Without> for Mechanism {
+    fn from(without: Without) -> Self {
+        match without {
+            Without::Repair => Self::Repair,
+            Without::RepairOverhead => Self::RepairOverhead,
+            Without::Estimation => Self::Estimation,
+        }
+    }
 }
 
 /// Runs the experiments one after the other and prints their results.
@@ -124,82 +128,90 @@ struct Findings {
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     start_in_private()?;
     kernel::process::raise_open_files()?;
+    let setup = args.setup()?;
     let mut report = Report { machine: Machine::this(), repeats: args.repeats, seed: args.seed, benches: Vec::new() };
     for name in &args.names {
-        let findings = match name {
-            Name::Proxies => proxies::run(args),
-            Name::Limit => limit::run(args),
-            Name::Hub => hub::run(args),
-            Name::Stalled => stalled::run(args),
-            Name::Echo => echo::run(args),
-            Name::Throughput => throughput::run(args),
-            Name::Relay => relay::run(args),
-            Name::Connections => connections::run(args),
-        }?;
-        let name = name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        tracing::info!(bench = name, "done");
-        report.benches.push(Bench { name, claim: findings.claim, rows: findings.rows, table: findings.table });
+        report.benches.push(name.run(args, &setup)?);
+        tracing::info!(bench = name.text(), "done");
     }
     output.result(&report, || &report)
 }
 
+impl Name {
+    fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn run(self, args: &Args, setup: &Setup) -> Result<Bench, Failure> {
+        match self {
+            Name::Proxies => self.bench(proxies::CLAIM, &proxies::run(setup, args.measure_kernel)?, tables::proxies),
+            Name::Limit => self.bench(limit::CLAIM, &args.limit(setup)?, tables::limit),
+            Name::Hub => self.bench(hub::CLAIM, &[hub::run(setup)?], tables::hub),
+            Name::Stalled => self.bench(stalled::CLAIM, &[stalled::run(setup)?], tables::stalled),
+            Name::Echo => self.bench(echo::CLAIM, &echo::run(setup)?, tables::echo),
+            Name::Throughput => {
+                let mut setup = setup.clone();
+                setup.gateways.clear = args.clear;
+                let claim = if args.clear { "authenticated only" } else { throughput::CLAIM };
+                self.bench(claim, &throughput::run(&setup)?, tables::throughput)
+            }
+            Name::Relay => self.bench(relay::CLAIM, &relay::run(setup, args.pepsal.as_deref())?, tables::relay),
+            Name::Connections => self.bench(connections::CLAIM, &args.connections(setup)?, tables::connections),
+        }
+    }
+
+    /// The rows for people and for programs.
+    fn bench<R: Serialize>(
+        self,
+        claim: &'static str,
+        rows: &[R],
+        table: impl Fn(&[R]) -> Table,
+    ) -> Result<Bench, Failure> {
+        let json = serde_json::to_value(rows);
+        let json = json.map_err(|error| Failure::failed(format!("the result as JSON: {error}")))?;
+        Ok(Bench { name: self.text(), claim, rows: json, table: table(rows) })
+    }
+}
+
 impl Args {
-    /// An experiment over a GEO link with one terminal and one flow that the server sends, to be adapted.
-    fn experiment(&self) -> Result<Experiment, Failure> {
-        Ok(Experiment {
-            link: LinkParameters {
-                rate: Rate::from_bps(6_000_000),
-                rtt: Duration::from_millis(550),
-                loss: loss(1e-3)?,
-                reorder: Probability::ZERO,
-                duplicate: Probability::ZERO,
-                seed: self.seed,
-            },
-            satellite: None,
-            terminals: 1,
-            flows: 1,
-            workload: Workload {
-                direction: Direction::Down,
-                size: Bytes::new(1_000_000),
-                checksum: Checksum::Xxh3,
-                family: family(self.ipv6),
-                congestion_control: None,
-                send_buffer: None,
-                receive_buffer: None,
-                timeout: Duration::from_secs(120),
-                seed: self.seed,
-            },
-            program: this_program()?,
-            gateways: gateway_options(self.ipv6, self.gateway_logs),
-        })
+    fn setup(&self) -> Result<Setup, Failure> {
+        let gateways = gateway_options(self.ipv6, self.gateway_logs);
+        Ok(Setup { program: this_program()?, gateways, repeats: self.repeats, seed: self.seed })
     }
 
-    /// The seeds of the repeats.
-    fn seeds(&self) -> impl Iterator<Item = u64> {
-        let first = self.seed;
-        (0..u64::from(self.repeats)).map(move |repeat| first.wrapping_add(repeat))
+    fn limit(&self, setup: &Setup) -> Result<Vec<limit::Row>, Failure> {
+        if self.without.is_some() && !self.simulate_only {
+            return Err(Failure::usage("--without needs --simulate-only: gateways run with all of the transport"));
+        }
+        self.check_only(limit::names())?;
+        let (simulated, real, without) = (self.simulated, !self.simulate_only, self.without.map(Mechanism::from));
+        Ok(limit::run(setup, &limit::Runs { simulated, real, without }, &self.only)?)
     }
-}
 
-fn loss(probability: f64) -> Result<Probability, Failure> {
-    Probability::new(probability).map_err(Failure::failed)
-}
+    fn connections(&self, setup: &Setup) -> Result<Vec<connections::Row>, Failure> {
+        self.check_only(connections::names())?;
+        let load = connections::Load { open: self.open, per_second: self.per_second, seconds: self.seconds };
+        let rows = connections::run(setup, &load, &self.only)?;
+        match rows.iter().all(connections::Row::is_complete) {
+            true => Ok(rows),
+            false => {
+                let table = tables::connections(&rows);
+                Err(Failure::failed(format!("not every connection was relayed and answered\n{table}")))
+            }
+        }
+    }
 
-/// The median of figures of which there is at least one.
-fn median(figures: &[f64]) -> f64 {
-    lab::measure::median(figures).unwrap_or(f64::NAN)
-}
-
-/// Rows as JSON.
-fn json(rows: &impl Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(rows).map_err(|error| Failure::failed(format!("the result as JSON: {error}")))
-}
-
-/// An empty table with a header.
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
-    table
+    /// Refuses `--only` if it selects none of these rows.
+    fn check_only(&self, names: impl Iterator<Item = &'static str>) -> Result<(), Failure> {
+        let names: Vec<_> = names.collect();
+        match names.iter().any(|name| name.contains(&self.only)) {
+            true => Ok(()),
+            false => {
+                let names = names.join("; ");
+                Err(Failure::usage(format!("--only {:?} names no row; there are: {names}", self.only)))
+            }
+        }
+    }
 }
 
 /// All that was measured, and on what.

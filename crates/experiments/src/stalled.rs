@@ -1,7 +1,7 @@
 //! A client that has stopped reading beside others that have not.
 
-use super::{Args, Findings, json, median, table};
-use crate::output::Failure;
+use crate::setup::median;
+use crate::{Error, Setup};
 use lab::transfer::{Content, SocketOptions, TransferError, accept, connect, listen, request};
 use lab::{Experiment, Flow, Gateways, Path, Stage, Workload};
 use serde::Serialize;
@@ -18,26 +18,36 @@ const STANDSTILL: std::time::Duration = std::time::Duration::from_secs(3);
 /// More than any buffers on the way hold.
 const MORE_THAN_FITS: Bytes = Bytes::new(1 << 32);
 
-#[derive(Serialize)]
-struct Measured {
-    streams: usize,
-    bytes_each: u64,
-    /// All streams, with nobody stalled.
-    alone_s: f64,
-    /// All streams, beside the stalled reader.
-    beside_s: f64,
-    /// How much longer they took, in percent.
-    cost_percent: f64,
+/// What is claimed.
+pub const CLAIM: &str = "one reader that has stopped reading costs 100 others (6 Mbit/s, 550 ms, 1e-3) less than 5 %";
+
+/// Medians over the repeats.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Streams beside the stalled one.
+    pub streams: usize,
+    /// Bytes of each.
+    pub bytes_each: u64,
+    /// Seconds that all streams take if no reader is stalled.
+    pub alone_s: f64,
+    /// Seconds that they take beside the stalled reader.
+    pub beside_s: f64,
+    /// How much longer that is, in percent.
+    pub cost_percent: f64,
     /// Bytes that both gateways hold for the stalled reader, in its stream's buffers.
-    held_bytes: u64,
+    pub held_bytes: u64,
 }
 
-pub fn run(args: &Args) -> Result<Findings, Failure> {
-    let base = args.experiment()?;
+/// Measures the streams alone, then beside a stalled reader.
+///
+/// # Errors
+/// If the machine lacks something or a transfer fails or does not verify.
+pub fn run(setup: &Setup) -> Result<Row, Error> {
+    let base = setup.experiment()?;
     let workload = Workload { size: Bytes::new(100_000), ..base.workload.clone() };
     let experiment = Experiment { flows: STREAMS, workload, ..base };
     let (mut alone, mut beside, mut held_bytes) = (Vec::new(), Vec::new(), Vec::new());
-    for seed in args.seeds() {
+    for seed in setup.seeds(setup.repeats) {
         let mut experiment = experiment.clone();
         experiment.link.seed = seed;
         let stage = experiment.start(&Path::Bentpipe)?;
@@ -51,36 +61,26 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         tracing::info!(seed, alone_s = alone.last(), beside_s = beside.last(), "measured");
     }
     let (alone_s, beside_s) = (median(&alone), median(&beside));
-    let measured = Measured {
+    Ok(Row {
         streams: STREAMS,
         bytes_each: experiment.workload.size.as_u64(),
         alone_s,
         beside_s,
         cost_percent: (beside_s / alone_s - 1.0) * 100.0,
         held_bytes: median(&held_bytes) as u64,
-    };
-    let mut table = table(&["streams", "alone", "beside a stalled reader", "cost", "gateways hold for it"]);
-    table.add_row([
-        measured.streams.to_string(),
-        format!("{alone_s:.2} s"),
-        format!("{beside_s:.2} s"),
-        format!("{:.1} %", measured.cost_percent),
-        Bytes::new(measured.held_bytes).to_string(),
-    ]);
-    let claim = "one reader that has stopped reading costs 100 others (6 Mbit/s, 550 ms, 1e-3) less than 5 %";
-    Ok(Findings { claim, table, rows: json(&[measured])? })
+    })
 }
 
 /// From the first connect() to the last byte of all flows, in seconds.
-fn time(flows: &[Flow]) -> Result<f64, Failure> {
+fn time(flows: &[Flow]) -> Result<f64, Error> {
     if flows.iter().any(|flow| !flow.verified) {
-        return Err(Failure::failed("stalled: the data did not verify"));
+        return Err(Error::failed("stalled: the data did not verify"));
     }
     Ok(lab::flows::time(flows).as_secs_f64())
 }
 
 /// Bytes in the buffers of all streams, in all gateways.
-fn held_by_gateways(stage: &Stage) -> Result<f64, Failure> {
+fn held_by_gateways(stage: &Stage) -> Result<f64, Error> {
     let status = stage.gateways.as_ref().map_or(Ok(Vec::new()), Gateways::status)?;
     let peers = status.iter().filter_map(|gateway| gateway["peers"].as_array()).flatten();
     let of = |peer: &serde_json::Value| {
@@ -96,7 +96,7 @@ struct Stalled {
 
 impl Stalled {
     /// Connects, asks, and waits until the server can write no more.
-    fn new(stage: &Stage, experiment: &Experiment) -> Result<Self, Failure> {
+    fn new(stage: &Stage, experiment: &Experiment) -> Result<Self, Error> {
         let (client, server) = (&stage.topology.terminals[0].host, &stage.topology.hub);
         let options = SocketOptions::default();
         let address = SocketAddr::new(server.host_address(experiment.workload.family), PORT);
@@ -106,7 +106,7 @@ impl Stalled {
         let (mut reader, _) = client.run(|| connect(address, &reader_options))??;
         request(&mut reader)?;
         let (mut writer, ..) = accept(&listener, &options)?;
-        writer.set_write_timeout(Some(STANDSTILL)).map_err(Failure::failed)?;
+        writer.set_write_timeout(Some(STANDSTILL)).map_err(Error::failed)?;
         write_until_stuck(&mut writer, &mut Content::random(MORE_THAN_FITS, 1))?;
         Ok(Self { _ends: (reader, writer) })
     }

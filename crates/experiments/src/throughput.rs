@@ -1,7 +1,7 @@
 //! A gateway pair without a satellite between: what it can carry, and at what price.
 
-use super::{Args, Findings, json, median, table};
-use crate::output::Failure;
+use crate::setup::median;
+use crate::{Error, Setup};
 use lab::transfer::Checksum;
 use lab::{Ends, Flow, GatewayOptions, Gateways, Topology, Workload, flows};
 use serde::Serialize;
@@ -15,51 +15,49 @@ const RTT: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 2] = [1, 16];
 const TOTAL: Bytes = Bytes::new(2_000_000_000);
 
+/// What is claimed of gateways that encrypt.
+pub const CLAIM: &str = "encrypted, >= 2.5 Gbit/s at <= 2.5 s/GB";
+
 /// What a gateway pair has carried.
-#[derive(Serialize)]
-pub struct Measured {
-    connections: usize,
-    bytes: u64,
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Connections side by side.
+    pub connections: usize,
+    /// Bytes of payload in each repeat.
+    pub bytes: u64,
+    /// Payload over time.
     pub throughput_bps: u64,
     /// User and system time of both gateways for each 10^9 bytes.
     pub cpu_s_per_gb: f64,
 }
 
-pub fn run(args: &Args) -> Result<Findings, Failure> {
-    let options = GatewayOptions { clear: args.clear, ..args.experiment()?.gateways };
-    let rows = CONNECTIONS.into_iter().map(|n| measure(args, &options, n)).collect::<Result<Vec<_>, _>>()?;
-    let mut table = table(&["connections", "throughput", "both gateways' processor time"]);
-    for row in &rows {
-        table.add_row([
-            row.connections.to_string(),
-            format!("{:.2} Gbit/s", row.throughput_bps as f64 / 1e9),
-            format!("{:.2} s/GB", row.cpu_s_per_gb),
-        ]);
-    }
-    let claim = if args.clear { "authenticated only" } else { "encrypted, >= 2.5 Gbit/s at <= 2.5 s/GB" };
-    Ok(Findings { claim, table, rows: json(&rows)? })
+/// Measures gateways of the setup with one and with several connections.
+///
+/// # Errors
+/// If the machine lacks something or a transfer fails.
+pub fn run(setup: &Setup) -> Result<Vec<Row>, Error> {
+    CONNECTIONS.into_iter().map(|connections| measure(setup, &setup.gateways, connections)).collect()
 }
 
 /// What gateways with these options carry over so many connections.
-pub fn measure(args: &Args, options: &GatewayOptions, connections: usize) -> Result<Measured, Failure> {
-    let base = args.experiment()?;
+pub(crate) fn measure(setup: &Setup, options: &GatewayOptions, connections: usize) -> Result<Row, Error> {
     let topology = Topology::new(1, None)?;
-    let gateways = Gateways::start(&base.program, &topology, [RATE; 2], RTT, options)?;
+    let gateways = Gateways::start(&setup.program, &topology, [RATE; 2], RTT, options)?;
     let size = Bytes::new(TOTAL.as_u64() / connections as u64);
     // Hashing the data would take from the gateways the processors that they are measured on.
-    let workload = Workload { size, checksum: Checksum::LengthOnly, ..base.workload };
+    let workload = Workload { size, checksum: Checksum::LengthOnly, ..setup.experiment()?.workload };
     let ends = vec![Ends { client: &topology.terminals[0], server: &topology.hub }; connections];
-    measure_proxies(args, || gateways.cpu_time(), || flows::run(&ends, &workload))
+    measure_proxies(setup, || gateways.cpu_time(), || flows::run(&ends, &workload))
 }
 
 /// What proxies, which have used so much processor time, carry when these flows run through them.
-pub fn measure_proxies(
-    args: &Args,
-    cpu_time: impl Fn() -> Result<Duration, lab::Error>,
-    flows: impl Fn() -> Result<Vec<Flow>, lab::Error>,
-) -> Result<Measured, Failure> {
+pub(crate) fn measure_proxies(
+    setup: &Setup,
+    cpu_time: impl Fn() -> Result<Duration, Error>,
+    flows: impl Fn() -> Result<Vec<Flow>, Error>,
+) -> Result<Row, Error> {
     let (mut rates, mut costs, mut carried) = (Vec::new(), Vec::new(), (0, Bytes::ZERO));
-    for _ in 0..args.repeats {
+    for _ in 0..setup.repeats {
         let (start, cpu) = (Instant::now(), cpu_time()?);
         let flows = flows()?;
         let cpu = cpu_time()? - cpu;
@@ -77,10 +75,5 @@ pub fn measure_proxies(
         );
     }
     let (connections, bytes) = carried;
-    Ok(Measured {
-        connections,
-        bytes: bytes.as_u64(),
-        throughput_bps: median(&rates) as u64,
-        cpu_s_per_gb: median(&costs),
-    })
+    Ok(Row { connections, bytes: bytes.as_u64(), throughput_bps: median(&rates) as u64, cpu_s_per_gb: median(&costs) })
 }

@@ -1,7 +1,7 @@
 //! A hub whose terminals share the forward link.
 
-use super::{Args, Findings, json, median, table};
-use crate::output::Failure;
+use crate::setup::median;
+use crate::{Error, Setup};
 use lab::{Experiment, Flow, Path, measure};
 use serde::Serialize;
 use units::{Bytes, Duration, Rate};
@@ -9,27 +9,42 @@ use units::{Bytes, Duration, Rate};
 const TERMINALS: usize = 10;
 const STREAMS: usize = 2;
 
-#[derive(Serialize)]
-struct Measured {
-    terminals: usize,
-    streams_each: usize,
-    bytes_each: u64,
-    limit_s: f64,
-    time_s: f64,
-    limit_share: f64,
+/// What is claimed.
+pub const CLAIM: &str =
+    "terminals share a forward link (6 Mbit/s, 550 ms, 1e-3) evenly, Jain >= 0.98, and fill it, >= 95 %";
+
+/// Medians over the repeats.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Terminals that share the link.
+    pub terminals: usize,
+    /// Streams of each.
+    pub streams_each: usize,
+    /// Bytes of each stream.
+    pub bytes_each: u64,
+    /// The shortest time that the link allows, in seconds.
+    pub limit_s: f64,
+    /// The time of all streams, in seconds.
+    pub time_s: f64,
+    /// The limit over the time.
+    pub limit_share: f64,
     /// Jain's index over the terminals' goodputs.
-    jain_terminals: f64,
+    pub jain_terminals: f64,
 }
 
-pub fn run(args: &Args) -> Result<Findings, Failure> {
-    let experiment = Experiment { terminals: TERMINALS, flows: STREAMS, ..args.experiment()? };
+/// Downloads through gateways to every terminal at once.
+///
+/// # Errors
+/// If the machine lacks something or a transfer fails or does not verify.
+pub fn run(setup: &Setup) -> Result<Row, Error> {
+    let experiment = Experiment { terminals: TERMINALS, flows: STREAMS, ..setup.experiment()? };
     let (mut times, mut indices) = (Vec::new(), Vec::new());
-    for seed in args.seeds() {
+    for seed in setup.seeds(setup.repeats) {
         let mut experiment = experiment.clone();
         experiment.link.seed = seed;
         let outcome = experiment.run(&Path::Bentpipe)?;
         if !outcome.verified() {
-            return Err(Failure::failed("hub: the data did not verify"));
+            return Err(Error::failed("hub: the data did not verify"));
         }
         let goodputs: Vec<_> = outcome.flows.chunks(STREAMS).map(goodput).collect();
         times.push(outcome.time().as_secs_f64());
@@ -37,7 +52,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         tracing::info!(seed, time_s = outcome.time().as_secs_f64(), "measured");
     }
     let (time_s, limit_s) = (median(&times), experiment.limit().as_secs_f64());
-    let measured = Measured {
+    Ok(Row {
         terminals: TERMINALS,
         streams_each: STREAMS,
         bytes_each: experiment.workload.size.as_u64(),
@@ -45,18 +60,7 @@ pub fn run(args: &Args) -> Result<Findings, Failure> {
         time_s,
         limit_share: limit_s / time_s,
         jain_terminals: median(&indices),
-    };
-    let mut table = table(&["terminals", "streams each", "limit", "time", "of the limit", "Jain over terminals"]);
-    table.add_row([
-        measured.terminals.to_string(),
-        measured.streams_each.to_string(),
-        format!("{limit_s:.2} s"),
-        format!("{time_s:.2} s"),
-        format!("{:.1} %", measured.limit_share * 100.0),
-        format!("{:.4}", measured.jain_terminals),
-    ]);
-    let claim = "terminals share a forward link (6 Mbit/s, 550 ms, 1e-3) evenly, Jain >= 0.98, and fill it, >= 95 %";
-    Ok(Findings { claim, table, rows: json(&[measured])? })
+    })
 }
 
 /// Goodput of one terminal: all its bytes, from its first connect() to its last byte.

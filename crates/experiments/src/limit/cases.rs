@@ -1,7 +1,7 @@
-//! The rows: links, transfers and the least share of the limit that is claimed.
+//! The cases: links, transfers and the least share of the limit that is claimed.
 
-use super::super::{Args, loss};
-use crate::output::Failure;
+use crate::setup::loss;
+use crate::{Error, Setup};
 use lab::{CapacitySource, Direction, Experiment, LinkParameters, Satellite, Workload};
 use link::{LinkConfig, LossModel, Steps, TimedGilbertElliott};
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -16,7 +16,7 @@ pub(super) const HOLDS: Duration = Duration::from_secs(15);
 pub(super) const WATCHED: Duration = Duration::from_secs(60);
 
 /// One transfer, or several at once, over a link.
-pub(super) struct Row {
+pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) target: f64,
     pub(super) direction: Direction,
@@ -30,7 +30,7 @@ pub(super) struct Row {
     losses: Losses,
 }
 
-/// What is particular about a row.
+/// What is particular about a case.
 pub(super) enum Kind {
     Plain,
     /// One more flow begins when the others have gone on for a while.
@@ -47,32 +47,33 @@ enum Losses {
     Bursts([u64; 2]),
 }
 
-pub(super) fn all() -> Vec<Row> {
+/// All cases, in the order in which they are measured.
+pub(super) fn all() -> Vec<Case> {
     use Direction::{Down, Up};
     let ge = || Losses::Bursts([637, 17]);
     let late = || Kind::Latecomer { after: Duration::from_secs(5) };
     vec![
-        row("1 MB", 0.97, Up, 1_000_000, Losses::Random(0.0)),
-        row("1 MB, 1e-4", 0.97, Up, 1_000_000, Losses::Random(1e-4)),
-        row("1 MB, 1e-3", 0.965, Up, 1_000_000, Losses::Random(1e-3)),
-        row("1 MB, 1e-2", 0.95, Up, 1_000_000, Losses::Random(1e-2)),
-        row("100 kB", 0.96, Up, 100_000, Losses::Random(0.0)),
-        row("100 kB, 1e-3", 0.95, Up, 100_000, Losses::Random(1e-3)),
-        row("100 kB, 1e-2", 0.93, Up, 100_000, Losses::Random(1e-2)),
-        row("10 MB, 1e-2", 0.97, Up, 10_000_000, Losses::Random(1e-2)),
-        row("50 Mbit/s, 20 MB, 1e-2", 0.97, Up, 20_000_000, Losses::Random(1e-2)).over([50, 50], 550),
-        row("250/3 Mbit/s, 100 MB up", 3.614 / 3.75, Up, 100_000_000, Losses::Random(0.0)).over([250, 3], 600),
-        row("250/3 Mbit/s, 100 MB up, 1.6e-2", 3.668 / 3.9, Up, 100_000_000, Losses::Random(1.6e-2))
+        case("1 MB", 0.97, Up, 1_000_000, Losses::Random(0.0)),
+        case("1 MB, 1e-4", 0.97, Up, 1_000_000, Losses::Random(1e-4)),
+        case("1 MB, 1e-3", 0.965, Up, 1_000_000, Losses::Random(1e-3)),
+        case("1 MB, 1e-2", 0.95, Up, 1_000_000, Losses::Random(1e-2)),
+        case("100 kB", 0.96, Up, 100_000, Losses::Random(0.0)),
+        case("100 kB, 1e-3", 0.95, Up, 100_000, Losses::Random(1e-3)),
+        case("100 kB, 1e-2", 0.93, Up, 100_000, Losses::Random(1e-2)),
+        case("10 MB, 1e-2", 0.97, Up, 10_000_000, Losses::Random(1e-2)),
+        case("50 Mbit/s, 20 MB, 1e-2", 0.97, Up, 20_000_000, Losses::Random(1e-2)).over([50, 50], 550),
+        case("250/3 Mbit/s, 100 MB up", 3.614 / 3.75, Up, 100_000_000, Losses::Random(0.0)).over([250, 3], 600),
+        case("250/3 Mbit/s, 100 MB up, 1.6e-2", 3.668 / 3.9, Up, 100_000_000, Losses::Random(1.6e-2))
             .over([250, 3], 600),
-        row("250/3 Mbit/s, 100 MB down", 3.914 / 4.05, Down, 100_000_000, Losses::Random(0.0)).over([250, 3], 600),
-        row("250/3 Mbit/s, 100 MB down, 1.6e-2", 3.968 / 4.2, Down, 100_000_000, Losses::Random(1.6e-2))
+        case("250/3 Mbit/s, 100 MB down", 3.914 / 4.05, Down, 100_000_000, Losses::Random(0.0)).over([250, 3], 600),
+        case("250/3 Mbit/s, 100 MB down, 1.6e-2", 3.968 / 4.2, Down, 100_000_000, Losses::Random(1.6e-2))
             .over([250, 3], 600),
-        row("12/3 Mbit/s, bursts, 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600),
-        Row { flows: 5, ..row("12/3 Mbit/s, bursts, 5 x 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600) },
-        Row { flows: 20, kind: late(), ..row("20 + 1 flows", 0.96, Up, 600_000, Losses::Random(0.0)) },
-        Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-4", 0.96, Up, 600_000, Losses::Random(1e-4)) },
-        Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-3", 0.96, Up, 600_000, Losses::Random(1e-3)) },
-        Row { flows: 20, kind: late(), ..row("20 + 1 flows, 1e-2", 0.96, Up, 600_000, Losses::Random(1e-2)) },
+        case("12/3 Mbit/s, bursts, 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600),
+        Case { flows: 5, ..case("12/3 Mbit/s, bursts, 5 x 20 MB", 0.95, Up, 20_000_000, ge()).over([12, 3], 600) },
+        Case { flows: 20, kind: late(), ..case("20 + 1 flows", 0.96, Up, 600_000, Losses::Random(0.0)) },
+        Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-4", 0.96, Up, 600_000, Losses::Random(1e-4)) },
+        Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-3", 0.96, Up, 600_000, Losses::Random(1e-3)) },
+        Case { flows: 20, kind: late(), ..case("20 + 1 flows, 1e-2", 0.96, Up, 600_000, Losses::Random(1e-2)) },
         steps("rate in steps, 40 ms, estimated", 0.93, CapacitySource::Estimated).over([6, 6], 40),
         steps("rate in steps, 40 ms, reported", 0.95, CapacitySource::Reported).over([6, 6], 40),
         steps("rate in steps, 550 ms, estimated", 0.88, CapacitySource::Estimated),
@@ -80,16 +81,16 @@ pub(super) fn all() -> Vec<Row> {
     ]
 }
 
-fn row(name: &'static str, target: f64, direction: Direction, size: u64, losses: Losses) -> Row {
+fn case(name: &'static str, target: f64, direction: Direction, size: u64, losses: Losses) -> Case {
     let kind = Kind::Plain;
-    Row { name, target, direction, size, flows: 1, kind, mbit: 6, back_mbit: 6, rtt_ms: 550, losses }
+    Case { name, target, direction, size, flows: 1, kind, mbit: 6, back_mbit: 6, rtt_ms: 550, losses }
 }
 
-fn steps(name: &'static str, target: f64, capacity_source: CapacitySource) -> Row {
-    Row { kind: Kind::Varying(capacity_source), ..row(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
+fn steps(name: &'static str, target: f64, capacity_source: CapacitySource) -> Case {
+    Case { kind: Kind::Varying(capacity_source), ..case(name, target, Direction::Up, 36_000_000, Losses::Random(0.0)) }
 }
 
-impl Row {
+impl Case {
     fn over(self, [mbit, back_mbit]: [u64; 2], rtt_ms: u64) -> Self {
         Self { mbit, back_mbit, rtt_ms, ..self }
     }
@@ -117,7 +118,7 @@ impl Row {
         }
     }
 
-    fn satellite(&self) -> Result<Satellite, Failure> {
+    fn satellite(&self) -> Result<Satellite, Error> {
         let loss = match self.losses {
             Losses::Random(probability) => LossModel::Bernoulli(loss(probability)?),
             Losses::Bursts([good, bad]) => LossModel::TimedGilbertElliott(TimedGilbertElliott {
@@ -146,9 +147,9 @@ impl Row {
         })
     }
 
-    /// The row as an experiment with one terminal; the limit is that of all its flows.
-    pub(super) fn experiment(&self, args: &Args) -> Result<Experiment, Failure> {
-        let base = args.experiment()?;
+    /// The case as an experiment with one terminal; the limit is that of all its flows.
+    pub(super) fn experiment(&self, setup: &Setup) -> Result<Experiment, Error> {
+        let base = setup.experiment()?;
         let link = LinkParameters { rate: self.rate(), rtt: self.rtt(), loss: loss(self.loss())?, ..base.link };
         let workload = Workload { direction: self.direction, size: Bytes::new(self.size), ..base.workload.clone() };
         let mut gateways = base.gateways.clone();
