@@ -9,8 +9,8 @@ use link::{LinkConfig, LossModel, QueueLimit};
 use pair::{End, Pair};
 use serde_json::Value;
 use sim::{
-    Application, FlowConfig, GatewayConfig, Network, Protocol, Settings, Simulation, Start, Stop, Traffic, Transfer,
-    Transport,
+    Application, FlowConfig, GatewayConfig, Network, SatpepSettings, Settings, Simulation, Start, Stop, Traffic,
+    Transfer, Transport,
 };
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -176,13 +176,13 @@ fn simulated(conversation: Conversation) -> Both {
         },
         record: false,
     };
-    let transport = Transport {
+    let transport = SatpepSettings {
         bypass: if conversation == Bypassed { vec![0] } else { Vec::new() },
         connect_timeout: Duration::from_secs(3),
         report_transitions: true,
-        ..Transport::default()
+        ..SatpepSettings::default()
     };
-    let gateways = vec![GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))];
+    let gateways = vec![GatewayConfig::new("pair", [near, far], Transport::Satpep(transport))];
     let stop = Stop { at: Some(Instant::from_nanos(30_000_000_000)), when_complete: false };
     let settings = Settings { stop, ..Settings::default() };
     let mut simulation = Simulation::with_gateways(network, vec![flow], gateways, settings).unwrap();

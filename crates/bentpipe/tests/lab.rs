@@ -212,12 +212,12 @@ bulk = { size = "300kB" }
 [[gateway]]
 name = "pep"
 nodes = ["near", "far"]
-protocol = "tcp"
+transport = "tcp"
 tcp = "cubic"
 [variants]
 split = {}
 whole = { "gateway.pep.nodes" = ["client", "server"] }
-satpep = { "gateway.pep" = { name = "pep", nodes = ["near", "far"], protocol = "satpep" } }
+satpep = { "gateway.pep" = { name = "pep", nodes = ["near", "far"], transport = "satpep" } }
 "#;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Classes of flows, from the words of the format.
 
 use crate::FlowClass;
-use crate::format::Class;
+use crate::format::gateway::Class;
 use document::Node;
 use document::{Fault, suggestion};
 

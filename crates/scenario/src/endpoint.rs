@@ -1,6 +1,6 @@
 //! How TCP endpoints behave, from the words of the format.
 
-use crate::format::{self, AckPolicy, ProfileName, SlowStartExit};
+use crate::format::tcp::{self as format, AckPolicy, ProfileName, SlowStartExit};
 use crate::text::{Window, WindowSize};
 use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
 use units::Bytes;

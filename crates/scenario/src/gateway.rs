@@ -16,7 +16,7 @@ pub struct GatewayConfig {
     /// How their TCP towards hosts behaves.
     pub terrestrial: Arc<tcp::Config>,
     /// What they speak to one another.
-    pub protocol: Protocol,
+    pub transport: Transport,
     /// Whether the windows of TCP between them follow the allocation of a carrier on the path (see [`link::dama`]), and ask it for
     /// all that they may have while there are connections: for controls that go by the capacity.
     pub follow_allocation: bool,
@@ -24,9 +24,9 @@ pub struct GatewayConfig {
 
 /// What a pair of gateways speaks.
 #[derive(Debug, Clone)]
-pub enum Protocol {
+pub enum Transport {
     /// bentpipe's own transport, run by the code of its gateways in one session that is up when the simulation begins.
-    Satpep(Transport),
+    Satpep(SatpepSettings),
     /// SaTPEP as its paper has it: a connection for each that is split, with windows that the receiving gateway assigns.
     Satpep2003(Box<Satpep2003>),
     /// TCP: a connection for each that is split.
@@ -35,7 +35,7 @@ pub enum Protocol {
 
 /// Settings of the satellite transport, as an operator makes them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Transport {
+pub struct SatpepSettings {
     /// The capacity from each node to the other; `None` is that of the slowest link between them.
     pub capacity: [Option<Rate>; 2],
     /// The round-trip time; `None` is that of propagation.
@@ -78,7 +78,7 @@ pub struct FlowClass {
     pub settings: Class,
 }
 
-impl Default for Transport {
+impl Default for SatpepSettings {
     fn default() -> Self {
         Self {
             capacity: [None; 2],
@@ -111,9 +111,9 @@ pub struct GatewayError {
 }
 
 impl GatewayConfig {
-    /// A pair that speaks `protocol`, whose TCP towards hosts is Linux's: CUBIC, buffers of up to 6 MiB for receiving and
+    /// A pair that speaks `transport`, whose TCP towards hosts is Linux's: CUBIC, buffers of up to 6 MiB for receiving and
     /// 4 MiB for sending.
-    pub fn new(name: &str, nodes: [NodeId; 2], protocol: Protocol) -> Self {
+    pub fn new(name: &str, nodes: [NodeId; 2], transport: Transport) -> Self {
         let (size, most) = (Bytes::new(128 << 10), Bytes::new(6 << 20));
         let terrestrial = tcp::Config {
             control: tcp::ControlKind::by_name("cubic").expect("tcp has CUBIC"),
@@ -121,7 +121,7 @@ impl GatewayConfig {
             send_buffer: Bytes::new(4 << 20),
             ..tcp::Config::new(tcp::Profile::Linux)
         };
-        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), protocol, follow_allocation: false }
+        Self { name: name.to_owned(), nodes, terrestrial: Arc::new(terrestrial), transport, follow_allocation: false }
     }
 
     /// The fault `problem` of this pair.

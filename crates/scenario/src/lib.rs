@@ -17,6 +17,7 @@ mod flow;
 mod format;
 mod gateway;
 mod link;
+pub mod link_file;
 mod network;
 mod resolve;
 mod satpep2003;
@@ -26,7 +27,7 @@ mod traffic;
 
 pub use distribution::{Distribution, Quantity};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
-pub use gateway::{FlowClass, GatewayConfig, GatewayError, Protocol, Transport};
+pub use gateway::{FlowClass, GatewayConfig, GatewayError, SatpepSettings, Transport};
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
 pub use resolve::Scenario;
 pub use satpep::{CapacitySource, CrossTrafficPolicy};

@@ -30,23 +30,40 @@ pub(crate) fn setting<'n>(link: &'n Node, way: &str, key: &str) -> Option<&'n No
 }
 
 /// The propagation delay of a direction, if it makes a link.
-pub(crate) fn delay(link: &Node, way: &str) -> Option<Duration> {
-    let delay = setting(link, way, "delay").map_or(json!("0s"), Node::to_json);
+pub(crate) fn delay(delay: Option<&Node>) -> Option<Duration> {
+    let delay = delay.map_or(json!("0s"), Node::to_json);
     serde_json::from_value::<LinkConfig>(json!({ "delay": delay })).ok().map(|config| config.delay)
 }
 
-/// The direction `way` of `link`, whose propagation delays there and back make `round_trip`.
-pub(crate) fn resolve(link: &Node, way: &str, round_trip: Duration, read: Reader<'_>) -> Result<LinkConfig, Problem> {
+/// The settings of the direction `way` of `link`.
+pub(crate) fn settings(link: &Node, way: &str) -> Map<String, Json> {
     let own = link.get(way).map_or(&[][..], Node::entries);
     let both = link.entries().iter().filter(|entry| !OTHERS.contains(&&*entry.key));
-    let mut settings: Map<String, Json> =
-        both.chain(own).map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
+    both.chain(own).map(|entry| (entry.key.to_string(), entry.node.to_json())).collect()
+}
+
+/// What a link with a rate is that has no `queue`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoQueue {
+    /// A fault.
+    Refused,
+    /// One with an unlimited queue.
+    Unlimited,
+}
+
+/// The link of these settings, whose propagation delays there and back make `round_trip`.
+pub(crate) fn resolve(
+    mut settings: Map<String, Json>,
+    round_trip: Duration,
+    no_queue: NoQueue,
+    read: Reader<'_>,
+) -> Result<LinkConfig, Problem> {
     let rate =
         settings.remove("rate").and_then(|rate| serde_json::from_value(rate).ok()).and_then(|RateLimit(rate)| rate);
     let given = settings.remove("queue");
     let limit =
         LIMITS.into_iter().find(|key| if *key == "rate" { rate.is_some() } else { settings.contains_key(*key) });
-    if let (Some(key), None) = (limit, &given) {
+    if let (Some(key), None, NoQueue::Refused) = (limit, &given, no_queue) {
         let text =
             "a link with a rate needs `queue`, which says what may wait: such as \"1BDP\" or \"100packets\"".to_owned();
         return Err(Problem { key: Some(key), text });

@@ -3,12 +3,14 @@
 
 use crate::Reader;
 use crate::endpoint::Preset;
-use crate::format::{self, Start};
+use crate::format::{self, flow::Start};
+use crate::link::NoQueue;
 use crate::{
-    Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Protocol, Record,
-    Satpep2003, Settings, Stop, Traffic, Transport,
+    Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Record, Satpep2003,
+    SatpepSettings, Settings, Stop, Traffic, Transport,
 };
 use ::link::LinkConfig;
+use ::link::dama::CarrierConfig;
 use document::Node;
 use document::item_name;
 use document::{Fault, Name, suggestion};
@@ -183,8 +185,8 @@ impl<'a> Resolver<'a> {
             if self.faults.iter().any(|fault| fault.lies_within(&["carrier", &name])) {
                 continue;
             }
-            match crate::carrier::resolve(node, stream as u64, self.read) {
-                Ok(config) => drop(network.add_carrier(&name, config)),
+            match crate::carrier::resolve(node, self.read) {
+                Ok(config) => drop(network.add_carrier(&name, CarrierConfig { stream: stream as u64, ..config })),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
                     self.fault(at, format!("carrier.{name}: {}", problem.text));
@@ -250,11 +252,17 @@ impl<'a> Resolver<'a> {
         if self.faults.iter().any(|fault| fault.lies_within(&["link", name])) {
             return None;
         }
-        let delays = ["forward", "reverse"].map(|way| crate::link::delay(node, way).unwrap_or_default());
+        let delays = ["forward", "reverse"]
+            .map(|way| crate::link::delay(crate::link::setting(node, way, "delay")).unwrap_or_default());
         let stream = network.directions().len() as u64;
         let mut configs = Vec::new();
         for (way, stream) in [("forward", stream), ("reverse", stream + 1)] {
-            match crate::link::resolve(node, way, delays[0] + delays[1], self.read) {
+            match crate::link::resolve(
+                crate::link::settings(node, way),
+                delays[0] + delays[1],
+                NoQueue::Refused,
+                self.read,
+            ) {
                 Ok(config) => configs.push(LinkConfig { stream, ..config }),
                 Err(problem) => {
                     let at = problem.key.and_then(|key| crate::link::setting(node, way, key)).unwrap_or(node);
@@ -298,7 +306,7 @@ impl<'a> Resolver<'a> {
             return None;
         }
         let known = self.known_endpoints(name, node, does[0]);
-        let flow: format::Flow = self.typed(node, &["flow", name]).filter(|_| known)?;
+        let flow: format::flow::Flow = self.typed(node, &["flow", name]).filter(|_| known)?;
         let traffic = match self.traffic(&flow).and_then(|traffic| traffic.validate().map(|()| traffic)) {
             Ok(traffic) => traffic,
             Err(problem) => {
@@ -332,7 +340,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn traffic(&self, flow: &format::Flow) -> Result<Traffic, String> {
+    fn traffic(&self, flow: &format::flow::Flow) -> Result<Traffic, String> {
         if let Some(udp) = &flow.udp {
             return udp.resolve();
         }
@@ -372,7 +380,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             endpoints.remove(name);
-            let Some(section) = self.typed::<format::Tcp>(&entry.node, &["tcp", name]) else { continue };
+            let Some(section) = self.typed::<format::tcp::Tcp>(&entry.node, &["tcp", name]) else { continue };
             match section.resolve(name) {
                 Ok(config) => {
                     endpoints.insert(name.to_owned(), Arc::new(config));
@@ -425,7 +433,7 @@ impl<'a> Resolver<'a> {
             self.endpoint(value, &format!("gateway.{name}.{key}"))
         };
         let (hosts, between) = (endpoint("hosts_tcp"), endpoint("tcp"));
-        let gateway: format::Gateway = self.typed(node, &["gateway", name])?;
+        let gateway: format::gateway::Gateway = self.typed(node, &["gateway", name])?;
         let [Some(a), Some(b)] = ends[..] else { return None };
         if a == b {
             self.fault(&nodes[1], format!("{path}: a pair has two nodes"));
@@ -438,24 +446,24 @@ impl<'a> Resolver<'a> {
         let paper = self.satpep_2003(name, node, [a, b], &gateway.satpep_2003)?;
         let classes = self.classes(name, node, gateway.satpep.class.as_deref().unwrap_or_default(), groups)?;
         let bypass = self.bypass(name, node, gateway.satpep.bypass.as_deref().unwrap_or_default(), groups)?;
-        let transport = Transport { classes, bypass, ..gateway.satpep.resolve() };
-        let config = GatewayConfig::new(name, [a, b], Protocol::Satpep(transport));
+        let satpep = SatpepSettings { classes, bypass, ..gateway.satpep.resolve() };
+        let config = GatewayConfig::new(name, [a, b], Transport::Satpep(satpep));
         let terrestrial = hosts.unwrap_or(config.terrestrial);
-        let protocol = match gateway.protocol.unwrap_or(format::Protocol::Satpep) {
-            format::Protocol::Satpep => config.protocol,
-            format::Protocol::Satpep2003 => Protocol::Satpep2003(Box::new(paper)),
-            format::Protocol::Tcp => Protocol::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
+        let transport = match gateway.transport.unwrap_or(format::gateway::Transport::Satpep) {
+            format::gateway::Transport::Satpep => config.transport,
+            format::gateway::Transport::Satpep2003 => Transport::Satpep2003(Box::new(paper)),
+            format::gateway::Transport::Tcp => Transport::Tcp(between.unwrap_or_else(|| Arc::clone(&terrestrial))),
         };
         let follow_allocation = gateway.follow_allocation.unwrap_or(false);
         if let (true, Some(value), false) =
-            (follow_allocation, node.get("follow_allocation"), matches!(protocol, Protocol::Tcp(_)))
+            (follow_allocation, node.get("follow_allocation"), matches!(transport, Transport::Tcp(_)))
         {
             self.fault(
                 value,
-                format!("gateway.{name}.follow_allocation: only the protocol tcp follows an allocation so"),
+                format!("gateway.{name}.follow_allocation: only the transport tcp follows an allocation so"),
             );
         }
-        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, protocol, follow_allocation })
+        Some(GatewayConfig { name: config.name, nodes: config.nodes, terrestrial, transport, follow_allocation })
     }
 
     /// The classes of a pair, whose flows are looked up among the document's.
@@ -463,7 +471,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         pair: &str,
         node: &Node,
-        written: &[format::Class],
+        written: &[format::gateway::Class],
         groups: &[String],
     ) -> Option<Vec<FlowClass>> {
         let sections = node.get("satpep").and_then(|satpep| satpep.get("class")).map_or(&[][..], Node::items);
@@ -499,7 +507,7 @@ impl<'a> Resolver<'a> {
         pair: &str,
         node: &Node,
         [a, b]: [NodeId; 2],
-        written: &format::Satpep2003,
+        written: &format::gateway::Satpep2003,
     ) -> Option<Satpep2003> {
         let section = node.get("satpep-2003");
         let mut via = [None; 2];
@@ -614,23 +622,23 @@ fn start(start: Option<&Start>) -> (Duration, Duration, Duration) {
     }
 }
 
-impl format::Satpep2003 {
+impl format::gateway::Satpep2003 {
     /// All but the links.
     fn resolve(&self) -> Satpep2003 {
         let plain = Satpep2003::default();
         let nack = match self.nack {
-            None | Some(format::NackRule::Fig1) => tcp::NackRule::Fig1,
-            Some(format::NackRule::Fig1Literal) => tcp::NackRule::Fig1Literal,
-            Some(format::NackRule::PerSegment) => tcp::NackRule::PerSegment,
+            None | Some(format::gateway::NackRule::Fig1) => tcp::NackRule::Fig1,
+            Some(format::gateway::NackRule::Fig1Literal) => tcp::NackRule::Fig1Literal,
+            Some(format::gateway::NackRule::PerSegment) => tcp::NackRule::PerSegment,
         };
         Satpep2003 {
             accept: match self.accept {
-                None | Some(format::Accept::Confirmed) => Accept::Confirmed,
-                Some(format::Accept::Immediate) => Accept::Immediate,
+                None | Some(format::gateway::Accept::Confirmed) => Accept::Confirmed,
+                Some(format::gateway::Accept::Immediate) => Accept::Immediate,
             },
             profile: match self.profile {
-                None | Some(format::DivisionProfile::Paper) => Profile::Paper,
-                Some(format::DivisionProfile::Deploy) => Profile::Deploy,
+                None | Some(format::gateway::DivisionProfile::Paper) => Profile::Paper,
+                Some(format::gateway::DivisionProfile::Deploy) => Profile::Deploy,
             },
             headroom: self.headroom.or(plain.headroom),
             packet_pair: self.packet_pair.unwrap_or(plain.packet_pair),
@@ -641,14 +649,14 @@ impl format::Satpep2003 {
     }
 }
 
-impl format::Transport {
-    fn resolve(&self) -> Transport {
-        let plain = Transport::default();
+impl format::gateway::SatpepSettings {
+    fn resolve(&self) -> SatpepSettings {
+        let plain = SatpepSettings::default();
         let capacity = match self.capacity.as_deref() {
             Some([there, back]) => [Some(there.0), Some(back.0)],
             _ => plain.capacity,
         };
-        Transport {
+        SatpepSettings {
             capacity,
             rtt: self.rtt.map(|rtt| rtt.0),
             pacing_gain: self.pacing_gain.unwrap_or(plain.pacing_gain),

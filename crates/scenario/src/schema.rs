@@ -51,7 +51,7 @@ const SECTIONS: &[Section] = &[
     Section::new("capacity", "Capacity"),
     Section::new("tuning", "Tuning"),
     Section::new("gateway", "Gateway"),
-    Section::new("satpep", "Transport"),
+    Section::new("satpep", "SatpepSettings"),
     Section::new("class", "Class"),
     Section::new("satpep-2003", "Satpep2003"),
 ];

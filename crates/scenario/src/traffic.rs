@@ -1,6 +1,6 @@
 //! What flows do, from the words of the format.
 
-use crate::format::{Bulk, Distribution, OnOff, Ping, Random, RequestResponse, Udp, Way};
+use crate::format::flow::{Bulk, Distribution, OnOff, Ping, Random, RequestResponse, Udp, Way};
 use crate::{Application, Quantity, Traffic, Transfer};
 use document::{Interval, Size, Time};
 use units::{Bytes, Duration};

@@ -5,7 +5,7 @@ use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scenario::{
-    Application, Distribution, Experiment, Protocol, Scenario, Traffic, Transfer, json_schema, load, reference,
+    Application, Distribution, Experiment, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
 };
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
@@ -318,7 +318,7 @@ fn a_variant_is_the_same_as_its_settings_one_by_one() {
         &["tcp.mine.preset=\"cubic\"", "flow.file.tcp=\"mine\""],
         &["record.packets=[\"b\"]"],
         &["record.flows=[]", "stop.time=\"1min\"", "seeds.count=3"],
-        &["gateway.pair.protocol=\"tcp\""],
+        &["gateway.pair.transport=\"tcp\""],
         &["gateway=[]"],
         &["nodes=[\"c\", \"b\", \"a\"]"],
         &["link.sat.name=\"satellite\""],
@@ -580,7 +580,7 @@ fn a_pair_has_flows_that_pass_it_by_and_limits() {
     let scenario =
         read(&pair("bypass = [\"file\"], connect_timeout = \"3s\", max_streams = 8, max_connections = 4"), &[])
             .unwrap_or_else(|faults| panic!("{faults:#?}"));
-    let Protocol::Satpep(transport) = &scenario.scenarios[0].gateways[0].protocol else { panic!("satpep") };
+    let Transport::Satpep(transport) = &scenario.scenarios[0].gateways[0].transport else { panic!("satpep") };
     assert_eq!((&transport.bypass[..], transport.connect_timeout), (&[0][..], Duration::from_secs(3)));
     assert_eq!((transport.max_streams, transport.max_connections), (Some(8), Some(4)));
     for (wrong, says) in [

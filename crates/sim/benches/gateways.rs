@@ -3,8 +3,8 @@
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Network, Protocol, Settings, Simulation, Start, Stop, Traffic, Transfer,
-    Transport,
+    Application, FlowConfig, GatewayConfig, Network, SatpepSettings, Settings, Simulation, Start, Stop, Traffic,
+    Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -41,7 +41,7 @@ fn simulation(mbit: u64, rtt: Duration, loss: f64, flows: usize, seconds: u64) -
         },
         record: false,
     };
-    let pair = GatewayConfig::new("pep", [nodes[1], nodes[2]], Protocol::Satpep(Transport::default()));
+    let pair = GatewayConfig::new("pep", [nodes[1], nodes[2]], Transport::Satpep(SatpepSettings::default()));
     let stop = Stop { at: Some(Instant::from_nanos(seconds * 1_000_000_000)), when_complete: false };
     let flows = (0..flows).map(flow).collect();
     Simulation::with_gateways(network, flows, vec![pair], Settings { stop, ..Settings::default() }).expect("valid")

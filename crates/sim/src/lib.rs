@@ -26,7 +26,7 @@ pub use report::{
 };
 pub use scenario::{
     Application, CapacitySource, CrossTrafficPolicy, Direction, DirectionId, Distribution, FlowClass, FlowConfig,
-    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Protocol, Quantity, Record,
-    Settings, Start, Stop, Traffic, Transfer, Transport,
+    FlowError, GatewayConfig, GatewayError, Limits, Network, NetworkError, NodeId, OnOff, Quantity, Record,
+    SatpepSettings, Settings, Start, Stop, Traffic, Transfer, Transport,
 };
 pub use simulation::{SetupError, Simulation};

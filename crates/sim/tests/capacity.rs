@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, QueueLimit, Steps};
 use sim::{
-    Application, CapacitySource, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Protocol, Record, Report,
-    Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
+    Application, CapacitySource, CrossTrafficPolicy, FlowConfig, GatewayConfig, Network, Record, Report,
+    SatpepSettings, Settings, Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Rate};
@@ -20,7 +20,7 @@ const PAYLOAD: f64 = 1448.0 / 1500.0;
 struct Experiment {
     rtt: Duration,
     varies: bool,
-    transport: Transport,
+    transport: SatpepSettings,
     others: Option<Traffic>,
 }
 
@@ -63,7 +63,7 @@ impl Experiment {
         };
         let mut flows = vec![flow("ours", client, Instant::ZERO, bulk("cubic"))];
         flows.extend(self.others.map(|traffic| flow("others", near, Instant::ZERO + Duration::from_secs(10), traffic)));
-        let pair = GatewayConfig::new("pair", [near, far], Protocol::Satpep(self.transport));
+        let pair = GatewayConfig::new("pair", [near, far], Transport::Satpep(self.transport));
         let settings = Settings {
             stop: Stop { at: Some(Instant::ZERO + END), when_complete: false },
             record: Record { queue_interval: Some(Duration::from_millis(50)), ..Record::default() },
@@ -101,7 +101,7 @@ fn bulk(control: &str) -> Traffic {
 /// What a bulk transfer gets of a link that has its full and half its rate in turns, as a share of what full packets could
 /// carry, and the queue.
 fn over_a_varying_link(rtt: Duration, capacity_source: CapacitySource) -> (f64, Duration) {
-    let transport = Transport { capacity_source, ..Transport::default() };
+    let transport = SatpepSettings { capacity_source, ..SatpepSettings::default() };
     let outcome = Experiment { rtt, varies: true, transport, others: None }.run();
     let carried = (RATE.as_bps() + HALF.as_bps()) as f64 / 2.0 * END.as_secs_f64() * PAYLOAD;
     let share = outcome.report.flows[0].bytes as f64 * 8.0 / carried;
@@ -132,7 +132,7 @@ fn without_news_of_a_lower_rate_the_queue_is_full() {
 }
 
 /// Goodput of ours, and of other traffic from its tenth second on, in shares of what full packets could carry.
-fn beside(rtt: Duration, transport: Transport, others: Traffic) -> [f64; 2] {
+fn beside(rtt: Duration, transport: SatpepSettings, others: Traffic) -> [f64; 2] {
     let (policy, capacity_source) = (transport.cross_traffic, transport.capacity_source);
     let outcome = Experiment { rtt, varies: false, transport, others: Some(others) }.run();
     let goodput = |flow: usize, seconds: f64| {
@@ -143,8 +143,8 @@ fn beside(rtt: Duration, transport: Transport, others: Traffic) -> [f64; 2] {
     shares
 }
 
-fn with_policy(cross_traffic: CrossTrafficPolicy) -> Transport {
-    Transport { cross_traffic, ..Transport::default() }
+fn with_policy(cross_traffic: CrossTrafficPolicy) -> SatpepSettings {
+    SatpepSettings { cross_traffic, ..SatpepSettings::default() }
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn traffic_of_a_constant_rate_has_what_it_sends() {
 #[test]
 fn a_pair_that_learns_is_fair_too() {
     for rtt in [40, 550] {
-        let transport = Transport {
+        let transport = SatpepSettings {
             cross_traffic: CrossTrafficPolicy::Fair,
             capacity_source: CapacitySource::Estimated,
-            ..Transport::default()
+            ..SatpepSettings::default()
         };
         for control in ["cubic", "bbr1"] {
             let [ours, others] = beside(Duration::from_millis(rtt), transport.clone(), bulk(control));

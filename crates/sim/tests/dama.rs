@@ -137,7 +137,7 @@ capacity = { rate = "64kbit/s", rtt = "500ms", connections = 1 }
 [[gateway]]
 name = "pep"
 nodes = ["one", "hub"]
-protocol = "tcp"
+transport = "tcp"
 tcp = "cross"
 follow_allocation = true
 [stop]
@@ -176,7 +176,7 @@ fn a_window_follows_the_allocation() {
 #[test]
 fn the_transport_s_pace_follows_the_allocation() {
     let text = FOLLOWING.replace(
-        "protocol = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true",
+        "transport = \"tcp\"\ntcp = \"cross\"\nfollow_allocation = true",
         "satpep = { capacity_source = \"reported\" }",
     );
     assert!(text != FOLLOWING);

@@ -2,8 +2,8 @@
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Limits, Network, NodeId, Protocol, Record, Report, Settings, Simulation,
-    Start, Stop, Stopped, Traffic, Transfer, Transport,
+    Application, FlowConfig, GatewayConfig, Limits, Network, NodeId, Record, Report, SatpepSettings, Settings,
+    Simulation, Start, Stop, Stopped, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Instant, Probability, Rate};
@@ -46,7 +46,7 @@ impl SatelliteLink {
     }
 
     /// Runs `flows` flows of `bytes` each, all at once.
-    fn run(self, protocol: Option<Protocol>, transfer: Transfer, flows: usize, bytes: u64) -> Report {
+    fn run(self, transport: Option<Transport>, transfer: Transfer, flows: usize, bytes: u64) -> Report {
         let (network, [client, near, far, server]) = self.network();
         let host = host();
         let flow = |number: usize| FlowConfig {
@@ -62,7 +62,7 @@ impl SatelliteLink {
             },
             record: false,
         };
-        let pairs = protocol.map(|protocol| GatewayConfig::new("pep", [near, far], protocol)).into_iter().collect();
+        let pairs = transport.map(|transport| GatewayConfig::new("pep", [near, far], transport)).into_iter().collect();
         let settings = Settings {
             seed: self.seed,
             stop: Stop { at: Some(Instant::from_nanos(2_000_000_000_000)), when_complete: true },
@@ -85,8 +85,8 @@ fn host() -> Arc<tcp::Config> {
     })
 }
 
-fn satpep() -> Option<Protocol> {
-    Some(Protocol::Satpep(Transport::default()))
+fn satpep() -> Option<Transport> {
+    Some(Transport::Satpep(SatpepSettings::default()))
 }
 
 fn times(report: &Report) -> Vec<f64> {
@@ -122,7 +122,7 @@ fn short_and_long_transfers_run_near_the_limit() {
 
 /// A run of `flow` (and whatever `change` makes of it and of the network's links) to its end, at most 1,000 s.
 fn run_with(
-    protocol: Protocol,
+    transport: Transport,
     links: impl Fn(&str, &mut LinkConfig),
     change: impl Fn(&mut FlowConfig, [NodeId; 4]),
 ) -> (Report, Vec<sim::PacketRecord>) {
@@ -157,22 +157,22 @@ fn run_with(
         record: Record { packets_at: vec![nodes[1]], ..Record::default() },
         ..Settings::default()
     };
-    let pair = GatewayConfig::new("pep", [nodes[1], nodes[2]], protocol);
+    let pair = GatewayConfig::new("pep", [nodes[1], nodes[2]], transport);
     let mut simulation = Simulation::with_gateways(network, vec![flow], vec![pair], settings).expect("valid");
     simulation.run();
     (simulation.report(), simulation.take_packets())
 }
 
-fn protocols() -> [Protocol; 2] {
-    [Protocol::Satpep(Transport::default()), split_tcp()]
+fn transports() -> [Transport; 2] {
+    [Transport::Satpep(SatpepSettings::default()), split_tcp()]
 }
 
 /// Split TCP with Hybla over the satellite, as PEPsal does it.
-fn split_tcp() -> Protocol {
+fn split_tcp() -> Transport {
     let control = tcp::ControlKind::by_name("hybla").expect("Hybla");
     let receive_buffer = tcp::ReceiveBuffer::plain(Bytes::new(2 << 20));
     let send_buffer = Bytes::new(2 << 20);
-    Protocol::Tcp(Arc::new(tcp::Config {
+    Transport::Tcp(Arc::new(tcp::Config {
         control,
         receive_buffer,
         send_buffer,
@@ -182,14 +182,14 @@ fn split_tcp() -> Protocol {
 
 #[test]
 fn every_byte_passes_and_both_ends_close_in_order_in_both_directions() {
-    for protocol in protocols() {
+    for transport in transports() {
         for (transfer, reversed) in [
             (Transfer::Upload, false),
             (Transfer::Upload, true),
             (Transfer::Download { request: Bytes::new(300) }, false),
         ] {
             let (report, _) = run_with(
-                protocol.clone(),
+                transport.clone(),
                 |_, _| {},
                 |flow, nodes| {
                     if reversed {
@@ -213,16 +213,16 @@ fn every_byte_passes_and_both_ends_close_in_order_in_both_directions() {
 #[test]
 fn the_satellite_transport_is_faster_than_split_tcp_and_than_no_gateways() {
     let link = SatelliteLink { bps: 6_000_000, loss: 1e-3, seed: 3 };
-    let time = |protocol| times(&link.run(protocol, Transfer::Upload, 1, 1_000_000))[0];
+    let time = |transport| times(&link.run(transport, Transfer::Upload, 1, 1_000_000))[0];
     let (satellite, split, plain) = (time(satpep()), time(Some(split_tcp())), time(None));
     assert!(satellite < split && satellite < plain, "{satellite} {split} {plain}");
 }
 
 #[test]
 fn an_unreachable_server_resets_the_client_by_name() {
-    for protocol in protocols() {
+    for transport in transports() {
         let (report, _) = run_with(
-            protocol,
+            transport,
             |link, config| {
                 if link == "right there" {
                     config.loss = LossModel::Bernoulli(Probability::new(1.0).expect("probability"));
@@ -239,9 +239,9 @@ fn an_unreachable_server_resets_the_client_by_name() {
 
 #[test]
 fn a_client_that_gives_up_is_seen_as_reset_by_the_server_and_not_as_ended() {
-    for protocol in protocols() {
+    for transport in transports() {
         let (report, _) = run_with(
-            protocol,
+            transport,
             |_, _| {},
             |flow, _| {
                 flow.stop = Some(Instant::from_nanos(3_000_000_000));
@@ -258,9 +258,9 @@ fn a_client_that_gives_up_is_seen_as_reset_by_the_server_and_not_as_ended() {
 
 #[test]
 fn a_slow_way_to_the_server_holds_the_client_back_and_loses_nothing() {
-    for protocol in protocols() {
+    for transport in transports() {
         let (report, _) = run_with(
-            protocol,
+            transport,
             |link, config| {
                 if link == "right there" {
                     config.rate = Some(Rate::from_bps(1_000_000));
@@ -298,7 +298,7 @@ fn other_traffic_on_the_link_is_left_its_room() {
     let udp = Traffic::Udp { rate: Rate::from_bps(2_000_000), packet_size: Bytes::new(1000), on_off: None };
     let application = Application::Bulk { size: None, transfer: Transfer::Upload };
     let file = Traffic::Tcp { client: host(), server: host(), application };
-    let pair = GatewayConfig::new("pep", [near, far], Protocol::Satpep(Transport::default()));
+    let pair = GatewayConfig::new("pep", [near, far], Transport::Satpep(SatpepSettings::default()));
     let stop = Stop { at: Some(Instant::from_nanos(60_000_000_000)), when_complete: false };
     let flows = vec![flow("voice", udp), flow("file", file)];
     let settings = Settings { stop, ..Settings::default() };
@@ -315,9 +315,9 @@ fn other_traffic_on_the_link_is_left_its_room() {
 
 #[test]
 fn duplicates_and_packets_out_of_order_do_no_harm() {
-    for protocol in protocols() {
+    for transport in transports() {
         let (report, _) = run_with(
-            protocol,
+            transport,
             |link, config| {
                 if link.starts_with("satellite") {
                     config.duplicate = Probability::new(0.05).expect("probability");
@@ -335,7 +335,7 @@ fn duplicates_and_packets_out_of_order_do_no_harm() {
 
 #[test]
 fn records_at_a_gateway_show_the_client_its_server_and_the_datagrams_between() {
-    let (_, packets) = run_with(Protocol::Satpep(Transport::default()), |_, _| {}, |_, _| {});
+    let (_, packets) = run_with(Transport::Satpep(SatpepSettings::default()), |_, _| {}, |_, _| {});
     let tcp = packets.iter().filter(|packet| matches!(packet.body, sim::Body::Tcp(_)));
     let (up, down): (Vec<&sim::PacketRecord>, Vec<&sim::PacketRecord>) = tcp.partition(|packet| packet.to_server);
     assert!(up.iter().chain(&down).all(|packet| packet.flow == 0));
@@ -351,14 +351,15 @@ fn records_at_a_gateway_show_the_client_its_server_and_the_datagrams_between() {
 
 #[test]
 fn a_flow_that_does_not_pass_both_gateways_is_left_alone() {
-    let (report, _) = run_with(Protocol::Satpep(Transport::default()), |_, _| {}, |flow, nodes| flow.to = nodes[2]);
+    let (report, _) =
+        run_with(Transport::Satpep(SatpepSettings::default()), |_, _| {}, |flow, nodes| flow.to = nodes[2]);
     assert!(report.flows[0].complete && report.gateways[0].streams.is_empty());
 }
 
 #[test]
 fn faults_name_the_pair_and_say_what_would_be_right() {
     let link = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 1 };
-    let pair = |name: &str, nodes| GatewayConfig::new(name, nodes, Protocol::Satpep(Transport::default()));
+    let pair = |name: &str, nodes| GatewayConfig::new(name, nodes, Transport::Satpep(SatpepSettings::default()));
     let error = |pairs: Vec<GatewayConfig>, network: Network| {
         let simulation = Simulation::with_gateways(network, Vec::new(), pairs, Settings::default());
         simulation.expect_err("a fault").to_string()
@@ -427,7 +428,7 @@ fn a_time_that_stands_still_is_told() {
         },
         record: false,
     };
-    let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Protocol::Tcp(host));
+    let pair = GatewayConfig::new("pair", [nodes[1], nodes[2]], Transport::Tcp(host));
     let limits = Limits { events_at_once: 1_000_000, ..Limits::default() };
     let stop = Stop { at: Some(Instant::ZERO + Duration::from_secs(1)), when_complete: false };
     let settings = Settings { limits, stop, ..Settings::default() };
@@ -436,7 +437,7 @@ fn a_time_that_stands_still_is_told() {
 }
 
 /// Several flows of 200 kB at once, 10 ms apart, over a pair with these settings.
-fn run_flows(transport: Transport, flows: usize) -> Report {
+fn run_flows(transport: SatpepSettings, flows: usize) -> Report {
     let (network, [client, near, far, server]) = SatelliteLink { bps: 6_000_000, loss: 0.0, seed: 5 }.network();
     let flow = |number: usize| FlowConfig {
         name: format!("flow {number}"),
@@ -451,7 +452,7 @@ fn run_flows(transport: Transport, flows: usize) -> Report {
         },
         record: false,
     };
-    let pair = GatewayConfig::new("pep", [near, far], Protocol::Satpep(transport));
+    let pair = GatewayConfig::new("pep", [near, far], Transport::Satpep(transport));
     let settings = Settings { stop: Stop { at: None, when_complete: true }, ..Settings::default() };
     let flows = (0..flows).map(flow).collect();
     let mut simulation = Simulation::with_gateways(network, flows, vec![pair], settings).expect("valid");
@@ -466,7 +467,7 @@ fn bypassed(report: &Report) -> Vec<usize> {
 
 #[test]
 fn a_flow_that_is_bypassed_by_rule_goes_end_to_end_beside_one_that_is_relayed() {
-    let report = run_flows(Transport { bypass: vec![1], ..Transport::default() }, 2);
+    let report = run_flows(SatpepSettings { bypass: vec![1], ..SatpepSettings::default() }, 2);
     assert_eq!(bypassed(&report), [1]);
     assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
     let [relayed, plain] = &times(&report)[..] else { panic!("two flows") };
@@ -476,7 +477,7 @@ fn a_flow_that_is_bypassed_by_rule_goes_end_to_end_beside_one_that_is_relayed() 
 
 #[test]
 fn flows_beyond_the_streams_of_a_session_go_end_to_end_and_none_is_reset() {
-    let report = run_flows(Transport { max_streams: Some(8), ..Transport::default() }, 12);
+    let report = run_flows(SatpepSettings { max_streams: Some(8), ..SatpepSettings::default() }, 12);
     assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
     let past = bypassed(&report);
     assert!((3..=6).contains(&past.len()), "of 8 streams one is kept back, and one is the announcement's: {past:?}");
@@ -484,17 +485,20 @@ fn flows_beyond_the_streams_of_a_session_go_end_to_end_and_none_is_reset() {
 
 #[test]
 fn flows_beyond_the_connections_of_a_gateway_go_end_to_end_and_none_is_reset() {
-    let report = run_flows(Transport { max_connections: Some(4), ..Transport::default() }, 8);
+    let report = run_flows(SatpepSettings { max_connections: Some(4), ..SatpepSettings::default() }, 8);
     assert!(report.flows.iter().all(|flow| flow.complete), "{report:?}");
     assert!(!bypassed(&report).is_empty(), "{report:?}");
 }
 
 #[test]
 fn a_server_that_does_not_answer_is_given_up_after_the_gateways_time_out() {
-    let transport =
-        Transport { connect_timeout: Duration::from_secs(3), report_transitions: true, ..Transport::default() };
+    let transport = SatpepSettings {
+        connect_timeout: Duration::from_secs(3),
+        report_transitions: true,
+        ..SatpepSettings::default()
+    };
     let (report, _) = run_with(
-        Protocol::Satpep(transport),
+        Transport::Satpep(transport),
         |link, config| {
             if link == "right there" {
                 config.loss = LossModel::Bernoulli(Probability::new(1.0).expect("probability"));
@@ -520,7 +524,7 @@ fn while_the_other_gateway_is_away_new_flows_go_end_to_end() {
     // The satellite carries nothing for two minutes; then the flow's own SYN passes, long before a session could.
     let away = Duration::from_secs(120);
     let (report, _) = run_with(
-        Protocol::Satpep(Transport::default()),
+        Transport::Satpep(SatpepSettings::default()),
         |link, config| {
             if link.starts_with("satellite") {
                 config.rate_steps = Some(link::Steps::new(vec![

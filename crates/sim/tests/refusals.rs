@@ -4,8 +4,8 @@ use link::LinkConfig;
 use link::dama::TerminalConfig;
 use sim::satpep2003::Satpep2003;
 use sim::{
-    Application, DirectionId, FlowConfig, GatewayConfig, Network, NodeId, Protocol, Settings, SetupError, Simulation,
-    Start, Traffic, Transfer, Transport,
+    Application, DirectionId, FlowConfig, GatewayConfig, Network, NodeId, SatpepSettings, Settings, SetupError,
+    Simulation, Start, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use units::{Bytes, Duration, Rate};
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// What is said of a pair between these nodes that a flow from the client to the server passes.
-    fn pair_refusal(&self, nodes: [NodeId; 2], protocol: Protocol) -> String {
+    fn pair_refusal(&self, nodes: [NodeId; 2], protocol: Transport) -> String {
         let error =
             self.refusal(vec![self.flow("file", self.server)], vec![GatewayConfig::new("pep", nodes, protocol)]);
         assert!(matches!(error, SetupError::Gateway(_)), "{error:?}");
@@ -63,12 +63,12 @@ impl World {
     }
 }
 
-fn satpep() -> Protocol {
-    Protocol::Satpep(Transport::default())
+fn satpep() -> Transport {
+    Transport::Satpep(SatpepSettings::default())
 }
 
-fn tcp_tunnel() -> Protocol {
-    Protocol::Tcp(Arc::new(tcp::Config::new(tcp::Profile::Linux)))
+fn tcp_tunnel() -> Transport {
+    Transport::Tcp(Arc::new(tcp::Config::new(tcp::Profile::Linux)))
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn a_transport_needs_a_rate_that_its_links_or_its_pair_give() {
     let nodes = [world.near, world.far];
     let error = world.pair_refusal(nodes, satpep());
     assert_eq!(error, "gateway `pep`: the links from `near` to `far` have no rate: give the pair its capacity");
-    let error = world.pair_refusal(nodes, Protocol::Satpep2003(Box::default()));
+    let error = world.pair_refusal(nodes, Transport::Satpep2003(Box::default()));
     assert!(error.ends_with("have no rate to divide"), "{error}");
     let capacity = [Some(Rate::from_bps(1_000_000)); 2];
-    let transport = Transport { capacity, ..Transport::default() };
-    let pair = GatewayConfig::new("pep", nodes, Protocol::Satpep(transport));
+    let transport = SatpepSettings { capacity, ..SatpepSettings::default() };
+    let pair = GatewayConfig::new("pep", nodes, Transport::Satpep(transport));
     let flows = vec![world.flow("file", world.server)];
     assert!(Simulation::with_gateways(world.network.clone(), flows, vec![pair], Settings::default()).is_ok());
 }
@@ -124,10 +124,10 @@ fn a_pair_of_satpep_takes_links_that_lead_from_one_of_its_nodes_to_the_other() {
     let nodes = [world.near, world.far];
     let left = Some(DirectionId::new(0));
     let elsewhere = Satpep2003 { via: [left, None], ..Satpep2003::default() };
-    let error = world.pair_refusal(nodes, Protocol::Satpep2003(Box::new(elsewhere)));
+    let error = world.pair_refusal(nodes, Transport::Satpep2003(Box::new(elsewhere)));
     assert_eq!(error, "gateway `pep`: link `left` does not lead from node `near` to `far`");
     let plain = Satpep2003 { satellite: tcp::Config::new(tcp::Profile::Linux), ..Satpep2003::default() };
-    let error = world.pair_refusal(nodes, Protocol::Satpep2003(Box::new(plain)));
+    let error = world.pair_refusal(nodes, Transport::Satpep2003(Box::new(plain)));
     assert_eq!(error, "gateway `pep`: `satellite` is no TCP of SaTPEP: set `satpep`, with recovery `nack`");
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sim::satpep2003::{Accept, Profile, Satpep2003};
 use sim::{
-    Application, FlowConfig, GatewayConfig, Network, Protocol, Record, Report, Settings, Simulation, Start, Stop,
-    Stopped, Traffic, Transfer,
+    Application, FlowConfig, GatewayConfig, Network, Record, Report, Settings, Simulation, Start, Stop, Stopped,
+    Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
 use tcp::{NackRule, Tuning};
@@ -114,7 +114,7 @@ impl Scenario {
             via[0] = Some(satellite);
         }
         let protocol = self.protocol.clone().map(|protocol| Satpep2003 { via, ..protocol });
-        let pair = |protocol| GatewayConfig::new("pair", [ug, dg], Protocol::Satpep2003(Box::new(protocol)));
+        let pair = |protocol| GatewayConfig::new("pair", [ug, dg], Transport::Satpep2003(Box::new(protocol)));
         let gateways = protocol.map(pair).into_iter().collect();
         let ends = [("sender", ug, Rate::from_bps(10_000_000)), ("receiver", dg, self.receivers)];
         let hosts = (0..self.files.len()).map(|number| {
@@ -337,7 +337,7 @@ fn a_way_that_leads_elsewhere_and_a_link_without_a_rate_are_refused_by_name() {
     let (network, ..) = scenario.network();
     let refusal = |network: Network, protocol: Satpep2003| {
         let nodes = ["uplink gateway", "downlink gateway"].map(|name| network.node(name).expect("a node"));
-        let pair = GatewayConfig::new("pair", nodes, Protocol::Satpep2003(Box::new(protocol)));
+        let pair = GatewayConfig::new("pair", nodes, Transport::Satpep2003(Box::new(protocol)));
         let refused = Simulation::with_gateways(network, Vec::new(), vec![pair], Settings::default());
         refused.expect_err("a fault").to_string()
     };
@@ -391,7 +391,7 @@ fn faults_of_a_scenario_file_name_their_key() {
         ("gateway.pair.satpep-2003.there=\"satelite\"", ["satpep-2003.there", "did you mean satellite?"]),
         ("gateway.pair.satpep-2003.back=\"sender\"", ["satpep-2003.back", "from downlink to uplink"]),
         ("gateway.pair.satpep-2003.kappa=1", ["satpep-2003.kappa", "unknown key"]),
-        ("gateway.pair.protocol=\"satpep-2002\"", ["gateway.pair.protocol", "satpep-2003"]),
+        ("gateway.pair.transport=\"satpep-2002\"", ["gateway.pair.transport", "satpep-2003"]),
     ] {
         let faults = load(&[change]).expect_err("a fault");
         let is_named = faults.iter().any(|fault| parts.iter().all(|part| fault.contains(part)));

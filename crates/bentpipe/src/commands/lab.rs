@@ -20,7 +20,7 @@ drop lists and random losses; the scenario's variants and seeds run one after th
 What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
 (`bulk`), or uploads without an end until `stop.time`, over TCP across that link, with `sack` or `rack` recovery. Several
 links may meet at one node if they share a carrier there (`dama`): with `record.capacity` the JSON document has what each
-terminal asked for, was given and used. Gateways at the two ends of the only link, with `protocol = \"tcp\"`, run, too.
+terminal asked for, was given and used. Gateways at the two ends of the only link, with `transport = \"tcp\"`, run, too.
 Initial windows and segment sizes are set on the route, buffers at the socket. Needs root, or user namespaces for everybody.
 
 With --compare there is no scenario: files cross N random links (2 to 40 Mbit/s, 40 to 550 ms, short and long queues, with and

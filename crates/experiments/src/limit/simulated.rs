@@ -6,7 +6,7 @@ use crate::Error;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
 use sim::{
-    Application, CapacitySource, FlowConfig, FlowSample, GatewayConfig, Network, Protocol, Record, Settings,
+    Application, CapacitySource, FlowConfig, FlowSample, GatewayConfig, Network, Record, SatpepSettings, Settings,
     Simulation, Start, Stop, Traffic, Transfer, Transport,
 };
 use std::sync::Arc;
@@ -138,14 +138,14 @@ fn scenario(
         flows.push(flow(case.flows, BEGIN + after));
     }
     let capacity_source = experiment.gateways.capacity_source;
-    let mut transport = Transport { capacity_source, ..Transport::default() };
+    let mut transport = SatpepSettings { capacity_source, ..SatpepSettings::default() };
     match without {
         Some(Mechanism::Repair) => transport.repair = false,
         Some(Mechanism::RepairOverhead) => transport.repair_overhead = 0.0,
         Some(Mechanism::Estimation) => transport.capacity_source = CapacitySource::Configured,
         None => {}
     }
-    Ok((network, flows, GatewayConfig::new("pair", [near, far], Protocol::Satpep(transport))))
+    Ok((network, flows, GatewayConfig::new("pair", [near, far], Transport::Satpep(transport))))
 }
 
 /// A host as Linux makes them, with buffers that a fast link can fill.

@@ -5,7 +5,7 @@ use super::flow::kernel_control;
 use crate::controls::Controls;
 use crate::{CapacitySource, Error, Family, GatewayOptions, Gateways, Topology, Transport};
 use ::scenario::Scenario;
-use sim::{FlowConfig, GatewayConfig, Network, Protocol};
+use sim::{FlowConfig, GatewayConfig, Network};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Duration, Rate};
@@ -43,8 +43,8 @@ impl Pair {
         if let Some(other) = other {
             return Err(refused(&format!("`{}` splits flows, too: for real, one pair does", other.name)));
         }
-        let Protocol::Tcp(config) = &gateway.protocol else {
-            return Err(refused("only gateways that speak TCP (`protocol = \"tcp\"`) run in a scenario for real"));
+        let sim::Transport::Tcp(config) = &gateway.transport else {
+            return Err(refused("only gateways that speak TCP (`transport = \"tcp\"`) run in a scenario for real"));
         };
         let at_ends = |ends: [_; 2]| ends == gateway.nodes || ends == [gateway.nodes[1], gateway.nodes[0]];
         if !emulated.ends(network).is_some_and(at_ends) {

@@ -24,7 +24,7 @@ mod splices;
 use crate::agent::TIMERS;
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, PathTable, SERVER, Wire};
-use crate::{CapacitySource, FlowConfig, GatewayConfig, GatewayError, Network, NodeId, Protocol, Transport};
+use crate::{CapacitySource, FlowConfig, GatewayConfig, GatewayError, Network, NodeId, SatpepSettings, Transport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -161,14 +161,14 @@ fn split_of(port: u32) -> (usize, usize, usize) {
 impl Gateway {
     /// The pair, ready for its flows.
     pub(crate) fn new(config: &GatewayConfig, splits: Vec<Split>, site: Site<'_>) -> Result<Self, GatewayError> {
-        match &config.protocol {
-            Protocol::Satpep(transport) => {
+        match &config.transport {
+            Transport::Satpep(transport) => {
                 Relays::new(config, transport, splits, site).map(|relays| Gateway::Relays(Box::new(relays)))
             }
-            Protocol::Satpep2003(protocol) => {
-                Assigned::new(config, protocol, splits, site).map(|pair| Gateway::Assigned(Box::new(pair)))
+            Transport::Satpep2003(paper) => {
+                Assigned::new(config, paper, splits, site).map(|pair| Gateway::Assigned(Box::new(pair)))
             }
-            Protocol::Tcp(satellite) => {
+            Transport::Tcp(satellite) => {
                 Splices::new(config, satellite, splits, site).map(|splices| Gateway::Splices(Box::new(splices)))
             }
         }
@@ -237,7 +237,7 @@ pub struct GatewayReport {
     pub sessions: Vec<SessionReport>,
     /// What both gateways sent to one another over SaTPEP's connections; null where something else is spoken.
     pub transport: Option<TransportReport>,
-    /// What happened to relayed connections, in order, if [asked for](Transport::report_transitions).
+    /// What happened to relayed connections, in order, if [asked for](SatpepSettings::report_transitions).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<TransitionReport>,
 }

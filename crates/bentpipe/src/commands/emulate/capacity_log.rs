@@ -1,8 +1,8 @@
 //! A file of what the terminals of a carrier asked for, were given and used, superframe by superframe.
 
-use super::link_file::Up;
 use crate::output::Failure;
 use emulator::Monitor;
+use scenario::link_file::UpLink;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ impl CapacityLog {
         "time_s,terminal,requested_bps,allocated_bps,cra_bps,rbdc_bps,vbdc_bps,fca_bps,used_bps,queued_bytes";
 
     /// Begins the log of what goes `up`.
-    pub(super) fn create(path: &Path, up: &Up, monitor: Monitor) -> Result<Self, Failure> {
+    pub(super) fn create(path: &Path, up: &UpLink, monitor: Monitor) -> Result<Self, Failure> {
         let usage = |problem: String| Failure::usage(format!("--capacity-log {}: {problem}", path.display()));
-        let Up::Carrier { carrier, terminal } = up else {
+        let UpLink::Carrier { carrier, terminal } = up else {
             return Err(usage("there is no carrier that terminals share; --link can have one".into()));
         };
         let file = File::create(path).map_err(|error| usage(error.to_string()))?;

@@ -12,9 +12,9 @@ use capacity_log::CapacityLog;
 use clap::Args as ClapArgs;
 use emulator::{Config, Emulator, Report};
 use link::{Discipline, LinkConfig, Preset, QueueLimit, Reorder};
-use link_file::{Links, Up};
 use options::{LinkArgs, Overrides, QueueSize};
 use port::Port;
+use scenario::link_file::{LinkFile, UpLink};
 use serde::Serialize;
 use std::fs::File;
 use std::path::PathBuf;
@@ -113,17 +113,17 @@ pub struct Args {
 
 impl Args {
     /// The links up and down.
-    fn links(&self) -> Result<Links, Failure> {
+    fn links(&self) -> Result<LinkFile, Failure> {
         let (up, down) = (self.link.up()?, self.link.down()?);
         let mut links = match &self.link_file {
             Some(path) => link_file::read(path)?,
-            None => Links { up: Up::Link(Box::new(self.preset.return_link())), down: self.preset.forward() },
+            None => LinkFile { up: UpLink::Link(Box::new(self.preset.return_link())), down: self.preset.forward() },
         };
         let (delay_up, delay_down) = (links.up.links_mut().next().map(|link| link.delay), links.down.delay);
         let rtt = up.delay.or(delay_up).unwrap_or_default() + down.delay.unwrap_or(delay_down);
         links.up.links_mut().for_each(|link| *link = self.link_with(link.clone(), &up, rtt));
         links.down = self.link_with(links.down, &down, rtt);
-        if let (Up::Carrier { carrier, .. }, Some(seed)) = (&mut links.up, self.seed) {
+        if let (UpLink::Carrier { carrier, .. }, Some(seed)) = (&mut links.up, self.seed) {
             carrier.seed = seed;
         }
         Ok(links)
@@ -159,7 +159,7 @@ impl Args {
 /// The JSON document: the links, and what happened on them.
 #[derive(Serialize)]
 struct Document<'a> {
-    links: &'a Links,
+    links: &'a LinkFile,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -176,7 +176,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--between {0} {0}: a link has two ends", first.interface)));
     }
     let links = args.links()?;
-    let paths = [links.path_up(), links.down.clone().into()];
+    let paths = [link_file::path_up(&links), links.down.clone().into()];
     for (direction, path) in ["up", "down"].into_iter().zip(&paths) {
         path.validate().map_err(|error| Failure::usage(format!("{direction}: {error}")))?;
     }
@@ -197,8 +197,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         emulator.record_capacity();
     }
     match &links.up {
-        Up::Link(link) => tracing::info!("up: {}", describe(link)),
-        Up::Carrier { carrier, terminal } => {
+        UpLink::Link(link) => tracing::info!("up: {}", describe(link)),
+        UpLink::Carrier { carrier, terminal } => {
             tracing::info!("up: {} that {} terminals share on demand", carrier.rate, terminal.len());
         }
     }
@@ -217,7 +217,7 @@ fn highest_rate(link: &LinkConfig) -> Option<Rate> {
 }
 
 /// The modems that are wanted, waiting for routers.
-fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
+fn modems(args: &Args, links: &LinkFile) -> Result<Modems, Failure> {
     let allowed = Duration::from_millis(100)..=Duration::from_secs(600);
     if !allowed.contains(&args.dlep_heartbeat) {
         return Err(Failure::usage(format!("--dlep-heartbeat {}: expected 100ms to 10min", args.dlep_heartbeat)));
@@ -234,8 +234,8 @@ fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
     };
     let down = highest_rate(&links.down);
     let up = match &links.up {
-        Up::Link(link) => highest_rate(link),
-        Up::Carrier { carrier, terminal } => {
+        UpLink::Link(link) => highest_rate(link),
+        UpLink::Carrier { carrier, terminal } => {
             if args.dlep.is_some() {
                 let problem = "terminals share a carrier: write dlep = \"IF\" with the terminal in the link file";
                 return Err(Failure::usage(format!("--dlep: {problem}")));
@@ -244,7 +244,9 @@ fn modems(args: &Args, links: &Links) -> Result<Modems, Failure> {
                 let most = terminal.up.dama.as_ref().map(|dama| dama.most(carrier));
                 let site = Site { end: End::Terminal(number), highest: [most, down] };
                 if let Some(port) = &terminal.dlep {
-                    add(&format!("terminal {}: dlep", terminal.name), port, site)?;
+                    let option = format!("terminal {}: dlep", terminal.name);
+                    let port = port.parse().map_err(|error| Failure::usage(format!("{option}: {error}")))?;
+                    add(&option, &port, site)?;
                 }
             }
             Some(carrier.rate)
@@ -328,8 +330,8 @@ mod tests {
     }
 
     fn links(options: &str) -> (LinkConfig, LinkConfig) {
-        let Links { up, down } = parse(options).unwrap_or_else(|error| panic!("{error}")).links().unwrap();
-        let Up::Link(up) = up else { panic!("{up:?}") };
+        let LinkFile { up, down } = parse(options).unwrap_or_else(|error| panic!("{error}")).links().unwrap();
+        let UpLink::Link(up) = up else { panic!("{up:?}") };
         (*up, down)
     }
 

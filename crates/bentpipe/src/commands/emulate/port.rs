@@ -3,13 +3,11 @@
 use crate::output::Failure;
 use kernel::Namespace;
 use kernel::packet::PacketSocket;
-use serde::{Deserialize, Serialize};
 use std::io;
 use std::str::FromStr;
 
 /// An interface, perhaps in a named namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Port {
     pub(super) namespace: Option<String>,
     pub(super) interface: String,
@@ -26,19 +24,6 @@ impl FromStr for Port {
             return Err("write IF or NAMESPACE:IF".to_owned());
         }
         Ok(Self { namespace, interface: interface.to_owned() })
-    }
-}
-
-impl TryFrom<String> for Port {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Port> for String {
-    fn from(Port { namespace, interface }: Port) -> Self {
-        namespace.map_or(interface.clone(), |namespace| format!("{namespace}:{interface}"))
     }
 }
 

@@ -15,8 +15,8 @@ mod side;
 use super::half::{Address, Route};
 use super::session::{Session, address};
 use super::{
-    CapacitySource, END_TIMERS, GatewayConfig, GatewayError, SessionReport, Site, Split, StreamReport,
-    TransitionReport, Transport, port, split_of,
+    CapacitySource, END_TIMERS, GatewayConfig, GatewayError, SatpepSettings, SessionReport, Site, Split, StreamReport,
+    TransitionReport, port, split_of,
 };
 use crate::packet::{Body, Parcel};
 use crate::wire::{CLIENT, Path, SERVER, Wire};
@@ -45,7 +45,7 @@ struct Past {
 impl Relays {
     pub(crate) fn new(
         config: &GatewayConfig,
-        transport: &Transport,
+        transport: &SatpepSettings,
         splits: Vec<Split>,
         site: Site<'_>,
     ) -> Result<Self, GatewayError> {
@@ -169,7 +169,7 @@ impl Relays {
 /// A session over the path between the two nodes.
 fn connect(
     config: &GatewayConfig,
-    transport: &Transport,
+    transport: &SatpepSettings,
     network: &crate::Network,
     seed: u64,
 ) -> Result<Session, GatewayError> {

@@ -2,7 +2,7 @@
 
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
-use super::{CapacitySource, GatewayConfig, Route, SessionReport, Split, TransitionReport, Transport, address};
+use super::{CapacitySource, GatewayConfig, Route, SatpepSettings, SessionReport, Split, TransitionReport, address};
 use crate::gateway::allocation::CarrierAllocation;
 use crate::gateway::cross_traffic::CrossTrafficMeter;
 use crate::gateway::modem::Modem;
@@ -85,7 +85,7 @@ impl Side {
         (endpoint, id): (Endpoint<Elided>, PeerId),
         routes: Vec<(Route, bool)>,
         config: &GatewayConfig,
-        transport: &Transport,
+        transport: &SatpepSettings,
         splits: &[Split],
         network: &Network,
     ) -> Self {
@@ -368,7 +368,7 @@ fn peer() -> PeerSettings {
 }
 
 /// What the engine is to know of the transport's settings.
-fn settings(transport: &Transport, splits: &[Split]) -> engine::Settings {
+fn settings(transport: &SatpepSettings, splits: &[Split]) -> engine::Settings {
     let numbered = || splits.iter().enumerate();
     let clients = |of: &dyn Fn(usize) -> bool| {
         let of_flows = numbered().filter(|(_, split)| of(split.flow as usize));

@@ -1,0 +1,191 @@
+//! Flows: their ends, their start, and what their applications do.
+
+use document::{Interval, Name, PositiveRate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// One flow, or `count` identical ones. Exactly one of `bulk`, `on_off`, `request_response`, `udp` and `ping` describes its
+/// traffic.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "names are read before: their place is needed where they are unknown")]
+pub(crate) struct Flow {
+    /// Its name, unique among flows. With `count`, results use NAME-1, NAME-2, …
+    pub(crate) name: Name,
+    /// The node of the client, which connects, sends or requests.
+    pub(crate) from: Name,
+    /// The node of the server.
+    pub(crate) to: Name,
+    /// Number of flows.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1))]
+    pub(crate) count: Option<u32>,
+    /// Start time.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) start: Option<Start>,
+    /// Time at which its application stops sending. By default never.
+    pub(crate) stop: Option<Interval>,
+    /// TCP settings of both endpoints: a preset (docs/scenarios.md lists them), or a name under `[tcp]`.
+    #[schemars(extend("default" = "sack"))]
+    pub(crate) tcp: Option<Name>,
+    /// TCP settings of the server. By default those of `tcp`.
+    pub(crate) server_tcp: Option<Name>,
+    /// TCP: one file transfer.
+    pub(crate) bulk: Option<Bulk>,
+    /// TCP: the client sends in bursts.
+    pub(crate) on_off: Option<OnOff>,
+    /// TCP: requests and responses with think times on one connection, as on the web.
+    pub(crate) request_response: Option<RequestResponse>,
+    /// UDP packets at a constant rate, or in bursts of it.
+    pub(crate) udp: Option<Udp>,
+    /// ICMP echo requests, each answered.
+    pub(crate) ping: Option<Ping>,
+}
+
+/// When a flow starts.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Start {
+    /// At a fixed time.
+    At(Time),
+    /// Staggered or random starts.
+    Spread(Spread),
+}
+
+/// The starts of `count` flows.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct Spread {
+    /// The earliest start.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) at: Option<Time>,
+    /// Interval from one flow's start to the next.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) every: Option<Time>,
+    /// Random extra delay of each start, uniform from zero to this.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) spread: Option<Time>,
+}
+
+/// A file transfer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+#[derive(Default)]
+pub(crate) struct Bulk {
+    /// Size of the file. By default unlimited.
+    pub(crate) size: Option<Size>,
+    /// The sender: the client (up), or the server after the client's request (down).
+    #[schemars(extend("default" = "up"))]
+    pub(crate) direction: Option<Way>,
+    /// The size of the request of a download.
+    #[schemars(extend("default" = "100B"))]
+    pub(crate) request: Option<Size>,
+}
+
+/// The direction of a transfer.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+/// Alternating bursts and pauses, a burst first.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct OnOff {
+    /// Rate at which the application writes during a burst.
+    pub(crate) rate: PositiveRate,
+    /// Duration of a burst.
+    pub(crate) on: Distribution<Interval>,
+    /// Duration of a pause.
+    pub(crate) off: Distribution<Time>,
+}
+
+/// Requests and responses.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct RequestResponse {
+    /// Number of requests. By default unlimited.
+    #[schemars(range(min = 1))]
+    pub(crate) requests: Option<u64>,
+    /// The size of a request.
+    #[schemars(extend("default" = "400B"))]
+    pub(crate) request: Option<Distribution<Size>>,
+    /// The size of a response.
+    pub(crate) response: Distribution<Size>,
+    /// Think time: from the last byte of a response to the next request.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) think: Option<Distribution<Time>>,
+}
+
+/// UDP at a constant rate.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Udp {
+    /// Bit rate of IP packets.
+    pub(crate) rate: PositiveRate,
+    /// The size of each IP packet, from 28B to 65535B.
+    #[schemars(extend("default" = "1500B"))]
+    pub(crate) packet_size: Option<Size>,
+    /// Duration of a burst; requires `off`. By default there are no pauses.
+    pub(crate) on: Option<Distribution<Interval>>,
+    /// Duration of a pause.
+    pub(crate) off: Option<Distribution<Time>>,
+}
+
+/// Echo requests.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+#[derive(Default)]
+pub(crate) struct Ping {
+    /// Time from one request to the next.
+    #[schemars(extend("default" = "1s"))]
+    pub(crate) interval: Option<Interval>,
+    /// The size of each IP packet, from 28B to 65535B.
+    #[schemars(extend("default" = "84B"))]
+    pub(crate) packet_size: Option<Size>,
+    /// Number of requests. By default unlimited.
+    #[schemars(range(min = 1))]
+    pub(crate) requests: Option<u64>,
+}
+
+/// A size or a time: constant, or random.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Distribution<T> {
+    /// Constant.
+    Constant(T),
+    /// Random.
+    Random(Random<T>),
+}
+
+/// The distribution of a random size or time.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Random<T> {
+    /// Uniform between two values.
+    Uniform {
+        /// The least.
+        min: T,
+        /// The largest.
+        max: T,
+    },
+    /// Exponential.
+    Exponential {
+        /// The mean.
+        mean: T,
+    },
+    /// Pareto, truncated at `max`: heavy-tailed, like the sizes of files on the web.
+    Pareto {
+        /// The least.
+        min: T,
+        /// The exponent of the tail.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
+        shape: f64,
+        /// The largest; larger draws become this.
+        max: T,
+    },
+    /// Log-normal.
+    LogNormal {
+        /// The median.
+        median: T,
+        /// The standard deviation of the logarithm.
+        #[schemars(range(min = 0, max = 10))]
+        sigma: f64,
+    },
+}

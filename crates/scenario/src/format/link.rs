@@ -1,0 +1,290 @@
+//! Links: what a scenario may say of them, and of each of their directions.
+
+use super::carrier::Dama;
+use crate::text::Queue;
+use document::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
+use schemars::JsonSchema;
+
+/// A link between two nodes. Keys apply to both directions; `forward` and `reverse` override them for one.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+pub(crate) struct Link {
+    /// Its name, unique among links.
+    name: Name,
+    /// The two nodes. Forward is from the first to the second.
+    #[schemars(length(min = 2, max = 2))]
+    between: Vec<Name>,
+    #[serde(flatten)]
+    both: Direction,
+    /// Settings of the direction from the first node to the second only.
+    #[serde(default)]
+    forward: Option<Direction>,
+    /// Settings of the direction from the second node to the first only.
+    #[serde(default)]
+    reverse: Option<Direction>,
+}
+
+/// A direction of a link.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+pub(crate) struct Direction {
+    /// Bit rate of IP packets.
+    #[schemars(extend("default" = "unlimited"))]
+    rate: Option<RateLimit>,
+    /// Rates that replace `rate` from given times on, such as a rain fade. During 0bit/s, an outage, packets wait.
+    rate_steps: Option<Steps<AnyRate>>,
+    /// Recorded delivery opportunities instead of a rate, as in mahimahi's traces.
+    opportunities: Option<Opportunities>,
+    /// A carrier shared with other terminals instead of a rate.
+    dama: Option<Dama>,
+    /// Link-layer bytes per packet, at most 10kB. They add transmission time only: queues and counters count IP packets.
+    #[schemars(extend("default" = "0B"))]
+    overhead: Option<AnySize>,
+    /// One-way propagation delay, at most 1h; or the positions of satellites and ground stations, from which it follows.
+    #[schemars(extend("default" = "0s"))]
+    delay: Option<Delay>,
+    /// Delays that replace `delay` from given times on.
+    delay_steps: Option<Steps<Time>>,
+    /// Handovers at regular times, as in low orbits.
+    handover: Option<Handover>,
+    /// Keep packets in order when the delay falls.
+    #[schemars(extend("default" = true))]
+    keep_order: Option<bool>,
+    /// Queue limit of the transmitter; required if there is a rate. 1BDP is the rate times the link's own round-trip time, at
+    /// least 1500 B.
+    queue: Option<QueueForm>,
+    /// Queue discipline: drop-tail, CoDel (RFC 8289) or FQ-CoDel (RFC 8290).
+    #[schemars(extend("default" = "drop_tail"))]
+    discipline: Option<Discipline>,
+    /// Packet losses: a probability, or a model.
+    #[schemars(extend("default" = 0.0))]
+    loss: Option<Loss>,
+    /// Reordering.
+    reorder: Option<Reorder>,
+    /// The probability that a delivered packet arrives twice.
+    #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+    duplicate: Option<f64>,
+}
+
+/// Values that change at given times: `steps` or `file`. Before the first time, the plain value applies.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Steps<T> {
+    /// Rising times, each with the value from then on: `[["10s", …], ["20s", …]]`.
+    #[schemars(length(min = 1))]
+    steps: Option<Vec<(Time, T)>>,
+    /// A file with one step per line, such as `10s 3Mbit/s`. Its path is relative to the scenario's folder.
+    file: Option<String>,
+    /// Period after which the steps start again. By default they do not.
+    repeat: Option<Interval>,
+}
+
+/// Recorded delivery opportunities: `millis` or `file`. After the last, they start again.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Opportunities {
+    /// Times in milliseconds, not falling, at each of which 1500 bytes may leave.
+    #[schemars(length(min = 1))]
+    millis: Option<Vec<u64>>,
+    /// A file with one of these times per line. Its path is relative to the scenario's folder.
+    file: Option<String>,
+}
+
+/// A delay.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum Delay {
+    /// As it is.
+    Time(Time),
+    /// From where satellites and ground stations are.
+    Geometry(Geometry),
+}
+
+/// Positions of satellites and ground stations.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum Geometry {
+    /// Over one geostationary satellite.
+    Geo {
+        /// The satellite's longitude in degrees; west is negative.
+        #[schemars(range(min = -180, max = 180))]
+        satellite_longitude: f64,
+        /// The stations at both ends.
+        #[schemars(length(min = 2, max = 2))]
+        stations: Vec<GroundStation>,
+    },
+    /// Over satellites in low orbit.
+    Leo {
+        /// Altitude of the satellites in km.
+        #[schemars(range(min = 100, max = 100_000))]
+        altitude_km: f64,
+        /// Elevation in degrees of the first satellite seen from the first station, and of the last seen from the second.
+        #[schemars(length(min = 2, max = 2), inner(range(min = 0, max = 90)))]
+        elevations: Vec<f64>,
+        /// Lengths of inter-satellite links in km. By default there is one satellite.
+        #[serde(default)]
+        #[schemars(inner(range(min = 0, max = 1_000_000)))]
+        inter_satellite_km: Option<Vec<f64>>,
+    },
+}
+
+/// A point on the ground.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct GroundStation {
+    /// Degrees; south is negative.
+    #[schemars(range(min = -90, max = 90))]
+    latitude: f64,
+    /// Degrees; west is negative.
+    #[schemars(range(min = -180, max = 180))]
+    longitude: f64,
+}
+
+/// Handovers between satellites. Delay (and rate) are constant between handovers and drawn uniformly at each.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Handover {
+    /// Time between handovers, at most 1h. Starlink's is 15s.
+    period: Interval,
+    /// Lowest and highest one-way delay; they replace `delay`.
+    #[schemars(length(min = 2, max = 2))]
+    delay: Vec<Time>,
+    /// Lowest and highest rate; they replace `rate`. By default `rate` stays.
+    #[schemars(length(min = 2, max = 2))]
+    rate: Option<Vec<PositiveRate>>,
+    /// Longest outage after a handover, during which packets are lost; each is drawn uniformly from zero to this.
+    #[schemars(extend("default" = "0s"))]
+    outage: Option<Time>,
+}
+
+/// The size of a queue.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum QueueForm {
+    /// In short.
+    Text(Queue),
+    /// As in link files.
+    Limit(QueueLimit),
+}
+
+/// The size of a queue, as in link files.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum QueueLimit {
+    /// So many packets.
+    Packets(#[schemars(range(min = 1))] u64),
+    /// So many bytes.
+    Bytes(Size),
+}
+
+/// A queue discipline.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum Discipline {
+    /// Drop packets that arrive at a full queue.
+    DropTail,
+    /// Controlled delay (RFC 8289).
+    Codel {
+        /// Acceptable standing queueing delay.
+        #[schemars(extend("default" = "5ms"))]
+        target: Option<Interval>,
+        /// How long the delay may exceed `target` before a packet is dropped; 600ms suits geostationary satellites.
+        #[schemars(extend("default" = "100ms"))]
+        interval: Option<Interval>,
+    },
+    /// Controlled delay per flow, with fair queueing between flows (RFC 8290).
+    FqCodel {
+        /// As in `codel`.
+        #[schemars(extend("default" = "5ms"))]
+        target: Option<Interval>,
+        /// As in `codel`.
+        #[schemars(extend("default" = "100ms"))]
+        interval: Option<Interval>,
+        /// Bytes that a flow may send per round, at least 256B.
+        #[schemars(extend("default" = "1514B"))]
+        quantum: Option<Size>,
+        /// Number of queues to which flows are hashed.
+        #[schemars(range(min = 1, max = 65_536), extend("default" = 1024))]
+        flows: Option<u32>,
+    },
+}
+
+/// Losses.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum Loss {
+    /// Each packet with this probability.
+    Probability(#[schemars(range(min = 0, max = 1))] f64),
+    /// A model.
+    Model(LossModel),
+}
+
+/// A model of losses.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) enum LossModel {
+    /// No packet.
+    None,
+    /// Each packet with this probability.
+    Bernoulli(#[schemars(range(min = 0, max = 1))] f64),
+    /// Each bit is in error with this probability; one bit error loses the packet.
+    BitErrorRate(#[schemars(range(min = 0, max = 1))] f64),
+    /// Gilbert-Elliott: two states, with a possible transition at each packet. The mean burst is 1/r packets.
+    GilbertElliott {
+        /// Probability of going from the good to the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        p: f64,
+        /// Probability of going from the bad to the good state.
+        #[schemars(range(min = 0, max = 1))]
+        r: f64,
+        /// Probability of a loss in the good state.
+        #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+        loss_good: Option<f64>,
+        /// Probability of a loss in the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        loss_bad: f64,
+    },
+    /// Two states of exponentially distributed duration, for fades.
+    TimedGilbertElliott {
+        /// Mean duration of the good state, at least 1us.
+        mean_good: Interval,
+        /// Mean duration of the bad state, at least 1us.
+        mean_bad: Interval,
+        /// Probability of a loss in the good state.
+        #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
+        loss_good: Option<f64>,
+        /// Probability of a loss in the bad state.
+        #[schemars(range(min = 0, max = 1))]
+        loss_bad: f64,
+    },
+    /// The packets with these numbers, counted from 0 in this direction.
+    DropList(Vec<u64>),
+    /// A file with such numbers, rising, one per line. Its path is relative to the scenario's folder.
+    DropFile(String),
+    /// A probability that changes at given times, zero before the first.
+    Steps(Steps<Probability>),
+}
+
+/// Random extra delay, so that later packets overtake.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Reorder {
+    /// The probability that a packet is delayed.
+    #[schemars(range(min = 0, max = 1))]
+    probability: f64,
+    /// Extra delay of these packets, at most 1h.
+    extra_delay: Interval,
+}
+
+/// A probability.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+#[expect(dead_code, reason = "it describes")]
+pub(crate) struct Probability(#[schemars(range(min = 0, max = 1))] f64);

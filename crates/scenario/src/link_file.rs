@@ -1,0 +1,298 @@
+//! Link files: the links up and down that `bentpipe emulate` starts from. Their settings are those of links in scenarios.
+
+use crate::Reader;
+use crate::format::carrier::CarrierSettings;
+use crate::format::link::Direction;
+use crate::link::{self, NoQueue, Problem};
+use crate::text::Queue;
+use ::link::LinkConfig;
+use ::link::dama::CarrierConfig;
+use document::{Document, Faults, Form, Format, Name, Node, Section, form, item_name, suggestion};
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use units::Duration;
+
+/// The links up and down.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkFile {
+    /// From the terminal's side to the hub's.
+    pub up: UpLink,
+    /// From the hub's side to the terminal's.
+    pub down: LinkConfig,
+}
+
+/// What packets from the terminal's side to the hub's go through.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum UpLink {
+    /// One link.
+    Link(Box<LinkConfig>),
+    /// A carrier that terminals share.
+    Carrier {
+        /// The carrier.
+        carrier: CarrierConfig,
+        /// Its terminals.
+        terminal: Vec<Terminal>,
+    },
+}
+
+/// A terminal of the carrier.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Terminal {
+    /// Its name.
+    pub name: String,
+    /// Packets from these networks are its.
+    pub networks: Vec<IpNet>,
+    /// Its queue, and its part of the carrier.
+    pub up: LinkConfig,
+    /// The interface (`IF` or `NAMESPACE:IF`) at which routers receive its allocation by DLEP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dlep: Option<String>,
+}
+
+form!(
+    /// An IP network.
+    Network(IpNet), "network", "a network such as \"198.18.1.0/24\" or \"2001:db8::/32\"", "^[0-9a-fA-F.:]+/[0-9]+$",
+    |text| text.parse().map_err(|_| format!("expected {}", Network::EXPECTED))
+);
+form!(
+    /// An interface, perhaps in a named network namespace.
+    Interface(String), "interface", "an interface such as \"eth0\" or \"terminal:eth0\"", "^([^:]+:)?.+$",
+    |text| match text.split_once(':') {
+        Some(("", _) | (_, "")) => Err("write IF or NAMESPACE:IF".to_owned()),
+        None if text.is_empty() => Err("write IF or NAMESPACE:IF".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+);
+
+/// The links up and down that `bentpipe emulate --link FILE` starts from.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+#[schemars(title = "bentpipe link file")]
+struct File {
+    /// The link from the first interface (the terminal's side) to the second (the hub's).
+    up: Option<LinkSection>,
+    /// The link from the second interface to the first.
+    down: Option<LinkSection>,
+    /// Each of the two links that has no table of its own.
+    both: Option<LinkSection>,
+    /// The return carrier that terminals share instead of `up`: one table, with a name of your choice.
+    #[serde(default)]
+    carrier: BTreeMap<String, CarrierSection>,
+    /// The terminals of the carrier.
+    #[serde(default)]
+    terminal: Vec<TerminalSection>,
+}
+
+/// One direction of the link.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+struct LinkSection {
+    #[serde(flatten)]
+    settings: Direction,
+    #[serde(flatten)]
+    randomness: Randomness,
+}
+
+/// A return carrier that terminals share on demand, as in DVB-RCS.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+struct CarrierSection {
+    #[serde(flatten)]
+    settings: CarrierSettings,
+    #[serde(flatten)]
+    randomness: Randomness,
+}
+
+/// What random processes depend on.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+struct Randomness {
+    /// The seed of random processes: equal seeds, equal fates.
+    #[schemars(range(min = 0), extend("default" = 0))]
+    seed: Option<u64>,
+    /// Separates links that share a seed. The links of one file always differ.
+    #[schemars(range(min = 0), extend("default" = 0))]
+    stream: Option<u64>,
+}
+
+/// A terminal of the carrier.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes: `link` reads the values as they stand")]
+struct TerminalSection {
+    /// Its name.
+    name: Name,
+    /// The networks of its hosts: a packet belongs to the terminal with the longest prefix of its source address.
+    networks: Vec<Network>,
+    /// The terminal's link up, with its part of the carrier under `dama`.
+    up: LinkSection,
+    /// The interface at which the terminal's modem reports its allocation to routers by DLEP (RFC 8175).
+    dlep: Option<Interface>,
+}
+
+fn format() -> &'static Format {
+    static FORMAT: LazyLock<Format> =
+        LazyLock::new(|| Format::of::<File>().with::<Queue>().with::<Network>().with::<Interface>());
+    &FORMAT
+}
+
+/// The JSON Schema (draft 2020-12) of a link file.
+pub fn json_schema() -> Json {
+    format().json().clone()
+}
+
+/// The reference of link files as Markdown: what they have beside the settings of links in scenarios.
+pub fn reference() -> String {
+    const SECTIONS: &[Section] =
+        &[Section { heading: "The file", of: None }, Section::new("terminal", "TerminalSection")];
+    document::reference(format(), SECTIONS)
+}
+
+/// Reads the link file `text`, called `file` in faults. `read` gives the content of files that it names.
+///
+/// # Errors
+/// With every fault, in the order of their places.
+pub fn load(text: &str, file: &str, read: Reader<'_>) -> Result<LinkFile, Faults> {
+    let mut loader = Loader { document: Document::read(text, file, format())?, read };
+    let links = loader.links();
+    loader.document.finish(links)
+}
+
+/// Reads one text.
+struct Loader<'a> {
+    document: Document<'a>,
+    read: Reader<'a>,
+}
+
+impl Loader<'_> {
+    fn links(&mut self) -> Option<LinkFile> {
+        let down_key = self.key_of("down");
+        let down = down_key.and_then(|key| self.document.node(&[key]).cloned());
+        if down.is_none() {
+            self.document.fault(&[], "write [up] and [down], or [both]");
+        }
+        let delay_down = down.as_ref().and_then(|down| link::delay(down.get("delay"))).unwrap_or_default();
+        let up = self.up(delay_down);
+        let delay_up = up.as_ref().map_or(Duration::ZERO, |up| up.delay());
+        let down = self.link(&down?, &[down_key?], delay_up + delay_down);
+        let (mut up, down) = (up?, down?);
+        // Links with one stream would lose the same packets.
+        for (number, link) in up.links_mut().enumerate() {
+            if link.stream == down.stream || number > 0 {
+                link.stream = down.stream + 1 + number as u64;
+            }
+        }
+        Some(LinkFile { up, down })
+    }
+
+    /// The table that describes the link `own`: its own, or that of both.
+    fn key_of(&self, own: &'static str) -> Option<&'static str> {
+        [own, "both"].into_iter().find(|key| self.document.root().get(key).is_some())
+    }
+
+    fn up(&mut self, delay_down: Duration) -> Option<UpLink> {
+        let carriers = self.document.root().get("carrier").map_or_else(Vec::new, |table| table.entries().to_vec());
+        let [carrier] = &carriers[..] else {
+            if let Some(second) = carriers.get(1) {
+                let origin = second.key_origin.clone();
+                self.document.fault_at(origin, &["carrier", &second.key], ": terminals share one carrier");
+                return None;
+            }
+            if !self.document.items("terminal").is_empty() {
+                self.document.fault(&["terminal"], ": they share no [carrier.NAME]");
+            }
+            let Some(key) = self.key_of("up") else {
+                if self.key_of("down").is_some() {
+                    self.document.fault(&[], "write [up] and [down], or [both]");
+                }
+                return None;
+            };
+            let node = self.document.node(&[key])?.clone();
+            let delay = link::delay(node.get("delay")).unwrap_or_default();
+            return Some(UpLink::Link(Box::new(self.link(&node, &[key], delay + delay_down)?)));
+        };
+        if self.document.root().get("up").is_some() {
+            let problem = format!(": write each [[terminal]]'s own, which shares carrier.{}", carrier.key);
+            self.document.fault(&["up"], &problem);
+        }
+        let config = self.carrier(&carrier.node, &carrier.key);
+        let items = self.document.items("terminal");
+        let terminals: Vec<_> =
+            items.iter().enumerate().map(|(at, node)| self.terminal(node, at, &carrier.key, delay_down)).collect();
+        Some(UpLink::Carrier { carrier: config?, terminal: terminals.into_iter().collect::<Option<_>>()? })
+    }
+
+    fn carrier(&mut self, node: &Node, name: &str) -> Option<CarrierConfig> {
+        if self.document.is_faulty(&["carrier", name]) {
+            return None;
+        }
+        let carrier = crate::carrier::resolve(node, self.read);
+        self.sound(carrier, node, &["carrier", name])
+    }
+
+    fn terminal(&mut self, node: &Node, at: usize, carrier: &str, delay_down: Duration) -> Option<Terminal> {
+        let name = item_name(node, at);
+        let path = ["terminal", &name, "up"];
+        let up = node.get("up")?;
+        if let Some(named) = up.get("dama").and_then(|dama| dama.get("carrier"))
+            && let Some(other) = named.text()
+            && other != carrier
+        {
+            let problem = format!(": there is no [carrier.{other}]{}", suggestion(other, [carrier].into_iter()));
+            self.document.fault_at(named.origin.clone(), &["terminal", &name, "up", "dama", "carrier"], &problem);
+        }
+        let delay = link::delay(up.get("delay")).unwrap_or_default();
+        let up = self.link(up, &path, delay + delay_down)?;
+        let networks: Vec<Network> =
+            self.document.typed_node(node.get("networks")?, &["terminal", &name, "networks"])?;
+        let dlep = match node.get("dlep") {
+            Some(dlep) => Some(self.document.typed_node::<Interface>(dlep, &["terminal", &name, "dlep"])?.0),
+            None => None,
+        };
+        let networks = networks.into_iter().map(|network| network.0).collect();
+        Some(Terminal { name, networks, up, dlep })
+    }
+
+    /// The link that the table `node` at `path` describes.
+    fn link(&mut self, node: &Node, path: &[&str], round_trip: Duration) -> Option<LinkConfig> {
+        if self.document.is_faulty(path) {
+            return None;
+        }
+        let settings = node.entries().iter().map(|entry| (entry.key.to_string(), entry.node.to_json())).collect();
+        let link = link::resolve(settings, round_trip, NoQueue::Unlimited, self.read);
+        self.sound(link, node, path)
+    }
+
+    /// What has no problem; else the problem becomes a fault at its key in `node`.
+    fn sound<T>(&mut self, result: Result<T, Problem>, node: &Node, path: &[&str]) -> Option<T> {
+        let problem = match result {
+            Ok(value) => return Some(value),
+            Err(problem) => problem,
+        };
+        let at = problem.key.and_then(|key| node.get(key.split('.').next().unwrap_or(key))).unwrap_or(node);
+        self.document.fault_at(at.origin.clone(), path, &format!(": {}", problem.text));
+        None
+    }
+}
+
+impl UpLink {
+    /// The links of which it consists.
+    pub fn links_mut(&mut self) -> Box<dyn Iterator<Item = &mut LinkConfig> + '_> {
+        match self {
+            Self::Link(link) => Box::new(std::iter::once(link.as_mut())),
+            Self::Carrier { terminal, .. } => Box::new(terminal.iter_mut().map(|terminal| &mut terminal.up)),
+        }
+    }
+
+    /// The propagation delay, of the first terminal if there are several.
+    pub fn delay(&self) -> Duration {
+        match self {
+            Self::Link(link) => link.delay,
+            Self::Carrier { terminal, .. } => terminal.first().map_or(Duration::ZERO, |terminal| terminal.up.delay),
+        }
+    }
+}

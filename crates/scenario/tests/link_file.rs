@@ -1,0 +1,128 @@
+//! Link files: what is read, every fault at once at its place, and the reference in the documentation.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use link::{LinkConfig, LossModel, QueueLimit};
+use scenario::link_file::{LinkFile, UpLink, load, reference};
+use std::path::Path;
+use units::{Bytes, Duration, Probability, Rate};
+
+const CARRIER: &str = "[carrier.return]\nrate = \"4Mbit/s\"\n[down]\nrate = \"20Mbit/s\"\ndelay = \"260ms\"\n";
+const TERMINAL: &str = "[[terminal]]\nname = \"one\"\nnetworks = [\"198.18.1.0/24\"]\n\
+    up = { delay = \"260ms\", dama = { carrier = \"return\", rbdc = \"4Mbit/s\" } }\n";
+
+fn read(text: &str) -> Result<LinkFile, Vec<String>> {
+    let file = |name: &str| match name {
+        "rain" => Ok("10s 3Mbit/s\n20s 6Mbit/s\n".to_owned()),
+        _ => Err("it is not there".to_owned()),
+    };
+    load(text, "link.toml", &file).map_err(|faults| faults.0)
+}
+
+fn links(text: &str) -> (LinkConfig, LinkConfig) {
+    match read(text).unwrap_or_else(|faults| panic!("{faults:#?}")) {
+        LinkFile { up: UpLink::Link(up), down } => (*up, down),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn both_directions_have_the_settings_of_both() {
+    let (up, down) =
+        links("[both]\nrate = \"6Mbit/s\"\ndelay = \"275ms\"\nseed = 4\nrate_steps = { file = \"rain\" }\n");
+    assert_eq!((up.rate, up.delay, up.seed), (Some(Rate::from_bps(6_000_000)), Duration::from_millis(275), 4));
+    assert_eq!(up.rate_steps.as_ref().unwrap().steps.len(), 2);
+    assert_ne!(up.stream, down.stream, "links with one stream would lose the same packets");
+    assert_eq!(LinkConfig { stream: down.stream, ..up }, down);
+}
+
+#[test]
+fn settings_are_written_as_in_scenarios() {
+    let (up, down) = links(
+        "[up]\nrate = \"2Mbit/s\"\ndelay = \"100ms\"\nqueue = \"1BDP\"\nloss = 0.01\n\
+        [down]\nrate = \"unlimited\"\ndelay = \"400ms\"\nqueue = \"50packets\"\nloss = { bernoulli = 0.01 }\n",
+    );
+    let loss = LossModel::Bernoulli(Probability::new(0.01).unwrap());
+    assert_eq!((up.queue, up.loss), (QueueLimit::Bytes(Bytes::new(125_000)), loss.clone()));
+    assert_eq!((down.rate, down.queue, down.loss), (None, QueueLimit::Packets(50), loss));
+    assert_eq!(links("[both]\nrate = \"1Mbit/s\"\n").0.queue, QueueLimit::Unlimited);
+}
+
+#[test]
+fn terminals_share_a_carrier() {
+    let file = read(&format!("{CARRIER}{TERMINAL}{}dlep = \"ns:mgmt0\"\n", TERMINAL.replace("one", "two"))).unwrap();
+    let UpLink::Carrier { carrier, terminal } = &file.up else { panic!("{file:?}") };
+    assert_eq!(carrier.rate, Rate::from_bps(4_000_000));
+    assert_eq!(terminal.iter().map(|terminal| &terminal.name[..]).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(terminal.iter().map(|terminal| terminal.dlep.as_deref()).collect::<Vec<_>>(), [None, Some("ns:mgmt0")]);
+    assert_ne!(terminal[0].up.stream, terminal[1].up.stream);
+}
+
+#[test]
+fn every_fault_is_reported_at_once_with_place_key_and_what_would_fit() {
+    let text = "[up]\nrate = \"6 parsecs\"\nlatency = \"1ms\"\n[down]\ndelay = \"2h\"\nloss = 1.5\n\
+        [[terminal]]\nname = \"one\"\nnetworks = [\"198.18.1.0/33\"]\nup = { delay = \"1ms\" }\ndlep = \":\"\n";
+    let faults = read(text).unwrap_err();
+    for (fault, start) in [
+        (0, "link.toml:2:8: up.rate = \"6 parsecs\": "),
+        (1, "link.toml:3:1: up.latency: unknown key"),
+        (2, "link.toml:6:8: down.loss = 1.5: expected a number from 0 to 1"),
+        (4, "link.toml:9:13: terminal.one.networks.0 = \"198.18.1.0/33\": expected a network such as"),
+        (5, "link.toml:11:8: terminal.one.dlep = \":\": write IF or NAMESPACE:IF"),
+    ] {
+        assert!(faults.get(fault).is_some_and(|fault| fault.starts_with(start)), "{start}: {faults:#?}");
+    }
+    assert!(faults[3].contains("they share no [carrier.NAME]"), "{faults:#?}");
+    assert_eq!(faults.len(), 6, "{faults:#?}");
+}
+
+#[test]
+fn what_is_wrong_beyond_single_keys_has_its_place() {
+    for (text, says) in [
+        ("", "link.toml:1:1: write [up] and [down], or [both]"),
+        ("[up]\ndelay = \"1ms\"\n", "write [up] and [down], or [both]"),
+        ("[both]\ndelay = \"2h\"\n", "link.toml:2:9: both: `delay`: 7200s is more than 1h"),
+        ("[both]\ndelay = \"1ms\"\nqueue = \"1BDP\"\n", "link.toml:3:9: both: without a `rate` there is no"),
+        ("[both]\nrate_steps = { file = \"sun\" }\n", "link.toml:2:14: both: `rate_steps.file`: sun: it is not there"),
+        (&format!("{CARRIER}{TERMINAL}[up]\ndelay = \"1ms\""), "link.toml:10:1: up: write each [[terminal]]'s own"),
+        (
+            &format!("{CARRIER}{}", TERMINAL.replace("\"return\"", "\"returm\"")),
+            "link.toml:9:44: terminal.one.up.dama.carrier: there is no [carrier.returm]; did you mean return?",
+        ),
+        (
+            &format!("{CARRIER}{TERMINAL}[carrier.second]\nrate = \"1Mbit/s\"\n"),
+            "link.toml:10:10: carrier.second: terminals share one carrier",
+        ),
+    ] {
+        let faults = read(text).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.contains(says)), "{says}: {faults:#?}");
+    }
+}
+
+#[test]
+fn the_documentation_holds_the_reference_that_the_types_make() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/emulate.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
+    let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");
+    if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
+        let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
+        std::fs::write(&path, page).unwrap();
+    } else {
+        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe-scenario writes it");
+    }
+}
+
+/// Every TOML example of the page that has links up and down is a link file.
+#[test]
+fn the_documentation_shows_sound_link_files() {
+    for name in ["emulate.md", "links.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        let page = std::fs::read_to_string(path).unwrap();
+        let blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+        let whole: Vec<_> = blocks.filter(|block| block.contains("[down]")).collect();
+        assert!(!whole.is_empty(), "{name}");
+        for block in whole {
+            read(block).unwrap_or_else(|faults| panic!("{name}: {faults:#?}"));
+        }
+    }
+}
