@@ -2,7 +2,7 @@
 //! place, its key, what was expected, the nearest name that is known and, where there is one, the remedy.
 //!
 //! The types that a file is deserialised into are its format: [`Format::of`] derives the JSON Schema from them (and from
-//! their documentation), [`check`] holds a text against it, and [`reference`] writes it down for people.
+//! their documentation), [`check`] holds a text against it, and [`reference()`] writes it down for people.
 //!
 //! | type | what it is |
 //! | --- | --- |

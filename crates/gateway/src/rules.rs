@@ -8,7 +8,7 @@
 //! | `deliver` | packets | route to this host whatever the destination (`ip rule`, a local default route) |
 //! | `near` | connections | intercepted: the client talks to our listener |
 //! | `far` | connections | made by us in a client's name; the server's packets come to our socket |
-//! | `bypass` | connections | not to be intercepted when they were seen first ([`decision`]): end to end for ever |
+//! | `bypass` | connections | not to be intercepted when they were seen first (`rules/decision.rs`): end to end for ever |
 //! | `made` | packets | set on our own sockets towards servers, so that their connections become `far` |
 //! | `crossing` | packets | of the `tcp` transport under the cross-layer congestion control; no rule is about it |
 //! | `refused` | packets | a held SYN that is to be answered with a reset |

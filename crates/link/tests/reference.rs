@@ -263,7 +263,7 @@ fn codels_drops_are_where_the_control_law_puts_them() {
     assert!(times.len() > 20, "{}", times.len());
     let mut expected = times[0];
     for (count, drop) in (1..).zip(&times[1..]) {
-        expected = expected + law.interval.mul_f64(1.0 / f64::from(count).sqrt());
+        expected += law.interval.mul_f64(1.0 / f64::from(count).sqrt());
         // Packets begin a millisecond apart, and a drop waits for the next to begin.
         let late = drop.since(expected);
         assert!(late <= Duration::from_millis(1), "drop {count}: {late} after the law's");
