@@ -106,7 +106,7 @@ impl Plan {
         let reduced = match privileges::reduce(&kept, self.account.as_ref()) {
             // In a user namespace the host's users may be nobody's.
             Err(error) if !self.is_named && self.account.is_some() => {
-                tracing::warn!(%error, "the gateway goes on as root: the user {USUAL_USER} cannot be had here");
+                tracing::warn!(%error, "the gateway continues as root: the user {USUAL_USER} cannot be used here");
                 privileges::reduce(&kept, None)?
             }
             other => other?,

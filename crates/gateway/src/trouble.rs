@@ -52,7 +52,7 @@ impl Trouble {
             }
             PermissionDenied => Self::new(
                 "prohibited",
-                "a firewall refuses it: check the rules of this host and of those on the way for the port in address",
+                "a firewall refuses it: check the rules of this host and of routers on the path for the port in address",
             ),
             _ => return None,
         })

@@ -39,7 +39,7 @@
 //!     fn reproduce(&self, item: &Item, context: &Context<'_>) -> Result<Reproduction, Error> {
 //!         match item.name.as_str() {
 //!             "table-1" => table_1(context),
-//!             name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+//!             name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
 //!         }
 //!     }
 //! }

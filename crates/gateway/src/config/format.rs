@@ -491,7 +491,7 @@ pub struct Control {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Debugging {
-    /// File for the data keys of all sessions (mode 0600), for Wireshark: whoever reads it can read recorded traffic. By default
+    /// File for the data keys of all sessions (mode 0600), for Wireshark: anyone who reads it can decrypt recorded traffic. By default
     /// none. Only with the `satpep` transport.
     pub key_log: Option<Path>,
 }

@@ -78,7 +78,7 @@ pub(super) fn judged(peer: &Value) -> Vec<Check> {
     checks.push(if survey.policed {
         Check::bad(
             format!("policer {name}"),
-            "what is beyond that is dropped at once, not queued: somebody on the way polices these datagrams",
+            "packets beyond that rate are dropped at once, not queued: a policer on the path limits these datagrams",
             "have the provider lift the limit (it may be for UDP alone: transport = \"tcp\" then), or keep [link] rate, or the peer's \
              cap, below it",
         )

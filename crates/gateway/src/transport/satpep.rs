@@ -166,7 +166,7 @@ impl Satpep {
             Some(satpep::Trouble::OnlyCookies { .. }) => {
                 return Trouble::new(
                     "only_cookies",
-                    "it answers with cookies alone: it is flooded with handshakes, or someone on the way forges its answers",
+                    "it answers with cookies alone: it is flooded with handshakes, or an attacker on the path forges its answers",
                 );
             }
             _ => {}
@@ -323,7 +323,7 @@ impl SatelliteTransport for Satpep {
                 Reported::BadAnnouncement(at, error) => tracing::warn!(
                     peer = self.names[*at],
                     %error,
-                    "a peer tells what it allows in a way that is not understood"
+                    "the peer's announcement of the addresses that it allows is not understood"
                 ),
             }
             if let Some(event) = reported.for_engine() {

@@ -85,7 +85,7 @@ fn route(link: &Link, workload: &Workload, host: &Host) -> Vec<Setting> {
             Place::Route("initrwnd"),
             held,
             None,
-            "the window that the other end is told at first; kernels before 4.19 start lower, whatever the buffer",
+            "the first window that is advertised to the other end; kernels before 4.19 start lower, whatever the buffer",
         ));
     }
     let why = match host.control {

@@ -25,7 +25,7 @@ pub(super) fn of(link: &Link, workload: &Workload, now: &Host, host: &Host, choi
             )
         } else {
             format!(
-                "{name} takes more than its share from Reno and CUBIC connections: use it where nobody else meets them"
+                "{name} takes more than its share from Reno and CUBIC connections: use it only where there are no such connections"
             )
         });
     }

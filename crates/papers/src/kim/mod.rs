@@ -31,7 +31,7 @@ impl Study for Kim {
             "maximum-segments" => figures::readings(context),
             "windows" => windows::traces(context),
             "allocation" => windows::allocation(context),
-            name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+            name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Study for Kruse {
             "figure-7" => figures_7_8::figure_7(context),
             "figure-8" => figures_7_8::figure_8(context),
             "claims" => claims::claims(context),
-            name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+            name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Study for Marchese {
             "figure-6" => figures::figure_6(item, context),
             "gains" => gains::gains(item, context),
             "readings" => readings::readings(item),
-            name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+            name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Study for Palermo {
             "phase" => phase::sweep(item, context),
             "ns-2" => three_phases::as_in_ns2(item, context),
             "delay" => delay::varying(item, context),
-            name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+            name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Study for Satpep {
             "figure-4-both-ways" => crowd::figure_4(&crowd::BOTH_WAYS, context),
             "newcomer" => crowd::newcomer(context),
             "equations" => equations::check(),
-            name => Err(Error::Input(format!("item `{name}` is printed, but nobody reproduces it"))),
+            name => Err(Error::Input(format!("item `{name}` is printed, but not reproduced"))),
         }
     }
 }

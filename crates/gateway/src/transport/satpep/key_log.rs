@@ -21,7 +21,7 @@ impl KeyLog {
         file.set_permissions(Permissions::from_mode(MODE))?;
         tracing::warn!(
             file = %path.display(),
-            "[debug] key_log: the keys of all sessions are written to a file; whoever reads it can read recorded traffic"
+            "[debug] key_log: the keys of all sessions are written to a file; anyone who reads it can decrypt recorded traffic"
         );
         Ok(Self(Some(file)))
     }
