@@ -1,5 +1,5 @@
 //! How every command talks: results on stdout, logs and errors on stderr, one JSON document with `--json`, colour and
-//! progress only on a terminal, and exit codes that tell a script what kind of failure it met.
+//! progress only on a terminal, and exit codes by the kind of failure.
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, ValueEnum};
@@ -99,7 +99,7 @@ impl Failure {
         Self::Missing(problem.to_string())
     }
 
-    /// The code that tells a script which kind it is.
+    /// The exit code of its kind.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Failed(_) => 1,

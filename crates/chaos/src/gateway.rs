@@ -174,7 +174,7 @@ impl Gateway {
         }
     }
 
-    /// What a reset tells of the peer's fate, which the world judges.
+    /// What a reset shows of the peer, which the world judges.
     fn excuse(&mut self, number: u32, reason: ResetReason, transfers: &mut Transfers) {
         let transfer = &mut transfers[number as usize];
         transfer.resets[transfer.role(self.side)] = Some(reason);

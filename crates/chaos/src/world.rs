@@ -342,7 +342,7 @@ impl World {
         }
     }
 
-    /// The gateway tells its peers that it ends.
+    /// The gateway notifies its peers of its end.
     fn say_end(&mut self, side: usize) {
         let node = &mut self.nodes[side];
         let now = node.clock.read(self.now);

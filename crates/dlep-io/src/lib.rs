@@ -8,7 +8,7 @@
 //! | `drive.rs` | a session over one TCP connection |
 //! | `discovery.rs` | asking and answering by multicast |
 //! | `router.rs` | find the modem, keep a session with it |
-//! | `modem.rs` | wait for routers, tell them of one link |
+//! | `modem.rs` | serve routers: report one link to them |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets and clocks are its job")]
 
 mod discovery;

@@ -1,4 +1,4 @@
-//! A modem: waits for routers and tells them of one link.
+//! A modem: waits for routers and reports one link to them.
 
 use crate::discovery::Discovery;
 use crate::drive::drive;

@@ -1,4 +1,4 @@
-//! The Dynamic Link Exchange Protocol, RFC 8175: how a modem tells the router beside it what its links carry. Both roles,
+//! The Dynamic Link Exchange Protocol, RFC 8175: how a modem reports the capacity of its links to the router beside it. Both roles,
 //! without IO: bytes and the time come in as arguments, bytes and events are asked for.
 //!
 //! A driver connects (a router) or accepts (a modem) a TCP connection whose packets all have the TTL or hop limit 255, makes a

@@ -28,7 +28,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// What `items` tell.
+    /// The metrics in `items`.
     pub(crate) fn of(items: &[Item]) -> Self {
         let mut metrics = Self::default();
         for item in items {
@@ -53,7 +53,7 @@ impl Metrics {
         metrics
     }
 
-    /// The items that tell it.
+    /// The data items that report it.
     pub(crate) fn items(&self) -> Vec<Item> {
         let rate = |kind, rate: Option<Rate>| rate.map(|rate| Item::DataRate(kind, rate.as_bps()));
         [

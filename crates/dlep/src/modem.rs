@@ -1,4 +1,4 @@
-//! The modem: tells a router of destinations and what the links to them carry.
+//! The modem: reports destinations, and the capacity of the links to them, to a router.
 
 use crate::session::{Fault, Requests, Session, participant};
 use crate::{End, Item, Mac, Message, MessageKind, Metrics, PeerInfo, Settings, Status};
@@ -9,7 +9,7 @@ use units::Instant;
 #[derive(Debug)]
 pub struct Modem {
     session: Session,
-    /// What holds for the session; which metrics it has is what the modem can tell.
+    /// What holds for the session; its metrics are those that the modem can report.
     metrics: Metrics,
     /// The latest of them that the router has.
     reported: Metrics,

@@ -87,7 +87,7 @@ pub(crate) struct Session {
 impl Session {
     /// A peer that does not read is given up when so many bytes wait for it.
     const MAX_OUT: usize = 256 * 1024;
-    /// Heartbeats of a peer that are rarer than this would not tell in time that it has gone.
+    /// With a peer's heartbeats rarer than this, its end would be noticed too late.
     const RAREST: Duration = Duration::from_secs(600);
     /// The least time after which silence means anything.
     const PATIENCE: Duration = Duration::from_millis(500);

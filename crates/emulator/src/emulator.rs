@@ -177,7 +177,7 @@ impl Emulator {
         loop {
             let now = clock::now();
             if now >= next_housekeeping {
-                // A modem is to tell of a change when it comes.
+                // A modem must report a change when it happens.
                 next_housekeeping = self.next_change(now).min(now + HOUSEKEEPING);
                 self.inspect_ports()?;
                 self.publish(has_priority, now.since(start), clock::thread_cpu_time() - cpu_start);

@@ -197,7 +197,7 @@ pub fn reload(path: &Path) -> std::io::Result<Answer> {
     serde_json::from_slice(&ask(path, "reload")?).map_err(std::io::Error::other)
 }
 
-/// Has the gateway behind the control socket `path` begin to find out what the path to the peer `name` carries; its state tells of it.
+/// Has the gateway behind the control socket `path` begin to measure the path to the peer `name`; its state has the result.
 ///
 /// # Errors
 /// If no gateway serves it, or its answer cannot be read.

@@ -93,7 +93,7 @@ impl Handle {
         self.send(Request::Drain(within));
     }
 
-    /// Has the gateway begin to find out what the path to the peer `name` carries; its state tells of it.
+    /// Has the gateway begin to measure the path to the peer `name`; its state has the result.
     ///
     /// # Errors
     /// Why it does not.

@@ -17,7 +17,7 @@ const USUAL_USER: &str = "bentpipe";
 const KEPT: [Capability; 3] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_NET_BIND_SERVICE];
 /// The `tcp` transport has two pipes for each connection, beyond what one user may have (pipe(7)).
 const KEPT_FOR_PIPES: Capability = CAP_SYS_RESOURCE;
-/// Where programs, libraries and what the kernel tells are found. What does not exist is left out.
+/// Directories of programs, libraries and kernel interfaces. Those that do not exist are left out.
 const READABLE: [&str; 13] =
     ["/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
 

@@ -1,4 +1,4 @@
-//! What a gateway tells about itself: to `bentpipe gateway status`, and as metrics.
+//! The reports of a gateway: for `bentpipe gateway status`, and as metrics.
 
 use crate::link_state::{ModemReport, Report, UpdateCounts};
 use crate::privileges::Privileges;
@@ -116,7 +116,7 @@ pub struct Survey {
     pub done: bool,
     /// The rate that was thought right.
     pub offered_bps: u64,
-    /// What the path carries as IP packets; null if too little arrived to tell.
+    /// The path's capacity in IP packets; null if too little arrived.
     pub carried_bps: Option<u64>,
     /// It may carry more.
     pub has_more: bool,

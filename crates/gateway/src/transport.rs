@@ -46,7 +46,7 @@ pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succe
     /// Has all peers open no more connections through here. Those that there are go on.
     fn drain(&mut self, now: Instant);
 
-    /// Begins to find out what the path to `peer`, whose settings are `settings`, carries; [`Reports::peer`] tells of it.
+    /// Begins to measure the path to `peer`, whose settings are `settings`; [`Reports::peer`] has the result.
     ///
     /// # Errors
     /// Why not.

@@ -18,7 +18,7 @@ pub fn run_script(script: &str) -> Result<(), Error> {
         .spawn()
         .map_err(|error| not_started("nft", "nftables", error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If nft ends before it has read everything, its exit status tells why.
+        // If nft ends before it has read everything, its exit status shows why.
         let _ = stdin.write_all(script.as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::while_doing("running `nft`"))?;

@@ -40,7 +40,7 @@ pub fn is_per_namespace(key: &str) -> bool {
 /// Congestion controls that are loaded in this kernel.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report it.
 pub fn congestion_controls() -> Result<Vec<String>, Error> {
     Ok(read("net.ipv4.tcp_available_congestion_control")?.split(' ').map(str::to_owned).collect())
 }

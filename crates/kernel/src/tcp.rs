@@ -6,7 +6,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Some of what `TCP_INFO` tells about a connection.
+/// Some fields of `TCP_INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round-trip time.

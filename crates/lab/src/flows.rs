@@ -124,7 +124,7 @@ pub fn time(flows: &[Flow]) -> Duration {
     end.zip(start).map_or(Duration::ZERO, |(end, start)| end.duration_since(start).into())
 }
 
-/// Port of the first flow's server; each flow has a port of its own, which tells them apart.
+/// Port of the first flow's server; each flow has a port of its own, which distinguishes them.
 pub(crate) const FIRST_PORT: u16 = 7000;
 
 /// A flow to be run.

@@ -59,7 +59,7 @@ pub struct GatewayOptions {
 /// Running gateways; they end when this is dropped.
 pub struct Gateways {
     running: Vec<Gateway>,
-    /// Their modems, if those tell them something.
+    /// Their modems, if those report anything.
     modems: Option<Reporter>,
 }
 

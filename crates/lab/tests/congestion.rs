@@ -122,7 +122,7 @@ impl Case {
             control: tcp::ControlKind::by_name(self.control().twin).expect("a twin"),
             acks: AckPolicy { every: 1, ..linux.acks },
             receive_buffer: ReceiveBuffer::plain(kernel_flow::RECEIVE_BUFFER),
-            // The kernel tells the others nothing of the link.
+            // The other controls know nothing of the link.
             capacity: (self.control == "bp_cross").then_some(capacity),
             ..linux
         };

@@ -81,13 +81,13 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// The rate at `now`, as a modem would tell it, and until when it holds. `None` where packets take no time or leave at
+    /// The rate at `now`, as a modem would report it, and until when it holds. `None` where packets take no time or leave at
     /// recorded opportunities.
     pub fn rate(&self, now: Instant) -> Option<(Rate, Instant)> {
         self.transmitter.rate(now)
     }
 
-    /// How long what is sent at `now` is on its way, as a modem would tell it.
+    /// How long a packet sent at `now` is in transit, as a modem would report it.
     pub fn delay(&self, now: Instant) -> Duration {
         self.propagation.delay(now.since(self.start))
     }

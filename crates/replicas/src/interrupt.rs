@@ -4,7 +4,7 @@ use crate::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set when the user interrupts. Clones tell of the same interrupt.
+/// Set when the user interrupts. Clones share the interrupt.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 

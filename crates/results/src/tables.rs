@@ -15,7 +15,7 @@ pub fn tables(run: &Run) -> [Table; 5] {
     [flows(run), links(run), samples(run), queues(run), capacity(run)]
 }
 
-/// The columns that tell runs apart, for `rows` rows.
+/// The columns that identify runs, for `rows` rows.
 fn labelled(run: &Run, rows: usize, columns: Vec<Column>) -> Table {
     let mut all = vec![
         Column { name: "variant", values: Values::Text(vec![run.label.variant.clone(); rows]) },

@@ -4,7 +4,7 @@
 //! clear in epochs of gateways that know nothing of them: their runs are fresh, and what asks for knowledge of the bits is
 //! not said to them.
 
-/// Bits that tell one run from another.
+/// Bits that distinguish one run from another.
 const NONCE: u64 = (1 << 62) - 1;
 
 /// What a run of a gateway has found of the run before it.

@@ -1,4 +1,4 @@
-//! What an endpoint tells its driver, and the names by which they speak of peers and streams.
+//! The events of an endpoint for its driver, and the names of peers and streams.
 
 use crate::stream::StreamNumber;
 use peering::ResetReason;

@@ -6,7 +6,7 @@
 //! what was carried tells apart: noise stays. A path that carries all of it is offered twice as much and more in bursts,
 //! as long as they arrive as fast as they were sent.
 //!
-//! The peer need not know of surveys: it acknowledges packets and tells when marked ones arrived.
+//! The peer need not know of surveys: it acknowledges packets and reports when marked ones arrived.
 
 use crate::packet_number::PacketNumber;
 use units::{Bytes, Duration, Instant, Rate};
@@ -18,7 +18,7 @@ pub struct SurveyReport {
     pub is_done: bool,
     /// What was offered at first: the rate that is thought right.
     pub offered: Rate,
-    /// What the path carries as IP packets, or [`Self::has_more`]; nothing if too little arrived to tell.
+    /// What the path carries as IP packets, or [`Self::has_more`]; `None` if too little arrived.
     pub carried: Option<Rate>,
     /// The path carried all that it was offered, so that it may carry more.
     pub has_more: bool,

@@ -63,7 +63,7 @@ impl Preset {
 
     /// Whether the endpoint that `section` describes is a variant of the preset, whose name it has.
     fn check_name(&self, section: &format::Tcp, config: &Config) -> Result<(), Wrong> {
-        // What tells the variants with Reno's window apart is how they recover.
+        // The variants with Reno's window differ in their recovery.
         let is_recovery_its_own = config.recovery.name == self.recovery || self.control != "reno";
         if config.control.name == self.control && is_recovery_its_own {
             return Ok(());

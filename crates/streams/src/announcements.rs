@@ -29,7 +29,7 @@ struct OfPeer {
     is_due: bool,
     /// The stream of the announcement, and how many bytes were sent.
     saying: Option<(StreamId, usize)>,
-    /// The stream on which it tells.
+    /// The stream of its announcement.
     hearing: Option<(StreamId, Reader)>,
     /// Its announcement.
     allows: Option<Reach>,
@@ -80,7 +80,7 @@ impl Announcements {
         self.begin(now, endpoint, at);
     }
 
-    /// Peer `at` is another process, which may tell something else, or nothing.
+    /// Peer `at` is another process, which may announce something else, or nothing.
     pub(super) fn forget(&mut self, at: usize) {
         let peer = &mut self.peers[at];
         for stream in [peer.saying.take().map(|(stream, _)| stream), peer.hearing.take().map(|(stream, _)| stream)] {
@@ -118,7 +118,7 @@ impl Announcements {
         }
     }
 
-    /// The peer `at` has begun to tell something on `stream`.
+    /// The peer `at` has begun an announcement on `stream`.
     pub(super) fn hear<P: Payload>(
         &mut self,
         now: Instant,
@@ -160,7 +160,7 @@ impl Announcements {
         true
     }
 
-    /// Reads on in what a peer tells; `None` if nothing is to be read.
+    /// Reads on in a peer's announcement; `None` if nothing is to be read.
     fn read<P: Payload>(&mut self, now: Instant, endpoint: &mut Endpoint<P>, stream: StreamId) -> Option<bool> {
         let at = *self.streams.get(&stream)?;
         let peer = &mut self.peers[at];

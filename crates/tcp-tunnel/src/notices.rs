@@ -1,6 +1,6 @@
 //! Ends of relayed connections that the other gateway has to learn of, however the path behaves.
 //!
-//! A connection that is reset tells the other end by one packet, which may be lost: in an outage it is. So each such end is
+//! The reset of a connection reaches the other end in one packet, which may be lost: in an outage it is. So each such end is
 //! also said on the control connection, and on the next one if that goes, until the other end has answered a probe that
 //! was said behind it.
 

@@ -56,7 +56,7 @@ pub struct Config {
     pub satpep: bool,
     /// Expiries of the retransmission timer in a row after which the connection fails; ns-2's never do.
     pub max_expiries: u32,
-    /// The network's capacity and the connections that share it, where a layer below tells (cross-layer window, assigned
+    /// The network's capacity and the connections that share it, if a layer below reports them (cross-layer window, assigned
     /// window).
     pub capacity: Option<Capacity>,
     /// A window and round-trip time of an earlier connection over the same path (Careful Resume, RFC 9959).

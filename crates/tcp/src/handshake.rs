@@ -31,7 +31,7 @@ pub(crate) enum First {
     Overdue(Box<Segment>),
 }
 
-/// What the handshake tells the sending half.
+/// The results of the handshake for the sending half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opening {
     /// The round-trip time, if it could be measured.

@@ -89,7 +89,7 @@ pub(crate) enum Outgoing {
     Syn { len: u32 },
     /// Payload from `seq`, and a FIN behind it.
     Data { seq: u64, len: u32, fin: bool },
-    /// A segment below the window, for the peer to tell its window.
+    /// A segment below the window, so that the peer reports its window.
     WindowProbe { seq: u64 },
 }
 
@@ -258,7 +258,7 @@ impl Sender {
         self.held_until = now + least + Duration::from_secs_f64(wake.as_secs_f64() * part);
     }
 
-    /// Whether a segment that acknowledges nothing new answers data that arrived, rather than telling a window or carrying
+    /// Whether a segment that acknowledges nothing new answers data that arrived, rather than reporting a window or carrying
     /// data of its own.
     fn is_answer_to_data(&self, segment: &Segment) -> bool {
         if self.config().satpep {

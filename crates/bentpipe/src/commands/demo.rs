@@ -307,7 +307,7 @@ pub fn start_in_private() -> Result<(), Failure> {
 /// The program that is running, to start it again as a gateway.
 ///
 /// # Errors
-/// If the system does not tell.
+/// If the system does not report it.
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::missing(format!("cannot tell where this program is: {error}")))
 }

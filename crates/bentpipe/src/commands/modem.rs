@@ -47,7 +47,7 @@ pub(super) struct Site {
     pub(super) highest: [Option<Rate>; 2],
 }
 
-/// Modems that tell; dropped, they end their sessions in order.
+/// Modems that report; dropped, they end their sessions in order.
 pub(super) struct Running {
     /// Dropped first: that ends the threads.
     stop: Option<watch::Sender<()>>,
@@ -65,7 +65,7 @@ impl Drop for Running {
 }
 
 impl Modems {
-    /// None yet; they will tell that they are there every `heartbeat`.
+    /// None yet; they will send a heartbeat every `heartbeat`.
     pub(super) fn new(heartbeat: Duration) -> Self {
         Self { heartbeat, waiting: Vec::new() }
     }
@@ -111,7 +111,7 @@ impl Modems {
         Ok(())
     }
 
-    /// Tells what `monitor` says of the link.
+    /// Reports the link as `monitor` shows it.
     pub(super) fn start(self, monitor: Monitor) -> Result<Running, Failure> {
         let (stop, stopped) = watch::channel(());
         let mut running = Running { stop: Some(stop), threads: Vec::new() };
@@ -172,7 +172,7 @@ impl Site {
         delays.get(number).copied().unwrap_or_default()
     }
 
-    /// What the modem tells now: for the session the highest rates, and that the link is down in an outage.
+    /// The modem's report now: for the session the highest rates, and that the link is down in an outage.
     fn report(&self, monitor: &Monitor) -> LinkReport {
         let delay = self.delay(monitor);
         let [session, link] = [self.highest, self.rates(monitor)].map(|rates| self.metrics(rates, delay));

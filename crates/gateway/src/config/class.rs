@@ -7,7 +7,7 @@ use document::{Document, item_name};
 use relay::classes::{Class, Conditions, Ports};
 use satpep::dscp::Dscp;
 
-/// As many classes as the transport tells apart, beside the one of all other connections.
+/// The number of classes that the transport distinguishes, beside the one of all other connections.
 const MAX: usize = 255;
 
 /// The classes, in the order of the file.

@@ -1,4 +1,4 @@
-//! `[dlep]`: the modem that tells the gateway what its link carries.
+//! `[dlep]`: the modem that reports the link's capacity to the gateway.
 
 use super::format;
 use dlep_io::RouterSettings;

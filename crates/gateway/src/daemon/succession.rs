@@ -49,7 +49,7 @@ fn patience(rtt: Duration) -> Duration {
 pub(super) struct HandedOver {
     /// The peers are then notified that this process takes no more connections: by then they have a session with the other.
     tell_at: Option<Instant>,
-    /// Its end tells the other process that this one has ended.
+    /// Its end notifies the other process of the end of this one.
     _stream: UnixStream,
 }
 

@@ -97,7 +97,7 @@ fn examined(settings: &Settings, peer: &Value, by: &str) -> Vec<Check> {
     checks
 }
 
-/// Begins a session with each peer as the gateway would, and returns what its status would tell of them.
+/// Begins a session with each peer as the gateway would, and returns what its status would show of them.
 fn shake_hands(settings: &Settings, measures_rate: bool) -> Result<Vec<Value>, StartError> {
     match &settings.tcp {
         None => outcome(settings, measures_rate, |settings, now, watch| Satpep::start(settings, now, watch, None)),

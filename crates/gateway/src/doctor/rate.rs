@@ -30,14 +30,14 @@ pub(super) fn patience(settings: &Settings) -> Duration {
     cost(settings).1 * 2 + SLACK
 }
 
-/// Notes why the path to a peer, of which `peer` tells, is not measured.
+/// Notes in the report `peer` why the path to a peer is not measured.
 pub(super) fn note_refusal(peer: &mut Value, refusal: Option<&str>) {
     if let Some(reason) = refusal {
         peer[REFUSAL] = reason.into();
     }
 }
 
-/// Has the running gateway measure the path to `peer`; returns what it tells of the peer then.
+/// Has the running gateway measure the path to `peer`; returns its report of the peer then.
 pub(super) fn by_gateway(settings: &Settings, mut peer: Value) -> Value {
     let name = peer["name"].as_str().unwrap_or_default().to_owned();
     let refusal = match control::survey(&settings.control, &name) {

@@ -2,7 +2,7 @@
 //! operator's choice.
 //!
 //! Bytes pass through pipes and are not copied (`splice`). Who may open connections is settled once for each peer, by
-//! the control connection, which then also tells whether the peer answers (`session`, `initiator`); the first bytes of
+//! the control connection, which then also shows whether the peer answers (`session`, `initiator`); the first bytes of
 //! every other connection say what it carries ([`tcp_tunnel`], `arrivals`).
 //!
 //! A connection across the satellite need not wait for its handshake. Some are opened before they are needed; beyond those, the

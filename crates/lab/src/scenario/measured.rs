@@ -11,7 +11,7 @@ use sim::{CarrierReport, Network};
 use std::time::Instant;
 use units::{Bytes, Rate};
 
-/// A run, with the names of `bentpipe simulate`; null is what the kernel does not tell.
+/// A run, with the names of `bentpipe simulate`; null is what the kernel does not report.
 #[derive(Debug, Serialize)]
 pub struct MeasuredRun {
     /// The scenario's variant.
@@ -30,7 +30,7 @@ pub struct MeasuredRun {
     pub capacity: Vec<MeasuredCapacity>,
     /// Events of a simulation: none here.
     pub events: Option<u64>,
-    /// Data packets that were sent: the kernel does not tell.
+    /// Data packets that were sent: the kernel does not report them.
     pub data_packets: Option<u64>,
 }
 

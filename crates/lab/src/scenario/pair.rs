@@ -19,7 +19,7 @@ pub(super) struct Pair {
     /// What it knows of the link: its rates to the hub and back, and the round-trip time.
     rates: [Rate; 2],
     rtt: Duration,
-    /// Whether its modems tell it what the carrier gives them.
+    /// Whether its modems report the carrier's allocation to it.
     follow_allocation: bool,
 }
 

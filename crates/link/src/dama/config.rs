@@ -101,7 +101,7 @@ fn every() -> Duration {
 /// Superframes and intervals between requests.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(10);
-/// More slots in a superframe tell nothing more.
+/// More slots in a superframe make no difference.
 const MAX_SLOTS: u64 = 10_000_000;
 
 impl CarrierConfig {

@@ -41,7 +41,7 @@ impl Plan {
         self
     }
 
-    /// What tells it from others.
+    /// Its distinguishing name.
     pub(super) fn name(&self) -> String {
         format!("kruse {} {}", self.variant, self.settings.join(" "))
     }

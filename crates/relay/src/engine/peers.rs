@@ -122,7 +122,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
-    /// Takes other settings over, and tells the peers what they may use now.
+    /// Takes over other settings, and announces to the peers what they may use now.
     pub fn reconfigure(&mut self, now: Instant, settings: super::Settings) {
         self.settings = settings;
         self.tell_reach(now);

@@ -27,7 +27,7 @@ const CAPTION_SIZE: u32 = 14;
 const TITLE_SIZE: u32 = 20;
 /// The mean width of a letter over the height of the font.
 const LETTER: f64 = 0.46;
-/// Colours that people with any colour vision tell apart (Okabe and Ito), without yellow, which white hides.
+/// Colours that people with any colour vision can distinguish (Okabe and Ito), without yellow, which white hides.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -142,7 +142,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Learns of the link's capacity what a peer tells of arrivals.
+    /// Updates the capacity estimate from a peer's reports of arrivals.
     fn learn(&mut self, now: Instant, id: PeerId) {
         while let Some(news) = self.peers[id.index()].session.as_mut().and_then(Session::poll_news) {
             match news {

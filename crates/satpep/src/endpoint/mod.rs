@@ -74,7 +74,7 @@ pub struct Transmit {
     pub size: usize,
     /// Bytes of each datagram.
     pub segment_size: usize,
-    /// How to mark each: as the data in it, or the data whose arrival it tells.
+    /// How to mark each: as the data in it, or the data whose arrival it reports.
     pub dscp: Dscp,
 }
 

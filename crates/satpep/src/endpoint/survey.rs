@@ -13,7 +13,7 @@ impl<P: Payload> Endpoint<P> {
     /// Begins to find out what the path to `peer`, which is thought to be `rate`, carries; one peer at a time. What it sends
     /// takes from what connections may send. `false` if the peer is not up, or another survey is in progress.
     ///
-    /// [`survey_cost`](crate::survey_cost) says what it sends at most; [`survey_report`](Self::survey_report) tells when it is
+    /// [`survey_cost`](crate::survey_cost) says what it sends at most; [`survey_report`](Self::survey_report) shows when it is
     /// over and what was found.
     pub fn survey(&mut self, now: Instant, peer: PeerId, rate: Rate) -> bool {
         if self.peer_state(peer) != PeerState::Up || self.surveyed.is_some() {

@@ -28,7 +28,7 @@ pub(crate) struct Acquaintance {
     peer_seal: LessSafeKey,
 }
 
-/// Why an init led to nothing, as its receiver tells its sender.
+/// Why an init led to nothing, as its receiver notifies its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The init is not newer than another of the same sender: repeat the nonce. With the receiver's wall clock.
@@ -69,7 +69,7 @@ impl Acquaintance {
         unix_time ^ mask(&self.own_mask, noise)
     }
 
-    /// The time that an init tells if it is this acquaintance's own and has no cookie.
+    /// The time in an init if it is this acquaintance's own and has no cookie.
     pub(crate) fn vouches(&self, init: &[u8]) -> Option<u64> {
         has_mac2_of(&self.peer_mac2, init).then(|| {
             let masked = u64::from_be_bytes(*init[8..].first_chunk().expect("an init is longer than its head"));

@@ -100,7 +100,7 @@ pub(super) fn open_cookie(peer: &PublicKey, mac1: &[u8; MAC], datagram: &[u8]) -
     (*opened).try_into().ok()
 }
 
-/// The key of what the holder of `owner` tells those who know its public key and nothing more.
+/// The key of messages from the holder of `owner` to senders who know its public key and nothing more.
 pub(super) fn public_seal(owner: &PublicKey) -> LessSafeKey {
     seal_key(labelled(b"bentpipe cookie", owner).as_ref())
 }

@@ -9,7 +9,7 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | Noise: init, response, the keys that follow |
-//! | `parameters.rs` | what each side tells the other about itself |
+//! | `parameters.rs` | the transport parameters of each side |
 //! | `cookie.rs` | the MACs that end a message, and cookies |
 //! | `acquaintance.rs` | what gateways that know each other's keys can say without a handshake: proofs under load, notices |
 

@@ -1,4 +1,4 @@
-//! What each side tells the other about itself inside the handshake.
+//! Transport parameters: the limits that the two sides exchange inside the handshake.
 //!
 //! | message | fields of fixed length | then |
 //! | --- | --- | --- |
@@ -23,7 +23,7 @@ pub(crate) const CAPABILITIES: u64 = 2;
 /// Bytes of the limits.
 pub(crate) const LIMITS: usize = 8 + 8 + 8 + 8 + 4;
 
-/// What each side tells the other about itself, inside the handshake.
+/// The transport parameters of one side, sent inside the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TransportParameters {
     /// Names the run of the gateway's process: another epoch from a known peer means that it lost its streams.

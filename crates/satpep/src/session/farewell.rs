@@ -1,4 +1,4 @@
-//! Leaving in good order: CLOSE is said a few times over a round trip, since nothing else tells the peer, and until the
+//! Leaving in good order: CLOSE is said a few times over a round trip, since nothing else notifies the peer, and until the
 //! peer has answered with its own.
 
 use super::Session;

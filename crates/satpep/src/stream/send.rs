@@ -236,7 +236,7 @@ impl<P: Payload> SendHalf<P> {
 }
 
 impl SendHalf<Stored> {
-    /// The space after the last byte; [`SendHalf::written`] tells how much of it was filled.
+    /// The space after the last byte; [`SendHalf::written`] takes how much of it was filled.
     pub(crate) fn space(&mut self, pool: &mut PagePool) -> &mut [u8] {
         self.bytes.space(pool, self.end)
     }

@@ -6,7 +6,7 @@
 //! | `assigned.rs` | a pair that speaks SaTPEP as its paper has it |
 //! | `half.rs` | one TCP connection of a gateway |
 //! | `relays/` | a pair that speaks the satellite transport |
-//! | `modem.rs` | what the modem of a link tells |
+//! | `modem.rs` | the reports of a link's modem |
 //! | `cross_traffic.rs` | what cross traffic takes of its link |
 //! | `session.rs` | the transport's two endpoints, connected before the run begins |
 //! | `splices.rs` | a pair that speaks TCP |

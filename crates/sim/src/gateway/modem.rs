@@ -1,4 +1,4 @@
-//! What the modems of a gateway's links tell it: their rates, at each change.
+//! The reports of the modems of a gateway's links: their rates, at each change.
 
 use crate::DirectionId;
 use crate::wire::Wire;
@@ -12,7 +12,7 @@ pub(super) struct Modem {
 }
 
 impl Modem {
-    /// Those of `links`. None of them tells anything before the run begins.
+    /// Those of `links`. None of them reports anything before the run begins.
     pub(super) fn new(links: Vec<DirectionId>) -> Self {
         let due = if links.is_empty() { Instant::FAR_FUTURE } else { Instant::ZERO };
         Self { links, due }

@@ -168,7 +168,7 @@ pub struct Ack {
     /// Whether it acknowledges nothing new cumulatively though something is outstanding, and carries no data or window
     /// update (RFC 5681, section 2).
     pub is_duplicate: bool,
-    /// Whether it opens the peer's window: then it tells that, too, and Linux takes it for no duplicate
+    /// Whether it opens the peer's window: then it also reports the window, and Linux takes it for no duplicate
     /// (`FLAG_WIN_UPDATE`).
     pub opens_window: bool,
     /// The round-trip time of the newest segment that it acknowledges, if that was sent once.

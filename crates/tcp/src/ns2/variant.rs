@@ -1,10 +1,10 @@
-//! What tells ns-2's agents apart.
+//! The differences between ns-2's agents.
 
 use super::state::{Ack, State};
 use std::fmt::Debug;
 use units::Instant;
 
-/// What tells the agents apart.
+/// The differences between the agents.
 pub(super) trait Variant: Debug + Send {
     /// An acknowledgement arrived, old and duplicate ones included.
     fn on_ack(&mut self, state: &mut State, ack: &Ack);

@@ -26,7 +26,7 @@ use units::Instant;
 
 /// A loss recovery algorithm, driven by the sender of one connection.
 ///
-/// It finds losses, marks them in [`Outstanding::board`], and tells what may leave. The sender sends, in this order:
+/// It finds losses, marks them in [`Outstanding::board`], and decides what may leave. The sender sends, in this order:
 /// what [`Recovery::retransmission`] names, new data while [`Recovery::may_send_new`] says so, and what
 /// [`Recovery::last_resort`] names where there is no new data to send.
 pub trait Recovery: Debug + Send {

@@ -1,7 +1,7 @@
 //! SaTPEP's recovery by negative acknowledgements (Velenis et al. 2003, section 2.2 and figure 1).
 //!
 //! The hop is one link that keeps the order, and no congestion is possible on it: the first duplicate means a loss, and the
-//! window does not fall. Each segment that arrives is acknowledged, so that counting acknowledgements tells what has left
+//! window does not fall. Each segment that arrives is acknowledged, so that counting acknowledgements shows what has left
 //! the network. An acknowledgement sent while the receiver misses data names one hole, the holes in turn; the sender
 //! answers a hole that it has not seen before at once, and otherwise only when the answer cannot be under way any more.
 //!
@@ -296,7 +296,7 @@ impl Recovery for Nack {
         ack.acked > 0 || (self.resent_first && self.rule != NackRule::Fig1Literal)
     }
 
-    /// Only the segment that the peer waits for leaves again: `cwnd` is 1 until an acknowledgement tells the window.
+    /// Only the segment that the peer waits for leaves again: `cwnd` is 1 until an acknowledgement assigns the window.
     fn on_timeout(&mut self, now: Instant, out: &mut Outstanding) {
         let flight = out.board.flight();
         out.rtt.back_off();

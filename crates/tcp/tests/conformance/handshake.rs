@@ -258,7 +258,7 @@ fn answered(reached: usize) -> Lone {
 }
 
 /// Linux 6.18 (`tcp_init_transfer`): one retransmission of the SYN leaves the initial window alone, two do not. The
-/// timestamp tells the round-trip time.
+/// timestamp shows the round-trip time.
 #[test]
 fn in_linux_two_lost_syns_make_data_begin_with_one_segment() {
     for (lost, segments) in [(0, 10), (1, 10), (2, 1), (3, 1)] {

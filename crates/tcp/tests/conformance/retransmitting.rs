@@ -94,7 +94,7 @@ fn what_a_retransmission_freed_is_no_sample_either() {
     assert_eq!(end.end.metrics().srtt, Duration::from_millis(100));
 }
 
-/// RFC 7323, section 4: the echo tells which transmission arrived.
+/// RFC 7323, section 4: the echo shows which transmission arrived.
 #[test]
 fn timestamps_make_a_sample_of_a_retransmission() {
     let base = config("sack");

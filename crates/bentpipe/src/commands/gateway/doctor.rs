@@ -29,7 +29,7 @@ pub struct Args {
     measure_rate: bool,
 }
 
-/// Examines and tells.
+/// Examines and reports.
 ///
 /// # Errors
 /// If something is wrong (1), the settings are (2), or the machine lacks something (3).

@@ -129,7 +129,7 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// Opens no more connections, and tells the peers.
+    /// Opens no more connections, and notifies the peers.
     pub(super) fn begin_leaving(&mut self, now: Instant, has_successor: bool) {
         self.leaving.get_or_insert(Message::Leaving { has_successor });
         (0..self.peers.len()).for_each(|peer| self.drop_warm(peer));

@@ -225,7 +225,7 @@ impl Tls {
 
     fn process(&mut self, mut socket: &Socket) -> io::Result<()> {
         self.connection.process_new_packets().map(drop).map_err(|error| {
-            // An alert tells the peer why.
+            // An alert reports the reason to the peer.
             let _ = self.connection.write_tls(&mut socket);
             io::Error::new(io::ErrorKind::InvalidData, error)
         })

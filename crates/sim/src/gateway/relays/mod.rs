@@ -4,7 +4,7 @@
 //! | file | idea |
 //! | --- | --- |
 //! | `mod.rs` | the pair: which gateway a packet or a timer is for, what goes end to end, what is reported |
-//! | `side.rs` | one gateway: engine, endpoint and what tells it the capacity |
+//! | `side.rs` | one gateway: engine, endpoint and its capacity source |
 //! | `hosts.rs` | simulated TCP towards the hosts |
 //! | `satellite.rs` | the transport in virtual time |
 

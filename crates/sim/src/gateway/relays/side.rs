@@ -1,4 +1,4 @@
-//! One gateway of a pair: the relay engine between simulated TCP and the transport, and what tells it the capacity.
+//! One gateway of a pair: the relay engine between simulated TCP and the transport, and its capacity source.
 
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
@@ -233,7 +233,7 @@ impl Side {
         }
     }
 
-    /// Takes the rate that the modem tells, if it tells one.
+    /// Takes the rate that the modem reports, if any.
     fn ask_modem(&mut self, wire: &Wire) {
         if let Some(rate) = self.modem.take_change(wire) {
             let now = self.now(wire);
@@ -241,7 +241,7 @@ impl Side {
         }
     }
 
-    /// Takes what the carrier tells, if that is news.
+    /// Takes the carrier's allocation, if it has changed.
     fn ask_carrier(&mut self, wire: &mut Wire) {
         let Some(allocation) = &mut self.allocation else { return };
         let relayed = self.engine.connections().len() as u32;
@@ -392,7 +392,7 @@ fn settings(transport: &SatpepSettings, splits: &[Split]) -> engine::Settings {
     }
 }
 
-/// What the first gateway tells its client of a failure to connect.
+/// How the first gateway reports a failure to connect to its client.
 fn reason(failure: tcp::Failure) -> ResetReason {
     match failure {
         tcp::Failure::ConnectTimedOut | tcp::Failure::RetransmissionTimedOut => ResetReason::TimedOut,

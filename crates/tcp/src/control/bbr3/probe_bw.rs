@@ -9,7 +9,7 @@ const HEADROOM: f64 = 0.15;
 /// Rounds after which a probe comes at the latest, so that Reno and CUBIC on a short path get their share.
 const MAX_ROUNDS: f64 = 63.0;
 
-/// What acknowledgements tell of a probe for bandwidth.
+/// What acknowledgements show of a probe for bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
