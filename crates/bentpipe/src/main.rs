@@ -11,8 +11,8 @@ use clap::Parser;
 use output::{Failure, Output};
 use std::process::ExitCode;
 
-/// bentpipe makes TCP run at a satellite link's own speed: a gateway at each end of the link takes the connections of
-/// ordinary programs and carries them over a transport made for long and lossy paths
+/// bentpipe makes TCP run at the speed of a satellite link: a gateway at each end of the link splits TCP connections and
+/// carries them over a transport that knows the link's capacity and repairs losses
 #[derive(Parser)]
 #[command(name = "bentpipe", version = version::SHORT, long_version = version::LONG, max_term_width = 120, after_help = commands::EXAMPLES)]
 struct Cli {

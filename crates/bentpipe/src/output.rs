@@ -15,10 +15,10 @@ pub struct Options {
     /// Print one JSON document on stdout instead of text
     #[arg(long, global = true, help_heading = "Output")]
     json: bool,
-    /// Log more on stderr (-v: why things happen, -vv: every step); the variable BENTPIPE_LOG overrides it
+    /// Log more on stderr (-v: causes, -vv: every step); the environment variable BENTPIPE_LOG overrides it
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
     verbose: u8,
-    /// How log lines are written on stderr
+    /// Format of log lines on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, help_heading = "Output")]
     log_format: LogFormat,
 }
@@ -26,9 +26,9 @@ pub struct Options {
 /// The form of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 

@@ -12,27 +12,28 @@ use std::process::{Command as Program, ExitStatus};
 use units::{Duration, Rate};
 
 const LONG_ABOUT: &str = "\
-Loads congestion controls into the kernel's own TCP, without a kernel module and without a compiler: eBPF programs that come
-with bentpipe. Any program can then choose them for its sockets by name (TCP_CONGESTION), a route for its connections
-(ip route ... congctl NAME), or the host for all (sysctl net.ipv4.tcp_congestion_control).
+Loads congestion controls into the kernel's TCP. They are eBPF programs inside bentpipe and need neither a kernel
+module nor a compiler. A loaded control is selected by name: by a program for its sockets (TCP_CONGESTION), by a route
+for its connections (ip route ... congctl NAME), or for the whole host (sysctl net.ipv4.tcp_congestion_control).
 
-bp_cross sets the window from the allocated capacity: RTT x rate / (8 (1 + K) segment connections). `bentpipe cc link` sets it.";
+bp_cross sets the window from the allocated capacity: RTT x rate / (8 (1 + K) segment connections). `bentpipe cc link`
+sets the rate.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe cc list                                        what there is, and what the kernel has
-  bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload`, or the next start
+  bentpipe cc list                                        the controls of bentpipe, and those of the kernel
+  bentpipe cc load bp_hybla bp_westwood                   until `bentpipe cc unload` or a reboot
   bentpipe cc load bp_cross --rate 8Mbit/s                with the capacity of the satellite terminal
-  bentpipe cc link --rate 4Mbit/s                         the capacity has changed
+  bentpipe cc link --rate 4Mbit/s                         change the capacity
   bentpipe cc link --rate 4Mbit/s --valid-for 3s --fallback 256kbit/s   256 kbit/s unless updated within 3 s
-  bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   as long as the program runs
+  bentpipe cc load bp_vegas --run -- iperf3 -c 198.51.100.7 -C bp_vegas   while the program runs
   bentpipe cc load bp_vegas --run                         until Ctrl-C
-  bentpipe cc unload                                      all that `load` left in the kernel
+  bentpipe cc unload                                      all loaded controls
 
-Needs Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user namespace is
-not enough. Connections that run under a control keep it to their end, also when it is unloaded.";
+Needs Linux 6.4 or later with BTF (CONFIG_DEBUG_INFO_BTF), and root of the machine: root of a container or of a user
+namespace is not enough. Connections that use a control keep it until they end, also if it is unloaded.";
 
-/// Load congestion controls into the kernel's own TCP (eBPF)
+/// Load congestion controls into the kernel's TCP (eBPF)
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
@@ -42,11 +43,11 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the controls that can be loaded, and what the kernel has
+    /// List the controls of bentpipe, and those that the kernel has
     List,
     /// Load controls into the kernel
     Load(LoadArgs),
-    /// Take away what `load` left in the kernel
+    /// Remove loaded controls from the kernel
     Unload(UnloadArgs),
     /// Set or remove a link's capacity for bp_cross
     Link(LinkArgs),
@@ -54,14 +55,14 @@ enum Action {
 
 #[derive(ClapArgs)]
 struct LoadArgs {
-    /// Which (see `bentpipe cc list`)
+    /// Controls to load (see `bentpipe cc list`)
     #[arg(required = true, value_parser = control)]
     names: Vec<&'static Control>,
-    /// Hold them until Ctrl-C, or as long as COMMAND runs, instead of leaving them in the kernel; they go with this process,
-    /// however it ends
+    /// Keep the controls until Ctrl-C, or while COMMAND runs, instead of leaving them in the kernel; the kernel removes them
+    /// when this process ends, also if it is killed
     #[arg(long)]
     run: bool,
-    /// The program to run, and its arguments
+    /// Program to run, and its arguments
     #[arg(last = true, value_name = "COMMAND", requires = "run")]
     command: Vec<OsString>,
     #[command(flatten)]
@@ -70,7 +71,7 @@ struct LoadArgs {
 
 #[derive(ClapArgs)]
 struct UnloadArgs {
-    /// Which [default: all]
+    /// Controls to remove [default: all]
     #[arg(value_parser = control)]
     names: Vec<&'static Control>,
 }
@@ -90,23 +91,23 @@ struct LinkOptions {
     /// Capacity allocated to all connections together, headers included
     #[arg(long, help_heading = "Link (bp_cross)")]
     rate: Option<Rate>,
-    /// Active connections that share it [default: counted, those with data in flight or to send]
+    /// Number of active connections that share the capacity [default: counted: those with data in flight or to send]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "rate",
           help_heading = "Link (bp_cross)")]
     connections: Option<u32>,
-    /// Bytes of headers for each byte of payload
+    /// Header bytes for each byte of payload
     #[arg(long, value_name = "K", default_value_t = 0.0505, value_parser = header_share, help_heading = "Link (bp_cross)")]
     header_share: f64,
-    /// Target queue, added to the round-trip time: 0s is the equation's window, 20ms keeps a link busy whose packets bunch
+    /// Target queue, added to the round-trip time: 0s gives the equation's window, 20ms keeps a link busy if packets arrive in bunches
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = target_queue, help_heading = "Link (bp_cross)")]
     target_queue: Duration,
     /// The sockets' mark (SO_MARK); sockets whose mark has no entry use the entry for mark 0
     #[arg(long, default_value_t = 0, help_heading = "Link (bp_cross)")]
     mark: u32,
-    /// Validity of the capacity, unless it is set again
+    /// Time after which --fallback replaces the capacity, unless the capacity is set again
     #[arg(long, value_name = "TIME", requires = "rate", requires = "fallback", help_heading = "Link (bp_cross)")]
     valid_for: Option<Duration>,
-    /// Capacity afterwards
+    /// Capacity after --valid-for
     #[arg(long, value_name = "RATE", requires = "valid_for", help_heading = "Link (bp_cross)")]
     fallback: Option<Rate>,
 }

@@ -14,7 +14,7 @@ use units::{Bytes, Duration, Rate};
 /// Options of the TCP connection.
 #[derive(Args, Clone)]
 pub struct SocketArgs {
-    /// Congestion control of this end, as the kernel calls it (cubic, bbr, reno); it matters where the data is sent
+    /// Congestion control of this end, by its name in the kernel (cubic, bbr, reno); only the sender's has an effect
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     congestion_control: Option<String>,
     /// Size of the send buffer (SO_SNDBUF), instead of the kernel's automatic tuning
@@ -23,19 +23,18 @@ pub struct SocketArgs {
     /// Size of the receive buffer (SO_RCVBUF), instead of the kernel's automatic tuning; it bounds the window
     #[arg(long, value_name = "SIZE", help_heading = "Connection")]
     receive_buffer: Option<Bytes>,
-    /// Segments that the connection begins with (1 to 1000), by a route of its own to the other end while it lasts;
-    /// needs CAP_NET_ADMIN
+    /// Initial window in segments (1 to 1000), set by a temporary host route to the other end; needs CAP_NET_ADMIN
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Connection")]
     initial_window: Option<u32>,
-    /// Give up when nothing moves for so long
+    /// Fail after this long without progress
     #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Connection")]
     timeout: Duration,
 }
 
 /// The end of the help of `send` and `receive`.
 pub const INITIAL_WINDOW_HELP: &str = "\
-The initial window is no option of a socket: Linux takes it from the route. --initial-window adds a host route with
-initcwnd and initrwnd where this end connects; where it listens, change the route by hand (ip route change).
+Linux takes the initial window from the route, not from a socket option. If this end connects, --initial-window adds a
+host route with initcwnd and initrwnd; if it listens, change the route by hand (ip route change).
 Buffers are limited by net.core.wmem_max and net.core.rmem_max, automatic tuning by net.ipv4.tcp_wmem and tcp_rmem.";
 
 impl SocketArgs {

@@ -22,57 +22,57 @@ use units::{Bytes, Duration, Probability, Rate};
 const EXAMPLES: &str = "\
 Examples:
   bentpipe demo                                                  1 MB over 6 Mbit/s, 550 ms, one packet in 1000 lost
-  bentpipe demo --loss 1e-2 --direction down --out demo.html     and the curves as a picture
+  bentpipe demo --loss 1e-2 --direction down --out demo.html     a download; also draw throughput against time
   bentpipe demo --rate 50Mbit/s --size 20MB --paths bentpipe,bbr
   bentpipe demo --flows 20 --size 2MB --json
 
 Everything happens in private namespaces and ends with the command. It needs root or unprivileged user namespaces.
 Time counts from the client's connect() to the receiver's last byte. The limit is what the link's physics leave to any
-protocol: rounds x RTT + size x 8 / (rate x 1448/1500 x (1 - loss)), with half a round when the client sends (up) and one
-when it asks and the server sends (down).";
+protocol: rounds x RTT + size x 8 / (rate x 1448/1500 x (1 - loss)), with half a round if the client sends (up), and
+one if the client requests and the server sends (down).";
 
-/// Show what bentpipe does: the same transfer across an emulated satellite, with it and without
+/// Compare bentpipe with TCP end to end: the same transfer over an emulated satellite link
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Rate of the link, each way
+    /// Rate of the link in each direction
     #[arg(long, default_value = "6Mbit/s")]
     rate: Rate,
     /// Round-trip time of the link
     #[arg(long, value_name = "TIME", default_value = "550ms")]
     rtt: Duration,
-    /// Probability that a packet is lost, each way
+    /// Probability that a packet is lost, in each direction
     #[arg(long, value_name = "PROBABILITY", default_value = "1e-3")]
     loss: Probability,
-    /// Probability that a packet is held back for 20ms, so that others overtake it, each way
+    /// Probability that a packet is delayed by 20ms, so that others overtake it, in each direction
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     reorder: Probability,
-    /// Probability that a packet arrives twice, each way
+    /// Probability that a packet arrives twice, in each direction
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     duplicate: Probability,
-    /// How much each flow transfers
+    /// Bytes that each flow transfers
     #[arg(long, default_value = "1MB")]
     size: Bytes,
-    /// How many flows run side by side
+    /// Number of flows side by side
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=500))]
     flows: u16,
-    /// Who sends: the client (up), or the server when the client has asked (down)
+    /// Who sends: the client (up), or the server after the client's request (down)
     #[arg(long, value_enum, default_value_t = DirectionArg::Up)]
     direction: DirectionArg,
-    /// Seed of the losses: the same seed, the same fate for each packet of every path
+    /// Seed of the losses: with the same seed, the same packets are lost on every path
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Which paths to compare: bentpipe, or a congestion control of the kernel from end to end [default: bentpipe, and
-    /// of cubic and bbr what the kernel has]
+    /// Paths to compare: bentpipe, or a congestion control of the kernel end to end [default: bentpipe, and cubic and
+    /// bbr if the kernel has them]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     paths: Option<Vec<String>>,
     /// Use IPv6 instead of IPv4
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Write the curves and the table to this file as an HTML page, or the curves alone if it is called *.svg
+    /// Write the curves and the table to this file as an HTML page, or the curves alone if the name ends in .svg
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// A flow that stands still for so long has failed
+    /// Fail a flow after this long without progress
     #[arg(long, value_name = "TIME", default_value = "60s")]
     timeout: Duration,
     /// Show the gateways' logs on stderr
@@ -85,7 +85,7 @@ pub struct Args {
 pub enum DirectionArg {
     /// The client sends
     Up,
-    /// The client asks and the server sends
+    /// The client requests and the server sends
     Down,
 }
 

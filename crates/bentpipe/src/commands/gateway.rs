@@ -18,34 +18,34 @@ use units::{Bytes, Duration, Rate};
 const EXAMPLES: &str = "\
 Examples:
   bentpipe gateway --config /etc/bentpipe/gateway.toml             run until SIGTERM or Ctrl-C
-  bentpipe gateway --config /etc/bentpipe/gateway.toml --check     read the file and report every fault in it
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --check     report every fault of the file
   bentpipe gateway --config /etc/bentpipe/gateway.toml --dry-run   print the firewall script and routes of a start
-  bentpipe gateway --config gateway.toml --check --elsewhere       ... for another machine, whose interfaces are not here
-  bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      what is wrong with host, network or peers, and the remedy
-  bentpipe gateway doctor --config gateway.toml --measure-rate     ... and what the path to each peer carries
+  bentpipe gateway --config gateway.toml --check --elsewhere       the same for the file of another machine
+  bentpipe gateway doctor --config /etc/bentpipe/gateway.toml      find faults of host, network and peers
+  bentpipe gateway doctor --config gateway.toml --measure-rate     also measure the capacity of the path to each peer
   bentpipe gateway status                                          peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
-  bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over a new process takes over, the old one ends with its last connection
-  bentpipe gateway reload                                          take over what has changed in its file
-  bentpipe gateway drain --within 10min                            take no more connections, end with the last";
+  bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over replace the running gateway without resets
+  bentpipe gateway reload                                          apply changes of the file
+  bentpipe gateway drain --within 10min                            take no new connections, exit after the last";
 
-/// Run one of the two gateways around a satellite link, or ask a running one
+/// Run one of the two gateways around a satellite link, or control a running one
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
-    /// The gateway's settings (docs/configuration.md)
+    /// Configuration file of the gateway (docs/configuration.md)
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
-    /// Only check the settings
+    /// Only check the file
     #[arg(long)]
     check: bool,
-    /// With --check: the settings are for another machine, whose interfaces cannot be seen here
+    /// With --check: the file is for another machine; do not look for its interfaces here
     #[arg(long, requires = "check")]
     elsewhere: bool,
-    /// Print the commands that a start would run, and run nothing
+    /// Print the commands of a start, and run nothing
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
-    /// Take new connections over from the running gateway of this name, which finishes its own and ends
+    /// Take over new connections from the running gateway of this name, which exits after its last connection
     #[arg(long, conflicts_with_all = ["check", "dry_run"])]
     take_over: bool,
     #[command(subcommand)]
@@ -68,17 +68,17 @@ struct StatusArgs {
     gateway: Running,
 }
 
-/// Have a running gateway read its settings again, without touching a connection
+/// Make a running gateway read its file again, without resetting connections
 #[derive(ClapArgs)]
 struct ReloadArgs {
     #[command(flatten)]
     gateway: Running,
 }
 
-/// Have a running gateway take no more connections and end with the last
+/// Make a running gateway take no new connections and exit after the last
 #[derive(ClapArgs)]
 struct DrainArgs {
-    /// End after this time, whatever connections are left
+    /// Exit after this time, even if connections are left
     #[arg(long, value_name = "DURATION")]
     within: Option<Duration>,
     #[command(flatten)]

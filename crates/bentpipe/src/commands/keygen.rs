@@ -14,7 +14,7 @@ Examples:
   bentpipe keygen --out /etc/bentpipe/private.key        a new private key, readable by its owner only
   bentpipe keygen --public < /etc/bentpipe/private.key   its public key, for the other gateway's configuration";
 
-/// Make a private key, or tell the public key of one
+/// Make a private key, or print the public key of one
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

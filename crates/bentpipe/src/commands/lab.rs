@@ -13,19 +13,23 @@ use std::time::Instant;
 use units::Rate;
 
 const LONG_ABOUT: &str = "\
-Runs a scenario file for real: the kernel's TCP over an emulated link, with the congestion controls that this kernel has
-(reno, cubic, bbr) and those that bentpipe loads into it (hybla, westwood-plus, vegas, tibet, cross-layer: root only), in private network namespaces that are gone afterwards. The link is that of the simulator, packet for packet, with the same
-drop lists and random losses; the scenario's variants and seeds run one after the other, in real time.
+Runs a scenario file with the kernel's TCP over an emulated link, in real time, in private network namespaces that are
+removed afterwards. The congestion controls are those of this kernel (reno, cubic, bbr) and, for root, those that
+bentpipe loads into it (hybla, westwood-plus, vegas, tibet, cross-layer). The link is that of the simulator, packet
+for packet, with the same drop lists and random losses. Variants and seeds run one after the other.
 
-What runs for real is a chain: one link with a rate, a delay or losses, the other links wires, and flows of one file each
-(`bulk`), or uploads without an end until `stop.time`, over TCP across that link, with `sack` or `rack` recovery. Several
-links may meet at one node if they share a carrier there (`dama`): with `record.capacity` the JSON document has what each
-terminal asked for, was given and used. Gateways at the two ends of the only link, with `transport = \"tcp\"`, run, too.
-Initial windows and segment sizes are set on the route, buffers at the socket. Needs root, or user namespaces for everybody.
+A lab scenario is a chain: one link with a rate, a delay or losses, while the other links are plain veth pairs; and
+flows of one file each (`bulk`), or unlimited uploads until `stop.time`, over TCP across that link, with `sack` or
+`rack` recovery. Several links may meet at one node if they share a carrier there (`dama`); with `record.capacity` the
+JSON document has the capacity that each terminal requested, received and used. Gateways may be at the two ends of the
+only link, with `transport = \"tcp\"`. Initial windows and segment sizes are set on the route, buffers on the socket.
+Needs root, or unprivileged user namespaces.
 
-With --compare there is no scenario: files cross N random links (2 to 40 Mbit/s, 40 to 550 ms, short and long queues, with and
-without losses) by the kernel's TCP and by the simulator's, with seven congestion controls by turns, and the links whose times
-differ are listed. The simulator runs each nine times, with other delays of a host of 0.1 ms, and the median counts. Links that have begun are still measured after Ctrl-C; what is there is printed.";
+With --compare there is no scenario: files are transferred over N random links (2 to 40 Mbit/s, 40 to 550 ms, short
+and long queues, with and without losses) by the kernel's TCP and by the simulator's, with seven congestion controls
+in turn, and the links whose times differ are listed. The simulator runs each link nine times, with random host delays
+of up to 0.1 ms, and the median counts. After Ctrl-C, links that have begun are finished, and the results so far are
+printed.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,34 +37,34 @@ Examples:
   bentpipe lab scenarios/papers/kim/lab.toml --variants split-hybla,cross-layer
   bentpipe lab scenarios/geo-bulk.toml --variants cubic --set link.sat.loss=0 --set flow.file.bulk.size=2MB --json
   bentpipe lab --compare 100            100 random links
-  bentpipe lab --compare 1 --seed 17    only that of seed 17
+  bentpipe lab --compare 1 --seed 17    only the link of seed 17
   bentpipe lab --compare 500 --keep far --json
 
 Exit code with --compare: 1 if fewer than 95 in 100 links are within 5 %, or one is beyond 15 %.";
 
-/// Run a scenario file for real: the kernel's TCP over the emulated link
+/// Run a scenario file with the kernel's TCP over the emulated link
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
     /// The scenario (TOML)
     #[arg(required_unless_present = "compare", conflicts_with = "compare")]
     file: Option<PathBuf>,
-    /// Run these of the scenario's variants [default: all]
+    /// Run only these variants of the scenario [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
-    /// Replace a setting of the scenario; links, flows and the like go by their names, as in link.sat.loss=1e-3
+    /// Replace a setting of the scenario; links, flows and gateways are named in the key, as in link.sat.loss=1e-3
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Instead of a scenario, compare the kernel with the simulator over N random links
     #[arg(long, value_name = "N", conflicts_with_all = ["variants", "set"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     compare: Option<u64>,
-    /// With --compare, the seed of the first link; that of the next is one more, and so on
+    /// With --compare, the seed of the first link; each further link takes the next seed
     #[arg(long, value_name = "N", requires = "compare", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1 << 32))]
     seed: u64,
-    /// With --compare, links side by side [default: 2 for each processor]
+    /// With --compare, the number of links side by side [default: 2 for each processor]
     #[arg(long, value_name = "N", requires = "compare", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
-    /// With --compare, write the scenario of each link that deviates, and what was found, below this directory
+    /// With --compare, write the scenario and the results of each link that deviates below this directory
     #[arg(long, value_name = "DIR", requires = "compare")]
     keep: Option<PathBuf>,
 }

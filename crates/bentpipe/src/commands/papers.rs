@@ -13,13 +13,13 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const LONG_ABOUT: &str = "\
-Finds again what five papers on TCP over satellites print, table by table and figure by figure: by closed form, in
-simulation and, with --lab, with this kernel's TCP over the emulated link. Each printed value stands beside what was found,
-with the deviation and a verdict (docs/papers.md).
+Reproduces five papers on TCP over satellites, table by table and figure by figure: by closed form, in simulation and,
+with --lab, with this kernel's TCP over the emulated link. Each printed value is shown beside the reproduced one, with
+the deviation and a verdict (docs/papers.md).
 
-With --out the report goes to report.html (everything in one file), report.md, entries.csv and a file for each figure.
-Some values and claims are not found again, and are documented as such; the exit code is 1 if a verdict is another than the
-documented one.";
+With --out, the report is written to report.html (self-contained), report.md, entries.csv and a file for each figure.
+Some values and claims cannot be reproduced and are documented as such; the exit code is 1 if a verdict differs from
+the documented one.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,22 +33,22 @@ Examples:
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
-    /// Which papers [default: all]
+    /// Papers to reproduce [default: all]
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(STUDIES.iter().map(|study| study.name())))]
     names: Vec<String>,
-    /// Only these of their items (--list names them)
+    /// Reproduce only these items (--list names them)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     item: Vec<String>,
     /// Measure with this kernel's TCP over the emulated link, too: in real time, in private namespaces
     #[arg(long)]
     lab: bool,
-    /// Run what takes long, too
+    /// Run items that take long, too
     #[arg(long)]
     full: bool,
-    /// How many seeds what is random is run with [default: as each item needs]
+    /// Number of seeds of random runs [default: as each item needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: Option<u64>,
-    /// How many runs go on side by side [default: one for each processor]
+    /// Number of runs side by side [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Write the report to files in this directory

@@ -18,23 +18,23 @@ Examples:
   bentpipe receive --listen [::]:7000 --count 20 --json        twenty transfers, side by side
   bentpipe receive --from ADDR:7000 --receive-buffer 4MB";
 
-/// Receive what `bentpipe send` sends, verify it and measure the goodput
+/// Receive data from `bentpipe send`, verify its checksum and measure the goodput
 #[derive(ClapArgs)]
 #[command(after_help = format!("{EXAMPLES}\n\n{INITIAL_WINDOW_HELP}"))]
 pub struct Args {
-    /// Connect to a sender that listens there, and ask for its data
+    /// Connect to the sender that listens at this address, and request its data
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
     from: Option<String>,
-    /// Wait there for senders to connect
+    /// Listen at this address for senders
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// With --listen: end after so many transfers
+    /// With --listen: end after this many transfers
     #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
-    /// Keep the data in this file; it appears when the data has verified
+    /// Write the data to this file, which appears once the checksum is verified
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     out: Option<PathBuf>,
-    /// Write throughput against time to this file: JSON if it is called *.json, else CSV
+    /// Write throughput against time to this file: JSON if the name ends in .json, else CSV
     #[arg(long, value_name = "FILE", conflicts_with = "count")]
     trace: Option<PathBuf>,
     /// Length of the intervals of --trace

@@ -22,19 +22,19 @@ pub struct Args {
     /// The file to send
     #[arg(value_name = "FILE", required_unless_present = "size", conflicts_with = "size")]
     file: Option<PathBuf>,
-    /// Send so many pseudo-random bytes instead of a file
+    /// Send this many pseudo-random bytes instead of a file
     #[arg(long)]
     size: Option<Bytes>,
-    /// Which pseudo-random bytes: the same seed gives the same data
+    /// Seed of the pseudo-random bytes: the same seed gives the same data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Connect to a receiver that listens there
+    /// Connect to the receiver that listens at this address
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "listen", conflicts_with = "listen")]
     to: Option<String>,
-    /// Wait there for receivers to connect
+    /// Listen at this address for receivers
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// With --listen: end after so many transfers
+    /// With --listen: end after this many transfers
     #[arg(long, value_name = "N", default_value_t = 1, requires = "listen", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     #[command(flatten)]

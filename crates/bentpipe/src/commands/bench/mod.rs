@@ -16,38 +16,38 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe bench proxies                     the rows in which other proxies were measured, best of them beside ours
+  bentpipe bench proxies                    transfers for which results of other proxies are published, beside these
   bentpipe bench hub stalled echo           fairness over a shared link, isolation, latency of a new connection
-  bentpipe bench throughput --repeats 3     gateways without a satellite: Gbit/s, and processor time for each GB
-  bentpipe bench relay                      the same for each satellite transport: the kernel's TCP in clear and in TLS, and satpep
-  bentpipe bench relay --pepsal ./pepsal    and beside them PEPsal, wherever you have built it (IPv4)
-  bentpipe bench limit --only '1 MB'        the transport's targets, simulated with 50 seeds and for real
-  bentpipe bench connections                as many open connections as the machine allows, up to 19,000, then 5,000 new ones a second
-  bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, small
+  bentpipe bench throughput --repeats 3     directly connected gateways: Gbit/s, and processor time for each GB
+  bentpipe bench relay                      the same for each transport: tcp in clear and with TLS, and satpep
+  bentpipe bench relay --pepsal ./pepsal    also for a PEPsal binary (IPv4)
+  bentpipe bench limit --only '1 MB'        shares of the physical limit, simulated with 50 seeds and measured
+  bentpipe bench connections                up to 19,000 open connections, then 5,000 new ones a second
+  bentpipe bench connections --open 500 --new-per-second 200 --seconds 2    the same, smaller
 
-Figures are medians. Use a release build on a quiet machine; where it is allowed to (nice), the measurement runs before
-other load. Everything happens in private namespaces and ends with the command.";
+Figures are medians. Use a release build on an idle machine; if permitted (nice), the measurement has priority over
+other processes. It runs in private namespaces, which end with the command.";
 
-/// Measure what the documentation claims
+/// Measure the figures of the documentation
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Which experiments, in this order
+    /// Experiments to run, in this order
     #[arg(value_name = "NAME", value_enum, required = true)]
     names: Vec<Name>,
-    /// How often each figure is measured
+    /// Number of measurements of each figure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     repeats: u16,
-    /// limit: how many seeds are simulated; 0 for none
+    /// limit: number of seeds to simulate; 0 for none
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     simulated: u16,
-    /// limit: simulate, and measure nothing for real
+    /// limit: simulate only, without measurements
     #[arg(long)]
     simulate_only: bool,
-    /// limit: simulate without this mechanism, to see what it brings
+    /// limit: simulate without this mechanism, to show its contribution
     #[arg(long, value_name = "MECHANISM")]
     without: Option<Without>,
-    /// limit, connections: only the rows whose names contain this
+    /// limit, connections: only rows whose names contain this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Seed of the first repeat's losses; each further repeat takes the next
@@ -56,22 +56,22 @@ pub struct Args {
     /// Use IPv6 instead of IPv4
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// proxies: measure cubic and bbr from end to end here, too, instead of only quoting them
+    /// proxies: also measure cubic and bbr end to end, instead of quoting published figures
     #[arg(long)]
     measure_kernel: bool,
-    /// throughput: authenticate only, as if encryption were forbidden
+    /// throughput: mode clear: authenticate without encryption
     #[arg(long)]
     clear: bool,
-    /// relay: beside the transports, measure this PEPsal program in the gateways' place
+    /// relay: also measure this PEPsal binary in place of the gateways
     #[arg(long, value_name = "FILE", value_parser = program::executable, conflicts_with = "ipv6")]
     pepsal: Option<PathBuf>,
-    /// connections: how many are open at once [default: 19000, or as many as the limit on open files lets a gateway have]
+    /// connections: number open at once [default: 19000, or fewer if the limit on open files requires it]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     open: Option<u64>,
-    /// connections: how many new ones are opened in a second, each closed when it has its answer
+    /// connections: number opened per second, each closed after its answer
     #[arg(long = "new-per-second", value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     per_second: u32,
-    /// connections: for so long
+    /// connections: seconds for which new ones are opened
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
     /// Show the gateways' logs on stderr
@@ -82,19 +82,19 @@ pub struct Args {
 /// An experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// The rows in which other proxies were measured
+    /// Transfers for which results of other proxies are published
     Proxies,
-    /// The transport's targets: shares of the physical limit, simulated and for real
+    /// The transport's shares of the physical limit, simulated and measured
     Limit,
     /// Ten terminals with two streams each over one shared forward link
     Hub,
-    /// One reader that has stopped reading beside 100 streams
+    /// One reader that stops, beside 100 streams
     Stalled,
     /// One byte and its echo on a new connection over an idle link
     Echo,
-    /// A gateway pair without a satellite between
+    /// Two directly connected gateways
     Throughput,
-    /// Both satellite transports side by side, without a satellite between
+    /// Both satellite transports, between directly connected gateways
     Relay,
     /// Thousands of open connections, then thousands of new ones a second
     Connections,

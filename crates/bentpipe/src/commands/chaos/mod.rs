@@ -13,37 +13,37 @@ const EXAMPLES: &str = "\
 Examples:
   bentpipe chaos                                1,000 transfers under faults, in virtual time
   bentpipe chaos --transfers 100000 --json      many more, for programs
-  bentpipe chaos --seed 4711 --transfers 1      just the case of this seed, as a failure names it
+  bentpipe chaos --seed 4711 --transfers 1      only the case of this seed, which a failure names
   bentpipe chaos --real --minutes 30            real gateways and sockets in private namespaces, for half an hour
   BENTPIPE_LOG=debug bentpipe chaos --real --seed 7 --transfers 1 --keep logs
-                                                one case, and what the gateways said if it goes wrong
+                                                one case; keeps the gateways' logs if it fails
 
-A case is a hub with its terminals, their links, some dozens of transfers and the faults that befall them, all drawn from
-the case's seed: loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clocks
-that jump, gateways that pause, reload, drain, die, stop, come back and (--real) are upgraded, strangers' floods, garbage,
-replays and forged cookies.
-Exit code 1: a byte was wrong, or something broke, hung or leaked.";
+A case has a hub with terminals, their links, some dozens of transfers and faults, all drawn from the case's seed.
+Faults are loss, bursts, reordering, duplicates, damage, outages, steps of rate, delay and MTU, new addresses, clock
+jumps, gateways that pause, reload, drain, are killed, stop, restart and (--real) are upgraded, and attackers that
+flood, replay, send garbage and forge cookies.
+Exit code 1: a byte was wrong, or a transfer or gateway failed, hung or leaked.";
 
-/// Let faults at random befall gateways and their transfers, and check every byte
+/// Run transfers through gateways under random faults, and check every byte
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Seed of the first case; that of the next is one more, and so on
+    /// Seed of the first case; each further case takes the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Transfers, at least: cases are run whole
+    /// Least number of transfers; the last case is completed
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     transfers: u64,
-    /// Cases side by side [default: the number of processors]
+    /// Number of cases side by side [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Run real gateways in private namespaces and befall those: SIGKILL, restarts, pauses, outages, strangers
+    /// Run real gateways in private namespaces, under SIGKILL, restarts, pauses, outages and floods
     #[arg(long, conflicts_with = "jobs")]
     real: bool,
-    /// With --real, go on for at least so many minutes
+    /// With --real, run for at least this many minutes
     #[arg(long, value_name = "N", requires = "real", value_parser = minutes)]
     minutes: Option<f64>,
-    /// With --real, keep the settings and logs of both gateways of each case that went wrong, and what did, below this directory
+    /// With --real, write the configuration, logs and failure of both gateways of each failed case below this directory
     #[arg(long, value_name = "DIR", requires = "real")]
     keep: Option<PathBuf>,
 }

@@ -26,25 +26,25 @@ use units::{Duration, Rate};
 use view::{StatusLine, describe, tables};
 
 const LONG_ABOUT: &str = "\
-Makes real packets between two network interfaces obey a satellite link.
+Emulates a satellite link between two network interfaces, for real packets in real time.
 
 The two interfaces become the ends of the link, like two ports of a bridge: hosts behind IF_A (the terminal's side) and
 hosts behind IF_B (the hub's side) see each other on the link layer, but every packet meets the link's rate, queue,
 delay and losses. Up is from IF_A to IF_B, down from IF_B to IF_A. The interfaces must not carry addresses of this host
-or belong to a bridge; veth interfaces and network cards both do. Needs CAP_NET_RAW where the interfaces are.
+or belong to a bridge; veth interfaces and network cards both work. Needs CAP_NET_RAW in their network namespaces.
 
-It runs until interrupted, or for --duration, and then prints what became of every packet, and how much later than the
-model packets left (lateness).";
+The run ends at an interrupt or after --duration. It then prints how many packets met each fate, and the lateness: how
+much later than in the model packets left.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe emulate --between veth0 veth1                         6 Mbit/s both paths, 550 ms round trip
+  bentpipe emulate --between veth0 veth1                         6 Mbit/s in both directions, 550 ms round trip
   bentpipe emulate --between veth0 veth1 --preset dvb-rcs --loss-down 1e-3
   bentpipe emulate --between terminal:eth0 hub:eth0 --rate-up 2Mbit/s --rate-down 20Mbit/s --rtt 600ms
   bentpipe emulate --between veth0 veth1 --rate unlimited --delay 10ms --queue 100packets --duration 60s --json
   bentpipe emulate --between veth0 veth1 --loss-down 1e-2 --burst-down 8 --discipline fq-codel
   bentpipe emulate --between veth0 veth1 --link rain.toml --arrival-log arrivals.csv
-  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     tell a router at mgmt0 each rate, by DLEP
+  bentpipe emulate --between veth0 veth1 --link rain.toml --dlep mgmt0     report each rate to routers at mgmt0, by DLEP
 
 A link file is TOML: [up] and [down], or [both], with every key of link models (docs/links.md):
   [both]
@@ -54,57 +54,58 @@ A link file is TOML: [up] and [down], or [both], with every key of link models (
   queue = { packets = 300 }
   rate_steps = { file = \"rain.trace\", repeat = \"10min\" }
   loss = { timed_gilbert_elliott = { mean_good = \"20s\", mean_bad = \"300ms\", loss_bad = 1.0 } }
-Instead of [up], terminals may share a return carrier on demand (DAMA; docs/emulate.md), told apart by where packets come from:
+Instead of [up], terminals may share a return carrier on demand (DAMA; docs/emulate.md). A packet's source address names
+its terminal:
   [carrier.return]
   rate = \"4Mbit/s\"
   [[terminal]]
   name = \"one\"
   networks = [\"198.18.1.0/24\"]
   up = { delay = \"260ms\", queue = { packets = 500 }, dama = { carrier = \"return\", rbdc = \"2Mbit/s\" } }
-  dlep = \"mgmt0\"                                 its modem tells routers there what it is given
+  dlep = \"mgmt0\"                                 its modem reports its allocation to routers there
 
 Presets:
-  geo      6 Mbit/s both paths, 550 ms round trip
-  acts-t1  1.536 Mbit/s both paths, 560 ms round trip
+  geo      6 Mbit/s in both directions, 550 ms round trip
+  acts-t1  1.536 Mbit/s in both directions, 560 ms round trip
   dvb-rcs  8 Mbit/s down, 2 Mbit/s up, 500 ms round trip";
 
-/// Make real packets between two interfaces obey a satellite link
+/// Emulate a satellite link between two interfaces, for real packets
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
 pub struct Args {
     /// The interfaces at the ends of the link; NAMESPACE:IF for one in a named network namespace (`ip netns`)
     #[arg(long, num_args = 2, value_names = ["IF_A", "IF_B"], required = true)]
     between: Vec<Port>,
-    /// The link to start from; the options below change it
+    /// Link whose settings the options below change
     #[arg(long, default_value = "geo")]
     preset: Preset,
-    /// A file (TOML) with the link to start from, instead of a preset
+    /// Link file (TOML) to use instead of a preset
     #[arg(long = "link", value_name = "FILE", conflicts_with = "preset")]
     link_file: Option<PathBuf>,
-    /// Seed of the random processes: equal seeds, equal fates [default: that of the link file, or 0]
+    /// Seed of the random processes; the same seed gives the same fates [default: that of the link file, or 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write what became of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`, and whose it is where
+    /// Write the fate of every packet to a file: `direction,number,arrived_ns,bytes,flow,fate,at_ns`, and the terminal if
     /// terminals share a carrier
     #[arg(long, value_name = "FILE")]
     arrival_log: Option<PathBuf>,
-    /// Write what each terminal of a carrier asked for, was given and used in each superframe to a file (CSV)
+    /// Write the capacity that each terminal of a carrier requested, received and used in each superframe to a file (CSV)
     #[arg(long, value_name = "FILE", requires = "link_file")]
     capacity_log: Option<PathBuf>,
-    /// Stop after so long [default: run until interrupted]
+    /// Stop after this time [default: run until interrupted]
     #[arg(long)]
     duration: Option<Duration>,
-    /// Watch the clock instead of sleeping for so long before a departure: less lateness, more processor time
+    /// Poll the clock for this time before each departure instead of sleeping: less lateness, more processor time
     #[arg(long, default_value = "0s")]
     spin: Duration,
-    /// Be the terminal's modem, too: report to routers at this interface by DLEP (RFC 8175) what the link carries at each change;
-    /// NAMESPACE:IF for one in a named namespace. It is none of the two of the link, and has an address
+    /// Act as the terminal's modem, too: report the link's capacity and each change of it to routers on this interface by DLEP
+    /// (RFC 8175). NAMESPACE:IF names an interface in a named namespace. It has an address and is not one of --between
     #[arg(long, value_name = "IF")]
     dlep: Option<Port>,
-    /// Be the hub's modem, too
+    /// Act as the hub's modem, too
     #[arg(long, value_name = "IF")]
     dlep_hub: Option<Port>,
-    /// How often these modems tell that they are there, 100ms to 10min
+    /// Heartbeat interval of these modems, 100ms to 10min
     #[arg(long, default_value = "5s", value_name = "INTERVAL")]
     dlep_heartbeat: Duration,
     #[command(flatten)]

@@ -17,7 +17,7 @@ pub(super) struct LinkArgs {
     rate_up: Option<RateLimit>,
     #[arg(long, hide_short_help = true, value_name = "RATE")]
     rate_down: Option<RateLimit>,
-    /// Round-trip time without queues: half of it each way
+    /// Round-trip time without queueing: half of it in each direction
     #[arg(long, conflicts_with_all = ["delay", "delay_up", "delay_down"])]
     rtt: Option<Duration>,
     /// Propagation delay one way
@@ -27,15 +27,15 @@ pub(super) struct LinkArgs {
     delay_up: Option<Duration>,
     #[arg(long, hide_short_help = true, value_name = "DELAY")]
     delay_down: Option<Duration>,
-    /// What may wait: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: that of the link
-    /// file, or 1BDP]
+    /// Limit of the queue: 100packets, 320KiB, 2BDP (of the rate and the round trip), or `unlimited` [default: that of the
+    /// link file, or 1BDP]
     #[arg(long)]
     queue: Option<QueueSize>,
     #[arg(long, hide_short_help = true, value_name = "QUEUE")]
     queue_up: Option<QueueSize>,
     #[arg(long, hide_short_help = true, value_name = "QUEUE")]
     queue_down: Option<QueueSize>,
-    /// Which packets the queue gives up: the last to come, or those at its head once they have waited too long
+    /// Queue discipline: drop packets that arrive at a full queue, or by queueing delay
     #[arg(long, value_enum)]
     discipline: Option<QueueDiscipline>,
     #[arg(long, hide_short_help = true, value_enum)]
@@ -49,35 +49,35 @@ pub(super) struct LinkArgs {
     loss_up: Option<Probability>,
     #[arg(long, hide_short_help = true, conflicts_with = "ber_down", value_name = "P")]
     loss_down: Option<Probability>,
-    /// Lose packets in bursts of so many in the mean, as many altogether as --loss says
+    /// Lose packets in bursts of this mean length, at the loss rate of --loss
     #[arg(long, requires = "loss", value_name = "PACKETS")]
     burst: Option<f64>,
     #[arg(long, hide_short_help = true, requires = "loss_up", value_name = "PACKETS")]
     burst_up: Option<f64>,
     #[arg(long, hide_short_help = true, requires = "loss_down", value_name = "PACKETS")]
     burst_down: Option<f64>,
-    /// Lose these packets, by their number among those sent on the link, the first being 0
+    /// Lose the packets with these numbers, counted from 0 in the order in which the link sends them
     #[arg(long, conflicts_with_all = ["loss", "ber"], value_delimiter = ',', value_name = "N,…")]
     drop: Vec<u64>,
     #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_up", "ber_up"], value_delimiter = ',', value_name = "N,…")]
     drop_up: Vec<u64>,
     #[arg(long, hide_short_help = true, conflicts_with_all = ["loss_down", "ber_down"], value_delimiter = ',', value_name = "N,…")]
     drop_down: Vec<u64>,
-    /// Bit error rate after correction: long packets are lost more often
+    /// Bit error rate after error correction; longer packets are lost more often
     #[arg(long, value_name = "P")]
     ber: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     ber_up: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     ber_down: Option<Probability>,
-    /// Fraction of packets that are held back, so that others overtake them
+    /// Fraction of packets that are delayed, so that others overtake them
     #[arg(long, value_name = "P")]
     reorder: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     reorder_up: Option<Probability>,
     #[arg(long, hide_short_help = true, value_name = "P")]
     reorder_down: Option<Probability>,
-    /// By how long those are held back
+    /// Additional delay of packets that --reorder selects
     #[arg(long, default_value = "10ms", value_name = "DELAY")]
     pub(super) reorder_delay: Duration,
     /// Fraction of packets that arrive twice
@@ -134,11 +134,11 @@ impl FromStr for QueueSize {
 /// A discipline with its usual parameters; a link file may set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum QueueDiscipline {
-    /// First in, first out; what finds the queue full is dropped
+    /// First in, first out; packets that arrive at a full queue are dropped
     DropTail,
     /// RFC 8289: target 5 ms, interval 100 ms
     Codel,
-    /// RFC 8290: the same for each flow, and flows take turns
+    /// RFC 8290: CoDel for each flow, and flows served in turn
     FqCodel,
 }
 

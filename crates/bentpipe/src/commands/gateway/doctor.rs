@@ -7,24 +7,24 @@ use gateway::doctor::{self, Check};
 use std::path::PathBuf;
 
 const LONG_ABOUT: &str = "\
-Examines what a gateway with these settings needs: programs, firewall, interfaces, forwarding, reverse-path filter, routes, clock; and \
-for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault comes with a remedy.
+Examines the needs of a gateway with this configuration: programs, firewall, interfaces, forwarding, reverse-path filter, routes, clock; and \
+for each peer whether it answers, and if not why, the largest packet that passes, and losses. Each fault is printed with its remedy.
 
-If the gateway runs, it is asked over its control socket; else the peers are called with its key, so that it must not be started meanwhile. \
-With --measure-rate it sends to each peer at [link] rate (or the peer's cap) for three seconds, then in short bursts at up to sixteen times that \
-as far as they arrive, and tells what it costs before. Connections have less of the link meanwhile. What arrives here is for the far gateway's \
-doctor to measure.
+If the gateway runs, doctor queries it over its control socket. If not, doctor begins sessions with the peers with the gateway's key: do not \
+start the gateway meanwhile. With --measure-rate, it sends to each peer at [link] rate (or the peer's cap) for three seconds, then in short \
+bursts at up to sixteen times the rate, as long as they arrive; it prints the volume before. Meanwhile, connections have less of the link. \
+Only the transmit direction is measured: run doctor at the far gateway for the other.
 
-Exit codes: 0 all is well, 1 something is wrong, 2 the settings have faults, 3 the machine lacks something.";
+Exit codes: 0 no fault, 1 a fault of host, network or peers, 2 the configuration has faults, 3 the machine lacks something.";
 
-/// Find out why a gateway does not work, and how to mend it
+/// Find faults of host, network and peers, and their remedies
 #[derive(ClapArgs)]
 #[command(long_about = LONG_ABOUT)]
 pub struct Args {
-    /// The gateway's settings (docs/configuration.md)
+    /// Configuration file of the gateway (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Fill the path to each peer for a moment to find what it carries, and whether somebody polices it
+    /// Fill the path to each peer for a moment to measure its capacity and detect policers
     #[arg(long)]
     measure_rate: bool,
 }

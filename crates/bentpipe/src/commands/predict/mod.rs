@@ -14,18 +14,18 @@ use sweep::Sweep;
 use units::{Bytes, Duration, Probability, Rate};
 
 const LONG_ABOUT: &str = "\
-Predicts how long a transfer takes over a link, and which limit binds: the line's rate, the window, slow start, losses, a
-short queue or plain round trips. Below the prediction every model stands on its own, with the reason where it does not
-hold (docs/models.md says which model is for what, and how far the prediction is from simulation).
+Predicts the time of a transfer over a link, and the limit that binds: line rate, window, slow start, losses, a short
+queue or round trips. A table below the prediction has the result of each model, and the reason if the model does not
+hold. docs/models.md describes the models and the accuracy of the prediction.
 
-Nothing is sent and nothing but the numbers given is read. With --plot the prediction is drawn against one parameter.";
+The command sends nothing and reads nothing of this host. With --plot, it draws the prediction against one parameter.";
 
 const EXAMPLES: &str = "\
 Examples:
   bentpipe predict --rate 6Mbit/s --rtt 550ms --size 1MB
   bentpipe predict --rate 20Mbit/s --rtt 600ms --size 50MB --window 64KiB           the window binds
   bentpipe predict --loss 1e-3 --size 20MB --congestion-control reno --json
-  bentpipe predict --size 20MB --plot loss=1e-6..1e-1                               on the terminal
+  bentpipe predict --size 20MB --plot loss=1e-6..1e-1                               in this terminal
   bentpipe predict --size 20MB --plot loss=1e-6..1e-1 --out loss.svg                as a picture
   bentpipe predict --plot initial-window=1..50 --show time --out window.html
 
@@ -42,28 +42,28 @@ pub struct Args {
     /// Round-trip time of propagation
     #[arg(long, value_name = "TIME", default_value = "550ms")]
     rtt: Duration,
-    /// Probability that a packet is lost, from 0, below 1
+    /// Probability that a packet is lost: 0 or more, below 1
     #[arg(long, value_name = "PROBABILITY", default_value = "0", allow_negative_numbers = true)]
     loss: Probability,
-    /// What may wait for the link, such as 1BDP, 320KiB or 100packets
+    /// Limit of the queue at the link, such as 1BDP, 320KiB or 100packets
     #[arg(long, value_name = "SIZE", default_value = "unlimited")]
     queue: QueueSize,
-    /// How much is transferred
+    /// Bytes to transfer
     #[arg(long, default_value = "1MB")]
     size: Bytes,
-    /// Greatest window that the receiver advertises [default: one that never limits]
+    /// Largest window that the receiver advertises [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     window: Option<Bytes>,
     /// Receive buffer, of which --window-share is advertised
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Bytes>,
-    /// The part of the receive buffer that is advertised: 0.5 as Linux has it by default
+    /// Share of the receive buffer that is advertised; 0.5 is Linux's default
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     window_share: f64,
-    /// First window, in segments
+    /// Initial window, in segments
     #[arg(long, value_name = "SEGMENTS", default_value_t = 10)]
     initial_window: u32,
-    /// What sizes the window
+    /// Congestion control of the sender
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ControlArg::Cubic)]
     congestion_control: ControlArg,
     /// Segments that one acknowledgement covers: 2 with delayed acknowledgements, 1 without
@@ -72,28 +72,28 @@ pub struct Args {
     /// Payload of a segment
     #[arg(long, value_name = "SIZE", default_value = "1448B")]
     mss: Bytes,
-    /// Headers of a packet: 52 bytes are IPv4, TCP and timestamps
+    /// Header bytes of a packet; 52 are IPv4, TCP and timestamps
     #[arg(long, value_name = "SIZE", default_value = "52B")]
     header: Bytes,
-    /// First retransmission timeout [default: the round-trip time and 200ms]
+    /// First retransmission timeout [default: the round-trip time plus 200ms]
     #[arg(long, value_name = "TIME")]
     rto: Option<Duration>,
-    /// Who sends: the client (up), or the server when the client has asked (down)
+    /// Who sends: the client (up), or the server after the client's request (down)
     #[arg(long, value_enum, default_value_t = DirectionArg::Up)]
     direction: DirectionArg,
-    /// Flows that share the link, for the windows that a gateway assigns (cross-layer, SaTPEP)
+    /// Number of flows that share the link, for the windows that a gateway assigns (cross-layer, SaTPEP)
     #[arg(long, value_name = "N", default_value_t = 1)]
     flows: u32,
     /// Draw against this parameter, such as loss=1e-6..1e-1
     #[arg(long, value_name = "PARAMETER=FROM..TO", help_heading = "Plot")]
     plot: Option<Sweep>,
-    /// What is drawn
+    /// Quantity to draw
     #[arg(long, value_enum, default_value_t = Shown::Throughput, requires = "plot", help_heading = "Plot")]
     show: Shown,
     /// Whether the parameter's axis is logarithmic [default: if it spans more than a factor of 20]
     #[arg(long, value_enum, requires = "plot", help_heading = "Plot")]
     axis: Option<AxisArg>,
-    /// Write the picture to this file: an HTML page, or the picture alone if it is called *.svg
+    /// Write the picture to this file: an HTML page, or the picture alone if the name ends in .svg
     #[arg(long, value_name = "FILE", requires = "plot", help_heading = "Plot")]
     out: Option<PathBuf>,
 }
@@ -105,9 +105,9 @@ enum ControlArg {
     Reno,
     /// CUBIC, the default of Linux
     Cubic,
-    /// Hybla, made for long round trips
+    /// Hybla, designed for long round trips
     Hybla,
-    /// BBR, which losses do not slow down
+    /// BBR, which does not reduce its rate at single losses
     Bbr,
 }
 
@@ -116,14 +116,14 @@ enum ControlArg {
 enum DirectionArg {
     /// The client sends
     Up,
-    /// The client asks and the server sends
+    /// The client requests and the server sends
     Down,
 }
 
 /// What a plot shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shown {
-    /// Data over the time of the transfer
+    /// Bytes divided by the time of the transfer
     Throughput,
     /// The time of the transfer
     Time,

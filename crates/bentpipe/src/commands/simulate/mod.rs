@@ -18,14 +18,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 const LONG_ABOUT: &str = "\
-Simulates what a scenario file describes: links, what flows over them, and what is recorded (docs/scenarios.md).
+Simulates a scenario file: links, flows over them, and what is recorded (docs/scenarios.md).
 
-Every variant of the file runs with every seed, each run on a thread of its own. The same scenario and seed give the same
-results, byte for byte, however many threads there are. A run ends when its scenario says so; one that reaches a limit of its
-scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the runs that are finished.
+Every variant of the file runs with every seed, each run on its own thread. The same scenario and seed give the same
+results, byte for byte, for any number of threads. A run ends as its scenario says; a run that reaches a limit of its
+scenario is reported, with exit code 1. An interrupt (Ctrl-C) keeps the finished runs.
 
-With --out the tables flows, links, samples, queues and capacity go to files there, the traces of each variant's first run to pictures,
-and packets to pcapng files, one for each run and node, if the scenario records them.";
+With --out, the tables flows, links, samples, queues and capacity are written to files, the traces of each variant's
+first run to pictures, and, if the scenario records packets, the packets of each run and node to pcapng files.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,22 +42,22 @@ pub struct Args {
     /// The scenario (TOML)
     #[arg(required_unless_present = "schema")]
     file: Option<PathBuf>,
-    /// How many seeds to run from the scenario's first on, or which: A..B, both included [default: as the scenario says]
+    /// Number of seeds, from the scenario's first on, or the seeds A..B, both included [default: as in the scenario]
     #[arg(long, value_name = "N | A..B")]
     seeds: Option<Seeds>,
-    /// Run these of the scenario's variants [default: all]
+    /// Run only these variants of the scenario [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variants: Option<Vec<String>>,
-    /// Replace a setting of the scenario; links, flows and the like go by their names, as in link.sat.loss=1e-3
+    /// Replace a setting of the scenario; links, flows and gateways are named in the key, as in link.sat.loss=1e-3
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How many runs go on side by side [default: one for each processor]
+    /// Number of runs side by side [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Write tables, traces and packets to files in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// How tables are written
+    /// Format of tables
     #[arg(long, value_enum, default_value_t = FormatArg::Csv, requires = "out")]
     format: FormatArg,
     /// Check the scenario and run nothing
@@ -75,7 +75,7 @@ enum FormatArg {
     Csv,
     /// Apache Parquet
     Parquet,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 

@@ -20,23 +20,26 @@ use units::{Bytes, Duration, Probability, Rate};
 use verify::Verification;
 
 const LONG_ABOUT: &str = "\
-Recommends the initial window, the buffers and the congestion control for transfers over a link, predicts what they gain over
-Linux defaults, and prints the settings as a script to review, each with its reason. They are for both ends of the link.
+Recommends the initial window, the buffers and the congestion control for transfers over a link, predicts their gain
+over Linux defaults, and prints the settings as a script to review, each with its reason. Both hosts of a transfer
+need them.
 
---verify simulates the same transfers before and after, and refuses to recommend what turns out slower. --check reads this
-host's settings instead, says what limits a transfer now and what each setting costs. --apply makes the settings in the network
-namespace of the process, or none of them if one cannot be made, and --undo puts back what was there.
+--verify simulates the transfers before and after, and rejects a recommendation that is slower. --check compares with
+this host's settings instead of Linux defaults; it reports the present limit of a transfer and the cost of each
+setting. --apply applies the settings in the network namespace of the process, all or none; --undo restores the old
+ones.
 
-Settings of net.core belong to the whole host, not to a network namespace: they are printed, and applied with --host-wide only.";
+Settings of net.core belong to the whole host, not to a network namespace: they are printed, and applied only with
+--host-wide.";
 
 const EXAMPLES: &str = "\
 Examples:
-  bentpipe tune --rate 6Mbit/s --rtt 550ms --size 1MB --direction down        what to set, and what it gains
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --size 1MB --direction down        settings, and their gain
   bentpipe tune --rate 50Mbit/s --rtt 550ms --loss 1e-3 --size 100MB --verify simulated, too
   bentpipe tune --rate 6Mbit/s --rtt 550ms --shared --script tune.sh          others use the link; the script as a file
-  bentpipe tune --rate 6Mbit/s --rtt 550ms --check --to 198.51.100.0/24       how this host stands on the way there
-  bentpipe tune --rate 6Mbit/s --rtt 550ms --apply --to 198.51.100.0/24       set it (root)
-  bentpipe tune --undo                                                        and put back what was there
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --check --to 198.51.100.0/24               what limits this host on that route
+  bentpipe tune --rate 6Mbit/s --rtt 550ms --apply --to 198.51.100.0/24               apply the settings (root)
+  bentpipe tune --undo                                                        restore the old settings
   bentpipe tune --rate 2.048Mbit/s --rtt 570ms --profile linux2.2             by the rule of Marchese's study";
 
 /// Recommend TCP settings for a link, predict their gain, check or tune this host
@@ -49,50 +52,50 @@ pub struct Args {
     /// Round-trip time of the link without queues
     #[arg(long, value_name = "TIME", required_unless_present = "undo", help_heading = "Link")]
     rtt: Option<Duration>,
-    /// Probability that a packet is lost, each way
+    /// Probability that a packet is lost, in each direction
     #[arg(long, value_name = "PROBABILITY", default_value = "0", allow_negative_numbers = true, help_heading = "Link")]
     loss: Probability,
-    /// What waits before the link at most: a size, 300packets or 1BDP
+    /// Limit of the queue at the link: a size, 300packets or 1BDP
     #[arg(long, value_name = "SIZE", default_value = "1BDP", help_heading = "Link")]
     queue: QueueSize,
-    /// Others use the link, or the path goes on beyond it: recommend only what is safe there
+    /// Other traffic shares the link, or the path continues beyond it: recommend only settings that are safe there
     #[arg(long, help_heading = "Link")]
     shared: bool,
     /// Size of each transfer
     #[arg(long, default_value = "1MB", help_heading = "Transfers")]
     size: Bytes,
-    /// How many go on at once
+    /// Number of transfers at once
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Transfers")]
     flows: u32,
-    /// Who sends: the client (up), or the server when the client has asked (down)
+    /// Who sends: the client (up), or the server after the client's request (down)
     #[arg(long, value_enum, default_value_t = DirectionArg::Down, help_heading = "Transfers")]
     direction: DirectionArg,
-    /// Which Linux
+    /// Linux version that the rules assume
     #[arg(long, value_enum, default_value_t = ProfileArg::Linux, help_heading = "Rules")]
     profile: ProfileArg,
     /// Congestion controls that may be recommended [default: cubic, and bbr on a link that is not shared]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_enum, help_heading = "Rules")]
     controls: Option<Vec<ControlArg>>,
-    /// Take this initial window, whatever the rules say
+    /// Use this initial window instead of the rules'
     #[arg(long, value_name = "SEGMENTS", help_heading = "Rules")]
     initial_window: Option<u32>,
     /// Keep few unsent bytes in sockets, too (tcp_notsent_lowat)
     #[arg(long, help_heading = "Rules")]
     latency: bool,
-    /// Simulate before and after, and do not recommend what is slower
+    /// Simulate before and after, and reject a recommendation that is slower
     #[arg(long, help_heading = "What to do")]
     verify: bool,
-    /// With how many seeds
+    /// Number of seeds to simulate
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000),
           requires = "verify", help_heading = "What to do")]
     seeds: u64,
-    /// Read this host's settings and say what they cost
+    /// Compare with this host's settings, and report their cost
     #[arg(long, conflicts_with_all = ["apply", "undo"], help_heading = "What to do")]
     check: bool,
-    /// Make the settings in this network namespace
+    /// Apply the settings in this network namespace
     #[arg(long, conflicts_with = "undo", help_heading = "What to do")]
     apply: bool,
-    /// Put back what was there before --apply
+    /// Restore the settings from before --apply
     #[arg(long, help_heading = "What to do")]
     undo: bool,
     /// Tune the route to this address or network [default: the default route]
@@ -104,7 +107,7 @@ pub struct Args {
     /// Change settings of the whole host, too (net.core)
     #[arg(long, requires = "apply", help_heading = "What to do")]
     host_wide: bool,
-    /// Where --apply records what was there before [default: one file for each network namespace in
+    /// File in which --apply records the old settings [default: one file for each network namespace in
     /// $XDG_STATE_HOME/bentpipe, for root in /var/lib/bentpipe, else in ~/.local/state/bentpipe]
     #[arg(long, value_name = "FILE", help_heading = "What to do")]
     state: Option<PathBuf>,
@@ -116,7 +119,7 @@ pub struct Args {
 /// [`Profile`] on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProfileArg {
-    /// Linux today, with buffers that grow
+    /// Present Linux, with buffers that grow
     Linux,
     /// Linux 2.2, as in Marchese's study: half of a buffer is window
     #[value(name = "linux2.2")]
