@@ -4,7 +4,7 @@
 mod pair;
 
 use lab::Family;
-use pair::{End, Pair, carries_both_directions, echo_all, echoes};
+use pair::{End, Pair, echo_all, echoes, relays_both_families};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, by the numbers of capability.h.
@@ -52,7 +52,7 @@ fn assert_reduced(pair: &Pair, uid: u32, kept: u64) {
 
 /// It relays, switches interception off and on with its peer, and leaves nothing behind.
 fn assert_works(mut pair: Pair) {
-    carries_both_directions(&pair);
+    relays_both_families(&pair);
     pair.kill(End::Hub);
     pair.wait_until(End::Terminal, false);
     pair.start(End::Hub, "");

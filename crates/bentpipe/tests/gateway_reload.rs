@@ -1,12 +1,10 @@
-//! A running gateway takes over new settings, and drains, without touching a connection.
+//! `bentpipe gateway reload` and `drain`, and the signal that reloads.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
 
 mod pair;
 
 use lab::Family;
-use pair::{CLEAR, End, Pair, TLS, assert_reset, echo_all, echoes, pattern};
-use std::io::{Read, Write};
-use std::net::Shutdown;
+use pair::{End, Pair, echo_all, echoes};
 
 /// The prefixes of the site that the hub serves, as routes of the terminal's peer.
 const EVERYTHING: &str = "routes = [\"0.0.0.0/0\", \"::/0\"]";
@@ -78,106 +76,6 @@ fn a_reload_that_cannot_be_done_changes_nothing_and_says_why() {
     assert_eq!((code, said.as_str()), (0, "nothing has changed\n"));
 }
 
-#[test]
-fn the_connections_of_a_peer_that_is_removed_are_reset_and_it_can_come_back() {
-    if let Some(pair) = routed() {
-        removes_and_adds(&pair);
-    }
-}
-
-#[test]
-fn so_with_the_tcp_transport() {
-    for transport in [CLEAR, TLS] {
-        if let Some(pair) = Pair::with_tcp_transport(transport) {
-            removes_and_adds(&start_routed(pair));
-        }
-    }
-}
-
-fn removes_and_adds(pair: &Pair) {
-    let server = pair.serve(Family::V4, 7, echo_all);
-    let mut client = pair.connect(server);
-    echoes(&mut client, b"before");
-    let good = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
-    let stranger = satpep::PrivateKey::from_random([9; 32]).public_key().to_string();
-    let terminal = satpep::PrivateKey::from_random([2; 32]).public_key().to_string();
-    pair.edit(End::Hub, |text| text.replace(&terminal, &stranger));
-    let (code, said, _) = pair.ask(End::Hub, &["reload"]);
-    assert_eq!(code, 0);
-    assert!(said.contains("[[peer]] other removed: its connections are reset"), "{said}");
-    assert_reset(&mut client);
-    pair.wait_until(End::Terminal, false);
-    pair.edit(End::Hub, |_| good.clone());
-    assert_eq!(pair.ask(End::Hub, &["reload"]).0, 0);
-    pair.wait_until(End::Terminal, true);
-    echoes(&mut pair.connect(server), b"again");
-}
-
-/// Another peer comes, changes its address and goes, beside one whose connections go on.
-#[test]
-fn peers_of_the_tcp_transport_come_change_and_go_beside_others() {
-    for transport in [CLEAR, TLS] {
-        let Some(pair) = Pair::with_tcp_transport(transport) else { return };
-        let pair = start_routed(pair);
-        let server = pair.serve(Family::V4, 7, echo_all);
-        let mut stays = pair.connect(server);
-        echoes(&mut stays, b"before");
-        let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
-        let other = satpep::PrivateKey::from_random([9; 32]).public_key();
-        let another = |port: u16| {
-            format!(
-                "[[peer]]\nname = \"another\"\npublic_key = \"{other}\"\naddress = \"127.0.0.1:{port}\"\n\
-                 routes = [\"203.0.113.0/24\"]\noverlap = true\n"
-            )
-        };
-        let mut reload = |text: String, change: &str| {
-            pair.edit(End::Terminal, |_| text.clone());
-            let (code, said, refused) = pair.ask(End::Terminal, &["reload"]);
-            assert!(code == 0 && said.contains(change), "{said}{refused}");
-            echoes(&mut stays, b"after");
-            echoes(&mut pair.connect(server), b"and a new one");
-        };
-        let trouble = |pair: &Pair| pair.status(End::Terminal)["peers"][1]["trouble"]["reason"].clone();
-        reload(good.clone() + &another(4599), "[[peer]] another added");
-        pair.wait_for(|pair| trouble(pair) == "port_closed");
-        // This gateway's own port: it is called there, and is not who it should be.
-        reload(good.clone() + &another(4500), "[[peer]] another: address changed");
-        pair.wait_for(|pair| matches!(trouble(pair).as_str(), Some("not_accepted" | "wrong_key" | "tls")));
-        reload(good.clone(), "[[peer]] another removed");
-        assert_eq!(pair.status(End::Terminal)["peers"].as_array().unwrap().len(), 1);
-        assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
-    }
-}
-
-/// A peer that is called at another address answers there; connections that were made to the one before go on.
-#[test]
-fn a_peer_of_the_tcp_transport_is_called_at_its_new_address_and_its_connections_go_on() {
-    let Some(mut pair) = Pair::with_tcp_transport(CLEAR) else { return };
-    let anywhere = "accept_from = [\"0.0.0.0/0\", \"::/0\"]";
-    pair.start(End::Hub, anywhere);
-    pair.start(End::Terminal, &format!("{EVERYTHING}\n{anywhere}"));
-    pair.wait_until(End::Hub, true);
-    pair.wait_until(End::Terminal, true);
-    let server = pair.serve(Family::V4, 7, echo_all);
-    let mut stays = pair.connect(server);
-    echoes(&mut stays, b"before");
-    let [from, to] = [Family::V4, Family::V6].map(|family| {
-        format!("address = \"{}\"", std::net::SocketAddr::new(pair.server().satellite_address(family), 4500))
-    });
-    pair.edit(End::Terminal, |text| text.replace(&from, &to));
-    let (code, said, refused) = pair.ask(End::Terminal, &["reload"]);
-    assert!(code == 0 && said.contains("[[peer]] other: address changed"), "{said}{refused}");
-    pair.wait_for(|pair| {
-        pair.status(End::Terminal)["peers"][0]["address"].as_str().is_some_and(|a| a.starts_with('['))
-    });
-    pair.wait_until(End::Terminal, true);
-    let before = pair.count(End::Terminal, "accepted");
-    echoes(&mut pair.connect(server), b"by way of IPv6");
-    assert_eq!(pair.count(End::Terminal, "accepted"), before + 1);
-    echoes(&mut stays, b"after");
-    assert_eq!((pair.count(End::Hub, "reset"), pair.count(End::Terminal, "reset")), (0, 0));
-}
-
 fn drains(mut pair: Pair) {
     let server = pair.serve(Family::V4, 7, echo_all);
     let mut stays = pair.connect(server);
@@ -204,53 +102,4 @@ fn a_gateway_that_drains_ends_with_its_last_connection() {
     if let Some(pair) = routed() {
         drains(pair);
     }
-}
-
-#[test]
-fn a_gateway_of_the_tcp_transport_tells_its_peers_that_it_drains() {
-    for transport in [CLEAR, TLS] {
-        if let Some(pair) = Pair::with_tcp_transport(transport) {
-            drains(start_routed(pair));
-        }
-    }
-}
-
-/// What was on its way when the last connection ended arrives at a client that reads late.
-#[test]
-fn the_last_bytes_arrive_though_the_gateway_that_sent_them_has_ended() {
-    for transport in ["", CLEAR, TLS] {
-        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
-        let Some(mut pair) = pair.map(start_routed) else { return };
-        let answer = pattern(5, 2_000_000);
-        let sent = answer.clone();
-        let server = pair.serve(Family::V4, 7, move |mut stream| {
-            stream.read_to_end(&mut Vec::new()).unwrap();
-            stream.write_all(&sent).unwrap();
-        });
-        let mut client = pair.connect(server);
-        client.write_all(b"a question").unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
-        pair.wait_for(|pair| {
-            pair.status(End::Terminal)["streams"][0]["to_tcp_bytes"].as_u64().is_some_and(|bytes| bytes > 0)
-        });
-        assert_eq!(pair.ask(End::Hub, &["drain"]).0, 0);
-        pair.wait_for_end(End::Hub);
-        let mut received = Vec::new();
-        client.read_to_end(&mut received).unwrap();
-        assert!(received == answer, "transport {transport:?}: {} of {} bytes", received.len(), answer.len());
-    }
-}
-
-#[test]
-fn a_limit_ends_a_gateway_that_drains_with_connections_left() {
-    let Some(mut pair) = routed() else { return };
-    let server = pair.serve(Family::V4, 7, echo_all);
-    let mut client = pair.connect(server);
-    echoes(&mut client, b"before");
-    assert_eq!(pair.ask(End::Terminal, &["drain", "--within", "1h"]).0, 0);
-    pair.wait_for(|pair| !pair.sets(End::Terminal).contains("elements"));
-    echoes(&mut client, b"still");
-    assert_eq!(pair.ask(End::Terminal, &["drain", "--within", "10ms"]).0, 0);
-    assert_reset(&mut client);
-    pair.wait_for_end(End::Terminal);
 }

@@ -4,7 +4,7 @@
 
 mod pair;
 
-use pair::{End, Pair, carries_both_directions};
+use pair::{End, Pair, relays_both_families};
 use std::process::{Command, Output};
 
 /// A command that runs another one in a place, and what its absence of privilege is called.
@@ -103,7 +103,7 @@ fn a_gateway_says_that_it_cannot_have_the_cross_layer_control_and_every_other_tr
             (pair.within, pair.settings, pair.sections) = (place.within, transport, sections);
             // Each initiates a session: the `tcp` transport wants both up.
             pair.hub_initiates = true;
-            carries_both_directions(&pair.start_both(""));
+            relays_both_families(&pair.start_both(""));
         }
     }
 }

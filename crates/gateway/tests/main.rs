@@ -1,4 +1,17 @@
 //! The integration tests of the crate, as one program.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests: real sockets, threads and waiting")]
 
+mod control;
+mod doctor;
+mod interception;
+mod marking;
 mod modem;
 mod monitoring_page;
+mod mtu;
+mod pair;
+mod relaying;
+mod reload;
+mod tcp;
+mod tcp_strangers;
+mod upgrade;
+mod urgent;

@@ -1,17 +1,19 @@
 //! Two gateways around a wire, and what ordinary TCP programs do through them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+#[path = "../../../gateway/tests/pair/programs.rs"]
+mod programs;
+
+pub use programs::{PATIENCE, assert_reset, echo_all, echoes, patient, pattern};
+
 use lab::{Family, Satellite, Site, Topology};
 use satpep::PrivateKey;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// No test waits longer for anything; most wait a few milliseconds.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The `tcp` transport, in clear and encrypted.
 pub const CLEAR: &str = "transport = \"tcp\"\nmode = \"clear\"\nsecured_externally = true";
@@ -433,69 +435,10 @@ impl Drop for Pair {
     }
 }
 
-pub fn patient(stream: TcpStream) -> TcpStream {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
-/// Bytes whose order matters.
-pub fn pattern(seed: u32, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..length).map(|_| next()).collect()
-}
-
-pub fn echo(mut stream: TcpStream) {
-    let mut buffer = [0; 65_536];
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        if stream.write_all(&buffer[..count]).is_err() {
-            return;
-        }
-    }
-}
-
-pub fn echoes(stream: &mut TcpStream, word: &[u8]) {
-    stream.write_all(word).unwrap();
-    let mut answer = vec![0; word.len()];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(answer, word);
-}
-
-/// Each connection on a thread of its own.
-pub fn echo_all(stream: TcpStream) {
-    std::thread::spawn(move || echo(stream));
-}
-
-pub fn assert_reset(stream: &mut TcpStream) {
-    let error = stream.read(&mut [0; 16]).expect_err("a reset, not an end");
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
-}
-
-pub fn carries_both_directions(pair: &Pair) {
+/// A connection of each Internet Protocol goes through both gateways.
+pub fn relays_both_families(pair: &Pair) {
     for family in [Family::V4, Family::V6] {
-        let (up, down) = (pattern(1, 3_000_000), pattern(2, 2_000_000));
-        let (sent, answer) = (up.clone(), down.clone());
-        let (report, seen) = std::sync::mpsc::channel();
-        let server = pair.serve(family, 7, move |mut stream| {
-            let mut received = Vec::new();
-            // The client's FIN ends its direction only: the answer is sent after it.
-            stream.read_to_end(&mut received).unwrap();
-            stream.write_all(&answer).unwrap();
-            report.send((stream.peer_addr().unwrap(), received == sent)).unwrap();
-        });
-        let mut client = pair.connect(server);
-        client.write_all(&up).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
-        let mut received = Vec::new();
-        client.read_to_end(&mut received).unwrap();
-        assert!(received == down, "{family:?}: {} of {} bytes arrived", received.len(), down.len());
-        let (peer, intact) = seen.recv_timeout(PATIENCE).unwrap();
-        assert!(intact, "{family:?}: the server received something else");
-        assert_eq!(peer, client.local_addr().unwrap(), "the server sees the client's address and port");
+        echoes(&mut pair.connect(pair.serve(family, 7, echo_all)), &pattern(1, 100_000));
     }
     assert_eq!((pair.count(End::Terminal, "accepted"), pair.count(End::Hub, "connected")), (2, 2));
 }

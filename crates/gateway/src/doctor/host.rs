@@ -69,7 +69,7 @@ fn interface(settings: &Settings, named: &Named, all: &[Interface]) -> Check {
         Check::bad(check, "it is down", format!("ip link set {} up", named.name))
     } else if !found.is_running {
         Check::bad(check, "it has no carrier", "check the cable, or what is at its other end")
-    } else if named.key == "[link] interface" && found.mtu < mtu && settings.tcp.is_none() {
+    } else if named.key == "link.interface" && found.mtu < mtu && settings.tcp.is_none() {
         Check::bad(
             check,
             format!("its MTU is {}, and [link] mtu is {mtu}", found.mtu),

@@ -1,10 +1,7 @@
 //! Packets between gateways are marked as those of the clients, or all alike.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-mod pair;
-
-use lab::Family;
-use pair::{CLEAR, End, Pair, echo_all, echoes, pattern};
+use crate::pair::{CLEAR, End, Family, Pair, echo_all, echoes, pattern};
 use std::io::{Read, Write};
 
 const EF: u32 = 46;

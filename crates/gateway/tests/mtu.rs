@@ -1,10 +1,7 @@
 //! A path that carries smaller packets than it did, and does not say so.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-mod pair;
-
-use lab::Family;
-use pair::{CLEAR, End, Pair, TLS, echo_all, echoes, pattern};
+use crate::pair::{CLEAR, End, Family, Pair, TLS, echo_all, echoes, pattern};
 use std::net::SocketAddr;
 
 /// What leaves a gateway is what a link would carry: packets, not bunches of them.

@@ -1,11 +1,8 @@
 //! Urgent data reach the other end in their place in the stream, by every transport.
 //! Where the machine may not create network namespaces, the tests say so and pass.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-mod pair;
-
-use lab::Family;
-use pair::{CLEAR, Pair, TLS, patient};
+use crate::pair::{CLEAR, Family, Pair, TLS, patient};
 use socket2::Socket;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -48,12 +45,12 @@ fn urgent_data_arrive(pair: &Pair) {
         speak(&client, pause);
         assert_eq!(listen(client), "^hello!?world$", "from the server, {pause:?} between words");
         assert_eq!(
-            heard.recv_timeout(pair::PATIENCE).unwrap(),
+            heard.recv_timeout(crate::pair::PATIENCE).unwrap(),
             "^hello!?world$",
             "from the client, {pause:?} between words"
         );
     }
-    assert_eq!(pair.count(pair::End::Terminal, "accepted"), 2);
+    assert_eq!(pair.count(crate::pair::End::Terminal, "accepted"), 2);
 }
 
 #[test]

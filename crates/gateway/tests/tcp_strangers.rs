@@ -1,11 +1,8 @@
 //! Strangers that make connections to a gateway of the `tcp` transport and say nothing, and what its peers see of them. Where the
 //! machine may not create network namespaces, the tests say so and pass.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-mod pair;
-
-use lab::Family;
-use pair::{CLEAR, End, Pair, TLS, echo_all, echoes, patient};
+use crate::pair::{CLEAR, End, Family, Pair, TLS, echo_all, echoes, patient};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
 

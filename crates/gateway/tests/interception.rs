@@ -1,14 +1,11 @@
 //! Which connections a pair of gateways accelerates, and which it leaves alone.
 //! Where the machine may not create network namespaces, the tests say so and pass.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real processes, sockets and waiting")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: real sockets, threads and waiting")]
 
-mod pair;
-
+use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes, patient};
 use kernel::Namespace;
 use kernel::network::IpBatch;
 use kernel::testing::set_md5_key;
-use lab::Family;
-use pair::{End, PATIENCE, Pair, echo_all, echoes, patient};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

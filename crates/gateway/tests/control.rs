@@ -1,0 +1,246 @@
+//! The control socket of a running gateway: questions, silence, nonsense, impatience; and what its state tells (docs/monitoring.md).
+
+use crate::pair::{End, Family, PATIENCE, Pair, echo_all, echoes};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// A hub without a terminal.
+fn alone() -> Option<Pair> {
+    let mut pair = Pair::new()?;
+    pair.start(End::Hub, "");
+    Some(pair)
+}
+
+/// What the hub answers to these bytes.
+fn answer(pair: &Pair, question: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(question).unwrap();
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[test]
+fn who_asks_nothing_or_hangs_up_is_told_the_state() {
+    let Some(pair) = alone() else { return };
+    for question in [&b""[..], b"\n", b"status\n", b"status", b"  status  \n"] {
+        assert_eq!(answer(&pair, question)["peers"][0]["name"], "other", "{question:?}");
+    }
+    // `socat - UNIX-CONNECT:…` closes its direction at once.
+    let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("}\n"), "{text}");
+}
+
+#[test]
+fn a_question_that_it_does_not_know_is_refused_with_those_it_knows() {
+    let Some(pair) = alone() else { return };
+    let endless = [b'x'; 100_000];
+    let questions: [&[u8]; 7] =
+        [b"stop\n", b"status now\n", b"reload twice\n", b"drain 1 2\n", b"survey\n", b"\xff\xfe\n", &endless[..64]];
+    for question in questions {
+        let answer = answer(&pair, question);
+        assert_eq!(answer["done"], false);
+        let refused = answer["refused"][0].as_str().unwrap();
+        assert_eq!(refused, "the question is none of: status, reload, survey, drain", "{question:?}");
+    }
+    // Nothing is read beyond the longest question: whoever goes on writing is hung up on, and the next is served.
+    let mut stream = UnixStream::connect(pair.socket(End::Hub)).unwrap();
+    let _ = stream.write_all(&endless);
+    assert_eq!(answer(&pair, b"status\n")["name"], pair.status(End::Hub)["name"]);
+}
+
+#[test]
+fn a_drain_whose_limit_is_no_number_does_not_begin() {
+    let Some(pair) = alone() else { return };
+    for limit in ["soon", "-1", "1.5", "18446744073709551616"] {
+        let answer = answer(&pair, format!("drain {limit}\n").as_bytes());
+        assert_eq!(answer["refused"][0], "the limit of drain is not a number of nanoseconds", "{limit}");
+    }
+    assert_eq!(pair.status(End::Hub)["draining"], Value::Null);
+}
+
+#[test]
+fn a_survey_needs_a_peer_that_is_up() {
+    let Some(pair) = alone() else { return };
+    for (question, expected) in [("survey nobody\n", "there is no such peer"), ("survey other\n", "")] {
+        let answer = answer(&pair, question.as_bytes());
+        assert_eq!(answer["done"], false, "{question}");
+        assert!(answer["refused"][0].as_str().unwrap().contains(expected), "{answer}");
+    }
+}
+
+#[test]
+fn a_client_that_neither_asks_nor_reads_does_not_hold_the_gateway_up() {
+    let Some(pair) = Pair::up("") else { return };
+    let idle: Vec<_> = (0..5).map(|_| UnixStream::connect(pair.socket(End::Terminal)).unwrap()).collect();
+    // Connections are relayed meanwhile.
+    echoes(&mut pair.connect(pair.serve(Family::V4, 7, echo_all)), b"not held up");
+    // Each is given a fifth of a second to ask.
+    let asked = Instant::now();
+    assert_eq!(pair.count(End::Terminal, "accepted"), 1);
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    drop(idle);
+}
+
+#[test]
+fn the_socket_is_its_owners_alone_and_goes_with_the_gateway() {
+    let Some(mut pair) = alone() else { return };
+    let socket = pair.socket(End::Hub);
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    pair.stop(End::Hub);
+    assert!(!socket.exists());
+    assert_eq!(gateway::status(&socket).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert!(gateway::reload(&socket).is_err() && gateway::drain(&socket, None).is_err());
+}
+
+#[test]
+fn a_second_gateway_of_a_name_and_a_file_that_is_no_socket_are_refused() {
+    let Some(mut pair) = alone() else { return };
+    let first = pair.running[End::Hub as usize].take().unwrap();
+    let error = pair.try_start(End::Hub, "").unwrap_err();
+    assert!(!error.is_missing(), "{error}");
+    assert_eq!(pair.status(End::Hub)["peers"][0]["name"], "other", "the first goes on");
+    drop(first);
+    std::fs::write(pair.socket(End::Hub), "precious").unwrap();
+    let error = pair.try_start(End::Hub, "").unwrap_err().to_string();
+    assert!(error.starts_with("control socket ") && error.ends_with("exists and is not a socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(pair.socket(End::Hub)).unwrap(), "precious");
+}
+
+#[test]
+fn handles_of_a_gateway_that_has_ended_say_so() {
+    let Some(mut pair) = alone() else { return };
+    let handle = pair.running[End::Hub as usize].as_ref().unwrap().handle.clone();
+    assert_eq!(handle.snapshot().unwrap().peers.len(), 1);
+    pair.stop(End::Hub);
+    assert!(handle.snapshot().is_none());
+    assert_eq!(handle.reload().unwrap_err(), gateway::ReloadError::Unavailable("the gateway has stopped"));
+    // Neither does any harm.
+    handle.drain(None);
+    handle.stop();
+}
+
+#[test]
+fn a_gateway_that_has_no_file_has_nothing_to_reload() {
+    let Some(mut pair) = alone() else { return };
+    pair.stop(End::Hub);
+    let text = std::fs::read_to_string(pair.config(End::Hub)).unwrap();
+    let settings = gateway::config::parse(&text, "from memory").unwrap();
+    let running = pair.run_settings(End::Hub, settings, gateway::Gateway::start).unwrap();
+    let answer = pair.reload(End::Hub);
+    assert_eq!((answer.done, answer.refused), (false, vec!["the gateway was started without a file".to_owned()]));
+    drop(running);
+}
+
+/// The keys of the page's table, and those of what a row names in the second column of each given key.
+fn documented(key: &str) -> BTreeSet<String> {
+    let page = include_str!("../../../docs/monitoring.md");
+    let table = page.split("\n| key | content |\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter_map(|row| row.strip_prefix("| `").map(|_| row.trim_matches('|').split(" | ").collect()))
+        .collect();
+    match key {
+        "" => rows.iter().flat_map(|row| quoted(row[0])).collect(),
+        key => quoted(rows.iter().find(|row| row[0].trim() == format!("`{key}`")).unwrap()[1]),
+    }
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn the_state_has_the_keys_that_the_page_lists() {
+    let Some(pair) = Pair::up("") else { return };
+    let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut client, b"a stream to tell of");
+    let status = pair.status(End::Terminal);
+    assert_eq!(keys(&status), documented(""), "docs/monitoring.md");
+    for key in ["privileges", "link"] {
+        let (told, documented) = (keys(&status[key]), documented(key));
+        assert!(told.is_subset(&documented), "{key}: {:?}", told.difference(&documented).collect::<Vec<_>>());
+    }
+    for key in ["peers", "streams"] {
+        let (told, documented) = (keys(&status[key][0]), documented(key));
+        assert!(told.is_subset(&documented), "{key}: {:?}", told.difference(&documented).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_state_tells_of_each_stream_what_its_ends_and_counts_are() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V6, 7, echo_all);
+    let mut client = pair.connect(server);
+    echoes(&mut client, &[7; 1000]);
+    let told = |end| pair.status(end)["streams"][0].clone();
+    let (near, far) = (told(End::Terminal), told(End::Hub));
+    for (stream, side) in [(&near, "near"), (&far, "far")] {
+        assert_eq!(stream["side"], side);
+        assert_eq!(stream["client"], json!(client.local_addr().unwrap().to_string()));
+        assert_eq!(stream["server"], json!(server.to_string()));
+        assert_eq!((&stream["peer"], &stream["class"]), (&json!("other"), &json!("default")));
+        assert_eq!((&stream["from_tcp_bytes"], &stream["to_tcp_bytes"]), (&json!(1000), &json!(1000)), "{side}");
+    }
+    assert_eq!(near["stream"], far["stream"], "both call it by one number");
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    for end in [End::Hub, End::Terminal] {
+        pair.wait_for(|pair| pair.status(end)["streams"].as_array().is_some_and(Vec::is_empty));
+        let status = pair.status(end);
+        assert_eq!(status["connections"]["finished"], 1);
+        assert_eq!(status["connections"]["bytes_from_tcp"], 1000, "what has ended still counts");
+    }
+}
+
+/// One Prometheus scrape and the state tell the same.
+#[test]
+fn metrics_count_what_the_state_counts() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.terminal_link = "[metrics]\nlisten = \"127.0.0.1:9090\"";
+    let pair = pair.start_both("");
+    let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut client, &[7; 5000]);
+    pair.assert_reset_at((pair.server().host_address(Family::V4), 9).into());
+    pair.wait_for(|pair| pair.count(End::Terminal, "reset") == 1);
+    let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
+    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("application/openmetrics-text"), "{metrics}");
+    for line in [
+        "bentpipe_connections_total{outcome=\"accepted\"} 2",
+        "bentpipe_connections_total{outcome=\"reset\"} 1",
+        "bentpipe_connections_open 1",
+        "bentpipe_tcp_bytes_total{direction=\"from_tcp\"} 5000",
+        "bentpipe_tcp_bytes_total{direction=\"to_tcp\"} 5000",
+        "bentpipe_peer_up{peer=\"other\"} 1",
+        "bentpipe_capacity_bps 2000000000",
+        "# EOF",
+    ] {
+        assert!(metrics.lines().any(|told| told == line), "{line}\n{metrics}");
+    }
+    assert!(pair.http(End::Terminal, 9090, "GET /", "").starts_with("HTTP/1.1 404"));
+    assert!(pair.http(End::Terminal, 9090, "POST /metrics", "x").starts_with("HTTP/1.1 405"));
+    drop(client);
+}
+
+#[test]
+fn an_address_of_metrics_that_is_taken_is_named_and_leaves_nothing_behind() {
+    let Some(mut pair) = Pair::new() else { return };
+    let taken = || std::net::TcpListener::bind("127.0.0.1:9090");
+    let _taken = pair.site(End::Hub).gateway.run(taken).unwrap().unwrap();
+    pair.hub_link = "[metrics]\nlisten = \"127.0.0.1:9090\"";
+    let error = pair.try_start(End::Hub, "").unwrap_err().to_string();
+    assert!(error.contains("127.0.0.1:9090"), "{error}");
+    assert!(!pair.output(End::Hub, "nft", "list tables").contains("bentpipe"));
+    assert!(!pair.output(End::Hub, "ip", "rule show").contains("fwmark"));
+    assert!(!pair.socket(End::Hub).exists());
+}

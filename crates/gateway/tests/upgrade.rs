@@ -1,0 +1,76 @@
+//! A gateway takes over from one that runs (docs/operations.md, "Upgrade"), and what keeps it from that.
+
+use crate::pair::{CLEAR, End, Family, Pair, TLS, echo_all, echoes};
+
+#[test]
+fn new_connections_find_the_new_gateway_and_old_ones_stay_with_the_old() {
+    for transport in ["", CLEAR, TLS] {
+        let pair = if transport.is_empty() { Pair::new() } else { Pair::with_tcp_transport(transport) };
+        let Some(mut pair) = pair.map(|pair| pair.start_both("")) else { return };
+        let server = pair.serve(Family::V4, 7, echo_all);
+        for end in [End::Terminal, End::Hub] {
+            let mut stays = pair.connect(server);
+            echoes(&mut stays, b"before");
+            let old = pair.take_over(end);
+            pair.wait_for(|pair| pair.status(end)["predecessor"].is_u64());
+            pair.wait_until(end, true);
+            echoes(&mut stays, b"by the old one");
+            echoes(&mut pair.connect(server), b"by the new one");
+            drop(stays);
+            old.wait_for_end();
+            pair.wait_for(|pair| pair.status(end)["predecessor"].is_null());
+            echoes(&mut pair.connect(server), b"and after the old one has ended");
+            assert_eq!(pair.count(end, "reset"), 0, "{transport}");
+        }
+    }
+}
+
+#[test]
+fn while_the_old_gateway_still_runs_a_further_one_is_refused() {
+    let Some(mut pair) = Pair::up("") else { return };
+    let mut stays = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut stays, b"keeps the old one");
+    let _old = pair.take_over(End::Terminal);
+    let refused = pair.fails_to_take_over(End::Terminal);
+    assert!(refused.starts_with("--take-over: "), "{refused}");
+    echoes(&mut stays, b"nothing has changed");
+}
+
+#[test]
+fn without_a_gateway_to_take_over_from_there_is_an_error_that_names_the_socket() {
+    let Some(mut pair) = Pair::new() else { return };
+    pair.start(End::Hub, "");
+    pair.stop(End::Hub);
+    let refused = pair.fails_to_take_over(End::Hub);
+    let socket = pair.socket(End::Hub).display().to_string();
+    assert!(refused.starts_with(&format!("--take-over: no gateway serves {socket}: ")), "{refused}");
+    assert!(!pair.socket(End::Hub).exists());
+}
+
+/// "What must stay the same": each is named, and the running gateway goes on as before.
+#[test]
+fn a_gateway_that_differs_in_what_must_stay_the_same_is_refused_by_name() {
+    let Some(pair) = Pair::up("") else { return };
+    let server = pair.serve(Family::V4, 7, echo_all);
+    let good = std::fs::read_to_string(pair.config(End::Terminal)).unwrap();
+    let other_key = satpep::PrivateKey::from_random([9; 32]).to_base64();
+    let own_key = satpep::PrivateKey::from_random([2; 32]).to_base64();
+    for (from, to, name) in [
+        ("listen = \"[::]:4500\"", "listen = \"[::]:4501\"", "listen"),
+        (own_key.as_str(), other_key.as_str(), "private_key"),
+        ("[gateway]\n", "[gateway]\naccept = \"confirmed\"\n", "accept"),
+        ("[gateway]\n", "[gateway]\ntransport = \"tcp\"\n", "transport"),
+        ("interfaces = [\"lan\"]", "interfaces = [\"lan\"]\nport = 4700", "port"),
+        ("interfaces = [\"lan\"]", "interfaces = [\"lan\"]\ntable = 77", "table"),
+    ] {
+        let changed = good.replacen(from, to, 1);
+        assert_ne!(changed, good, "{from}");
+        pair.edit(End::Terminal, |_| changed.clone());
+        let refused = pair.fails_to_take_over(End::Terminal);
+        assert!(refused.starts_with("--take-over: ") && refused.contains(name), "{name}: {refused}");
+        assert!(refused.ends_with("is not that of the running gateway"), "{refused}");
+        echoes(&mut pair.connect(server), b"goes on");
+    }
+    pair.edit(End::Terminal, |_| good.clone());
+    assert!(pair.status(End::Terminal)["predecessor"].is_null());
+}
