@@ -21,16 +21,16 @@ fn at(seconds: f64) -> Instant {
     START + Duration::from_secs_f64(seconds)
 }
 
-fn open(client: &str, server: &str) -> ConnectRequest {
+pub fn open(client: &str, server: &str) -> ConnectRequest {
     ConnectRequest::new(client.parse().unwrap(), server.parse().unwrap())
 }
 
-fn one() -> ConnectRequest {
+pub fn one() -> ConnectRequest {
     open("10.0.0.1:1000", "203.0.113.5:80")
 }
 
 /// An engine with the peer `far`, which is up and takes 203.0.113.0/24.
-fn engine() -> Engine<FakeTransport, FakeHosts> {
+pub fn engine() -> Engine<FakeTransport, FakeHosts> {
     let peer = peer("far", &["203.0.113.0/24"]);
     let routes = Routes::new(peer.routes.iter().map(|route| (*route, 0))).unwrap();
     let settings = Settings {
@@ -46,14 +46,14 @@ fn engine() -> Engine<FakeTransport, FakeHosts> {
 }
 
 /// Runs until nothing is left to do.
-fn settle(engine: &mut Engine<FakeTransport, FakeHosts>, now: Instant) {
+pub fn settle(engine: &mut Engine<FakeTransport, FakeHosts>, now: Instant) {
     engine.serve_waiting(now);
     while engine.has_work() {
         engine.run(now, 64);
     }
 }
 
-fn notices(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<Notice> {
+pub fn notices(engine: &mut Engine<FakeTransport, FakeHosts>) -> Vec<Notice> {
     std::iter::from_fn(|| engine.poll_notice()).collect()
 }
 

@@ -124,6 +124,7 @@ pub struct FakeTransport {
     pub always: Option<(u64, Progress)>,
     pub resets: Vec<(u32, ResetReason)>,
     pub replied: Vec<u32>,
+    pub forgotten: Vec<u32>,
     opened: u32,
 }
 
@@ -185,7 +186,9 @@ impl Transport<FakeHosts> for FakeTransport {
         self.resets.push((stream, reason));
     }
 
-    fn forget(&mut self, _: u32) {}
+    fn forget(&mut self, stream: u32) {
+        self.forgotten.push(stream);
+    }
 
     fn send(&mut self, _: Instant, _: u32, _: &mut FakeHosts, _: &mut u32) -> (u64, Progress) {
         self.always.or_else(|| self.to_send.pop()).unwrap_or((0, Progress::Blocked))
