@@ -1,8 +1,7 @@
 //! Link files: what is read, every fault at once at its place, and the reference in the documentation.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
-use link::{LinkConfig, LossModel, QueueLimit};
-use scenario::link_file::{LinkFile, UpLink, load, reference};
+use ::link::{LinkConfig, LossModel, QueueLimit};
+use ::scenario::link_file::{LinkFile, UpLink, load, reference};
 use std::path::Path;
 use units::{Bytes, Duration, Probability, Rate};
 

@@ -1,10 +1,9 @@
 //! What every scenario of the repository and of its documentation resolves to. `tests/data/resolved.txt` has a digest of each, so
-//! that no change of this crate alters one unnoticed. `BENTPIPE_RESOLVED=DIR cargo test -p bentpipe-scenario --test resolved`
+//! that no change of this crate alters one unnoticed. `BENTPIPE_RESOLVED=DIR cargo test -p bentpipe-scenario --test it resolved`
 //! writes the resolved scenarios to a directory, to be compared with those of another revision by `diff`;
 //! `BENTPIPE_WRITE_DOCS=1` accepts them.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
-use scenario::load;
+use ::scenario::load;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,11 @@
 //! The scenario format: what it accepts, and what it says about what it does not.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
+use ::scenario::{
+    Application, Distribution, Experiment, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
+};
 use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use scenario::{
-    Application, Distribution, Experiment, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
-};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Instant, Rate};
