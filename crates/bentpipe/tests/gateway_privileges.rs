@@ -6,6 +6,8 @@ mod pair;
 use lab::Family;
 use pair::{End, Pair, echo_all, echoes, relays_both_families};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 /// `CAP_NET_BIND_SERVICE`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, by the numbers of capability.h.
 const KEPT: u64 = 1 << 10 | 1 << 12 | 1 << 13;
@@ -147,4 +149,26 @@ fn keys_are_logged_for_their_owner_alone_and_only_where_that_is_asked_for() {
         .filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(others.filter(|name| name.contains("keys")).count(), 1, "the terminal logs none");
     assert_eq!(pair.status(End::Terminal)["peers"][0]["version"], 3);
+}
+
+/// sd_notify(3), with everything reduced: it may still reach systemd's socket.
+#[test]
+fn systemd_hears_that_it_is_ready_that_it_works_and_that_it_stops() {
+    let Some(mut pair) = Pair::new() else { return };
+    let place = pair.socket(End::Hub).with_extension("notify");
+    let systemd = UnixDatagram::bind(&place).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let heard = || {
+        let mut text = [0; 200];
+        let length = systemd.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).trim().to_owned()
+    };
+    pair.environment = vec![("NOTIFY_SOCKET", place.display().to_string()), ("WATCHDOG_USEC", "400000".to_owned())];
+    pair.start(End::Hub, "");
+    assert_eq!(heard(), "READY=1");
+    assert_eq!(status(&pair, End::Hub, "Seccomp"), "2");
+    assert_eq!([heard(), heard(), heard()], ["WATCHDOG=1"; 3]);
+    pair.stop(End::Hub);
+    let last = std::iter::from_fn(|| Some(heard())).find(|heard| heard != "WATCHDOG=1");
+    assert_eq!(last.as_deref(), Some("STOPPING=1"));
 }

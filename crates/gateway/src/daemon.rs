@@ -21,7 +21,7 @@ use crate::privileges::{Plan, Privileges};
 use crate::relays::Relays;
 use crate::steering::{News, Steering};
 use crate::sysctls;
-use crate::takeover::{Heir, Predecessor};
+use crate::takeover::{self, Heir, Predecessor};
 use crate::transport::satpep::Satpep;
 use crate::transport::tcp::TcpTransport;
 use crate::transport::{SatelliteTransport, StreamEvent};
@@ -135,6 +135,14 @@ impl Gateway {
     pub fn take_over(settings: Settings) -> Result<Self, StartError> {
         let heir = Heir::ask(&settings)?;
         Self::begin(settings, Some(heir))
+    }
+
+    /// [`Gateway::take_over`] if a gateway of this name runs, else [`Gateway::start`].
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn take_over_if_running(settings: Settings) -> Result<Self, StartError> {
+        if takeover::is_running(&settings) { Self::take_over(settings) } else { Self::start(settings) }
     }
 
     fn begin(settings: Settings, heir: Option<Heir>) -> Result<Self, StartError> {
@@ -488,6 +496,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Stop => return true,
+                Request::Respond(answer) => {
+                    let _ = answer.send(());
+                }
                 Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
                 Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
                 Request::Reload(settings, answer) => {

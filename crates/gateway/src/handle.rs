@@ -30,6 +30,8 @@ pub(crate) enum Request {
     WithdrawOffer,
     /// To leave new connections to another process, which hears of the end by the end of this stream.
     HandOver(UnixStream, mpsc::SyncSender<Vec<u8>>),
+    /// To show that the loop runs.
+    Respond(mpsc::SyncSender<()>),
     Stop,
 }
 
@@ -52,6 +54,13 @@ impl Handle {
     /// Has the gateway stop in order.
     pub fn stop(&self) {
         self.send(Request::Stop);
+    }
+
+    /// Waits until the loop answers; `false` if the gateway has stopped.
+    pub fn is_responding(&self) -> bool {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Respond(answer));
+        answered.recv().is_ok()
     }
 
     /// The gateway's state; `None` if it has stopped.

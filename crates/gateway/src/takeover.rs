@@ -82,6 +82,11 @@ pub(crate) struct Heir {
     stream: UnixStream,
 }
 
+/// Whether a gateway of this name runs and can be asked.
+pub(crate) fn is_running(settings: &Settings) -> bool {
+    UnixStream::connect(&settings.control).is_ok()
+}
+
 impl Heir {
     /// Asks the gateway that runs with the control socket of `settings`.
     pub(crate) fn ask(settings: &Settings) -> Result<Self, StartError> {

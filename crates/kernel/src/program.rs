@@ -7,21 +7,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Where the system's programs are, whatever `PATH` says: Debian leaves these folders out of a plain user's.
-const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-/// A command that runs `program`, looked for on `PATH` and then where the system keeps its own programs.
+/// A command that runs `program`, looked for on `PATH`, and then in the `sbin` beside each `bin` on it: Debian leaves those out of a
+/// plain user's `PATH`.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
-    Command::new(find(program.as_ref(), env::var_os("PATH").as_deref(), &SYSTEM))
+    Command::new(find(program.as_ref(), env::var_os("PATH").as_deref()))
 }
 
 /// The file of a program without folder; the name itself if there is none, so that starting it fails as for anything missing.
-fn find(name: &OsStr, path: Option<&OsStr>, system: &[&str]) -> PathBuf {
+fn find(name: &OsStr, path: Option<&OsStr>) -> PathBuf {
     if Path::new(name).components().count() > 1 {
         return name.into();
     }
-    let on_path = path.into_iter().flat_map(env::split_paths);
-    let mut files = on_path.chain(system.iter().map(PathBuf::from)).map(|folder| folder.join(name));
+    let folders: Vec<_> = path.into_iter().flat_map(env::split_paths).collect();
+    let beside = folders.iter().filter(|folder| folder.ends_with("bin")).map(|folder| folder.with_file_name("sbin"));
+    let mut files = folders.iter().cloned().chain(beside).map(|folder| folder.join(name));
     files.find(|file| file.is_file()).unwrap_or_else(|| name.into())
 }
 
@@ -71,20 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_beside_the_path_is_found_and_one_on_the_path_first() {
+    fn a_program_on_the_path_is_found_first_and_then_one_in_the_sbin_beside_it() {
         let root = env::temp_dir().join(format!("bentpipe-program-{}", std::process::id()));
-        let [first, second] = ["bin", "sbin"].map(|folder| root.join(folder));
-        for folder in [&first, &second] {
+        let [bin, sbin] = ["bin", "sbin"].map(|folder| root.join(folder));
+        for folder in [&bin, &sbin] {
             std::fs::create_dir_all(folder).unwrap();
         }
-        std::fs::write(second.join("nft"), "").unwrap();
-        let system = [second.to_str().unwrap()];
-        let found = |name: &str| find(OsStr::new(name), Some(first.as_os_str()), &system);
-        assert_eq!(found("nft"), second.join("nft"));
-        std::fs::write(first.join("nft"), "").unwrap();
-        assert_eq!(found("nft"), first.join("nft"));
+        std::fs::write(sbin.join("nft"), "").unwrap();
+        let found = |name: &str| find(OsStr::new(name), Some(bin.as_os_str()));
+        assert_eq!(found("nft"), sbin.join("nft"));
+        std::fs::write(bin.join("nft"), "").unwrap();
+        assert_eq!(found("nft"), bin.join("nft"));
         assert_eq!(found("ip"), Path::new("ip"));
         assert_eq!(found("./nft"), Path::new("./nft"));
+        assert_eq!(find(OsStr::new("nft"), None), Path::new("nft"));
         std::fs::remove_dir_all(root).unwrap();
     }
 

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod requests;
+mod service;
 
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
@@ -46,10 +47,20 @@ pub struct Args {
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
     /// Take over new connections from the running gateway of this name, which exits after its last connection
-    #[arg(long, conflicts_with_all = ["check", "dry_run"])]
-    take_over: bool,
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    #[arg(conflicts_with_all = ["check", "dry_run"])]
+    take_over: Option<TakeOver>,
     #[command(subcommand)]
     command: Option<GatewayCommand>,
+}
+
+/// When to take over from a running gateway.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum TakeOver {
+    /// A gateway of this name must run
+    Always,
+    /// If no gateway of this name runs, start as without --take-over
+    IfRunning,
 }
 
 /// What a running gateway can be asked.
@@ -143,19 +154,27 @@ fn dry_run(settings: &Settings, output: &Output) -> Result<(), Failure> {
     output.result(&serde_json::json!({"script": script}), || script.clone())
 }
 
-fn relay(settings: Settings, takes_over: bool) -> Result<(), Failure> {
+fn relay(settings: Settings, take_over: Option<TakeOver>) -> Result<(), Failure> {
     // Signals are caught before anything is set up, so that whatever is set up is taken down again.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
-    let start = if takes_over { Gateway::take_over } else { Gateway::start };
+    let start = match take_over {
+        None => Gateway::start,
+        Some(TakeOver::Always) => Gateway::take_over,
+        Some(TakeOver::IfRunning) => Gateway::take_over_if_running,
+    };
     let gateway = start(settings).map_err(start_failure)?;
+    service::ready();
     let handle = gateway.handle();
+    service::feed_watchdog(handle.clone())
+        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
     let watch = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
                 // What comes of it is logged.
                 let _ = handle.reload();
             } else {
+                service::stopping();
                 handle.stop();
             }
         }

@@ -50,6 +50,8 @@ pub struct Pair {
     pub logged: Option<&'static str>,
     /// A command that runs the gateways' own: in a place that lacks something.
     pub within: &'static [&'static str],
+    /// Variables of the environment of gateways that start from now on.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -91,6 +93,7 @@ impl Pair {
             terminal_key: [2; 32],
             logged: None,
             within: &[],
+            environment: Vec::new(),
         })
     }
 
@@ -185,6 +188,7 @@ impl Pair {
         let words = [self.within, &[env!("CARGO_BIN_EXE_bentpipe"), "gateway", "--config"]].concat();
         let mut command = self.site(end).gateway.command(words[0]);
         command.args(&words[1..]).arg(self.config(end)).stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(filter) = self.logged {
             let log = std::fs::File::create(self.log(end)).unwrap();
             command.args(["--log-format", "json"]).env("BENTPIPE_LOG", filter).stderr(log);
