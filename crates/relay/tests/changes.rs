@@ -1,5 +1,4 @@
 //! What changes while a gateway runs: its addresses, its peers, its settings, who holds SYNs; and its end.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::engine::{engine, notices, one, open, settle};
 use crate::script::{Heard, peer};

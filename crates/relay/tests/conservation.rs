@@ -1,7 +1,6 @@
 //! The relay engine under any sequence of what its two sides may report: whatever happens, each TCP connection is closed or aborted
 //! once and not touched afterwards, each held SYN is answered once, each stream is forgotten once, bytes are counted once, no
 //! deadline keeps a driver spinning, and nothing is left when the gateway stops.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::script::{FakeHosts, FakeTransport, Heard, peer};
 use peering::ResetReason;

@@ -1,7 +1,5 @@
 //! The relay engine between a scripted transport and scripted hosts.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use crate::script::{FakeHosts, FakeTransport, Heard, peer};
 use ipnet::IpNet;
 use peering::ResetReason;

@@ -1,4 +1,5 @@
 //! The integration tests of the crate, as one program.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod changes;
 mod conservation;
