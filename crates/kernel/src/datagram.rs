@@ -19,7 +19,9 @@ impl Control {
         // SAFETY: these only compute with sizes.
         let (bare, padded) = unsafe { (libc::CMSG_LEN(size) as usize, libc::CMSG_SPACE(size) as usize) };
         let space = &mut self.0[length..length + padded];
-        let header = libc::cmsghdr { cmsg_len: bare as _, cmsg_level: level, cmsg_type: kind };
+        // SAFETY: plain old data for which all zeros are valid; C libraries differ in its padding.
+        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+        (header.cmsg_len, header.cmsg_level, header.cmsg_type) = (bare as _, level, kind);
         // SAFETY: `space` has room for the header and the value behind it, by its length; neither has to be aligned for these
         // writes.
         unsafe {

@@ -129,7 +129,7 @@ pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(Option<usiz
         message.msg_namelen = unsafe { *length };
         (message.msg_iov, message.msg_iovlen) = (&raw mut slice, 1);
         message.msg_control = (&raw mut control).cast();
-        message.msg_controllen = size_of::<Control>();
+        message.msg_controllen = size_of::<Control>() as _;
         // SAFETY: the descriptor is open; name, buffer and control are valid for the lengths given.
         let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
         // SAFETY: as above.

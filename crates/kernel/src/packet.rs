@@ -170,7 +170,7 @@ impl PacketSocket {
                 self.fd.as_raw_fd(),
                 messages.as_mut_ptr().cast(),
                 BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
@@ -213,7 +213,12 @@ impl PacketSocket {
         // SAFETY: the first `count` messages were initialised above, each with two vectors that describe memory of
         // `frames`, which is borrowed until after the call and only read by it.
         let sent = unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr().cast(), count as libc::c_uint, libc::MSG_DONTWAIT)
+            libc::sendmmsg(
+                self.fd.as_raw_fd(),
+                messages.as_mut_ptr().cast(),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+            )
         };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }

@@ -8,9 +8,13 @@ use std::io;
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE` on the host or a limit (`RLIMIT_RTPRIO`) that allows it.
 pub fn run_first() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: plain old data for which all zeros are valid; C libraries differ in its members.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // The system call itself: musl's function of this name only fails.
     // SAFETY: the pointer is to a parameter that lives until after the call; thread 0 is the calling one.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

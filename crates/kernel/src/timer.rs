@@ -93,7 +93,7 @@ pub fn set_slack(slack: Duration) -> io::Result<()> {
 
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     let nanos = duration.as_nanos();
-    libc::timespec { tv_sec: (nanos / 1_000_000_000) as libc::time_t, tv_nsec: (nanos % 1_000_000_000) as libc::c_long }
+    libc::timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
 }
 
 #[cfg(test)]
