@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Without the headers of libelf and zlib, all but eBPF congestion controls is built.
 FLAGS = $(shell scripts/prerequisites --cargo-flags)
 
-.PHONY: all build test lint audit coverage bench demo bpf fuzz chaos to-build to-run
+.PHONY: all build test lint audit coverage bench demo dist bpf fuzz chaos to-build to-run
 
 all: build
 
@@ -57,6 +57,10 @@ fuzz:
 chaos: build
 	$(CARGO) run --release $(FLAGS) --bin bentpipe -- chaos --transfers 100000
 	$(CARGO) run --release $(FLAGS) --bin bentpipe -- chaos --real --transfers 10000 --minutes 30
+
+# Static programs and packages of them, in target/dist; ARCHITECTURES="x86_64 aarch64" chooses.
+dist:
+	scripts/dist $(ARCHITECTURES)
 
 demo: to-run
 	$(CARGO) run --release $(FLAGS) --bin bentpipe -- demo

@@ -1,6 +1,7 @@
 //! What packages take from the program: its version, completions and manual pages.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 fn bentpipe(arguments: &[&str]) -> Output {
@@ -58,4 +59,41 @@ fn every_command_has_a_manual_page() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let refused = bentpipe(&["manual", "--out", folder.path().join("file/man1").to_str().unwrap()]);
     assert!(refused.status.code() == Some(1) && String::from_utf8(refused.stderr).unwrap().contains("file/man1"));
+}
+
+/// contrib/systemd/upgrade with a `systemctl` that knows these units as active; returns its exit code and what it started.
+fn upgrade(active: &[&str], names: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    std::fs::write(&started, "").unwrap();
+    let systemctl = format!(
+        r#"#!/bin/sh
+case "$1" in
+  list-units) for unit in {units}; do echo "$unit loaded active running a gateway"; done | grep "^${{5%%\**}}" ;;
+  --quiet) for unit in {units}; do [ "$unit" != "$3" ] || exit 0; done; exit 3 ;;
+  start) echo "$2" >> {started} ;;
+esac"#,
+        units = active.join(" "),
+        started = started.display(),
+    );
+    let program = folder.path().join("systemctl");
+    std::fs::write(&program, systemctl).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/systemd/upgrade");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let status = Command::new("sh").arg(script).args(names).env("PATH", path).status().unwrap();
+    (status.code(), std::fs::read_to_string(started).unwrap().lines().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
+    let first = "bentpipe-gateway@hub.service";
+    let next = "bentpipe-gateway-next@hub.service";
+    let other = "bentpipe-gateway-next@other.service";
+    assert_eq!(upgrade(&[first, other], &[]), (Some(0), format!("{next} bentpipe-gateway@other.service")));
+    assert_eq!(upgrade(&[next], &["hub"]), (Some(0), first.to_owned()));
+    // The old process of the last upgrade still has connections; there is no such gateway.
+    assert_eq!(upgrade(&[first, next], &[]), (Some(1), String::new()));
+    assert_eq!(upgrade(&[first], &["nosuch"]), (Some(1), String::new()));
+    assert_eq!(upgrade(&[], &[]), (Some(0), String::new()));
 }
