@@ -1,8 +1,7 @@
 //! Carriers shared on demand: from the words of the format to those of the `link` crate.
 
 use crate::Reader;
-use crate::link::Problem;
-use ::link::ConfigError;
+use crate::problem::Problem;
 use ::link::dama::CarrierConfig;
 use document::Node;
 use serde_json::Value as Json;
@@ -14,12 +13,6 @@ pub(crate) fn resolve(section: &Node, read: Reader<'_>) -> Result<CarrierConfig,
         settings.map(|entry| (entry.key.to_string(), entry.node.to_json())).collect::<serde_json::Map<_, _>>().into();
     let mut config: CarrierConfig =
         serde_json::from_value(settings).map_err(|error| Problem { key: None, text: error.to_string() })?;
-    config.read_files(read).and_then(|()| config.validate()).map_err(|error| problem(&error))?;
+    config.read_files(read).and_then(|()| config.validate()).map_err(|error| Problem::of(&error))?;
     Ok(config)
-}
-
-/// What `link` finds wrong.
-pub(crate) fn problem(error: &ConfigError) -> Problem {
-    let text = error.to_string();
-    Problem { key: Some(error.key()), text: text.strip_prefix("link: ").unwrap_or(&text).to_owned() }
 }

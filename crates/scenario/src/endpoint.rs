@@ -1,100 +1,27 @@
 //! How TCP endpoints behave, from the words of the format.
 
 use crate::format::tcp::{self as format, AckPolicy, ProfileName, SlowStartExit};
+use crate::preset::Preset;
 use crate::text::{Window, WindowSize};
 use tcp::{Allocation, Config, ControlKind, MinRto, Profile, ReceiveBuffer, RecoveryKind, SavedPath};
 use units::Bytes;
 
-/// A TCP variant by name: a recovery and a control.
-pub(crate) struct Preset {
-    /// What flows call it.
-    pub(crate) name: &'static str,
-    /// What it is.
-    pub(crate) about: &'static str,
-    pub(crate) recovery: &'static str,
-    pub(crate) control: &'static str,
-}
-
-/// The variants of the papers and of today.
-const PRESETS: &[Preset] = &[
-    preset("tahoe", "tahoe", "reno", "slow start after every loss (Jacobson 1988)"),
-    preset("reno", "reno", "reno", "fast recovery, left at the first new acknowledgement (RFC 2581)"),
-    preset("newreno", "newreno", "reno", "fast recovery of all losses of a window (RFC 6582)"),
-    preset("sack", "sack", "reno", "recovery by selective acknowledgements (RFC 6675)"),
-    preset("rack", "rack", "reno", "losses found by time, with tail loss probes (RFC 8985)"),
-    preset("vegas", "newreno", "vegas", "the window follows the delay (Brakmo and Peterson 1995)"),
-    preset(
-        "westwood",
-        "newreno",
-        "westwood",
-        "the window after a loss follows the estimated rate (Mascolo et al. 2001)",
-    ),
-    preset(
-        "westwood-plus",
-        "newreno",
-        "westwood-plus",
-        "Westwood with a sample for each round trip (Grieco and Mascolo 2004)",
-    ),
-    preset("tibet", "newreno", "tibet", "as Westwood, with time intervals in the estimate (Capone et al. 2004)"),
-    preset("hybla", "sack", "hybla", "the window grows as over a short path (Caini and Firrincieli 2004)"),
-    preset("cubic", "rack", "cubic", "RFC 9438"),
-    preset("bbr", "rack", "bbr1", "model of rate and round-trip time, version 1 (Cardwell et al. 2016)"),
-    preset("bbr3", "rack", "bbr3", "version 3 (draft-ietf-ccwg-bbr)"),
-    preset("cross-layer", "sack", "cross-layer", "the window that the link's allocation allows (Kim et al.)"),
-];
-
-const fn preset(name: &'static str, recovery: &'static str, control: &'static str, about: &'static str) -> Preset {
-    Preset { name, about, recovery, control }
-}
-
-impl Preset {
-    fn named(name: &str) -> Option<&'static Self> {
-        Self::all().find(|preset| preset.name == name)
+/// Whether the endpoint that `section` describes is a variant of the preset, whose name it has.
+fn check_name(preset: &Preset, section: &format::Tcp, config: &Config) -> Result<(), Wrong> {
+    // The variants with Reno's window differ in their recovery.
+    let is_recovery_its_own = config.recovery.name == preset.recovery || preset.control != "reno";
+    if config.control.name == preset.control && is_recovery_its_own {
+        return Ok(());
     }
-
-    fn axes(&self) -> Option<(&'static RecoveryKind, &'static ControlKind)> {
-        RecoveryKind::by_name(self.recovery).zip(ControlKind::by_name(self.control))
-    }
-
-    /// Every preset.
-    pub(crate) fn all() -> impl Iterator<Item = &'static Preset> + Clone {
-        PRESETS.iter()
-    }
-
-    /// Whether the endpoint that `section` describes is a variant of the preset, whose name it has.
-    fn check_name(&self, section: &format::Tcp, config: &Config) -> Result<(), Wrong> {
-        // The variants with Reno's window differ in their recovery.
-        let is_recovery_its_own = config.recovery.name == self.recovery || self.control != "reno";
-        if config.control.name == self.control && is_recovery_its_own {
-            return Ok(());
-        }
-        let key = match section {
-            format::Tcp { control: Some(_), .. } if config.control.name != self.control => "control",
-            format::Tcp { recovery: Some(_), .. } if config.control.name == self.control => "recovery",
-            _ => "preset",
-        };
-        let (recovery, control) = (config.recovery.name, config.control.name);
-        let text =
-            format!("{recovery} with {control} is not what the preset {0} is: call the table otherwise", self.name);
-        Err((key, text))
-    }
-
-    /// The endpoints of a flow that names the preset.
-    pub(crate) fn config(name: &str) -> Option<Config> {
-        let preset = Self::named(name)?;
-        let (recovery, control) = preset.axes()?;
-        Some(Config { recovery, control, ..Config::new(Profile::Rfc) })
-    }
-}
-
-/// The recoveries that a flow may have: NACKs are spoken between gateways only.
-pub(crate) fn recoveries() -> impl Iterator<Item = &'static str> {
-    tcp::recovery::RECOVERIES.iter().map(|kind| kind.name).filter(|name| *name != "nack")
-}
-
-/// The controls that a flow may have: windows are assigned between gateways only.
-pub(crate) fn controls() -> impl Iterator<Item = &'static str> {
-    tcp::control::CONTROLS.iter().map(|kind| kind.name).filter(|name| *name != "assigned")
+    let key = match section {
+        format::Tcp { control: Some(_), .. } if config.control.name != preset.control => "control",
+        format::Tcp { recovery: Some(_), .. } if config.control.name == preset.control => "recovery",
+        _ => "preset",
+    };
+    let (recovery, control) = (config.recovery.name, config.control.name);
+    let text =
+        format!("{recovery} with {control} is not what the preset {0} is: call the table otherwise", preset.name);
+    Err((key, text))
 }
 
 /// The key of a section that `fault` is about.
@@ -175,7 +102,7 @@ impl format::Tcp {
             config.control =
                 ControlKind::by_name(name).ok_or_else(|| ("control", format!("there is no control {name}")))?;
         }
-        own.map_or(Ok(()), |own| own.check_name(self, config))
+        own.map_or(Ok(()), |own| check_name(own, self, config))
     }
 
     fn choose_sizes(&self, config: &mut Config) -> Result<(), Wrong> {

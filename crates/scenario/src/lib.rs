@@ -19,6 +19,8 @@ mod gateway;
 mod link;
 pub mod link_file;
 mod network;
+mod preset;
+mod problem;
 mod resolve;
 mod satpep2003;
 mod schema;

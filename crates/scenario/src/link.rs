@@ -1,20 +1,13 @@
 //! Links, from the words of the format to those of the `link` crate, which reads and checks them.
 
 use crate::Reader;
+use crate::problem::Problem;
 use crate::text::{Queue, QueueSize};
 use ::link::{LinkConfig, QueueLimit};
 use document::Node;
 use document::RateLimit;
 use serde_json::{Map, Value as Json, json};
 use units::{Duration, Rate};
-
-/// Why a direction makes no link.
-pub(crate) struct Problem {
-    /// The key that is wrong, if it is one.
-    pub(crate) key: Option<&'static str>,
-    /// What is wrong.
-    pub(crate) text: String,
-}
 
 /// Keys of a link that are not settings of a direction.
 const OTHERS: [&str; 4] = ["name", "between", "forward", "reverse"];
@@ -81,7 +74,7 @@ pub(crate) fn resolve(
         serde_json::from_value(settings.into()).map_err(|error| Problem { key: None, text: error.to_string() })?;
     let mut config = LinkConfig { rate, queue, ..config };
     let checked = config.read_files(read).and_then(|()| config.validate());
-    checked.map_err(|error| crate::carrier::problem(&error))?;
+    checked.map_err(|error| Problem::of(&error))?;
     Ok(config)
 }
 

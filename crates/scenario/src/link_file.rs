@@ -3,7 +3,8 @@
 use crate::Reader;
 use crate::format::carrier::CarrierSettings;
 use crate::format::link::Direction;
-use crate::link::{self, NoQueue, Problem};
+use crate::link::{self, NoQueue};
+use crate::problem::Problem;
 use crate::text::Queue;
 use ::link::LinkConfig;
 use ::link::dama::CarrierConfig;

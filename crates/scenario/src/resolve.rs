@@ -2,9 +2,9 @@
 //! shows is checked (that names are unique and known, that flows reach their ends).
 
 use crate::Reader;
-use crate::endpoint::Preset;
 use crate::format::{self, flow::Start};
 use crate::link::NoQueue;
+use crate::preset::Preset;
 use crate::{
     Accept, DirectionId, FlowClass, FlowConfig, GatewayConfig, Limits, Network, NodeId, Profile, Record, Satpep2003,
     SatpepSettings, Settings, Stop, Traffic, Transport,

@@ -1,7 +1,7 @@
 //! The schema of scenario files, as JSON Schema and as a page of documentation, both made from the types in `format`.
 
-use crate::endpoint::Preset;
 use crate::format::File;
+use crate::preset::Preset;
 use crate::text::{Queue, Window};
 use document::{Format, Section};
 use serde_json::Value as Json;

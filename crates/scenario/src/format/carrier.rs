@@ -1,6 +1,6 @@
 //! Carriers that terminals share on demand.
 
-use super::link::Steps;
+use super::steps::Steps;
 use document::{AnyRate, AnySize, Interval, Name, PositiveRate, Size, Time};
 use schemars::JsonSchema;
 

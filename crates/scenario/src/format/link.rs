@@ -1,6 +1,7 @@
 //! Links: what a scenario may say of them, and of each of their directions.
 
 use super::carrier::Dama;
+use super::steps::Steps;
 use crate::text::Queue;
 use document::{AnyRate, AnySize, Interval, Name, PositiveRate, RateLimit, Size, Time};
 use schemars::JsonSchema;
@@ -64,19 +65,6 @@ pub(crate) struct Direction {
     /// The probability that a delivered packet arrives twice.
     #[schemars(range(min = 0, max = 1), extend("default" = 0.0))]
     duplicate: Option<f64>,
-}
-
-/// Values that change at given times: `steps` or `file`. Before the first time, the plain value applies.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "it describes")]
-pub(crate) struct Steps<T> {
-    /// Rising times, each with the value from then on: `[["10s", …], ["20s", …]]`.
-    #[schemars(length(min = 1))]
-    steps: Option<Vec<(Time, T)>>,
-    /// A file with one step per line, such as `10s 3Mbit/s`. Its path is relative to the scenario's folder.
-    file: Option<String>,
-    /// Period after which the steps start again. By default they do not.
-    repeat: Option<Interval>,
 }
 
 /// Recorded delivery opportunities: `millis` or `file`. After the last, they start again.

@@ -4,6 +4,7 @@ pub(crate) mod carrier;
 pub(crate) mod flow;
 pub(crate) mod gateway;
 pub(crate) mod link;
+mod steps;
 pub(crate) mod tcp;
 
 use carrier::Carrier;

@@ -185,13 +185,13 @@ fn names(names: impl Iterator<Item = &'static str>) -> Schema {
 }
 
 fn presets(_: &mut SchemaGenerator) -> Schema {
-    names(crate::endpoint::Preset::all().map(|preset| preset.name))
+    names(crate::preset::Preset::all().map(|preset| preset.name))
 }
 
 fn recoveries(_: &mut SchemaGenerator) -> Schema {
-    names(crate::endpoint::recoveries())
+    names(crate::preset::recoveries())
 }
 
 fn controls(_: &mut SchemaGenerator) -> Schema {
-    names(crate::endpoint::controls())
+    names(crate::preset::controls())
 }
