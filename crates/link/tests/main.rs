@@ -1,6 +1,7 @@
 //! The integration tests of the crate, as one program.
 
 mod dama;
+mod edges;
 mod link;
 mod packets;
 mod queues;
