@@ -395,3 +395,27 @@ fn a_process_that_is_called_by_its_peers_name_may_send_what_the_call_allowed() {
     assert_eq!(world.gateways[terminal].endpoint.stats().violations, 0);
     assert_eq!(losses(&world), 0);
 }
+
+/// The old process ends after an outage, which the session with the new one has noticed, too. The terminal's next handshake is for
+/// whichever process is there; in the name of a session that is over it would look like a restart of the terminal.
+#[test]
+fn an_old_process_that_closes_after_an_outage_takes_nothing_from_the_new_one() {
+    for offset in 0..80 {
+        let mut world = World::new(Hop::geo(0.0, 1), 1);
+        world.connect();
+        let _ = world.write(1, 0, 1000);
+        let new = world.upgrade(0, 1);
+        world.run_for(seconds(3));
+        let during = traffic(&mut world, new, &[1], 2_000_000);
+        world.run_for(seconds(1));
+        world.outage = true;
+        world.run_for(seconds(2) + Duration::from_millis(50) * offset);
+        let now = world.now;
+        world.gateways[0].endpoint.close(now);
+        world.outage = false;
+        assert!(world.run_until(seconds(60), move |world| during.is_finished(world)), "{offset}");
+        world.run_for(seconds(10));
+        assert_eq!(world.gateways[new].count(lost), 0, "{offset}");
+        assert_eq!(world.gateways[1].state(0), PeerState::Up, "{offset}");
+    }
+}

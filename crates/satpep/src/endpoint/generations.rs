@@ -41,13 +41,19 @@ impl<P: Payload> Endpoint<P> {
         entry
     }
 
-    /// The entry of the process that has answered an init under the name `id`. `None` if the init was for another process, which
-    /// had a session: that one is no more, since its inits would have found it. The answer is not used then: the init has named
-    /// the run of the session that is over, which the process that has answered would take for a loss of its own session.
+    /// The entry of the process that has answered an init under the name `id`. `None` if the answer is not used, since the init has
+    /// named another epoch than that of the session with this process, which would take that for a loss of its session: either the
+    /// init was for another process, which had a session and is no more (its inits would have found it), or it was for a new
+    /// session and the process has one whose epoch is older.
     pub(super) fn answered_by(&mut self, now: Instant, id: PeerId, parameters: &TransportParameters) -> Option<PeerId> {
         let entry = self.entry(now, id, Run::of(parameters.epoch).generation());
-        if entry == id || self.peers[id.index()].session.is_none() {
+        if entry == id {
             return Some(entry);
+        }
+        let (named, answering) = (&self.peers[id.index()], &self.peers[entry.index()]);
+        if named.session.is_none() {
+            let is_consistent = answering.session.is_none() || answering.epoch == named.epoch;
+            return is_consistent.then_some(entry);
         }
         self.give_up(now, id, ResetReason::PeerRestarted);
         let own = id.own();
@@ -58,8 +64,8 @@ impl<P: Payload> Endpoint<P> {
         None
     }
 
-    /// Whether a handshake is begun under the name `id`: not for a new session where another process has one, or where this
-    /// one takes no more streams. It counts.
+    /// Whether a handshake is begun under the name `id`: not for a new session where another process has one (an unresponsive
+    /// session begins handshakes of its own, which find any process), or where this one takes no more streams. It counts.
     pub(super) fn may_initiate(&mut self, id: PeerId) -> bool {
         let peer = &mut self.peers[id.index()];
         peer.attempts_left = peer.attempts_left.saturating_sub(1);
@@ -88,10 +94,8 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Whether another process of the peer's has a session that counts.
-    pub(super) fn has_other_session(&self, id: PeerId) -> bool {
-        self.peers
-            .get(id.sibling().index())
-            .is_some_and(|peer| peer.live_session().is_some_and(|s| !s.is_unresponsive()))
+    fn has_other_session(&self, id: PeerId) -> bool {
+        self.peers.get(id.sibling().index()).is_some_and(|peer| peer.live_session().is_some())
     }
 
     /// A process of the peer's has begun that found none beside it: the other one's session is over.
