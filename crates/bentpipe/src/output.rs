@@ -44,6 +44,11 @@ impl Output {
         Self { json: options.json }
     }
 
+    /// Whether the result is to be one JSON document.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Whether a person watches stderr, so that progress may be drawn there.
     pub fn shows_progress(&self) -> bool {
         !self.json && std::io::stderr().is_terminal()

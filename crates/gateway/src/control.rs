@@ -7,6 +7,7 @@ use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
 use crate::privileges::Plan;
 use crate::reload::ReloadError;
+use crate::snapshot::Snapshot;
 use crate::takeover;
 use crate::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
@@ -181,11 +182,19 @@ fn ask(path: &Path, question: &str) -> std::io::Result<Vec<u8>> {
     Ok(document)
 }
 
-/// Asks the gateway behind the control socket `path` for its state.
+/// Asks the gateway behind the control socket `path` for its state, as the document that it answers.
 ///
 /// # Errors
 /// If no gateway serves it, or its answer cannot be read.
 pub fn status(path: &Path) -> std::io::Result<serde_json::Value> {
+    serde_json::from_slice(&ask(path, "status")?).map_err(std::io::Error::other)
+}
+
+/// Asks the gateway behind the control socket `path` for its state, typed. Fields that this version does not know are skipped.
+///
+/// # Errors
+/// If no gateway serves it, or its answer cannot be read.
+pub fn snapshot(path: &Path) -> std::io::Result<Snapshot> {
     serde_json::from_slice(&ask(path, "status")?).map_err(std::io::Error::other)
 }
 

@@ -398,7 +398,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             if let (Some(down), Some(trouble)) = (self.trouble.is_due(now, at, trouble.as_ref()), &trouble) {
                 tracing::warn!(
                     peer = peer.name,
-                    reason = trouble.reason,
+                    reason = trouble.reason.as_ref(),
                     "peer has not been up for {} s: {}",
                     down.as_secs_f64().round(),
                     trouble.says
@@ -524,6 +524,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                         started: self.started,
                         predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
                         drain: self.drain,
+                        capacity_source: self.settings.link.capacity_source,
                         link_state: *self.link_state.borrow(),
                         link_updates: self.updates.counts(),
                         modem: self.updates.modem(),

@@ -34,7 +34,7 @@ mod udp;
 mod unix;
 mod watch;
 
-pub use control::{Answer, drain, reload, status};
+pub use control::{Answer, drain, reload, snapshot, status};
 pub use daemon::Gateway;
 pub use error::StartError;
 pub use handle::Handle;
@@ -42,5 +42,5 @@ pub use host_sockets::usable_descriptors;
 pub use privileges::Privileges;
 pub use relay::engine::{Counters, Intercepted};
 pub use reload::ReloadError;
-pub use snapshot::{Draining, Peer, Satellite, Snapshot, Stream};
+pub use snapshot::{CrossLayer, Draining, Memory, Peer, PeerState, Satellite, Side, Snapshot, Stream, Survey};
 pub use trouble::Trouble;

@@ -2,7 +2,7 @@
 
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PeerState, Snapshot};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
@@ -67,12 +68,12 @@ struct Outcome {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Method {
-    method: &'static str,
+    method: Cow<'static, str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -89,7 +90,7 @@ struct PeerDirection {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PeerTrouble {
     peer: String,
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -162,17 +163,17 @@ fn satellite(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register("satellite_packets", "Datagrams on the satellite link", packets);
     registry.register_with_unit("satellite_ip", "IP bytes on the satellite link", Unit::Bytes, bytes);
     let drops = Family::<Reason, Counter>::default();
-    for (reason, count) in satellite.dropped.iter().chain([(&"send_error", &satellite.send_errors)]) {
-        drops.get_or_create(&Reason { reason }).inc_by(*count);
+    for (reason, count) in satellite.dropped.iter().chain([(&"send_error".into(), &satellite.send_errors)]) {
+        drops.get_or_create(&Reason { reason: reason.clone() }).inc_by(*count);
     }
     let opened = Family::<Method, Counter>::default();
     for (method, count) in &satellite.tunnels_opened {
-        opened.get_or_create(&Method { method }).inc_by(*count);
+        opened.get_or_create(&Method { method: method.clone() }).inc_by(*count);
     }
     registry.register("tunnels_opened", "TCP tunnels opened by this gateway, by method", opened);
     let refused = Family::<Reason, Counter>::default();
     for (reason, count) in &satellite.tunnels_rejected {
-        refused.get_or_create(&Reason { reason }).inc_by(*count);
+        refused.get_or_create(&Reason { reason: reason.clone() }).inc_by(*count);
     }
     registry.register(
         "tunnels_rejected",
@@ -258,14 +259,14 @@ fn peers(registry: &mut Registry, snapshot: &Snapshot) {
     let trouble = Family::<PeerTrouble, Gauge>::default();
     for peer in &snapshot.peers {
         if let Some(found) = &peer.trouble {
-            trouble.get_or_create(&PeerTrouble { peer: peer.name.clone(), reason: found.reason }).set(1);
+            trouble.get_or_create(&PeerTrouble { peer: peer.name.clone(), reason: found.reason.clone() }).set(1);
         }
         let counts = [("received", peer.congestion_received_packets), ("sent", peer.congestion_reported_packets)];
         for (direction, count) in counts {
             marked.get_or_create(&PeerDirection { peer: peer.name.clone(), direction }).inc_by(count);
         }
         let label = PeerLabel { peer: peer.name.clone() };
-        up.get_or_create(&label).set(i64::from(peer.state == "up"));
+        up.get_or_create(&label).set(i64::from(peer.state == PeerState::Up));
         rtt.get_or_create(&label).set(peer.rtt_s.unwrap_or(f64::NAN));
         streams.get_or_create(&label).set(peer.streams as i64);
         lost.get_or_create(&label).inc_by(peer.lost_packets);

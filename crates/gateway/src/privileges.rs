@@ -5,7 +5,8 @@ use crate::error::{StartError, while_doing};
 use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_RESOURCE};
 use kernel::privileges::{self, Account};
 use kernel::sandbox::{self, Confined, Files};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const READABLE: [&str; 13] =
     ["/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
 
 /// What the process may do since it has been set up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Privileges {
     /// The number of the user that it runs as.
     pub uid: u32,
@@ -33,7 +34,7 @@ pub struct Privileges {
     /// Whether system calls are denied (seccomp).
     pub seccomp: bool,
     /// Whether files are out of its reach (Landlock): `full`, `partial` or `none`.
-    pub landlock: &'static str,
+    pub landlock: Cow<'static, str>,
 }
 
 /// As whom a gateway goes on, and who may ask it.
@@ -116,13 +117,20 @@ impl Plan {
             capabilities: reduced.capabilities,
             bounded: reduced.is_bounded,
             seccomp: false,
-            landlock: "none",
+            landlock: "none".into(),
         };
         if settings.sandbox {
-            (left.seccomp, left.landlock) = confine(settings);
+            let (seccomp, landlock) = confine(settings);
+            (left.seccomp, left.landlock) = (seccomp, landlock.into());
         }
-        let Privileges { uid, seccomp, landlock, .. } = left;
-        tracing::info!(uid, capabilities = left.capabilities.join(", "), seccomp, landlock, "privileges are reduced");
+        let Privileges { uid, seccomp, landlock, .. } = &left;
+        tracing::info!(
+            uid,
+            capabilities = left.capabilities.join(", "),
+            seccomp,
+            landlock = landlock.as_ref(),
+            "privileges are reduced"
+        );
         Ok(left)
     }
 }

@@ -4,12 +4,14 @@ use crate::link_state::{ModemReport, Report, UpdateCounts};
 use crate::privileges::Privileges;
 use crate::trouble::Trouble;
 use relay::engine::Counters;
+use satpep::CapacitySource;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// The state of a gateway at one moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The gateway's name.
     pub name: String,
@@ -24,9 +26,12 @@ pub struct Snapshot {
     /// Its public key.
     pub public_key: String,
     /// `satpep` or `tcp`.
-    pub transport: &'static str,
+    pub transport: Cow<'static, str>,
     /// Transmit capacity of the link: configured, estimated or reported.
     pub rate_bps: u64,
+    /// Where [`Self::rate_bps`] is from, by the configuration.
+    #[serde(default)]
+    pub capacity_source: CapacitySource,
     /// The link state: reported or configured.
     pub link: Report,
     /// Outcomes of link updates, by source.
@@ -50,7 +55,7 @@ pub struct Snapshot {
 }
 
 /// A gateway that takes no more connections.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Draining {
     /// Connections that it still has.
     pub connections: u64,
@@ -59,7 +64,8 @@ pub struct Draining {
 }
 
 /// Counters of the satellite link.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Satellite {
     /// Datagrams sent.
     pub sent_packets: u64,
@@ -76,11 +82,11 @@ pub struct Satellite {
     /// Datagrams that the system would not send.
     pub send_errors: u64,
     /// Datagrams that led to nothing, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
+    pub dropped: BTreeMap<Cow<'static, str>, u64>,
     /// With the `tcp` transport: TCP tunnels opened by this gateway, by method.
-    pub tunnels_opened: BTreeMap<&'static str, u64>,
+    pub tunnels_opened: BTreeMap<Cow<'static, str>, u64>,
     /// With the `tcp` transport: TCP connections to the tunnel listener that were rejected, by reason.
-    pub tunnels_rejected: BTreeMap<&'static str, u64>,
+    pub tunnels_rejected: BTreeMap<Cow<'static, str>, u64>,
     /// With the `tcp` transport and the cross-layer congestion control: its entry.
     pub cross_layer: Option<CrossLayer>,
     /// With the `satpep` transport: its memory.
@@ -88,7 +94,7 @@ pub struct Satellite {
 }
 
 /// Memory for the data of all sessions of the `satpep` transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// The most that `granted_bytes`, and the most that `send_buffered_bytes`, may be.
     pub limit_bytes: Option<u64>,
@@ -99,7 +105,7 @@ pub struct Memory {
 }
 
 /// The link's entry of the cross-layer congestion control.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrossLayer {
     /// The control's name for `TCP_CONGESTION`.
     pub control: String,
@@ -142,13 +148,45 @@ impl From<satpep::SurveyReport> for Survey {
     }
 }
 
+/// How a session with a peer stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerState {
+    /// No session yet.
+    #[default]
+    Connecting,
+    /// Connections are relayed.
+    Up,
+    /// It has missed replies.
+    Unresponsive,
+    /// It answers, but full packets do not pass.
+    #[serde(rename = "path too small")]
+    PathTooSmall,
+    /// It answers and takes no more connections.
+    Draining,
+}
+
+impl PeerState {
+    /// As it is written in status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Up => "up",
+            Self::Unresponsive => "unresponsive",
+            Self::PathTooSmall => "path too small",
+            Self::Draining => "draining",
+        }
+    }
+}
+
 /// One peer.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Peer {
     /// Its name.
     pub name: String,
-    /// `connecting`, `up`, `unresponsive`, or `draining`: it answers and takes no more connections.
-    pub state: &'static str,
+    /// How the session with it stands.
+    pub state: PeerState,
     /// Where it was heard from last.
     pub address: Option<SocketAddr>,
     /// Smoothed round-trip time.
@@ -187,15 +225,35 @@ pub struct Peer {
     pub send_buffered_bytes: u64,
 }
 
+/// Which of the two gateways of a relayed connection one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The gateway at the client's end.
+    Near,
+    /// The gateway at the server's end.
+    Far,
+}
+
+impl Side {
+    /// As it is written in status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+        }
+    }
+}
+
 /// One relayed connection.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     /// Its number in the session with the peer.
     pub stream: u64,
     /// The peer's name.
     pub peer: String,
-    /// `near`: this is the near gateway; `far`: this is the far gateway.
-    pub side: &'static str,
+    /// Whether this is its near or its far gateway.
+    pub side: Side,
     /// The client, once known.
     pub client: Option<SocketAddr>,
     /// The server, once known.
@@ -210,4 +268,32 @@ pub struct Stream {
     pub from_tcp_bytes: u64,
     /// Bytes given to TCP at this gateway.
     pub to_tcp_bytes: u64,
+    /// With the `satpep` transport: bytes from TCP that wait for the peer's acknowledgement.
+    #[serde(default)]
+    pub send_buffered_bytes: Option<u64>,
+    /// With the `satpep` transport: received bytes that wait for TCP, or for bytes before them.
+    #[serde(default)]
+    pub receive_buffered_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_same_in_documents_and_in_text() {
+        use PeerState::{Connecting, Draining, PathTooSmall, Unresponsive, Up};
+        for state in [Connecting, Up, Unresponsive, PathTooSmall, Draining] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+        for side in [Side::Near, Side::Far] {
+            assert_eq!(serde_json::to_value(side).unwrap(), side.name());
+        }
+    }
+
+    #[test]
+    fn a_peer_of_another_version_may_lack_fields_and_have_others() {
+        let peer: Peer = serde_json::from_str(r#"{"name": "hub", "state": "up", "colour": "blue"}"#).unwrap();
+        assert_eq!(peer, Peer { name: "hub".into(), state: PeerState::Up, ..Peer::default() });
+    }
 }

@@ -58,6 +58,20 @@ pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succe
     /// Connections that the relays know no longer, and of which the other end has yet to acknowledge the last bytes; no
     /// fewer than one if there are any.
     fn unfinished(&self, now: Instant) -> usize;
+
+    /// What is held of a stream's data; `None` if the kernel holds it.
+    fn buffered(&self, _: Self::Stream) -> Option<Buffered> {
+        None
+    }
+}
+
+/// Data of a stream that this gateway holds, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buffered {
+    /// Written and not acknowledged.
+    pub(crate) send: u64,
+    /// Received and not taken.
+    pub(crate) receive: u64,
 }
 
 /// How a transport takes other settings over while it runs.

@@ -1,7 +1,8 @@
 //! Why a peer is not up, said to people in time: what was seen of it, and what to check.
 
 use satpep::Versions;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use units::{Duration, Instant};
 
 /// How long a peer may take to come up before anything is said.
@@ -11,17 +12,17 @@ const AGAIN: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_secs(30);
 
 /// Why a peer is not up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// A word for programs, one of those in docs/troubleshooting.md.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What was seen, and what to check.
     pub says: String,
 }
 
 impl Trouble {
     pub(crate) fn new(reason: &'static str, says: impl Into<String>) -> Self {
-        Self { reason, says: says.into() }
+        Self { reason: reason.into(), says: says.into() }
     }
 
     /// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
@@ -74,7 +75,7 @@ pub(crate) struct Watch {
 struct Watched {
     /// Since when it has not been up.
     down_since: Option<Instant>,
-    said: Option<(Instant, &'static str)>,
+    said: Option<(Instant, Cow<'static, str>)>,
 }
 
 impl Watch {
@@ -95,14 +96,14 @@ impl Watch {
             return None;
         };
         let down = now.since(*watched.down_since.get_or_insert(now));
-        let is_due = match watched.said {
+        let is_due = match &watched.said {
             None => true,
-            Some((when, reason)) => now.since(when) >= if reason == trouble.reason { AGAIN } else { NEXT },
+            Some((when, reason)) => now.since(*when) >= if *reason == trouble.reason { AGAIN } else { NEXT },
         };
         if down < PATIENCE || !is_due {
             return None;
         }
-        watched.said = Some((now, trouble.reason));
+        watched.said = Some((now, trouble.reason.clone()));
         Some(down)
     }
 }
@@ -145,10 +146,11 @@ mod tests {
         for second in 0..1300 {
             let trouble = if (100..200).contains(&second) { &closed } else { &silent };
             if watch.is_due(at(second), 0, Some(trouble)).is_some() {
-                said.push((second, trouble.reason));
+                said.push((second, trouble.reason.clone()));
             }
         }
-        assert_eq!(said, [(10, "no_answer"), (100, "port_closed"), (200, "no_answer"), (800, "no_answer")]);
+        let expected = [(10, "no_answer"), (100, "port_closed"), (200, "no_answer"), (800, "no_answer")];
+        assert_eq!(said, expected.map(|(second, reason)| (second, reason.into())));
         assert_eq!(watch.is_due(at(1300), 0, None), None);
         assert_eq!(watch.is_due(at(1301), 0, Some(&silent)), None, "it has been up: its patience starts again");
         assert_eq!(watch.is_due(at(1311), 0, Some(&silent)), Some(Duration::from_secs(10)));

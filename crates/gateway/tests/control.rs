@@ -177,6 +177,20 @@ fn the_state_has_the_keys_that_the_page_lists() {
     }
 }
 
+/// Programs that use the typed state lose nothing of the document.
+#[test]
+fn the_typed_state_is_the_document() {
+    let Some(pair) = Pair::up("") else { return };
+    let mut client = pair.connect(pair.serve(Family::V4, 7, echo_all));
+    echoes(&mut client, b"a stream to tell of");
+    let document = answer(&pair, b"status\n");
+    let typed: gateway::Snapshot = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&typed).unwrap(), document);
+    assert_eq!((typed.peers[0].state, typed.streams[0].side), (gateway::PeerState::Up, gateway::Side::Far));
+    let asked = gateway::snapshot(&pair.socket(End::Terminal)).unwrap();
+    assert_eq!((asked.name, asked.streams[0].side), ("bentpipe".to_owned(), gateway::Side::Near));
+}
+
 #[test]
 fn the_state_tells_of_each_stream_what_its_ends_and_counts_are() {
     let Some(pair) = Pair::up("") else { return };

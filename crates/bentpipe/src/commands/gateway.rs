@@ -3,18 +3,17 @@
 mod doctor;
 mod requests;
 mod service;
+mod status;
 
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
-use comfy_table::{Table, presets};
 use gateway::Intercepted;
 use gateway::config::{self, ConfigError, Settings};
 use gateway::{Gateway, StartError};
-use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
-use units::{Bytes, Duration, Rate};
+use units::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -203,124 +202,11 @@ impl Running {
 
 fn show_status(gateway: &Running, output: &Output) -> Result<(), Failure> {
     let path = gateway.socket();
-    let status = gateway::status(&path).map_err(|error| requests::failure(&path, &error))?;
-    output.result(&status, || render(&status))
-}
-
-/// The status for people: what stands first is what one looks for first.
-fn render(status: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let seconds = |value: &Value| value.as_f64().map_or("-".into(), |s| Duration::from_secs_f64(s).to_string());
-    let bytes = |value: &Value| Bytes::new(value.as_u64().unwrap_or(0)).to_string();
-    let rows = |key: &str| status[key].as_array().cloned().unwrap_or_default();
-    let mut peers = table(&["peer", "state", "address", "rtt", "streams", "sent", "retransmitted", "received"]);
-    for peer in rows("peers") {
-        let again = peer["retransmitted_bytes"].as_u64().unwrap_or(0) + peer["repair_bytes"].as_u64().unwrap_or(0);
-        peers.add_row(vec![
-            text(&peer["name"]),
-            text(&peer["state"]),
-            text(&peer["address"]),
-            seconds(&peer["rtt_s"]),
-            peer["streams"].to_string(),
-            bytes(&peer["sent_bytes"]),
-            Bytes::new(again).to_string(),
-            bytes(&peer["received_bytes"]),
-        ]);
+    let failure = |error| requests::failure(&path, &error);
+    if output.is_json() {
+        // As the gateway answers, whatever its version.
+        return output.result(&gateway::status(&path).map_err(failure)?, || "");
     }
-    let mut streams = table(&["stream", "peer", "side", "client", "server", "state", "age", "from TCP", "to TCP"]);
-    for stream in rows("streams") {
-        streams.add_row(vec![
-            stream["stream"].to_string(),
-            text(&stream["peer"]),
-            text(&stream["side"]),
-            text(&stream["client"]),
-            text(&stream["server"]),
-            text(&stream["state"]),
-            seconds(&stream["age_s"]),
-            bytes(&stream["from_tcp_bytes"]),
-            bytes(&stream["to_tcp_bytes"]),
-        ]);
-    }
-    let rate = |key: &str| Rate::from_bps(status[key].as_u64().unwrap_or(0));
-    let privileges = &status["privileges"];
-    let troubles: String = rows("peers").iter().filter_map(trouble).collect();
-    format!(
-        "{}: up for {}, sends at {} at most, cross traffic {}\n{}{}{}{peers}\n{troubles}{streams}\n",
-        text(&status["name"]),
-        seconds(&status["uptime_s"]),
-        rate("rate_bps"),
-        rate("cross_traffic_bps"),
-        draining(&status["draining"]),
-        reduced(privileges),
-        link(&status["link"]) + &modem(&status["modem"]) + &cross_layer(&status["satellite"]["cross_layer"]),
-    )
-}
-
-/// Whether the gateway takes no more connections.
-fn draining(draining: &Value) -> String {
-    let Some(connections) = draining["connections"].as_u64() else { return String::new() };
-    let limit =
-        draining["ends_within_s"].as_f64().map(|s| format!(", in {} at the latest", Duration::from_secs_f64(s)));
-    format!("draining: ends with the last of {connections} connections{}\n", limit.unwrap_or_default())
-}
-
-/// What the process may do.
-fn reduced(privileges: &Value) -> String {
-    let Some(uid) = privileges["uid"].as_u64() else { return String::new() };
-    let capabilities = privileges["capabilities"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    format!(
-        "runs as user {uid} with {}; seccomp {}, Landlock {}\n",
-        capabilities.collect::<Vec<_>>().join(" "),
-        if privileges["seccomp"] == true { "on" } else { "off" },
-        privileges["landlock"].as_str().unwrap_or("none")
-    )
-}
-
-/// Why a peer is not up.
-fn trouble(peer: &Value) -> Option<String> {
-    let (name, says) = (peer["name"].as_str()?, peer["trouble"]["says"].as_str()?);
-    Some(format!("{name} is not up: {says}\n"))
-}
-
-/// How the cross-layer congestion control divides the link, where it does.
-fn cross_layer(state: &Value) -> String {
-    let (Some(control), Some(bps)) = (state["control"].as_str(), state["capacity_bps"].as_u64()) else {
-        return String::new();
-    };
-    format!("{control} divides {} between {} with data\n", Rate::from_bps(bps), state["connections"])
-}
-
-/// The session with the modem, if one is to be had.
-fn modem(modem: &Value) -> String {
-    let text = |key: &str| modem[key].as_str();
-    match (modem.is_object(), text("address")) {
-        (false, _) => String::new(),
-        (true, None) => format!("no session with the modem: {}\n", text("last_end").unwrap_or("not found yet")),
-        (true, Some(address)) => {
-            let link = if modem["link_is_up"] == true { "up" } else { "down" };
-            format!("session with modem {address} ({}), link {link}\n", text("name").unwrap_or("-"))
-        }
-    }
-}
-
-/// The link state, if a source reports it.
-fn link(state: &Value) -> String {
-    let rate = |key: &str| Rate::from_bps(state[key].as_u64().unwrap_or(0));
-    let seconds = |key: &str| Duration::from_secs_f64(state[key].as_f64().unwrap_or(0.0));
-    match state["source"].as_str() {
-        None | Some("configured") => String::new(),
-        Some(source) => format!(
-            "reported by {source} for {}: {} transmit, {} receive, round trip {}\n",
-            seconds("age_s"),
-            rate("rate_bps"),
-            rate("receive_rate_bps"),
-            seconds("rtt_s")
-        ),
-    }
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    table
+    let snapshot = gateway::snapshot(&path).map_err(failure)?;
+    output.result(&snapshot, || status::render(&snapshot))
 }

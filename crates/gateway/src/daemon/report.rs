@@ -1,11 +1,12 @@
 //! The state of a running gateway, as `bentpipe gateway status` shows it.
 
+use crate::config::CapacitySource;
 use crate::drain::Drain;
 use crate::host_sockets::HostSockets;
 use crate::link_state::{LinkState, ModemReport, Report, UpdateCounts};
 use crate::privileges::Privileges;
 use crate::relays::Relays;
-use crate::snapshot::{Snapshot, Stream};
+use crate::snapshot::{Side, Snapshot, Stream};
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub(super) struct Facts<'a> {
     pub(super) started: Instant,
     pub(super) predecessor: Option<u32>,
     pub(super) drain: Option<Drain>,
+    pub(super) capacity_source: CapacitySource,
     pub(super) link_state: LinkState,
     pub(super) link_updates: [UpdateCounts; 2],
     pub(super) modem: Option<ModemReport>,
@@ -36,8 +38,9 @@ pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, r
         draining: facts.drain.map(|drain| drain.report(now, relays.count())),
         uptime_s: now.since(facts.started).as_secs_f64(),
         public_key: facts.public_key.clone(),
-        transport: T::NAME,
+        transport: T::NAME.into(),
         rate_bps: transport.capacity().as_bps(),
+        capacity_source: facts.capacity_source,
         link: Report::new(&facts.link_state, now),
         link_updates: facts.link_updates,
         modem: facts.modem.clone(),
@@ -56,10 +59,11 @@ fn stream<T: SatelliteTransport>(
     connection: &Relayed<T::Stream, HostSockets>,
     relays: &Relays<T>,
 ) -> Stream {
+    let buffered = relays.transport().buffered(connection.stream());
     Stream {
         stream: relays.transport().number(connection.stream()),
         peer: relays.peers()[connection.peer()].name.clone(),
-        side: if connection.is_near() { "near" } else { "far" },
+        side: if connection.is_near() { Side::Near } else { Side::Far },
         client: connection.request().map(|request| request.source),
         server: connection.request().map(|request| request.destination),
         class: connection.request().map(|request| relays.class_name(request).to_owned()),
@@ -67,5 +71,7 @@ fn stream<T: SatelliteTransport>(
         age_s: now.since(connection.started()).as_secs_f64(),
         from_tcp_bytes: connection.from_tcp(),
         to_tcp_bytes: connection.to_tcp(),
+        send_buffered_bytes: buffered.map(|buffered| buffered.send),
+        receive_buffered_bytes: buffered.map(|buffered| buffered.receive),
     }
 }

@@ -19,12 +19,12 @@ mod service;
 pub use relay::link_state::{LinkState, LinkUpdate, PlausibleRange, Rejection, Source};
 pub use service::LinkUpdates;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use units::Instant;
 
 /// The link state, as status shows it.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Transmit rate.
     pub rate_bps: u64,
@@ -52,7 +52,7 @@ impl Report {
 }
 
 /// Outcomes of one source's updates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateCounts {
     /// The source.
     pub source: Source,
@@ -63,7 +63,7 @@ pub struct UpdateCounts {
 }
 
 /// The session with the modem, as status shows it.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModemReport {
     /// Where the modem is, while there is a session.
     pub address: Option<SocketAddr>,

@@ -3,7 +3,7 @@
 mod key_log;
 
 use super::{
-    ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
+    Buffered, ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
 };
 use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
@@ -421,6 +421,11 @@ impl SatelliteTransport for Satpep {
         usize::from(!self.streams.endpoint.is_drained(now))
     }
 
+    fn buffered(&self, stream: StreamId) -> Option<Buffered> {
+        let stats = self.streams.endpoint.stream_stats(stream)?;
+        Some(Buffered { send: stats.written - stats.acked, receive: stats.receive_buffered })
+    }
+
     fn survey(&mut self, now: Instant, peer: usize, settings: &Peer) -> Result<(), &'static str> {
         let rate =
             settings.cap.map_or(self.streams.endpoint.capacity(), |cap| cap.min(self.streams.endpoint.capacity()));
@@ -509,7 +514,7 @@ impl Reports for Satpep {
             violations: stats.violations,
             send_errors: self.send_errors,
             memory: Some(memory(&self.streams.endpoint.memory_stats())),
-            dropped: stats.dropped.by_reason().into_iter().collect(),
+            dropped: stats.dropped.by_reason().into_iter().map(|(reason, count)| (reason.into(), count)).collect(),
             ..snapshot::Satellite::default()
         }
     }
@@ -524,11 +529,11 @@ impl Reports for Satpep {
         snapshot::Peer {
             name: settings.name.clone(),
             state: match self.streams.endpoint.peer_state(id) {
-                PeerState::Connecting => "connecting",
-                PeerState::Up => "up",
-                PeerState::Unresponsive => "unresponsive",
-                PeerState::Draining => "draining",
-                PeerState::PathTooSmall => "path too small",
+                PeerState::Connecting => snapshot::PeerState::Connecting,
+                PeerState::Up => snapshot::PeerState::Up,
+                PeerState::Unresponsive => snapshot::PeerState::Unresponsive,
+                PeerState::Draining => snapshot::PeerState::Draining,
+                PeerState::PathTooSmall => snapshot::PeerState::PathTooSmall,
             },
             address: self.streams.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),

@@ -53,6 +53,7 @@ use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
 use splice::Pipes;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
@@ -160,8 +161,8 @@ pub(crate) struct TcpTransport {
 struct Counters {
     sessions: u64,
     violations: u64,
-    opened: BTreeMap<&'static str, u64>,
-    rejected: BTreeMap<&'static str, u64>,
+    opened: BTreeMap<Cow<'static, str>, u64>,
+    rejected: BTreeMap<Cow<'static, str>, u64>,
 }
 
 impl TcpTransport {
@@ -396,11 +397,11 @@ impl TcpTransport {
     }
 
     fn count_opened(&mut self, method: &'static str) {
-        *self.counters.opened.entry(method).or_default() += 1;
+        *self.counters.opened.entry(method.into()).or_default() += 1;
     }
 
     fn count_rejected(&mut self, why: &'static str) {
-        *self.counters.rejected.entry(why).or_default() += 1;
+        *self.counters.rejected.entry(why.into()).or_default() += 1;
     }
 }
 
@@ -585,10 +586,12 @@ impl Reports for TcpTransport {
         snapshot::Peer {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
-                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => "draining",
-                (true, _) => "up",
-                (false, true) => "unresponsive",
-                (false, false) => "connecting",
+                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => {
+                    snapshot::PeerState::Draining
+                }
+                (true, _) => snapshot::PeerState::Up,
+                (false, true) => snapshot::PeerState::Unresponsive,
+                (false, false) => snapshot::PeerState::Connecting,
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),

@@ -80,9 +80,9 @@ mod tests {
             };
             namespace.run(ask).unwrap()
         };
-        assert_eq!(seen("127.0.0.1:4500", false), Some("port_closed"));
-        assert_eq!(seen("[::1]:4500", false), Some("port_closed"));
+        assert_eq!(seen("127.0.0.1:4500", false), Some("port_closed".into()));
+        assert_eq!(seen("[::1]:4500", false), Some("port_closed".into()));
         assert_eq!(seen("127.0.0.1:4500", true), None);
-        assert_eq!(seen("198.18.0.1:4500", false), Some("no_route"));
+        assert_eq!(seen("198.18.0.1:4500", false), Some("no_route".into()));
     }
 }
