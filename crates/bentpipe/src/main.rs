@@ -3,6 +3,7 @@
 
 mod commands;
 mod curves;
+mod listing;
 mod output;
 mod picture;
 mod version;

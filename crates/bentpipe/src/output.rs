@@ -49,6 +49,14 @@ impl Output {
         self.json
     }
 
+    /// Columns and rows of the terminal that stdout is; `None` if it is none.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        let (terminal_size::Width(columns), terminal_size::Height(rows)) =
+            terminal_size::terminal_size_of(std::io::stdout())?;
+        let is_seen = columns > 0 && rows > 0;
+        is_seen.then(|| (columns.into(), rows.into()))
+    }
+
     /// Whether a person watches stderr, so that progress may be drawn there.
     pub fn shows_progress(&self) -> bool {
         !self.json && std::io::stderr().is_terminal()

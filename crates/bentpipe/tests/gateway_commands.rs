@@ -1,7 +1,7 @@
 //! `bentpipe gateway` and `bentpipe keygen` without a network: keys, settings and their faults.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts processes")]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -116,6 +116,19 @@ fn a_dry_run_prints_the_commands_and_runs_none() {
     for part in ["ip -4 rule add fwmark 0x62700001 lookup 25200", "table inet bentpipe {", "tproxy ip6 to [::1]:4501"] {
         assert!(script.contains(part), "{part}: {script}");
     }
+}
+
+#[test]
+fn a_watched_status_waits_for_the_gateway_until_its_reader_has_gone() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["gateway", "status", "--socket", "/nowhere/x.sock", "--watch", "10ms"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let shown: Vec<_> = (0..3).map(|_| lines.next().unwrap().unwrap()).collect();
+    assert!(shown[0].contains("no gateway serves /nowhere/x.sock"), "{shown:?}");
+    assert_eq!(shown[2], shown[0], "once more, after an empty line");
+    drop(lines);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

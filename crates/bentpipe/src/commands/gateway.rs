@@ -2,8 +2,11 @@
 
 mod doctor;
 mod requests;
+mod running;
 mod service;
 mod status;
+
+pub use running::Running;
 
 use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
@@ -12,6 +15,7 @@ use gateway::config::{self, ConfigError, Settings};
 use gateway::{Gateway, StartError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use units::Duration;
 
@@ -25,6 +29,7 @@ Examples:
   bentpipe gateway doctor --config gateway.toml --measure-rate     also measure the capacity of the path to each peer
   bentpipe gateway status                                          peers, and one row for each connection
   bentpipe gateway status --name terminal-1 --json
+  bentpipe gateway status --watch 5s                               the same again every 5 s
   bentpipe gateway --config /etc/bentpipe/gateway.toml --take-over replace the running gateway without resets
   bentpipe gateway reload                                          apply changes of the file
   bentpipe gateway drain --within 10min                            take no new connections, exit after the last";
@@ -74,6 +79,9 @@ enum GatewayCommand {
 /// Show a running gateway's peers and connections
 #[derive(ClapArgs)]
 struct StatusArgs {
+    /// Show the state again after this time, until Ctrl-C
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s")]
+    watch: Option<Duration>,
     #[command(flatten)]
     gateway: Running,
 }
@@ -95,26 +103,15 @@ struct DrainArgs {
     gateway: Running,
 }
 
-/// Which gateway is meant.
-#[derive(ClapArgs)]
-struct Running {
-    /// The gateway's name
-    #[arg(long, default_value = "bentpipe")]
-    name: String,
-    /// The gateway's control socket [default: /run/bentpipe/NAME.sock]
-    #[arg(long, value_name = "PATH", conflicts_with = "name")]
-    socket: Option<PathBuf>,
-}
-
 /// Runs a gateway, or asks one.
 ///
 /// # Errors
 /// If the settings are wrong, the machine lacks something, or the gateway fails.
 pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     match (&args.command, &args.config) {
-        (Some(GatewayCommand::Status(status)), _) => show_status(&status.gateway, output),
-        (Some(GatewayCommand::Reload(reload)), _) => requests::reload(&reload.gateway.socket(), output),
-        (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket(), drain.within, output),
+        (Some(GatewayCommand::Status(status)), _) => show_status(status, output),
+        (Some(GatewayCommand::Reload(reload)), _) => requests::reload(&reload.gateway.socket()?, output),
+        (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket()?, drain.within, output),
         (Some(GatewayCommand::Doctor(doctor)), _) => doctor::run(doctor, output),
         (None, Some(path)) => {
             let settings = load(path)?;
@@ -193,20 +190,42 @@ fn start_failure(error: StartError) -> Failure {
     }
 }
 
-impl Running {
-    /// Its control socket.
-    fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| config::control_socket(&self.name))
+/// Shows the state once, or again and again.
+fn show_status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
+    let path = args.gateway.socket()?;
+    if let Some(interval) = args.watch {
+        return watch(&path, interval, output);
     }
-}
-
-fn show_status(gateway: &Running, output: &Output) -> Result<(), Failure> {
-    let path = gateway.socket();
     let failure = |error| requests::failure(&path, &error);
     if output.is_json() {
         // As the gateway answers, whatever its version.
         return output.result(&gateway::status(&path).map_err(failure)?, || "");
     }
     let snapshot = gateway::snapshot(&path).map_err(failure)?;
-    output.result(&snapshot, || status::render(&snapshot))
+    output.result(&snapshot, || status::render(&snapshot, output.size().map(|(columns, _)| columns)))
+}
+
+/// Shows the state again and again, over what it was on a terminal, until the reader has gone.
+fn watch(path: &Path, interval: Duration, output: &Output) -> Result<(), Failure> {
+    if output.is_json() {
+        return Err(Failure::usage("--watch prints text: call `bentpipe gateway status --json` again instead"));
+    }
+    loop {
+        let size = output.size();
+        let text = match gateway::snapshot(path) {
+            Ok(snapshot) => status::render(&snapshot, size.map(|(columns, _)| columns)),
+            Err(error) => format!("{}\n", requests::failure(path, &error)),
+        };
+        let shown = match size {
+            // The cursor stays in the last row.
+            Some((_, rows)) => format!("\x1b[H\x1b[J{}\n", text.lines().take(rows - 1).collect::<Vec<_>>().join("\n")),
+            None => text + "\n",
+        };
+        let mut stdout = std::io::stdout().lock();
+        if stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+            return Ok(());
+        }
+        drop(stdout);
+        std::thread::sleep(interval.into());
+    }
 }

@@ -1,14 +1,14 @@
 //! `bentpipe gateway status`: a gateway's state as text.
 
-use comfy_table::{Table, presets};
+use crate::listing::Listing;
 use gateway::link_state::{ModemReport, Report, Source};
 use gateway::{Counters, CrossLayer, Draining, Memory, Peer, Privileges, Satellite, Snapshot, Stream};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use units::{Bytes, Duration, Rate};
 
-/// The status for people: what one looks for first stands first.
-pub fn render(status: &Snapshot) -> String {
+/// The status for people: what one looks for first stands first. Tables keep within `columns`.
+pub fn render(status: &Snapshot, columns: Option<usize>) -> String {
     let lines = [
         status.draining.as_ref().map(draining),
         Some(reduced(&status.privileges)),
@@ -23,21 +23,31 @@ pub fn render(status: &Snapshot) -> String {
     let lines: String = lines.into_iter().flatten().map(|line| line + "\n").collect();
     let troubles: String = status.peers.iter().filter_map(trouble).map(|line| line + "\n").collect();
     format!(
-        "{}: up for {}, sends at {} at most, cross traffic {}\n{lines}{}\n{troubles}{}\n",
+        "{}: up for {}, sends at {} at most, cross traffic {}\n{lines}{}{troubles}{}",
         status.name,
         Duration::from_secs_f64(status.uptime_s),
         Rate::from_bps(status.rate_bps),
         Rate::from_bps(status.cross_traffic_bps),
-        peers(&status.peers),
-        streams(&status.streams),
+        peers(&status.peers).render(columns),
+        streams(&status.streams).render(columns),
     )
 }
 
-fn peers(peers: &[Peer]) -> Table {
-    let mut table =
-        table(&["peer", "state", "address", "rtt", "streams", "sent", "lost", "retransmitted", "repair", "received"]);
+fn peers(peers: &[Peer]) -> Listing {
+    let mut listing = Listing::new(&[
+        "peer",
+        "state",
+        "address",
+        "rtt",
+        "streams",
+        "sent",
+        "lost",
+        "retransmitted",
+        "repair",
+        "received",
+    ]);
     for peer in peers {
-        table.add_row(vec![
+        listing.add(vec![
             peer.name.clone(),
             peer.state.name().to_owned(),
             or_dash(peer.address),
@@ -50,13 +60,14 @@ fn peers(peers: &[Peer]) -> Table {
             Bytes::new(peer.received_bytes).to_string(),
         ]);
     }
-    table
+    listing
 }
 
-fn streams(streams: &[Stream]) -> Table {
-    let mut table = table(&["stream", "peer", "side", "client", "server", "state", "age", "from TCP", "to TCP"]);
+fn streams(streams: &[Stream]) -> Listing {
+    let mut listing =
+        Listing::new(&["stream", "peer", "side", "client", "server", "state", "age", "from TCP", "to TCP"]);
     for stream in streams {
-        table.add_row(vec![
+        listing.add(vec![
             stream.stream.to_string(),
             stream.peer.clone(),
             stream.side.name().to_owned(),
@@ -68,7 +79,7 @@ fn streams(streams: &[Stream]) -> Table {
             Bytes::new(stream.to_tcp_bytes).to_string(),
         ]);
     }
-    table
+    listing
 }
 
 fn or_dash(value: Option<impl Display>) -> String {
@@ -189,8 +200,63 @@ fn memory(memory: &Memory) -> String {
     )
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    table
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn state() -> Value {
+        json!({
+            "name": "hub", "pid": 7, "predecessor": null, "draining": null, "uptime_s": 60.0, "public_key": "k",
+            "transport": "satpep", "rate_bps": 8_000_000, "link_updates": [
+                {"source": "api", "accepted": 0, "rejected": 0}, {"source": "dlep", "accepted": 1, "rejected": 0}
+            ],
+            "link": {"rate_bps": 8_000_000, "receive_rate_bps": 2_000_000, "rtt_s": 0.55, "source": "dlep", "age_s": 3.0},
+            "modem": null, "cross_traffic_bps": 0,
+            "privileges": {"uid": 0, "capabilities": [], "bounded": true, "seccomp": true, "landlock": "full"},
+            "connections": {
+                "accepted": 0, "connected": 9, "finished": 2, "reset": 0, "unavailable": 0, "denied": 4, "refused": 1,
+                "unreachable": 0, "protocol_errors": 0, "bytes_from_tcp": 0, "bytes_to_tcp": 0,
+            },
+            "bypassed": {"no peer": 3, "closed": 0},
+            "satellite": {
+                "sent_packets": 1000, "sent_ip_bytes": 1_500_000, "received_packets": 10, "received_ip_bytes": 4000,
+                "send_errors": 2, "dropped": {"replayed": 5, "malformed": 0},
+                "memory": {"limit_bytes": 64_000_000, "granted_bytes": 1_000_000, "send_buffered_bytes": 2000},
+            },
+            "peers": [{
+                "name": "terminal-1", "state": "up", "rtt_s": 0.562, "streams": 1, "sent_packets": 1000, "lost_packets": 12,
+                "sent_bytes": 1_400_000, "retransmitted_bytes": 16_000, "repair_bytes": 31_000, "received_bytes": 3000,
+            }],
+            "streams": [{
+                "stream": 4, "peer": "terminal-1", "side": "far", "client": "198.18.0.1:5001", "server": "203.0.113.7:443",
+                "class": "default", "state": "established", "age_s": 12.0, "from_tcp_bytes": 1_400_000, "to_tcp_bytes": 3000,
+            }],
+        })
+    }
+
+    #[test]
+    fn loss_denials_drops_repair_and_memory_are_shown() {
+        let text = render(&serde_json::from_value(state()).unwrap(), None);
+        for expected in [
+            "connections: 1 open, 0 accepted, 9 connected, 2 finished, 4 denied, 1 refused\n",
+            "end to end: 3 no peer\n",
+            "1000 packets sent (1.5MB), 10 received (4kB); 2 not sent by the system; dropped: 5 replayed\n",
+            "memory: 1MB granted to peers, 2kB held until acknowledged, 64MB each\n",
+            "12 (1.20 %)",
+            "16kB",
+            "31kB",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+    }
+
+    #[test]
+    fn at_80_columns_tables_are_records() {
+        let text = render(&serde_json::from_value(state()).unwrap(), Some(80));
+        assert!(text.contains("\npeer terminal-1\n  state up, address -, rtt 562ms, streams 1, sent 1.4MB"), "{text}");
+        assert!(text.contains("\nstream 4\n  peer terminal-1, side far, client 198.18.0.1:5001"), "{text}");
+        let records = text.split("\npeer terminal-1").nth(1).unwrap();
+        assert!(records.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
 }
