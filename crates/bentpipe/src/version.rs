@@ -6,6 +6,13 @@ macro_rules! with_commit {
     };
 }
 
+/// What of it metrics show.
+pub const BUILD: gateway::Build = gateway::Build {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: env!("BENTPIPE_COMMIT"),
+    features: if cfg!(feature = "ebpf") { "ebpf" } else { "" },
+};
+
 /// For `-V`, in one line.
 pub const SHORT: &str = with_commit!();
 

@@ -14,6 +14,7 @@ mod text;
 mod updates;
 
 use crate::rules::{Bypass, Hold, Rules};
+use crate::snapshot::Build;
 use document::Document;
 use document::Form;
 use ipnet::IpNet;
@@ -89,6 +90,8 @@ pub struct Settings {
     pub dlep: Option<dlep_io::RouterSettings>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// The program that runs the gateway, which metrics name. No setting of the file.
+    pub build: Build,
     /// The control socket.
     pub control: PathBuf,
     /// The group that may use it.
@@ -315,6 +318,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         updates: updates?,
         dlep,
         metrics: metrics?.listen.map(|listen| listen.0),
+        build: Build::default(),
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
         key_log: debug?.key_log.map(|path| PathBuf::from(path.0)),

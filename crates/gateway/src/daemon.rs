@@ -93,6 +93,8 @@ struct Daemon<T: SatelliteTransport> {
     changes: Changes,
     trouble: trouble::Watch,
     next_look: Instant,
+    /// Samples of the peers' delays.
+    delays: metrics::Delays,
     privileges: Privileges,
     updates: LinkUpdates,
     link_state: watch::Receiver<LinkState>,
@@ -227,7 +229,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let mut services: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
         let control = Some(control::serve(control, handle.clone())?);
         if let Some(address) = settings.metrics {
-            services.push(Box::new(metrics::serve(address, handle.clone())?));
+            services.push(Box::new(metrics::serve(address, settings.build, handle.clone())?));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
@@ -252,6 +254,7 @@ impl<T: SatelliteTransport> Daemon<T> {
             changes,
             trouble: trouble::Watch::new(settings.peers.len()),
             next_look: now,
+            delays: metrics::Delays::default(),
             privileges,
             link_state: updates.state(),
             updates,
@@ -387,6 +390,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
+            self.sample_delays(now);
         }
         self.look_at_other_process(now);
     }
@@ -403,6 +407,19 @@ impl<T: SatelliteTransport> Daemon<T> {
                     down.as_secs_f64().round(),
                     trouble.says
                 );
+            }
+        }
+    }
+
+    /// Counts the delays of the paths to peers that are up, if anybody may ask for them.
+    fn sample_delays(&mut self, now: Instant) {
+        if self.settings.metrics.is_none() {
+            return;
+        }
+        let transport = self.relays.transport();
+        for (at, peer) in self.relays.peers() {
+            if let Some(delay) = transport.path_delay(now, at).filter(|_| transport.is_up(at)) {
+                self.delays.sample(&peer.name, delay);
             }
         }
     }
@@ -530,6 +547,7 @@ impl<T: SatelliteTransport> Daemon<T> {
                         modem: self.updates.modem(),
                         bypassed: &self.bypassed,
                         privileges: &self.privileges,
+                        delays: &self.delays,
                     };
                     // The asker may have gone.
                     let _ = answer.send(report::snapshot(now, &facts, &self.relays));

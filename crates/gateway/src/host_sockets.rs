@@ -157,6 +157,14 @@ impl Hosts for HostSockets {
         u64::try_from(number).unwrap_or(0) >= usable_descriptors(self.most_descriptors)
     }
 
+    fn has_data(&self, tcp: &Tcp) -> bool {
+        tcp.readable
+    }
+
+    fn is_full(&self, tcp: &Tcp) -> bool {
+        !tcp.writable
+    }
+
     fn release_syn(&mut self, syn: Held) {
         if let Some(syns) = &mut self.held_syns {
             syns.release(&syn);

@@ -42,5 +42,7 @@ pub use host_sockets::usable_descriptors;
 pub use privileges::Privileges;
 pub use relay::engine::{Counters, Intercepted};
 pub use reload::ReloadError;
-pub use snapshot::{CrossLayer, Draining, Memory, Peer, PeerState, Satellite, Side, Snapshot, Stream, Survey};
+pub use snapshot::{
+    Build, CrossLayer, Draining, Measured, Memory, Peer, PeerState, Satellite, Side, Snapshot, Stream, Survey,
+};
 pub use trouble::Trouble;

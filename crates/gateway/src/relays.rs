@@ -14,15 +14,12 @@ use kernel::transparent::Accepted;
 use relay::connect::ConnectRequest;
 use relay::connection::State;
 use relay::dscp::Dscp;
-use relay::engine::{self, Engine, PeerSettings};
+use relay::engine::{self, DEFAULT_CLASS, Engine, PeerSettings};
 use relay::routes::Routes;
 use slab::Slab;
 use std::io;
 use std::net::IpAddr;
 use units::Instant;
-
-/// What the class of connections is called that belong to none of the operator's.
-const DEFAULT_CLASS: &str = "default";
 
 /// All relayed connections, and the transport that carries them.
 pub(crate) struct Relays<T: SatelliteTransport> {

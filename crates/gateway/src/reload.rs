@@ -77,6 +77,7 @@ impl Comparison {
             updates,
             dlep,
             metrics,
+            build: _,
             control,
             control_group,
             key_log,

@@ -1,9 +1,10 @@
 //! The reports of a gateway: for `bentpipe gateway status`, and as metrics.
 
 use crate::link_state::{ModemReport, Report, UpdateCounts};
+use crate::metrics::Delays;
 use crate::privileges::Privileges;
 use crate::trouble::Trouble;
-use relay::engine::Counters;
+use relay::engine::{ClassAccount, Counters};
 use satpep::CapacitySource;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -52,6 +53,33 @@ pub struct Snapshot {
     pub peers: Vec<Peer>,
     /// Relayed connections, one row for each.
     pub streams: Vec<Stream>,
+    /// What only metrics show.
+    #[serde(skip)]
+    pub measured: Measured,
+}
+
+/// Distributions and counters by class, which status leaves to metrics.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    pub(crate) classes: Vec<ClassAccount>,
+    pub(crate) delays: Delays,
+}
+
+/// What program the gateway runs in. The library does not know the commit that it is built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Build {
+    /// Its version.
+    pub version: &'static str,
+    /// The commit that it is built from.
+    pub commit: &'static str,
+    /// Its features, separated by commas.
+    pub features: &'static str,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self { version: env!("CARGO_PKG_VERSION"), commit: "unknown", features: "" }
+    }
 }
 
 /// A gateway that takes no more connections.
@@ -191,6 +219,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// Smoothed round-trip time.
     pub rtt_s: Option<f64>,
+    /// With the `satpep` transport: its clock less this gateway's at the latest handshake, to within a round trip.
+    pub clock_offset_s: Option<f64>,
     /// Largest IP packet known to reach it.
     pub mtu: u16,
     /// The version of the protocol that the session uses.

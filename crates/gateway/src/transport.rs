@@ -17,7 +17,7 @@ use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
 use std::fmt::Debug;
 use std::io;
-use units::{Instant, Rate};
+use units::{Duration, Instant, Rate};
 
 /// A satellite transport: what the event loop needs of it.
 pub(crate) trait SatelliteTransport: Transport<HostSockets> + Membership + Succession + Reports + Debug {
@@ -108,6 +108,15 @@ pub(crate) trait Succession {
     }
 }
 
+/// The delay of the path to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathDelay {
+    /// Smoothed round-trip time.
+    pub(crate) smoothed: Duration,
+    /// The least round-trip time: what is above it is queueing.
+    pub(crate) min: Duration,
+}
+
 /// What a transport says of itself, for status, metrics and logs.
 pub(crate) trait Reports {
     /// Transmit capacity of the link: configured, estimated or reported.
@@ -118,6 +127,8 @@ pub(crate) trait Reports {
     fn satellite(&self) -> snapshot::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.
     fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble>;
+    /// The delay of the path to peer `at`, if it was measured.
+    fn path_delay(&self, now: Instant, at: usize) -> Option<PathDelay>;
     /// The state of peer `at`, whose settings are `settings`.
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer;
 }

@@ -227,7 +227,11 @@ fn metrics_count_what_the_state_counts() {
     echoes(&mut client, &[7; 5000]);
     pair.assert_reset_at((pair.server().host_address(Family::V4), 9).into());
     pair.wait_for(|pair| pair.count(End::Terminal, "reset") == 1);
-    let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
+    let plain = pair.http(End::Terminal, 9090, "GET /metrics", "");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4"), "{plain}");
+    assert!(plain.contains("\n# TYPE bentpipe_connections_total counter\n") && !plain.contains("# EOF"), "{plain}");
+    let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3\r\n";
+    let metrics = pair.http_with(End::Terminal, 9090, "GET /metrics", accept, "");
     assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("application/openmetrics-text"), "{metrics}");
     for line in [
         "bentpipe_connections_total{outcome=\"accepted\"} 2",
@@ -236,7 +240,10 @@ fn metrics_count_what_the_state_counts() {
         "bentpipe_tcp_bytes_total{direction=\"from_tcp\"} 5000",
         "bentpipe_tcp_bytes_total{direction=\"to_tcp\"} 5000",
         "bentpipe_peer_up{peer=\"other\"} 1",
-        "bentpipe_capacity_bps 2000000000",
+        "bentpipe_capacity_bytes_per_second 250000000.0",
+        "bentpipe_class_connections_total{class=\"default\"} 2",
+        "bentpipe_class_bytes_total{direction=\"to_tcp\",class=\"default\"} 5000",
+        "bentpipe_open_time_seconds_count{class=\"default\"} 1",
         "# EOF",
     ] {
         assert!(metrics.lines().any(|told| told == line), "{line}\n{metrics}");

@@ -1,4 +1,4 @@
-//! docs/monitoring.md explains every warning, error and metric of the gateway to operators.
+//! docs/monitoring.md explains every warning and error of the gateway to operators.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -60,34 +60,4 @@ fn the_page_explains_every_warning_and_error() {
     let known = |text: &str| explained.iter().any(|words| text.contains(words.as_str()));
     let missing: Vec<_> = texts.iter().filter(|(_, text)| !known(text)).collect();
     assert!(missing.is_empty(), "docs/monitoring.md, \"What the log says\", lacks:\n{missing:#?}");
-}
-
-/// The names under which the registry exports the metrics of `source`: a unit and, for counters, `_total` follow the name.
-fn metrics(source: &str) -> Vec<String> {
-    let calls = source.match_indices("registry.register");
-    calls
-        .map(|(at, call)| {
-            let arguments = source[at + call.len()..].split(");").next().unwrap();
-            let name = arguments.split('"').nth(1).unwrap();
-            let unit = arguments.split("Unit::").nth(1).map(|rest| rest.split(',').next().unwrap().to_lowercase());
-            let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
-            let variable = arguments.trim_end().trim_end_matches(',').rsplit([' ', '\n']).next().unwrap();
-            let binding = source[..at].rsplit(&format!("let {variable}")).next().unwrap().split(';').next().unwrap();
-            let total = if binding.contains("Counter") { "_total" } else { "" };
-            format!("bentpipe_{name}{unit}{total}")
-        })
-        .collect()
-}
-
-#[test]
-fn the_page_explains_every_metric_and_no_other() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("../../docs/monitoring.md")).unwrap();
-    let source = fs::read_to_string(root.join("src/metrics.rs")).unwrap();
-    let mut exported = metrics(&source);
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `bentpipe_"));
-    let mut explained: Vec<_> = rows.map(|row| format!("bentpipe_{}", row.split(['`', '{']).next().unwrap())).collect();
-    exported.sort();
-    explained.sort();
-    assert_eq!(explained, exported, "docs/monitoring.md, \"Metrics\"");
 }

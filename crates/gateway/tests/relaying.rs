@@ -52,7 +52,7 @@ fn a_gateway_sends_at_the_reported_rate_and_at_the_configured_one_without_report
     let status = pair.status(End::Terminal);
     assert_eq!((&status["rate_bps"], &status["link"]["source"]), (&16_000_000.into(), &"api".into()));
     let metrics = pair.http(End::Terminal, 9090, "GET /metrics", "");
-    for line in ["bentpipe_capacity_bps 16000000", "bentpipe_link_source{source=\"api\"} 1"] {
+    for line in ["bentpipe_capacity_bytes_per_second 2000000.0", "bentpipe_link_source{source=\"api\"} 1"] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
     pair.http(End::Terminal, 9091, "PUT /link", "null");

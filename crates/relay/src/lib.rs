@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`connect`] | the connect request, the first bytes of a stream, and the reply to it |
 //! | [`engine`] | all relayed connections of a gateway: table, deadlines, work queue, policy, limits, interception |
+//! | [`histogram`] | how times are distributed |
 //! | [`classes`] | which connections belong to a class |
 //! | [`connection`] | what happens next to one relayed connection, each direction alone |
 //! | [`cross_traffic`] | how much of the link others take |
@@ -44,6 +45,7 @@ pub mod connect;
 pub mod connection;
 pub mod cross_traffic;
 pub mod engine;
+pub mod histogram;
 pub mod link_state;
 pub mod policy;
 pub mod reach;

@@ -114,7 +114,8 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         (Some(GatewayCommand::Drain(drain)), _) => requests::drain(&drain.gateway.socket()?, drain.within, output),
         (Some(GatewayCommand::Doctor(doctor)), _) => doctor::run(doctor, output),
         (None, Some(path)) => {
-            let settings = load(path)?;
+            let mut settings = load(path)?;
+            settings.build = crate::version::BUILD;
             if args.check {
                 if !args.elsewhere {
                     check_interfaces(&settings)?;

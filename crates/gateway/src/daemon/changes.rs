@@ -28,6 +28,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         if let Some(steering) = self.steering.as_ref().filter(|_| self.settings.bypass != settings.bypass) {
             steering.exempt(settings.bypass.clone());
         }
+        self.delays.retain(|name| settings.peers.iter().any(|peer| peer.name == name));
         self.settings = settings;
         self.intercept();
         Ok(changes)

@@ -4,9 +4,10 @@ use crate::config::CapacitySource;
 use crate::drain::Drain;
 use crate::host_sockets::HostSockets;
 use crate::link_state::{LinkState, ModemReport, Report, UpdateCounts};
+use crate::metrics::Delays;
 use crate::privileges::Privileges;
 use crate::relays::Relays;
-use crate::snapshot::{Side, Snapshot, Stream};
+use crate::snapshot::{Measured, Side, Snapshot, Stream};
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(super) struct Facts<'a> {
     pub(super) modem: Option<ModemReport>,
     pub(super) bypassed: &'a BTreeMap<String, u64>,
     pub(super) privileges: &'a Privileges,
+    pub(super) delays: &'a Delays,
 }
 
 /// The state of the gateway at `now`.
@@ -50,6 +52,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, r
         bypassed: facts.bypassed.clone(),
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
+        measured: Measured { classes: engine.class_accounts().to_vec(), delays: facts.delays.clone() },
         streams: engine.connections().map(|(_, connection)| stream(now, connection, relays)).collect(),
     }
 }

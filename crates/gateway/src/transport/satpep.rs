@@ -3,7 +3,8 @@
 mod key_log;
 
 use super::{
-    Buffered, ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
+    Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
+    Succession,
 };
 use crate::config::{CapacitySource, Class, DscpPolicy, Peer, Settings};
 use crate::cross_traffic::CrossTrafficMeter;
@@ -523,6 +524,11 @@ impl Reports for Satpep {
         if self.is_up(peer) { None } else { Some(self.trouble_of(peer)) }
     }
 
+    fn path_delay(&self, now: Instant, at: usize) -> Option<PathDelay> {
+        let stats = self.streams.endpoint.peer_stats(now, self.streams.id(at));
+        Some(PathDelay { smoothed: stats.rtt?, min: stats.min_rtt? })
+    }
+
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let id = self.streams.id(at);
         let stats = self.streams.endpoint.peer_stats(now, id);
@@ -537,6 +543,7 @@ impl Reports for Satpep {
             },
             address: self.streams.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
+            clock_offset_s: stats.clock.map(|skew| skew.as_nanos() as f64 / 1e9),
             mtu: stats.mtu,
             version: stats.version,
             batches: Some(self.udp.takes_batches() && !self.paths[at].batches.are_off()),

@@ -29,7 +29,8 @@ mod trouble;
 mod tunnel;
 
 use super::{
-    ConnectReply, Membership, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent, Succession,
+    ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
+    Succession,
 };
 use crate::config::{self, Class, Peer, Settings};
 use crate::entropy::seed;
@@ -253,6 +254,13 @@ impl TcpTransport {
         self.next_number += 1;
         entry.insert(Tunnel::new(self.next_number, role, socket, from));
         Ok(at)
+    }
+
+    /// The socket of the session with `peer`: of the one that this gateway has begun, else of the one that the peer has.
+    fn control_socket(&self, peer: usize) -> Option<&Socket> {
+        let peer = &self.peers[peer];
+        let begun = peer.initiator.as_ref().and_then(Initiator::tunnel);
+        begun.or(peer.responder).and_then(|at| self.tunnels.get(at))?.tcp.socket.as_ref()
     }
 
     /// Takes a connection out of the table, and out of what is known of its peer.
@@ -572,11 +580,14 @@ impl Reports for TcpTransport {
         self.trouble_of(peer)
     }
 
+    fn path_delay(&self, _: Instant, at: usize) -> Option<PathDelay> {
+        let info = kernel::tcp::tcp_info(self.control_socket(at)?).ok()?;
+        Some(PathDelay { smoothed: info.srtt.into(), min: info.min_rtt.into() })
+    }
+
     fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
         let peer = &self.peers[at];
-        let session =
-            peer.initiator.as_ref().and_then(Initiator::tunnel).or(peer.responder).and_then(|at| self.tunnels.get(at));
-        let socket = session.and_then(|tunnel| tunnel.tcp.socket.as_ref());
+        let socket = self.control_socket(at);
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
         // A peer that does not answer is there only as far as it has been heard of.
         let heard_at =

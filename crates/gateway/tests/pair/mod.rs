@@ -312,10 +312,16 @@ impl Pair {
 
     /// The whole answer to a request to `port` of `end`'s own host.
     pub fn http(&self, end: End, port: u16, request: &str, body: &str) -> String {
+        self.http_with(end, port, request, "", body)
+    }
+
+    /// The same with `headers`, each ended by CRLF.
+    pub fn http_with(&self, end: End, port: u16, request: &str, headers: &str, body: &str) -> String {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut stream = patient(self.site(end).gateway.run(|| TcpStream::connect(address)).unwrap().unwrap());
         let length = body.len();
-        let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        let head =
+            format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n");
         stream.write_all((head + body).as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -41,6 +41,15 @@ pub trait Hosts {
     /// Whether the host of `tcp` has acknowledged nothing for more than `limit`, neither data nor probes. Asked each `period`.
     fn is_gone(&mut self, now: Instant, tcp: &mut Self::Connection, period: Duration, limit: Duration) -> bool;
 
+    /// Whether `tcp` may have data that nobody has read.
+    fn has_data(&self, _tcp: &Self::Connection) -> bool {
+        false
+    }
+    /// Whether the host of `tcp` takes no data for now.
+    fn is_full(&self, _tcp: &Self::Connection) -> bool {
+        false
+    }
+
     /// Whether there is room for another connection. Asked only after one was [scarce](Hosts::is_scarce).
     fn has_room(&self) -> bool;
     /// Whether little room is left now that `tcp`, the newest connection, has some.

@@ -14,6 +14,12 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) is_near: bool,
     pub(super) request: Option<ConnectRequest>,
     pub(super) started: Instant,
+    /// When its client connected: before it began if it had to wait.
+    pub(super) asked: Instant,
+    /// The place of its class's account.
+    pub(super) account: usize,
+    /// Since when bytes of each direction wait for room at its end.
+    pub(super) stalled_since: [Option<Instant>; 2],
     pub(super) from_tcp: u64,
     pub(super) to_tcp: u64,
     pub(super) tcp: Option<H::Connection>,
@@ -31,6 +37,9 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             is_near,
             request: None,
             started: now,
+            asked: now,
+            account: 0,
+            stalled_since: [None; 2],
             from_tcp: 0,
             to_tcp: 0,
             tcp: None,

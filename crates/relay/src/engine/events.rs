@@ -45,6 +45,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let mut connection = Relayed::new(State::Confirming, stream, peer, true, now);
         (connection.request, connection.syn) = (Some(request), Some(syn));
         let key = self.insert(connection);
+        self.settle_class(key);
         self.unaccepted.insert(ends(&request), key);
         // The far gateway gives up first, and says why.
         self.set_deadline(key, Some(now + self.settings.connect_timeout + REQUEST_TIMEOUT));
@@ -192,15 +193,22 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         Some((stream?, peer))
     }
 
-    /// Relays the connection `request` of the client `tcp`, which it returns if there is no stream for it.
-    pub(super) fn relay(&mut self, now: Instant, tcp: H::Connection, request: ConnectRequest) -> Option<H::Connection> {
+    /// Relays the connection `request` of the client `tcp`, which connected at `asked`; returns it if there is no stream for it.
+    pub(super) fn relay(
+        &mut self,
+        now: Instant,
+        asked: Instant,
+        tcp: H::Connection,
+        request: ConnectRequest,
+    ) -> Option<H::Connection> {
         if !self.has_room() {
             return Some(tcp);
         }
         let Some((stream, peer)) = self.open_stream(now, &request) else { return Some(tcp) };
         let mut connection = Relayed::new(State::Requested, stream, peer, true, now);
-        connection.request = Some(request);
+        (connection.request, connection.asked) = (Some(request), asked);
         let key = self.insert(connection);
+        self.settle_class(key);
         self.counters.accepted += 1;
         self.notices.push_back(Notice::Accepted { request, peer });
         self.attach(now, key, tcp);

@@ -11,6 +11,7 @@
 //! | `room.rs` | sockets, streams and memory that run short |
 //! | `interception.rs` | which new connections are relayed and which go end to end |
 //! | `peers.rs` | the peers: settings, policy, state |
+//! | `accounts.rs` | what the connections of each class have done, for metrics |
 //! | `notice.rs` | what happened, for logs and tests |
 //!
 //! # Who calls whom
@@ -25,6 +26,7 @@
 //! and the transport sends packets. At the far gateway the transport reports [`StreamEvent::Ready`], the engine finds the connection by
 //! its stream, and its turn calls [`Transport::receive`], which writes the bytes to the server's TCP.
 
+mod accounts;
 mod adapter;
 mod connection;
 mod events;
@@ -35,6 +37,7 @@ mod room;
 mod turn;
 mod waiting;
 
+pub use accounts::{ClassAccount, DEFAULT_CLASS};
 pub use adapter::{ConnectError, ConnectReply, Hosts, Progress, ReceivedRequest, StreamEvent, Transport};
 pub use connection::Relayed;
 pub use interception::Intercepted;
@@ -46,6 +49,7 @@ use crate::classes::Conditions;
 use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
 use crate::routes::Routes;
+use accounts::{Accounts, Direction};
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -81,6 +85,7 @@ pub struct Engine<T: Transport<H>, H: Hosts> {
     pub hosts: H,
     /// What has happened to connections, by outcome.
     pub counters: Counters,
+    accounts: Accounts,
     settings: Settings,
     /// The gateway's own addresses.
     own: Vec<IpAddr>,
@@ -132,6 +137,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             transport,
             hosts,
             counters: Counters::default(),
+            accounts: Accounts::new(settings.classes.iter().map(|class| &*class.name)),
             settings,
             own: own.to_vec(),
             peers: peers.into_iter().map(|peer| Peer::new(peer, own)).enumerate().collect(),
@@ -212,6 +218,19 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
     }
 
+    /// What the connections of each class have done, the default class first. Classes that are configured no longer stay.
+    pub fn class_accounts(&self) -> &[ClassAccount] {
+        self.accounts.all()
+    }
+
+    /// Connection `key` has its connect request, which settles its class.
+    fn settle_class(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        let class = connection.request.and_then(|request| Class::find(&self.settings.classes, &request));
+        connection.account = self.accounts.place(class.map(|class| &*class.name));
+        self.accounts.at(connection.account).connections += 1;
+    }
+
     fn insert(&mut self, connection: Relayed<T::Stream, H>) -> usize {
         let stream = connection.stream;
         let key = self.connections.insert(connection);
@@ -231,6 +250,11 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             self.counters.finished += 1;
         } else {
             self.counters.reset += 1;
+        }
+        for direction in [Direction::ToStream, Direction::ToTcp] {
+            if let Some(since) = connection.stalled_since[direction as usize] {
+                self.accounts.at(connection.account).stalled(direction, now.since(since));
+            }
         }
         if let Some(request) = connection.request {
             // The same addresses may ask for another connection by now.

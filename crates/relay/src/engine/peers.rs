@@ -124,6 +124,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// Takes over other settings, and announces to the peers what they may use now.
     pub fn reconfigure(&mut self, now: Instant, settings: super::Settings) {
+        self.accounts.add(settings.classes.iter().map(|class| &*class.name));
         self.settings = settings;
         self.tell_reach(now);
     }

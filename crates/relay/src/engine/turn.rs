@@ -1,18 +1,12 @@
 //! One connection's turn: bytes from TCP into the stream, bytes from the stream to TCP.
 
+use super::accounts::Direction;
 use super::{ConnectReply, Engine, Hosts, Notice, Progress, ReceivedRequest, Transport};
 use crate::classes::Class;
 use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
 use peering::ResetReason;
 use units::Instant;
-
-/// Which way bytes move in the first place.
-#[derive(Debug, Clone, Copy)]
-enum Direction {
-    ToStream,
-    ToTcp,
-}
 
 impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     /// Gives connections their turn, in the order in which they asked: `turns` at most, and where few ask, a few each, so
@@ -93,6 +87,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         let (stream, peer) = (connection.stream, connection.peer);
         match self.peers[peer].policy.check(&request) {
             Ok(()) => {
+                self.settle_class(key);
                 if let Some(class) = Class::find(&self.settings.classes, &request) {
                     self.transport.classify(now, stream, class);
                 }
@@ -115,6 +110,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             ConnectReply::Waiting => return true,
             ConnectReply::Connected => {
                 self.counters.connected += is_direct;
+                self.accounts.at(connection.account).open_time.record(now.since(connection.asked));
                 Event::Answered
             }
             ConnectReply::Failed(reason) => {
@@ -138,19 +134,33 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
     fn move_bytes(&mut self, now: Instant, key: usize, direction: Direction) -> Progress {
         let connection = &mut self.connections[key];
         let Some(tcp) = &mut connection.tcp else { return Progress::Blocked };
-        match direction {
+        let (count, progress) = match direction {
             Direction::ToStream => {
                 let (count, progress) = self.transport.send(now, connection.stream, &mut self.hosts, tcp);
                 connection.from_tcp += count;
                 self.counters.bytes_from_tcp += count;
-                progress
+                (count, progress)
             }
             Direction::ToTcp => {
                 let (count, progress) = self.transport.receive(now, connection.stream, &mut self.hosts, tcp);
                 connection.to_tcp += count;
                 self.counters.bytes_to_tcp += count;
-                progress
+                (count, progress)
             }
+        };
+        let account = self.accounts.at(connection.account);
+        account.moved(direction, count);
+        let waits = progress == Progress::Blocked
+            && match direction {
+                Direction::ToStream => self.hosts.has_data(tcp),
+                Direction::ToTcp => self.hosts.is_full(tcp),
+            };
+        let stalled_since = &mut connection.stalled_since[direction as usize];
+        if let Some(since) = stalled_since.filter(|_| count > 0) {
+            account.stalled(direction, now.since(since));
+            *stalled_since = None;
         }
+        *stalled_since = if waits { stalled_since.or(Some(now)) } else { None };
+        progress
     }
 }

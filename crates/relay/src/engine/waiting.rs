@@ -35,7 +35,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     /// A client has connected, for which there is peer `at`.
     pub(super) fn relay_or_wait(&mut self, now: Instant, at: usize, tcp: H::Connection, request: ConnectRequest) {
-        let tcp = if self.peers[at].waiting.is_empty() { self.relay(now, tcp, request) } else { Some(tcp) };
+        let tcp = if self.peers[at].waiting.is_empty() { self.relay(now, now, tcp, request) } else { Some(tcp) };
         let Some(tcp) = tcp else { return };
         self.waiting += 1;
         let queue = &mut self.peers[at].waiting;
@@ -58,7 +58,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         for at in self.places() {
             while may_serve && let Some(client) = self.take_waiting(at) {
                 // What this one lacks, those behind it lack as well.
-                if let Some(tcp) = self.relay(now, client.tcp, client.request) {
+                if let Some(tcp) = self.relay(now, client.since, client.tcp, client.request) {
                     self.waiting += 1;
                     self.peers[at].waiting.push_front(WaitingClient { tcp, ..client });
                     break;
