@@ -12,6 +12,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 const PAGE: &str = include_str!("../../../../docs/monitoring.md");
+const RUNBOOK: &str = include_str!("../../../../docs/operations.md");
+const RULES: &str = include_str!("../../../../contrib/prometheus/bentpipe.rules.yml");
+const TESTS: &str = include_str!("../../../../contrib/prometheus/bentpipe.test.yml");
+const DASHBOARD: &str = include_str!("../../../../contrib/grafana/bentpipe.json");
 
 /// A gateway that has everything that metrics may show.
 fn snapshot() -> Snapshot {
@@ -75,9 +79,7 @@ fn names(text: &str) -> BTreeSet<String> {
 /// The words of `text` that may be names of metrics.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-    let is_metric = |word: &&str| {
-        word.starts_with("bentpipe_") || word.starts_with("process_") || word.starts_with("up") && *word == "up"
-    };
+    let is_metric = |word: &&str| word.starts_with("bentpipe_") || word.starts_with("process_");
     let family = |word: &str| {
         let suffix = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix));
         suffix.unwrap_or(word).to_owned()
@@ -136,4 +138,68 @@ fn the_number_of_series_follows_the_configuration() {
     assert!(series("peer=\"hub\"") <= 50, "{}", series("peer=\"hub\""));
     assert!(series("class=\"default\"") <= 50, "{}", series("class=\"default\""));
     assert!(!text.contains("client=") && !text.contains("server=") && !text.contains("address="));
+}
+
+/// What `label="values"` selectors in `text` name, for regular expressions each alternative.
+fn selected<'a>(text: &'a str, label: &str) -> BTreeSet<&'a str> {
+    let quoted = text.split(&format!("{label}=")).skip(1);
+    let values = quoted.filter_map(|rest| rest.trim_start_matches('~').trim_start_matches('\\').strip_prefix('"'));
+    values.flat_map(|rest| rest.split(['"', '\\']).next().unwrap_or("").split('|')).collect()
+}
+
+#[test]
+fn the_alert_rules_and_the_dashboard_ask_for_what_is_exported() {
+    let text = exported();
+    let known = names(&text);
+    for (file, asked) in [("rules", RULES), ("tests of the rules", TESTS), ("dashboard", DASHBOARD)] {
+        let metrics = metrics_in(asked);
+        let missing: Vec<_> = metrics.difference(&known).collect();
+        assert!(metrics.len() > 10 && missing.is_empty(), "{file}: {missing:?}");
+        let outcomes = selected(asked, "outcome");
+        let unknown: Vec<_> = outcomes.iter().filter(|value| !text.contains(&format!("outcome=\"{value}\""))).collect();
+        assert!(!outcomes.is_empty() && unknown.is_empty(), "{file}: {unknown:?}");
+    }
+    assert!(text.contains("le=\"10.0\""), "BentpipeStalls asks for this bucket");
+}
+
+/// The anchor that a heading of a page has.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn every_alarm_has_a_test_and_a_section_that_says_what_to_do() {
+    let alarms: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let books: Vec<_> =
+        RULES.lines().filter_map(|line| line.trim().strip_prefix("runbook: docs/operations.md#")).collect();
+    assert!(alarms.len() > 10 && alarms.len() == books.len(), "{alarms:?} {books:?}");
+    let sections: Vec<_> = RUNBOOK.split("\n### ").skip(1).map(|section| section.split_once('\n').unwrap()).collect();
+    for (alarm, book) in alarms.iter().zip(books) {
+        let section = sections.iter().find(|(heading, _)| anchor(heading) == book);
+        let (_, body) = section.unwrap_or_else(|| panic!("{alarm}: docs/operations.md has no section #{book}"));
+        for part in ["**Meaning.**", "**Look at**", "**Do"] {
+            assert!(body.contains(part), "docs/operations.md, {book}: no {part}");
+        }
+        assert!(RUNBOOK.contains(&format!("`{alarm}`")), "docs/operations.md, \"Alarms\", lacks {alarm}");
+        let of_alarm = TESTS.split("    name: ").find(|test| test.starts_with(&format!("{alarm}\n")));
+        let of_alarm = of_alarm.unwrap_or_else(|| panic!("bentpipe.test.yml lacks {alarm}"));
+        let times = of_alarm.matches("eval_time").count();
+        let fires = of_alarm.matches("exp_labels").count();
+        assert!(fires > 0 && times > fires + 1, "{alarm} is tested before, while and after it fires");
+    }
+}
+
+#[test]
+fn the_dashboard_has_the_gateways_and_the_peers_as_variables() {
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+    let variables: Vec<_> =
+        dashboard["templating"]["list"].as_array().unwrap().iter().map(|variable| &variable["name"]).collect();
+    assert_eq!(variables, ["datasource", "instance", "peer"]);
+    let panels = dashboard["panels"].as_array().unwrap();
+    let rows: Vec<_> = panels.iter().filter(|panel| panel["type"] == "row").map(|row| &row["title"]).collect();
+    assert_eq!(rows, ["Link", "Peers", "Classes", "Trouble"]);
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let wild: Vec<_> = targets.filter(|target| !target["expr"].as_str().unwrap().contains("$instance")).collect();
+    assert!(wild.is_empty(), "{wild:?}");
 }
