@@ -242,7 +242,7 @@ fn metrics_count_what_the_state_counts() {
         "bentpipe_peer_up{peer=\"other\"} 1",
         "bentpipe_capacity_bytes_per_second 250000000.0",
         "bentpipe_class_connections_total{class=\"default\"} 2",
-        "bentpipe_class_bytes_total{direction=\"to_tcp\",class=\"default\"} 5000",
+        "bentpipe_class_bytes_total{class=\"default\",direction=\"to_tcp\"} 5000",
         "bentpipe_open_time_seconds_count{class=\"default\"} 1",
         "# EOF",
     ] {

@@ -1,10 +1,11 @@
 //! The text format of Prometheus (version 0.0.4), for scrapers that do not ask for OpenMetrics, and for `promtool check metrics`.
 
+use std::collections::BTreeMap;
+
 /// The same metrics as `text`, which is OpenMetrics. The format knows no units and no info metrics, and the suffix of a counter's
 /// samples belongs to its name.
 pub(super) fn of_open_metrics(text: &str) -> String {
-    let kinds = || text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let kind_of = |name: &str| kinds().find(|(known, _)| *known == name).map_or("gauge", |(_, kind)| kind);
+    let kinds: BTreeMap<_, _> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     let mut plain = String::with_capacity(text.len());
     for line in text.lines() {
         let described =
@@ -16,13 +17,13 @@ pub(super) fn of_open_metrics(text: &str) -> String {
             }
             continue;
         };
-        let (suffix, kind) = match kind_of(name) {
+        let (suffix, kind) = match kinds.get(name).copied().unwrap_or("untyped") {
             "counter" => ("_total", "counter"),
             "info" => ("_info", "gauge"),
             kind => ("", kind),
         };
         let rest = if *word == "# TYPE " { kind } else { rest };
-        plain.push_str(&format!("{word}{name}{suffix} {rest}\n"));
+        plain.extend([*word, name, suffix, " ", rest, "\n"]);
     }
     plain
 }

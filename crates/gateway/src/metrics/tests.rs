@@ -4,7 +4,7 @@ use super::{Program, families};
 use crate::link_state::{ModemReport, Report, Source, UpdateCounts};
 use crate::metrics::Delays;
 use crate::privileges::Privileges;
-use crate::snapshot::{Build, CrossLayer, Measured, Memory, Peer, Satellite, Snapshot};
+use crate::snapshot::{Build, CrossLayer, Measured, Memory, Peer, PeerState, Satellite, Snapshot};
 use crate::transport::PathDelay;
 use crate::trouble::Trouble;
 use relay::engine::{ClassAccount, Counters, DEFAULT_CLASS};
@@ -29,26 +29,33 @@ fn snapshot() -> Snapshot {
         draining: None,
         uptime_s: 1.0,
         public_key: String::new(),
-        transport: "satpep",
+        transport: "satpep".into(),
         rate_bps: 8_000_000,
+        capacity_source: satpep::CapacitySource::default(),
         link: Report { rate_bps: 1, receive_rate_bps: 1, rtt_s: 0.6, source: Source::Dlep, age_s: 2.0 },
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
         modem: Some(ModemReport::default()),
         cross_traffic_bps: 0,
-        privileges: Privileges { uid: 0, capabilities: Vec::new(), bounded: true, seccomp: true, landlock: "full" },
+        privileges: Privileges {
+            uid: 0,
+            capabilities: Vec::new(),
+            bounded: true,
+            seccomp: true,
+            landlock: "full".into(),
+        },
         connections: Counters::default(),
         bypassed: [("rule voice".to_owned(), 3)].into(),
         satellite: Satellite {
-            dropped: [("malformed", 1)].into(),
-            tunnels_opened: [("warm", 1)].into(),
-            tunnels_rejected: [("late", 1)].into(),
+            dropped: [("malformed".into(), 1)].into(),
+            tunnels_opened: [("warm".into(), 1)].into(),
+            tunnels_rejected: [("late".into(), 1)].into(),
             cross_layer: Some(CrossLayer { control: "bp_cross".into(), capacity_bps: 1, connections: 1 }),
             memory: Some(Memory { limit_bytes: Some(1), granted_bytes: 0, send_buffered_bytes: 0 }),
             ..Satellite::default()
         },
         peers: vec![Peer {
             name: "hub".into(),
-            state: "unresponsive",
+            state: PeerState::Unresponsive,
             rtt_s: Some(0.6),
             clock_offset_s: Some(-2.5),
             trouble: Some(Trouble::new("no_answer", "")),
@@ -142,7 +149,8 @@ fn the_number_of_series_follows_the_configuration() {
 
 /// What `label="values"` selectors in `text` name, for regular expressions each alternative.
 fn selected<'a>(text: &'a str, label: &str) -> BTreeSet<&'a str> {
-    let quoted = text.split(&format!("{label}=")).skip(1);
+    let key = format!("{label}=");
+    let quoted = text.split(&key).skip(1);
     let values = quoted.filter_map(|rest| rest.trim_start_matches('~').trim_start_matches('\\').strip_prefix('"'));
     values.flat_map(|rest| rest.split(['"', '\\']).next().unwrap_or("").split('|')).collect()
 }

@@ -28,6 +28,9 @@ pub struct FakeHosts {
     pub heard: Vec<Heard>,
     /// Connections whose host has vanished.
     pub gone: Vec<u32>,
+    /// Connections whose host has sent what nobody has read, and those whose host takes nothing.
+    pub with_data: Vec<u32>,
+    pub full: Vec<u32>,
     /// How many connections there may be.
     pub most: usize,
     /// What the next connections that the engine makes or hands over come to, if they fail.
@@ -38,7 +41,16 @@ pub struct FakeHosts {
 
 impl Default for FakeHosts {
     fn default() -> Self {
-        Self { heard: Vec::new(), gone: Vec::new(), most: usize::MAX, failures: Vec::new(), request: 0, made: 1000 }
+        Self {
+            heard: Vec::new(),
+            gone: Vec::new(),
+            with_data: Vec::new(),
+            full: Vec::new(),
+            most: usize::MAX,
+            failures: Vec::new(),
+            request: 0,
+            made: 1000,
+        }
     }
 }
 
@@ -77,6 +89,14 @@ impl Hosts for FakeHosts {
 
     fn is_gone(&mut self, _: Instant, tcp: &mut u32, _: Duration, _: Duration) -> bool {
         self.gone.contains(tcp)
+    }
+
+    fn has_data(&self, tcp: &u32) -> bool {
+        self.with_data.contains(tcp)
+    }
+
+    fn is_full(&self, tcp: &u32) -> bool {
+        self.full.contains(tcp)
     }
 
     fn has_room(&self) -> bool {
