@@ -56,3 +56,31 @@ impl std::fmt::Display for Priority {
         f.pad(Self::NAMES.iter().find(|(_, priority)| priority == self).map_or("normal", |(name, _)| name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::IntoDeserializer as _;
+    use serde::de::value::{Error, StrDeserializer};
+
+    fn read(name: &str) -> Result<Priority, Error> {
+        let deserializer: StrDeserializer<'_, Error> = name.into_deserializer();
+        Priority::deserialize(deserializer)
+    }
+
+    #[test]
+    fn a_priority_has_one_name_in_configurations_and_in_output() {
+        for (name, priority) in Priority::NAMES {
+            assert_eq!((priority.to_string(), format!("{priority:>12}")), (name.to_owned(), format!("{name:>12}")));
+            assert_eq!(read(name), Ok(priority));
+        }
+        assert!(read("urgent").is_err());
+    }
+
+    #[test]
+    fn a_stream_of_which_nothing_is_said_shares_alike_and_has_no_cap() {
+        assert_eq!(Class::default(), Class { id: 0, priority: Priority::default(), weight: 1, cap: None });
+        assert_eq!(Priority::default(), Priority::Normal);
+        assert!(Priority::Bulk < Priority::Normal && Priority::Normal < Priority::Interactive);
+    }
+}

@@ -105,4 +105,15 @@ mod tests {
         assert_eq!(order[9].more_urgent(order[2]), order[2]);
         assert_eq!(order[9].more_urgent(order[10]), order[9]);
     }
+
+    #[test]
+    fn there_are_64_code_points_and_the_bits_of_congestion_are_none_of_them() {
+        for value in 0..=u8::MAX {
+            assert_eq!(Dscp::new(value).map(Dscp::value), (value < 64).then_some(value));
+            assert_eq!(Dscp::of_traffic_class(value).value(), value / 4, "RFC 2474, section 3: the upper six bits");
+        }
+        assert_eq!(Dscp::default().value(), 0);
+        let refused = "ef1".parse::<Dscp>().expect_err("no name").to_string();
+        assert!(refused.contains("0 to 63") && refused.contains("af41"), "{refused}");
+    }
 }

@@ -133,4 +133,36 @@ mod tests {
         assert_eq!(format!("{key:?}"), "PrivateKey(…)");
         assert_eq!("short=".parse::<PublicKey>(), Err(KeyError));
     }
+
+    /// RFC 7748, section 6.1: Alice's private key, Bob's public one, and the secret that they share.
+    #[test]
+    fn the_shared_secret_is_that_of_rfc_7748() {
+        let alice: PrivateKey = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=".parse().expect("a key");
+        let bob: PublicKey = "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=".parse().expect("a key");
+        let secret = alice.shared_secret(&bob).map(|secret| BASE64_STANDARD.encode(secret));
+        assert_eq!(secret.as_deref(), Some("Sl2dW6TOLeFyjjv0gDUPJeB+IclH0Z4zdvCbPB4WF0I="));
+    }
+
+    #[test]
+    fn a_private_key_is_clamped_however_it_was_made() {
+        for fill in [0x00, 0xff, 0x55] {
+            let key = PrivateKey::from_random([fill; 32]);
+            assert_eq!((key.as_bytes()[0] & 7, key.as_bytes()[31] & 0xc0), (0, 0x40), "RFC 7748, section 5");
+            assert_eq!(key.to_base64().parse(), Ok(key), "and stays as it is");
+        }
+    }
+
+    #[test]
+    fn a_public_key_shows_as_its_text_and_a_wrong_one_says_what_to_do() {
+        let key = PrivateKey::from_random([9; 32]).public_key();
+        assert_eq!(format!("{key:?}"), key.to_string());
+        assert_eq!(key.to_string().len(), 44);
+        assert_eq!(PublicKey::from_bytes(*key.as_bytes()), key);
+        let long = format!("AAAA{key}");
+        for wrong in ["", "AAAA", "not base64!", long.as_str()] {
+            let error = wrong.parse::<PublicKey>().expect_err(wrong).to_string();
+            assert!(error.contains("44 characters") && error.contains("keygen"), "{error}");
+            assert_eq!(wrong.parse::<PrivateKey>(), Err(KeyError));
+        }
+    }
 }

@@ -120,4 +120,22 @@ mod tests {
         assert_eq!((Versions::decode([0, 4]), Versions::decode([4, 3])), (None, None));
         assert_eq!((range(3, 3).to_string(), range(3, 5).to_string()), ("3".into(), "3 to 5".into()));
     }
+
+    #[test]
+    fn a_range_is_within_the_versions_that_exist() {
+        assert_eq!((Versions::new(0, 3), Versions::new(4, 3)), (None, None));
+        let range = range(3, 5);
+        assert_eq!((range.oldest(), range.newest()), (3, 5));
+        assert_eq!(Versions::SPOKEN.common(Versions::SPOKEN), Some(Versions::SPOKEN.newest()));
+    }
+
+    /// RFC 9221 and its like are negotiated: what one side does not know, or does not offer, is not used.
+    #[test]
+    fn a_session_has_the_services_that_both_offer() {
+        let both = Capabilities::from_bits(Capabilities::DATAGRAMS.bits() | Capabilities::PATHS.bits());
+        let later = Capabilities::from_bits(Capabilities::PATHS.bits() | 1 << 63);
+        assert_eq!((both.common(later), later.common(both)), (Capabilities::PATHS, Capabilities::PATHS));
+        assert_eq!(later.common(later).bits(), 1 << 63 | 2, "a bit of a later version travels as it came");
+        assert_eq!(both.common(Capabilities::NONE), Capabilities::default());
+    }
 }
