@@ -160,10 +160,17 @@ impl Connection {
         match self.state {
             State::Listen if segment.has(Flags::SYN) && !has_ack => self.on_syn(now, segment),
             State::SynSent if segment.has(Flags::SYN) && self.acknowledges_syn(segment) => self.on_syn(now, segment),
+            // An answer to another SYN: its sender is half-open (RFC 9293, section 3.5.2).
+            State::SynSent if has_ack && !self.acknowledges_syn(segment) && !self.config.bare => {
+                self.handshake.first = Some(First::Reset(segment.ack));
+            }
             State::Listen | State::SynSent => {}
             State::Failed if has_ack && !self.config.bare => self.handshake.first = Some(First::Reset(segment.ack)),
             State::Failed => {}
             State::SynReceived if segment.has(Flags::SYN) => self.handshake.is_due = true,
+            State::SynReceived if has_ack && !self.acknowledges_syn(segment) && !self.config.bare => {
+                self.handshake.first = Some(First::Reset(segment.ack));
+            }
             State::SynReceived | State::Established | State::Closed => self.on_data_or_ack(now, segment),
         }
     }
@@ -234,12 +241,16 @@ impl Connection {
             self.start(now, segment);
         }
         if segment.has(Flags::SYN) {
-            // The peer did not see the handshake's last segment.
+            // The peer did not see the handshake's last segment, or it has restarted: the answer tells (RFC 5961, section 4.2).
             self.handshake.is_due = self.config.bare && !segment.has(Flags::ACK);
-            if segment.has(Flags::ACK) {
+            if segment.has(Flags::ACK) || !self.config.bare {
                 self.receiver.acknowledge_now();
             }
             return;
+        }
+        if segment.has(Flags::ACK) && segment.ack > self.sender.nxt() && !self.config.bare {
+            // RFC 9293, section 3.10.7.4: what acknowledges data that were never sent is answered and dropped.
+            return self.receiver.acknowledge_now();
         }
         if segment.has(Flags::ACK) {
             self.sender.on_ack(now, segment);

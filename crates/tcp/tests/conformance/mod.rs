@@ -9,5 +9,6 @@ mod lying;
 mod recovering;
 mod retransmitting;
 mod scoreboard;
+mod synchronized;
 mod transfers;
 mod windows;
