@@ -6,6 +6,7 @@ mod ns2;
 mod ns2_means;
 mod pairs;
 mod path;
+mod phases;
 mod satpep;
 mod scheduler;
 mod transfer;

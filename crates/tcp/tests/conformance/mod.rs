@@ -3,12 +3,15 @@
 
 mod acknowledging;
 mod closing;
+mod growth;
 mod handshake;
 mod lone;
 mod lying;
 mod recovering;
+mod reordering;
 mod retransmitting;
 mod scoreboard;
 mod synchronized;
+mod timer;
 mod transfers;
 mod windows;

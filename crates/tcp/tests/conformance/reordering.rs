@@ -1,0 +1,141 @@
+//! How late a segment may be before it counts as lost (RACK, RFC 8985), and what a needless response leaves.
+
+use super::lone::{Lone, MSS, config, seg};
+use tcp::{Config, Profile};
+
+/// Two segments leave, the second arrives, and then the first as a retransmission; returns the milliseconds between the
+/// report and the retransmission. `next` is the number of the first, and becomes that of the one after.
+fn lateness(end: &mut Lone, next: &mut u64) -> u64 {
+    end.take();
+    let hole = *next;
+    end.write(2 * u64::from(MSS));
+    end.at(end.ms() + 100);
+    let reported = end.ms();
+    end.sack(seg(hole), &[(seg(hole + 1), seg(hole + 2))]);
+    end.at(reported + 150);
+    let again = end.take_timed().into_iter().filter(|(at, sent)| *at >= reported && sent.len > 0);
+    let again: Vec<_> = again.map(|(at, sent)| (at - reported, sent.seq)).collect();
+    assert!(again.len() == 1 && again[0].1 == seg(hole), "{again:?}");
+    end.ack(seg(hole + 2));
+    *next += 2;
+    again[0].0
+}
+
+/// A segment leaves and is acknowledged, by `reports` acknowledgements that say it came twice.
+fn twice(end: &mut Lone, next: &mut u64, reports: u32) {
+    end.write(u64::from(MSS));
+    end.at(end.ms() + 100);
+    for _ in 0..reports {
+        end.sack(seg(*next + 1), &[(seg(*next), seg(*next + 1))]);
+    }
+    *next += 1;
+}
+
+fn connected() -> (Lone, u64) {
+    (Lone::connected(config("rack")), 0)
+}
+
+/// Section 6.2, step 4: a quarter of the smallest round-trip time, one more for each round trip in which a duplicate was
+/// reported, up to the smoothed round-trip time. Here that is 100 ms.
+#[test]
+fn each_round_with_a_reported_duplicate_widens_the_reordering_window_up_to_a_round_trip() {
+    for (rounds, expected) in [(0, 25), (1, 50), (2, 75), (3, 100), (4, 100), (9, 100)] {
+        let (mut end, mut next) = connected();
+        (0..rounds).for_each(|_| twice(&mut end, &mut next, 1));
+        assert_eq!(lateness(&mut end, &mut next), expected, "after {rounds} rounds");
+    }
+}
+
+/// Section 6.2, step 4: those reported before all that was outstanding at the first report is acknowledged count once.
+#[test]
+fn duplicates_of_one_round_trip_widen_the_window_once() {
+    let (mut end, mut next) = connected();
+    end.write(3 * u64::from(MSS));
+    end.at(200);
+    for number in 0..2 {
+        end.sack(seg(number + 1), &[(seg(number), seg(number + 1))]);
+    }
+    end.ack(seg(3));
+    next += 3;
+    assert_eq!(lateness(&mut end, &mut next), 50);
+}
+
+/// Section 6.2, step 4: 16 recoveries later the window is what it was.
+#[test]
+fn the_wider_window_is_kept_for_sixteen_recoveries() {
+    let (mut end, mut next) = connected();
+    twice(&mut end, &mut next, 1);
+    for recovery in 0..16 {
+        assert_eq!(lateness(&mut end, &mut next), 50, "recovery {recovery}");
+    }
+    for _ in 0..3 {
+        assert_eq!(lateness(&mut end, &mut next), 25);
+    }
+    assert_eq!(end.end.metrics().counters.recoveries, 19);
+    assert_eq!(end.end.metrics().counters.timeouts, 0);
+}
+
+/// Ten segments are out, four are reported beyond the first, which leaves again; then it turns out that it came twice. Gives the
+/// window before, during and after that.
+fn needless_recovery(profile: Profile) -> [tcp::control::Window; 3] {
+    let mut end = Lone::connected(Config { profile, ..config("rack") });
+    end.write(10 * u64::from(MSS));
+    end.at(200);
+    let before = end.end.window();
+    end.sack(seg(0), &[(seg(1), seg(5))]);
+    assert_eq!(end.end.metrics().counters.retransmissions, 1);
+    let during = end.end.window();
+    end.at(210);
+    end.ack(seg(5));
+    end.at(300);
+    end.sack(seg(5), &[(seg(0), seg(1))]);
+    assert_eq!(end.end.metrics().counters.retransmissions, 1);
+    [before, during, end.end.window()]
+}
+
+/// RFC 5681, equation 4: a recovery halves what is outstanding, and the standards that are followed have no way back.
+#[test]
+fn a_reported_duplicate_does_not_restore_the_window_of_the_standard() {
+    let [_, during, after] = needless_recovery(Profile::Rfc);
+    assert_eq!((during.ssthresh, after.ssthresh), (5.0, 5.0));
+}
+
+/// RFC 3708, as `tcp_try_undo_dsack` of Linux 6.x: when each retransmission is reported as a duplicate, all is as before.
+#[test]
+fn in_linux_a_reported_duplicate_of_every_retransmission_undoes_the_recovery() {
+    let [before, during, after] = needless_recovery(Profile::Linux);
+    assert_eq!(during.ssthresh, 5.0);
+    assert!(after.ssthresh.is_infinite() && after.cwnd >= before.cwnd, "{before:?} {after:?}");
+}
+
+/// Section 6.2, step 4: with as many reports as DupThresh there is no wait, as long as no reordering was seen.
+#[test]
+fn a_hole_below_three_reports_is_sent_again_at_once_where_no_reordering_was_seen() {
+    let (mut end, _) = connected();
+    end.write(5 * u64::from(MSS));
+    end.at(200);
+    end.take();
+    end.sack(seg(0), &[(seg(1), seg(4))]);
+    assert_eq!(end.data(), [seg(0)]);
+}
+
+/// Section 6.2, step 4: once it was seen, a hole below many reports waits, too.
+#[test]
+fn a_hole_below_many_reports_waits_where_reordering_was_seen() {
+    let (mut end, _) = connected();
+    end.write(2 * u64::from(MSS));
+    end.at(200);
+    end.sack(seg(0), &[(seg(1), seg(2))]);
+    end.at(210);
+    end.ack(seg(2));
+    assert_eq!(end.end.metrics().counters.retransmissions, 0);
+    end.write(6 * u64::from(MSS));
+    end.at(310);
+    end.take();
+    end.sack(seg(2), &[(seg(3), seg(8))]);
+    assert!(end.data().is_empty(), "it may still come");
+    end.at(330);
+    assert!(end.data().is_empty());
+    end.at(340);
+    assert_eq!(end.data(), [seg(2)], "a quarter of 100 ms later");
+}
