@@ -4,7 +4,7 @@
 use crate::packets::{Numbered, at_ms, delivered, drain, dropped};
 use link::{
     Codel, Discipline, DropReason, FqCodel, Handover, Link, LinkConfig, LossModel, Opportunities, QueueLimit, Reorder,
-    Steps, Tally, TraceError,
+    Steps, Tally, TimedGilbertElliott, TraceError,
 };
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
@@ -249,4 +249,43 @@ fn codel_waits_for_a_whole_interval_above_its_target() {
     }
     assert_eq!(delivered(&drain(&mut link)).len(), 50 * 90);
     assert_eq!(link.counters().dropped_queue_delay, Tally::default());
+}
+
+#[test]
+fn a_loss_in_steps_begins_and_ends_at_its_times() {
+    let steps =
+        Steps::new(vec![(ms(100), probability(1.0)), (ms(150), probability(0.5)), (ms(400), Probability::ZERO)]);
+    let mut link = link(LinkConfig { loss: LossModel::Steps(steps), ..plain() });
+    (0..1_000).for_each(|number| link.enqueue(at_ms(number), Numbered::full(number)));
+    // The last bit of packet k is sent at k + 1 ms.
+    let lost = dropped(&drain(&mut link), DropReason::Loss);
+    assert_eq!(lost.first(), Some(&99), "none before the first step");
+    assert!((99..149).all(|number| lost.contains(&number)), "all in the second");
+    let half = lost.iter().filter(|number| (149..399).contains(*number)).count();
+    assert!((90..160).contains(&half), "of 250: {half}");
+    assert!(lost.iter().all(|number| *number < 399), "none after the last");
+}
+
+/// The timed Gilbert-Elliott channel is a process in time: packets that are sent at the same times meet the same states, whatever
+/// else is sent.
+#[test]
+fn a_fade_is_the_same_for_dense_and_for_sparse_traffic() {
+    let fades = TimedGilbertElliott {
+        mean_good: ms(900),
+        mean_bad: ms(100),
+        loss_good: Probability::ZERO,
+        loss_bad: probability(1.0),
+    };
+    let lost = |every: u64| {
+        let loss = LossModel::TimedGilbertElliott(fades);
+        let mut link = link(LinkConfig { loss, rate: None, seed: 11, ..plain() });
+        (0..300_000).step_by(every as usize).for_each(|number| link.enqueue(at_ms(number), Numbered::full(number)));
+        dropped(&drain(&mut link), DropReason::Loss)
+    };
+    let (dense, sparse) = (lost(1), lost(10));
+    let every_tenth: Vec<u64> = dense.iter().copied().filter(|number| number % 10 == 0).collect();
+    assert_eq!(sparse, every_tenth);
+    // A tenth of the time, in some 300 fades: four standard deviations.
+    let share = dense.len() as f64 / 300_000.0;
+    assert!((share - 0.1).abs() < 0.035, "{share}");
 }
