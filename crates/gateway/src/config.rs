@@ -12,6 +12,7 @@ mod peer;
 mod tcp;
 mod text;
 mod updates;
+mod web;
 
 use crate::rules::{Bypass, Hold, Rules};
 use crate::snapshot::Build;
@@ -34,6 +35,7 @@ pub use satpep::CapacitySource;
 pub(crate) use tcp::CROSS_LAYER;
 pub use tcp::TcpSettings;
 pub use updates::UpdateSettings;
+pub use web::WebSettings;
 
 /// All settings of a gateway, checked.
 #[derive(Debug, Clone)]
@@ -92,6 +94,8 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     /// The program that runs the gateway, which metrics name. No setting of the file.
     pub build: Build,
+    /// Where the page is served.
+    pub web: Option<WebSettings>,
     /// The control socket.
     pub control: PathBuf,
     /// The group that may use it.
@@ -282,6 +286,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let bypass = bypass::read(document);
     let routes = peer::routes(document, &peers);
     let metrics: Option<format::Metrics> = document.section("metrics");
+    let web = web::read(document);
     let control: Option<format::Control> = document.section("control");
     let debug: Option<format::Debugging> = document.section("debug");
     choice.refuse_others(document, &["debug"], &["key_log"]);
@@ -319,6 +324,7 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         dlep,
         metrics: metrics?.listen.map(|listen| listen.0),
         build: Build::default(),
+        web: web?,
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
         key_log: debug?.key_log.map(|path| PathBuf::from(path.0)),

@@ -12,11 +12,12 @@ use crate::config::{Accept, Settings};
 use crate::control;
 use crate::drain::Drain;
 use crate::error::{StartError, while_doing};
-use crate::handle::{Handle, Request, Source};
+use crate::handle::{Extent, Handle, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
 use crate::link_state::{LinkState, LinkUpdates};
 use crate::metrics;
+use crate::page;
 use crate::privileges::{Plan, Privileges};
 use crate::relays::Relays;
 use crate::steering::{News, Steering};
@@ -55,8 +56,10 @@ const FIRST: usize = 5;
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
-/// How often the firewall's counters are read at most: each time starts a program.
+/// How often the firewall's counters are read at most, for who asks for all and for who asks each second: each time starts a
+/// program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
+const SAMPLED_COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// How often peers that are not up are looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
@@ -100,10 +103,11 @@ struct Daemon<T: SatelliteTransport> {
     link_state: watch::Receiver<LinkState>,
     public_key: String,
     started: Instant,
+    reloads: u64,
     next_tick: Instant,
     /// Connections that have gone end to end, by the reason, and when to look again at the earliest.
     bypassed: BTreeMap<String, u64>,
-    next_count: Instant,
+    counted: Instant,
     drain: Option<Drain>,
     /// Just begun, beside a process that this one takes over from.
     joining: Option<Joining>,
@@ -220,6 +224,8 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         // What follows starts threads and programs, and has to do without.
         let control = control::listen(&settings.control, &plan, predecessor.is_some())?;
+        // The token's file need not be readable for the user as whom the gateway goes on.
+        let page = settings.web.as_ref().map(page::listen).transpose()?;
         let privileges = plan.reduce(&settings)?;
         let listening = Arc::clone(&waker);
         let updates = LinkUpdates::start(&settings, move || {
@@ -230,6 +236,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         let control = Some(control::serve(control, handle.clone())?);
         if let Some(address) = settings.metrics {
             services.push(Box::new(metrics::serve(address, settings.build, handle.clone())?));
+        }
+        if let Some(page) = page {
+            services.push(Box::new(page.serve(handle.clone())?));
         }
         // Last of all: a second gateway of the same name must fail before it touches the first one's rules.
         let (rules, exempt) = (settings.rules.clone(), settings.bypass.clone());
@@ -260,9 +269,10 @@ impl<T: SatelliteTransport> Daemon<T> {
             updates,
             public_key,
             started: now,
+            reloads: 0,
             next_tick: now,
             bypassed: BTreeMap::new(),
-            next_count: now,
+            counted: now,
             drain: None,
             joining,
             predecessor,
@@ -533,12 +543,13 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let _ = answer.send(self.relays.survey(now, &name));
                 }
                 Request::Drain(within) => self.begin_drain(now, within),
-                Request::Snapshot(answer) => {
-                    self.count_bypassed(now);
+                Request::Snapshot(extent, answer) => {
+                    self.count_bypassed(now, if extent == Extent::Whole { COUNT_PERIOD } else { SAMPLED_COUNT_PERIOD });
                     let facts = Facts {
                         name: &self.settings.name,
                         public_key: self.public_key.clone(),
                         started: self.started,
+                        reloads: self.reloads,
                         predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
                         drain: self.drain,
                         capacity_source: self.settings.link.capacity_source,
@@ -550,18 +561,18 @@ impl<T: SatelliteTransport> Daemon<T> {
                         delays: &self.delays,
                     };
                     // The asker may have gone.
-                    let _ = answer.send(report::snapshot(now, &facts, &self.relays));
+                    let _ = answer.send(report::snapshot(now, extent, &facts, &self.relays));
                 }
             }
         }
         false
     }
 
-    /// Has the counters of the firewall read for the next who asks.
-    fn count_bypassed(&mut self, now: Instant) {
-        if let Some(steering) = self.steering.as_ref().filter(|_| self.next_count <= now && !self.listeners.is_empty())
-        {
-            self.next_count = now + COUNT_PERIOD;
+    /// Has the counters of the firewall read for the next who asks, if that was `period` ago.
+    fn count_bypassed(&mut self, now: Instant, period: Duration) {
+        let is_due = self.counted + period <= now && !self.listeners.is_empty();
+        if let Some(steering) = self.steering.as_ref().filter(|_| is_due) {
+            self.counted = now;
             steering.count();
         }
     }

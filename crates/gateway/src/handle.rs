@@ -15,7 +15,7 @@ use units::Duration;
 
 /// What other threads ask of the loop.
 pub(crate) enum Request {
-    Snapshot(mpsc::SyncSender<Snapshot>),
+    Snapshot(Extent, mpsc::SyncSender<Snapshot>),
     /// Something about the firewall or the host.
     News(News),
     /// To take other settings over.
@@ -33,6 +33,16 @@ pub(crate) enum Request {
     /// To show that the loop runs.
     Respond(mpsc::SyncSender<()>),
     Stop,
+}
+
+/// How much of the gateway's state is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    Whole,
+    /// For who asks each second: the counters of the firewall are read now and then, and `streams` is empty unless it is
+    /// asked for.
+    Sample { has_streams: bool },
 }
 
 /// A way to a running gateway from other threads.
@@ -65,8 +75,13 @@ impl Handle {
 
     /// The gateway's state; `None` if it has stopped.
     pub fn snapshot(&self) -> Option<Snapshot> {
+        self.report(Extent::Whole)
+    }
+
+    /// As much of the gateway's state as `extent` says; `None` if it has stopped.
+    pub(crate) fn report(&self, extent: Extent) -> Option<Snapshot> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.send(Request::Snapshot(answer));
+        self.send(Request::Snapshot(extent, answer));
         answered.recv().ok()
     }
 

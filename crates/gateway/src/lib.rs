@@ -19,6 +19,7 @@ mod hold;
 mod host_sockets;
 pub mod link_state;
 mod metrics;
+mod page;
 mod privileges;
 mod relays;
 mod reload;

@@ -78,6 +78,7 @@ impl Comparison {
             dlep,
             metrics,
             build: _,
+            web,
             control,
             control_group,
             key_log,
@@ -106,6 +107,7 @@ impl Comparison {
         self.fixed("[updates] max_validity", old.updates.max_validity == updates.max_validity);
         self.fixed("[dlep]", old.dlep == *dlep);
         self.fixed("[metrics] listen", old.metrics == *metrics);
+        self.fixed("[web]", old.web == *web);
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
         self.fixed("[debug] key_log", old.key_log == *key_log);

@@ -24,6 +24,9 @@ pub struct Snapshot {
     pub draining: Option<Draining>,
     /// Seconds since it started.
     pub uptime_s: f64,
+    /// How often it has taken over changed settings.
+    #[serde(default)]
+    pub reloads: u64,
     /// Its public key.
     pub public_key: String,
     /// `satpep` or `tcp`.

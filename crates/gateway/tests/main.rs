@@ -8,6 +8,7 @@ mod marking;
 mod modem;
 mod monitoring_page;
 mod mtu;
+mod page;
 mod pair;
 mod relaying;
 mod reload;

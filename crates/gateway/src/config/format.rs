@@ -40,6 +40,7 @@ const SECTIONS: &[Section] = &[
     Section::new("updates", "Updates"),
     Section::new("dlep", "Dlep"),
     Section::new("metrics", "Metrics"),
+    Section::new("web", "Web"),
     Section::new("control", "Control"),
     Section::new("debug", "Debugging"),
 ];
@@ -79,6 +80,9 @@ pub struct File {
     /// Metrics.
     #[serde(default)]
     pub metrics: Metrics,
+    /// The live page.
+    #[serde(default)]
+    pub web: Web,
     /// The control socket.
     #[serde(default)]
     pub control: Control,
@@ -101,6 +105,7 @@ impl File {
             updates: None,
             dlep: None,
             metrics: Metrics::default(),
+            web: Web::default(),
             control: Control::default(),
             debug: Debugging::default(),
         }
@@ -475,6 +480,20 @@ pub struct Dlep {
 pub struct Metrics {
     /// Address of OpenMetrics by HTTP, under /metrics. By default none.
     pub listen: Option<Address>,
+}
+
+/// The live page (docs/monitoring.md).
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct Web {
+    /// Address of the page by HTTP. By default none.
+    pub listen: Option<Address>,
+    /// File of a token of at least 16 characters: browsers ask for it as password, programs show it as bearer token. Required unless
+    /// `listen` is a loopback address.
+    pub token_file: Option<Path>,
+    /// Whether anyone who reaches `listen` sees the page.
+    #[schemars(extend("default" = false))]
+    pub allow_unauthenticated: Option<bool>,
 }
 
 /// The control socket.

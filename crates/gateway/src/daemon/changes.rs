@@ -30,6 +30,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         }
         self.delays.retain(|name| settings.peers.iter().any(|peer| peer.name == name));
         self.settings = settings;
+        self.reloads += 1;
         self.intercept();
         Ok(changes)
     }

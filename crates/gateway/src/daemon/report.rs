@@ -2,6 +2,7 @@
 
 use crate::config::CapacitySource;
 use crate::drain::Drain;
+use crate::handle::Extent;
 use crate::host_sockets::HostSockets;
 use crate::link_state::{LinkState, ModemReport, Report, UpdateCounts};
 use crate::metrics::Delays;
@@ -19,6 +20,7 @@ pub(super) struct Facts<'a> {
     pub(super) name: &'a str,
     pub(super) public_key: String,
     pub(super) started: Instant,
+    pub(super) reloads: u64,
     pub(super) predecessor: Option<u32>,
     pub(super) drain: Option<Drain>,
     pub(super) capacity_source: CapacitySource,
@@ -31,14 +33,24 @@ pub(super) struct Facts<'a> {
 }
 
 /// The state of the gateway at `now`.
-pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, relays: &Relays<T>) -> Snapshot {
+pub(super) fn snapshot<T: SatelliteTransport>(
+    now: Instant,
+    extent: Extent,
+    facts: &Facts<'_>,
+    relays: &Relays<T>,
+) -> Snapshot {
     let (transport, engine) = (relays.transport(), &relays.engine);
+    let streams = match extent {
+        Extent::Sample { has_streams: false } => Vec::new(),
+        _ => engine.connections().map(|(_, connection)| stream(now, connection, relays)).collect(),
+    };
     Snapshot {
         name: facts.name.to_owned(),
         pid: std::process::id(),
         predecessor: facts.predecessor,
         draining: facts.drain.map(|drain| drain.report(now, relays.count())),
         uptime_s: now.since(facts.started).as_secs_f64(),
+        reloads: facts.reloads,
         public_key: facts.public_key.clone(),
         transport: T::NAME.into(),
         rate_bps: transport.capacity().as_bps(),
@@ -53,9 +65,10 @@ pub(super) fn snapshot<T: SatelliteTransport>(now: Instant, facts: &Facts<'_>, r
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
         measured: Measured { classes: engine.class_accounts().to_vec(), delays: facts.delays.clone() },
-        streams: engine.connections().map(|(_, connection)| stream(now, connection, relays)).collect(),
+        streams,
     }
 }
+
 /// One relayed connection.
 fn stream<T: SatelliteTransport>(
     now: Instant,

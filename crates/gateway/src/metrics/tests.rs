@@ -28,6 +28,7 @@ fn snapshot() -> Snapshot {
         predecessor: None,
         draining: None,
         uptime_s: 1.0,
+        reloads: 0,
         public_key: String::new(),
         transport: "satpep".into(),
         rate_bps: 8_000_000,

@@ -1,0 +1,159 @@
+// The curves of the link over one time axis, with marks at events.
+
+import { clock, count, rate, share, size, time } from "./numbers.js";
+
+const LENGTHS = { minutes: 300, hour: 3600, day: 86400 };
+// uPlot draws on a canvas: colours are those of the style sheet, read when a chart is made.
+const CHARTS = [
+  { title: "Rates", format: rate, least: 1e3, lines: [
+    ["capacity_bps", "capacity", "--capacity", [6, 4]], ["sent_bps", "sent", "--sent"],
+    ["received_bps", "received", "--received"], ["cross_traffic_bps", "cross traffic", "--cross"]] },
+  { title: "Round-trip time", format: time, least: 0.01, lines: [
+    ["rtt_s", "measured (median of peers)", "--sent"], ["link_rtt_s", "link", "--capacity", [6, 4]]] },
+  { title: "Loss and repair", format: share, least: 0.01, lines: [
+    ["loss", "packets lost", "--trouble"], ["retransmitted", "bytes retransmitted", "--cross"],
+    ["repair", "FEC repair bytes", "--sent"]] },
+  { title: "Data waiting for ACK", format: size, least: 10e3, lines: [["waiting_bytes", "waiting", "--sent"]] },
+  { title: "Relayed connections", format: count, least: 5, lines: [["streams", "connections", "--received"]] },
+];
+const HEIGHT = 180;
+
+export class Charts {
+  #parent;
+  #plots = [];
+  #history = null;
+  #events = [];
+
+  constructor(parent) {
+    this.#parent = parent;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#make());
+    new ResizeObserver(() => this.#fit()).observe(parent);
+  }
+
+  get span() {
+    return this.#history?.span;
+  }
+
+  get step() {
+    return this.#history?.step_s;
+  }
+
+  // Replaces all points by those of `history`.
+  load(history) {
+    this.#history = history;
+    if (this.#plots.length === 0) this.#make();
+    this.#draw();
+  }
+
+  // Adds the point of one second.
+  add(when, point) {
+    const { times, columns, fields, step_s } = this.#history ?? {};
+    if (step_s !== 1 || when <= (times.at(-1) ?? 0)) return;
+    times.push(when);
+    columns.forEach((column, at) => column.push(point[fields[at]]));
+    while (times.length > LENGTHS.minutes) {
+      times.shift();
+      columns.forEach((column) => column.shift());
+    }
+    this.#draw();
+  }
+
+  mark(events) {
+    this.#events = events;
+  }
+
+  #make() {
+    if (!this.#history) return;
+    this.#plots.forEach(({ plot }) => plot.destroy());
+    this.#parent.replaceChildren();
+    this.#plots = CHARTS.map((chart) => this.#chart(chart));
+    this.#draw();
+  }
+
+  #chart({ title, format, least, lines }) {
+    const figure = document.createElement("figure");
+    const caption = document.createElement("figcaption");
+    caption.textContent = title;
+    figure.append(caption);
+    this.#parent.append(figure);
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const grid = { stroke: colour("--line"), width: 1 };
+    const font = "12px system-ui, sans-serif";
+    const axis = { stroke: colour("--quiet"), font, grid, ticks: grid };
+    const plot = new uPlot({
+      width: this.#width(), height: HEIGHT,
+      cursor: { sync: { key: "link" }, drag: { x: false, y: false } },
+      legend: { live: true },
+      scales: {
+        x: { time: false, range: () => this.#range() },
+        y: { range: (_, low, high) => [0, Math.max(1.1 * (high ?? 0), least)] },
+      },
+      axes: [
+        { ...axis, size: 32, space: 70, incrs: [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600],
+          values: (_, splits) => splits.map((split) => clock(split, false)) },
+        { ...axis, size: 84, values: (_, splits) => splits.map(format) },
+      ],
+      series: [
+        { label: "time", value: (_, value) => (value === null ? "–" : clock(value)) },
+        ...lines.map(([, label, name, dash]) => ({
+          label, dash, stroke: colour(name), width: 1.75, points: { show: false },
+          value: (_, value) => format(value),
+        })),
+      ],
+      hooks: { drawClear: [(plot) => this.#marks(plot, colour)] },
+    }, [[], ...lines.map(() => [])], figure);
+    plot.root.querySelector("canvas").setAttribute("aria-hidden", "true");
+    figure.setAttribute("role", "group");
+    figure.setAttribute("aria-label", title);
+    return { plot, lines, figure };
+  }
+
+  // A line at each event; those of trouble stand out.
+  #marks(plot, colour) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.lineWidth = devicePixelRatio;
+    const [start, end] = this.#range();
+    for (const event of this.#events) {
+      if (event.time < start || event.time > end) continue;
+      const x = Math.round(plot.valToPos(event.time, "x", true)) + 0.5;
+      ctx.strokeStyle = colour(event.is_trouble ? "--trouble" : "--mark");
+      ctx.setLineDash(event.is_trouble ? [] : [2, 3]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  #range() {
+    const end = this.#history?.times.at(-1) ?? Date.now() / 1000;
+    return [end - LENGTHS[this.#history?.span ?? "minutes"], end];
+  }
+
+  #draw() {
+    if (!this.#history || this.#parent.offsetWidth === 0) return;
+    const { times, columns, fields } = this.#history;
+    for (const { plot, lines } of this.#plots) {
+      plot.setData([times, ...lines.map(([field]) => columns[fields.indexOf(field)])]);
+      // Without a pointer, the legend shows the latest values.
+      if (times.length > 0 && plot.cursor.left < 0) plot.setLegend({ idx: times.length - 1 });
+    }
+  }
+
+  #width() {
+    const style = getComputedStyle(this.#parent);
+    const columns = style.gridTemplateColumns.split(" ").length;
+    const gap = parseFloat(style.columnGap) || 0;
+    return Math.max(240, Math.floor((this.#parent.clientWidth - gap * (columns - 1)) / columns) - 2);
+  }
+
+  #fit() {
+    if (this.#parent.offsetWidth === 0) return;
+    const width = this.#width();
+    for (const { plot } of this.#plots) if (plot.width !== width) plot.setSize({ width, height: HEIGHT });
+    this.#draw();
+  }
+}

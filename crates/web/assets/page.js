@@ -1,0 +1,147 @@
+// The page: which view is shown, and where the numbers of each document go.
+
+import { Charts } from "./charts.js";
+import { clock, count, duration, rate, share, size, time } from "./numbers.js";
+import { Stream } from "./stream.js";
+import { Table } from "./tables.js";
+
+const VIEWS = ["link", "peers", "streams", "events"];
+const LATEST = 8;
+const SOURCES = {
+  configured: "(configured)", estimated: "(estimated from arrivals)", api: "(reported by a program)",
+  dlep: "(reported by the modem, DLEP)",
+};
+
+const get = (id) => document.getElementById(id);
+const say = (id, text) => {
+  if (get(id).textContent !== text) get(id).textContent = text;
+};
+
+const charts = new Charts(get("charts"));
+const tables = Object.fromEntries(["peers", "streams"].map((name) => [name, new Table(get(`view-${name}`), name, show)]));
+const stream = new Stream(onDocument, onState);
+const events = new Map();
+let shown = null;
+
+function current() {
+  const named = location.hash.slice(1);
+  return VIEWS.includes(named) ? named : "link";
+}
+
+// Shows the view of the address; the gateway is asked for its table.
+function show() {
+  const view = current();
+  for (const name of VIEWS) {
+    get(`view-${name}`).hidden = name !== view;
+    const link = document.querySelector(`nav a[href="#${name}"]`);
+    if (name === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  shown = view;
+  stream.show(tables[view]?.view ?? { table: "none" });
+}
+
+function onState(isLive) {
+  const badge = get("connection");
+  badge.classList.toggle("trouble", !isLive);
+  say("connection", isLive ? "live" : "connection lost, trying again");
+  document.body.classList.toggle("stale", !isLive);
+}
+
+function onDocument(document, isFirst) {
+  if (isFirst) loadHistory();
+  head(document);
+  link(document);
+  take(document.events, !isFirst);
+  if (document.point) charts.add(document.time, document.point);
+  if (tables[shown] && document.table) tables[shown].fill(document.table);
+  if (charts.step > 1 && document.time - loaded >= charts.step) loadHistory();
+}
+
+let loaded = 0;
+
+async function loadHistory() {
+  const span = document.querySelector("input[name=span]:checked").value;
+  try {
+    const response = await fetch(`./history?span=${span}`);
+    if (!response.ok) return;
+    const history = await response.json();
+    loaded = history.times.at(-1) ?? Date.now() / 1000;
+    // The gateway may have started again: its numbers begin at 1.
+    if (history.events.length < events.size || charts.span === undefined) events.clear();
+    take(history.events, false);
+    charts.load(history);
+  } catch {
+    // The stream notices that the gateway is gone, and says so.
+  }
+}
+
+function head({ gateway, peers, peers_up, streams }) {
+  document.title = `${gateway.name}: bentpipe`;
+  say("name", gateway.name);
+  const draining = gateway.is_draining ? ", draining" : "";
+  say("about", `transport ${gateway.transport}, up for ${duration(gateway.uptime_s)}${draining}`);
+  say("peer-count", `${count(peers_up)}/${count(peers)}`);
+  say("stream-count", count(streams));
+}
+
+function link(now) {
+  const value = (name) => now.point?.[name] ?? null;
+  const [sent, cross] = [value("sent_bps"), now.cross_traffic_bps];
+  const free = Math.max(0, now.capacity_bps - (sent ?? 0) - cross);
+  say("capacity", rate(now.capacity_bps));
+  say("source", SOURCES[now.capacity_source] ?? "");
+  say("sent", rate(sent));
+  say("cross", rate(cross));
+  say("free", rate(free));
+  bar(now.capacity_bps, sent ?? 0, cross);
+  say("received", rate(value("received_bps")));
+  say("rtt", time(value("rtt_s")));
+  const rtt = value("rtt_s");
+  say("queueing", rtt === null ? "–" : time(Math.max(0, rtt - now.link.rtt_s)));
+  say("waiting", size(value("waiting_bytes")));
+  for (const name of ["loss", "retransmitted", "repair"]) say(name, share(value(name)));
+  say("up", `${count(now.peers_up)} of ${count(now.peers)}`);
+  get("up").classList.toggle("trouble", now.peers_up < now.peers);
+  get("modem").parentElement.hidden = now.modem === null;
+  say("modem", now.modem === null ? "" : !now.modem.has_session ? "no session" : now.modem.link_is_up ? "link up" : "link down");
+}
+
+function bar(capacity, sent, cross) {
+  const total = Math.max(capacity, sent + cross, 1);
+  const [first, second] = get("bar").children;
+  first.style.width = `${(100 * sent) / total}%`;
+  second.style.width = `${(100 * cross) / total}%`;
+  get("bar").setAttribute("aria-label", `Use of the link: ${share((sent + cross) / total)}`);
+}
+
+// Takes events in; new trouble is read aloud.
+function take(found, isNew) {
+  if (found.length === 0 && events.size > 0) return;
+  for (const event of found) events.set(event.number, event);
+  const all = [...events.values()].sort((one, other) => other.number - one.number);
+  charts.mark(all);
+  list(get("latest"), all.slice(0, LATEST));
+  list(get("all"), all);
+  const trouble = found.filter((event) => event.is_trouble).at(-1);
+  if (isNew && trouble) say("announcement", trouble.text);
+}
+
+function list(target, shown) {
+  target.replaceChildren(...shown.map((event) => {
+    const item = document.createElement("li");
+    const when = document.createElement("time");
+    when.dateTime = new Date(event.time * 1000).toISOString();
+    when.textContent = clock(event.time);
+    const kind = document.createElement("span");
+    kind.className = event.is_trouble ? "kind trouble" : "kind";
+    kind.textContent = event.kind;
+    item.append(when, " ", kind, " ", event.text);
+    return item;
+  }));
+  if (shown.length === 0) target.textContent = "none yet";
+}
+
+for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", loadHistory);
+addEventListener("hashchange", show);
+show();

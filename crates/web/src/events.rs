@@ -1,0 +1,262 @@
+//! Events: what is different between two samples, in words.
+
+use crate::sample::{Peer, Sample};
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Events that are kept.
+const KEPT: usize = 500;
+/// Peers of which one sample names each; beyond that, their number is the event.
+const NAMED: usize = 8;
+/// Capacity changes below this share are no events: an estimate always moves.
+const STEP: f64 = 0.1;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A peer's state.
+    Peer,
+    /// The link's capacity, source or modem.
+    Link,
+    /// Connections that went end to end.
+    Bypass,
+    /// The largest packet that reaches a peer.
+    Mtu,
+    /// The gateway itself.
+    Gateway,
+}
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// Its number: 1 for the first.
+    pub number: u64,
+    /// When, in seconds since 1970.
+    pub time: f64,
+    /// What it is about.
+    pub kind: Kind,
+    /// Whether it needs attention.
+    pub is_trouble: bool,
+    /// What happened.
+    pub text: String,
+}
+
+/// The latest events.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    kept: VecDeque<Event>,
+    /// So many there have been.
+    count: u64,
+}
+
+impl Events {
+    /// Adds what happened from `before` to `now`.
+    pub(crate) fn compare(&mut self, time: f64, before: &Sample, now: &Sample) {
+        let mut found = Found::default();
+        found.gateway(before, now);
+        found.link(before, now);
+        found.peers(&before.peers, &now.peers);
+        found.bypass(&before.bypassed, &now.bypassed);
+        for (kind, is_trouble, text) in found.events {
+            self.count += 1;
+            if self.kept.len() == KEPT {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(Event { number: self.count, time, kind, is_trouble, text });
+        }
+    }
+
+    /// The events after that of this number, oldest first.
+    pub(crate) fn after(&self, number: u64) -> impl Iterator<Item = &Event> {
+        self.kept.iter().filter(move |event| event.number > number)
+    }
+
+    /// The number of the latest event.
+    pub(crate) fn last(&self) -> u64 {
+        self.count
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    events: Vec<(Kind, bool, String)>,
+}
+
+impl Found {
+    fn add(&mut self, kind: Kind, is_trouble: bool, text: impl Into<String>) {
+        self.events.push((kind, is_trouble, text.into()));
+    }
+
+    fn gateway(&mut self, before: &Sample, now: &Sample) {
+        if now.uptime_s < before.uptime_s {
+            self.add(Kind::Gateway, false, "gateway restarted");
+        }
+        if now.reloads > before.reloads {
+            self.add(Kind::Gateway, false, "configuration reloaded");
+        }
+        if now.is_draining && !before.is_draining {
+            self.add(Kind::Gateway, false, "draining: no new connections are accepted");
+        }
+    }
+
+    fn link(&mut self, before: &Sample, now: &Sample) {
+        let (old, new) = (&before.link, &now.link);
+        if old.source != new.source {
+            let lost = new.source == "configured";
+            self.add(Kind::Link, lost, format!("capacity source: {} instead of {}", new.source, old.source));
+        }
+        if (new.rate_bps - old.rate_bps).abs() > STEP * old.rate_bps {
+            self.add(Kind::Link, false, format!("link rate {} instead of {}", rate(new.rate_bps), rate(old.rate_bps)));
+        }
+        if let (Some(old), Some(new)) = (&before.modem, &now.modem) {
+            match (old.has_session, new.has_session) {
+                (true, false) => self.add(Kind::Link, true, "DLEP session with the modem ended"),
+                (false, true) => self.add(Kind::Link, false, "DLEP session with the modem began"),
+                _ => {}
+            }
+            match (old.link_is_up, new.link_is_up) {
+                (true, false) => self.add(Kind::Link, true, "modem reports the link as down"),
+                (false, true) => self.add(Kind::Link, false, "modem reports the link as up"),
+                _ => {}
+            }
+        }
+    }
+
+    fn peers(&mut self, before: &[Peer], now: &[Peer]) {
+        let known: BTreeMap<&str, &Peer> = before.iter().map(|peer| (peer.name.as_str(), peer)).collect();
+        let mut states: BTreeMap<&str, Vec<&Peer>> = BTreeMap::new();
+        let mut smaller = Vec::new();
+        for peer in now {
+            let Some(old) = known.get(peer.name.as_str()) else { continue };
+            if old.state != peer.state {
+                states.entry(peer.state).or_default().push(peer);
+            }
+            if peer.mtu != old.mtu && peer.state == "up" && old.state == "up" {
+                smaller.push((*old, peer));
+            }
+        }
+        for (state, peers) in states {
+            let is_trouble = state != "up";
+            if peers.len() > NAMED {
+                self.add(Kind::Peer, is_trouble, format!("{} peers are {state}", peers.len()));
+                continue;
+            }
+            for peer in peers {
+                let why = peer.trouble.as_ref().filter(|_| is_trouble).map_or("", |(_, says)| says);
+                let colon = if why.is_empty() { "" } else { ": " };
+                self.add(Kind::Peer, is_trouble, format!("{} is {state}{colon}{why}", peer.name));
+            }
+        }
+        if smaller.len() > NAMED {
+            self.add(Kind::Mtu, false, format!("path MTU to {} peers changed", smaller.len()));
+        } else {
+            for (old, peer) in smaller {
+                let is_trouble = peer.mtu < old.mtu;
+                let text = format!("path MTU to {}: {} B instead of {} B", peer.name, peer.mtu, old.mtu);
+                self.add(Kind::Mtu, is_trouble, text);
+            }
+        }
+    }
+
+    fn bypass(&mut self, before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) {
+        for (why, count) in now {
+            let more = count.saturating_sub(before.get(why).copied().unwrap_or(0));
+            if more > 0 {
+                let connections = if more == 1 { "connection" } else { "connections" };
+                self.add(Kind::Bypass, false, format!("{more} {connections} went end to end: {why}"));
+            }
+        }
+    }
+}
+
+/// A rate with its unit, to three significant digits.
+fn rate(bps: f64) -> String {
+    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
+    // 999.5 and above would be shown as 1000.
+    let (scale, unit) = units.into_iter().find(|(scale, _)| bps >= 0.9995 * scale).unwrap_or((1.0, "bit/s"));
+    let value = bps / scale;
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Link, Modem};
+
+    fn peer(name: &str, state: &'static str) -> Peer {
+        Peer { name: name.into(), state, mtu: 1500, ..Peer::default() }
+    }
+
+    fn link(source: &'static str, rate_bps: f64) -> Link {
+        Link { source, rate_bps, ..Link::default() }
+    }
+
+    fn texts(before: &Sample, now: &Sample) -> Vec<(bool, String)> {
+        let mut events = Events::default();
+        events.compare(7.0, before, now);
+        events.after(0).map(|event| (event.is_trouble, event.text.clone())).collect()
+    }
+
+    #[test]
+    fn a_peer_that_dies_and_comes_back_is_an_event_with_its_reason() {
+        let up = Sample { peers: vec![peer("ship", "up")], ..Sample::default() };
+        let mut down = Sample { peers: vec![peer("ship", "unresponsive")], ..Sample::default() };
+        down.peers[0].trouble = Some(("no_answer".into(), "no answer for 9 s".into()));
+        assert_eq!(texts(&up, &down), [(true, "ship is unresponsive: no answer for 9 s".to_owned())]);
+        assert_eq!(texts(&down, &up), [(false, "ship is up".to_owned())]);
+        assert_eq!(texts(&up, &up), []);
+    }
+
+    #[test]
+    fn an_outage_of_a_thousand_terminals_is_one_event() {
+        let all =
+            |state| Sample { peers: (0..1000).map(|n| peer(&n.to_string(), state)).collect(), ..Sample::default() };
+        assert_eq!(texts(&all("up"), &all("unresponsive")), [(true, "1000 peers are unresponsive".to_owned())]);
+    }
+
+    #[test]
+    fn link_bypass_and_gateway_have_events() {
+        let modem = |up| Some(Modem { has_session: up, link_is_up: up });
+        let before = Sample { link: link("dlep", 10e6), modem: modem(true), uptime_s: 5.0, ..Sample::default() };
+        let mut now = Sample { link: link("configured", 6e6), modem: modem(false), uptime_s: 6.0, ..Sample::default() };
+        now.bypassed.insert("peer_down".into(), 3);
+        now.reloads = 1;
+        let expected = [
+            (false, "configuration reloaded"),
+            (true, "capacity source: configured instead of dlep"),
+            (false, "link rate 6.00 Mbit/s instead of 10.0 Mbit/s"),
+            (true, "DLEP session with the modem ended"),
+            (true, "modem reports the link as down"),
+            (false, "3 connections went end to end: peer_down"),
+        ];
+        assert_eq!(texts(&before, &now), expected.map(|(is_trouble, text)| (is_trouble, text.to_owned())));
+    }
+
+    #[test]
+    fn a_smaller_path_mtu_is_trouble() {
+        let before = Sample { peers: vec![peer("ship", "up")], ..Sample::default() };
+        let mut now = before.clone();
+        now.peers[0].mtu = 1280;
+        assert_eq!(texts(&before, &now), [(true, "path MTU to ship: 1280 B instead of 1500 B".to_owned())]);
+    }
+
+    #[test]
+    fn old_events_make_room_and_numbers_go_on() {
+        let mut events = Events::default();
+        let [one, other] =
+            ["up", "unresponsive"].map(|state| Sample { peers: vec![peer("a", state)], ..Sample::default() });
+        for second in 0..1000u32 {
+            let (before, now) = if second % 2 == 0 { (&one, &other) } else { (&other, &one) };
+            events.compare(second.into(), before, now);
+        }
+        assert_eq!((events.last(), events.after(0).count(), events.after(998).count()), (1000, KEPT, 2));
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        let shown = [999.6, 1e3, 12_345.0, 999_999.0, 2e9].map(rate);
+        assert_eq!(shown, ["1.00 kbit/s", "1.00 kbit/s", "12.3 kbit/s", "1.00 Mbit/s", "2.00 Gbit/s"]);
+    }
+}

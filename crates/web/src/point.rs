@@ -1,0 +1,138 @@
+//! One point of the history: what happened between two samples.
+
+use crate::sample::{Peer, Sample};
+use std::collections::BTreeMap;
+
+/// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point(pub(crate) [f32; FIELDS.len()]);
+
+/// The names of a point's values.
+pub const FIELDS: [&str; 12] = [
+    "capacity_bps",
+    "sent_bps",
+    "received_bps",
+    "cross_traffic_bps",
+    "rtt_s",
+    "link_rtt_s",
+    "loss",
+    "retransmitted",
+    "repair",
+    "waiting_bytes",
+    "peers_up",
+    "streams",
+];
+
+impl Point {
+    /// A point of which nothing is known.
+    pub(crate) const UNKNOWN: Self = Self([f32::NAN; FIELDS.len()]);
+
+    /// What happened from `before` to `now`, `seconds` apart. Counters that fell belong to another process: what they say
+    /// is not known.
+    pub(crate) fn between(before: &Sample, now: &Sample, seconds: f64) -> Self {
+        let rate =
+            |before: u64, now: u64| now.checked_sub(before).map_or(f64::NAN, |bytes| bytes as f64 * 8.0 / seconds);
+        let sum = |of: fn(&Peer) -> u64| {
+            let total = |sample: &Sample| sample.peers.iter().map(of).sum::<u64>();
+            total(now).checked_sub(total(before)).map_or(f64::NAN, |count| count as f64)
+        };
+        // Losses are known a round trip after the packets were sent, when fewer may be.
+        let share = |part: f64, of: f64| if of > 0.0 { (part / of).min(1.0) } else { 0.0 };
+        let sent = sum(|peer| peer.sent_bytes);
+        let retransmitted = sum(|peer| peer.retransmitted_bytes);
+        let repair = sum(|peer| peer.repair_bytes);
+        let all = sent + retransmitted + repair;
+        Self(
+            [
+                now.capacity_bps,
+                rate(before.sent_ip_bytes, now.sent_ip_bytes),
+                rate(before.received_ip_bytes, now.received_ip_bytes),
+                now.cross_traffic_bps,
+                median_rtt(&now.peers),
+                now.link.rtt_s,
+                share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
+                share(retransmitted, all),
+                share(repair, all),
+                now.peers.iter().map(|peer| peer.send_buffered_bytes).sum::<u64>() as f64,
+                now.peers.iter().filter(|peer| peer.state == "up").count() as f64,
+                now.peers.iter().map(|peer| peer.streams).sum::<u64>() as f64,
+            ]
+            .map(|value| value as f32),
+        )
+    }
+
+    /// The values by name.
+    pub(crate) fn named(&self) -> BTreeMap<&'static str, f32> {
+        FIELDS.into_iter().zip(self.0).collect()
+    }
+
+    /// The mean of `points`, value by value, of those that are known.
+    pub(crate) fn mean(points: &[Self]) -> Self {
+        let mut mean = Self::UNKNOWN;
+        for (at, mean) in mean.0.iter_mut().enumerate() {
+            let known = points.iter().map(|point| f64::from(point.0[at])).filter(|value| !value.is_nan());
+            let (sum, count) = known.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+            if count > 0 {
+                *mean = (sum / f64::from(count)) as f32;
+            }
+        }
+        mean
+    }
+}
+
+/// The median round-trip time of the peers that are up; NaN if none is.
+fn median_rtt(peers: &[Peer]) -> f64 {
+    let mut rtts: Vec<f64> = peers.iter().filter(|peer| peer.state == "up").filter_map(|peer| peer.rtt_s).collect();
+    if rtts.is_empty() {
+        return f64::NAN;
+    }
+    let middle = rtts.len() / 2;
+    *rtts.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(point: &Point, name: &str) -> f32 {
+        point.0[FIELDS.iter().position(|field| *field == name).unwrap_or_else(|| panic!("{name}"))]
+    }
+
+    fn peer(rtt_s: f64, sent_packets: u64, lost_packets: u64) -> Peer {
+        Peer { state: "up", rtt_s: Some(rtt_s), sent_packets, lost_packets, ..Peer::default() }
+    }
+
+    #[test]
+    fn counters_become_rates_and_shares() {
+        let before =
+            Sample { sent_ip_bytes: 1000, peers: vec![peer(0.6, 100, 5), peer(0.5, 0, 0)], ..Sample::default() };
+        let mut now =
+            Sample { sent_ip_bytes: 251_000, peers: vec![peer(0.6, 180, 9), peer(0.7, 20, 0)], ..before.clone() };
+        now.peers[0].sent_bytes = 90;
+        now.peers[1].repair_bytes = 10;
+        let point = Point::between(&before, &now, 2.0);
+        assert_eq!(value(&point, "sent_bps"), 1_000_000.0);
+        assert_eq!(value(&point, "loss"), 0.04);
+        assert_eq!(value(&point, "repair"), 0.1);
+        assert_eq!(value(&point, "rtt_s"), 0.7);
+        assert_eq!(value(&point, "peers_up"), 2.0);
+    }
+
+    #[test]
+    fn counters_of_another_process_are_not_compared() {
+        let before = Sample { sent_ip_bytes: 1000, peers: vec![peer(0.6, 100, 5)], ..Sample::default() };
+        let point = Point::between(&before, &Sample { peers: vec![peer(0.6, 1, 0)], ..Sample::default() }, 1.0);
+        assert!(value(&point, "sent_bps").is_nan() && value(&point, "loss") == 0.0, "{point:?}");
+        assert_eq!(serde_json::to_value(point.named()).unwrap()["sent_bps"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_mean_is_that_of_what_is_known() {
+        let mut known = Point::UNKNOWN;
+        known.0[0] = 3.0;
+        let other = Point([1.0; FIELDS.len()]);
+        let mean = Point::mean(&[known, other, Point::UNKNOWN]);
+        assert_eq!((mean.0[0], mean.0[1]), (2.0, 1.0));
+        assert!(Point::mean(&[]).0[0].is_nan());
+    }
+}

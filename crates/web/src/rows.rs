@@ -1,0 +1,324 @@
+//! Tables of peers and streams: filtered, sorted and cut to a page before they are sent.
+
+use crate::sample::{Peer, Sample, Stream};
+use serde::{Deserialize, Serialize};
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
+
+/// Rows of one page.
+pub const ROWS: usize = 50;
+
+/// What a page shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(default)]
+pub struct View {
+    /// The table.
+    pub table: Table,
+    /// The order of its rows.
+    pub sort: Sort,
+    /// The number of the page, from 0.
+    pub page: usize,
+    /// Rows whose names or addresses contain this text; all if empty.
+    pub filter: String,
+}
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Table {
+    /// None: the link.
+    #[default]
+    None,
+    /// The peers.
+    Peers,
+    /// Relayed connections.
+    Streams,
+}
+
+/// An order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// The highest rate first.
+    #[default]
+    Rate,
+    /// The highest loss rate first (peers).
+    Loss,
+    /// Peers that are not up first; streams that move nothing first.
+    Trouble,
+    /// The oldest first (streams).
+    Age,
+    /// By name (peers) or client (streams).
+    Name,
+}
+
+/// One page of a table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Page<R> {
+    /// Rows that match the filter.
+    pub(crate) matching: usize,
+    /// All rows.
+    pub(crate) total: usize,
+    /// The number of this page, from 0.
+    pub(crate) page: usize,
+    /// The number of pages, at least 1.
+    pub(crate) pages: usize,
+    /// The rows of this page.
+    pub(crate) rows: Vec<R>,
+}
+
+/// A peer's row.
+#[derive(Debug, Serialize)]
+pub(crate) struct PeerRow<'a> {
+    pub(crate) name: &'a str,
+    state: &'static str,
+    reason: Option<&'a str>,
+    trouble: Option<&'a str>,
+    rtt_s: Option<f64>,
+    mtu: u16,
+    streams: u64,
+    pub(crate) sent_bps: f64,
+    received_bps: f64,
+    pub(crate) loss: f64,
+    repair_bps: f64,
+    waiting_bytes: u64,
+}
+
+/// A stream's row.
+#[derive(Debug, Serialize)]
+pub(crate) struct StreamRow<'a> {
+    pub(crate) stream: u64,
+    peer: &'a str,
+    side: &'static str,
+    client: Option<String>,
+    server: Option<String>,
+    class: Option<&'a str>,
+    state: &'a str,
+    pub(crate) waits_for: Option<&'static str>,
+    age_s: f64,
+    pub(crate) sent_bps: f64,
+    received_bps: f64,
+    from_tcp_bytes: u64,
+    to_tcp_bytes: u64,
+}
+
+fn bps(before: u64, now: u64, seconds: f64) -> f64 {
+    (now.saturating_sub(before) as f64 * 8.0 / seconds).round()
+}
+
+/// The page of peers that `view` asks for; rates are those since `before`.
+pub(crate) fn peers<'a>(view: &View, before: &Sample, now: &'a Sample, seconds: f64) -> Page<PeerRow<'a>> {
+    let known: HashMap<&str, &Peer> = before.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
+    let filter = view.filter.to_lowercase();
+    let matches = |peer: &&Peer| filter.is_empty() || peer.name.to_lowercase().contains(&filter);
+    let rows =
+        now.peers.iter().filter(matches).map(|peer| peer_row(peer, known.get(peer.name.as_str()).copied(), seconds));
+    let order = |one: &PeerRow<'_>, other: &PeerRow<'_>| {
+        let use_of = |row: &PeerRow<'_>| row.sent_bps + row.received_bps;
+        let first = match view.sort {
+            Sort::Loss => other.loss.total_cmp(&one.loss),
+            Sort::Trouble => (one.state == "up").cmp(&(other.state == "up")).then(other.loss.total_cmp(&one.loss)),
+            Sort::Name => Ordering::Equal,
+            Sort::Rate | Sort::Age => use_of(other).total_cmp(&use_of(one)),
+        };
+        first.then_with(|| one.name.cmp(other.name))
+    };
+    cut(view.page, now.peers.len(), rows.collect(), order)
+}
+
+fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<'a> {
+    let before = before.unwrap_or(peer);
+    let since = |of: fn(&Peer) -> u64| of(peer).saturating_sub(of(before)) as f64;
+    let (sent, lost) = (since(|peer| peer.sent_packets), since(|peer| peer.lost_packets));
+    PeerRow {
+        name: &peer.name,
+        state: peer.state,
+        reason: peer.trouble.as_ref().map(|(reason, _)| reason.as_str()),
+        trouble: peer.trouble.as_ref().map(|(_, says)| says.as_str()),
+        rtt_s: peer.rtt_s,
+        mtu: peer.mtu,
+        streams: peer.streams,
+        sent_bps: bps(before.sent_bytes, peer.sent_bytes, seconds),
+        received_bps: bps(before.received_bytes, peer.received_bytes, seconds),
+        loss: if sent > 0.0 { (lost / sent).min(1.0) } else { 0.0 },
+        repair_bps: bps(before.repair_bytes, peer.repair_bytes, seconds),
+        waiting_bytes: peer.send_buffered_bytes,
+    }
+}
+
+/// What streams had moved a sample ago, by peer, number and side.
+#[derive(Debug, Default)]
+pub(crate) struct Moved(HashMap<(usize, u64, bool), (u64, u64)>);
+
+impl Moved {
+    pub(crate) fn of(streams: &[Stream]) -> Self {
+        let entry = |s: &Stream| ((s.peer, s.stream, s.is_near), (s.from_tcp_bytes, s.to_tcp_bytes));
+        Self(streams.iter().map(entry).collect())
+    }
+
+    /// Rates from and to TCP, in bit/s. Those of a stream that is new are not known: zero.
+    fn rates(&self, stream: &Stream, seconds: f64) -> (f64, f64) {
+        let before = self.0.get(&(stream.peer, stream.stream, stream.is_near));
+        let (from, to) = before.copied().unwrap_or((stream.from_tcp_bytes, stream.to_tcp_bytes));
+        (bps(from, stream.from_tcp_bytes, seconds), bps(to, stream.to_tcp_bytes, seconds))
+    }
+}
+
+/// The page of streams that `view` asks for; rates are those since `before`.
+pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Sample, seconds: f64) -> Page<StreamRow<'a>> {
+    let all = now.streams.as_deref().unwrap_or_default();
+    let name = |stream: &Stream| now.peers.get(stream.peer).map_or("", |peer| peer.name.as_str());
+    let filter = view.filter.to_lowercase();
+    let matches = |stream: &&Stream| {
+        let has = |address: Option<std::net::SocketAddr>| address.is_some_and(|a| a.to_string().contains(&filter));
+        filter.is_empty() || name(stream).to_lowercase().contains(&filter) || has(stream.client) || has(stream.server)
+    };
+    let rated = all.iter().filter(matches).map(|stream| (stream, before.rates(stream, seconds)));
+    let order = |(one, one_rates): &(&Stream, (f64, f64)), (other, other_rates): &(&Stream, (f64, f64))| {
+        let (one_rate, other_rate) = (one_rates.0 + one_rates.1, other_rates.0 + other_rates.1);
+        let first = match view.sort {
+            Sort::Trouble | Sort::Loss => (one_rate > 0.0).cmp(&(other_rate > 0.0)),
+            Sort::Age => Ordering::Equal,
+            Sort::Name => one.client.cmp(&other.client),
+            Sort::Rate => other_rate.total_cmp(&one_rate),
+        };
+        first.then_with(|| other.age_s.total_cmp(&one.age_s)).then_with(|| key(one).cmp(&key(other)))
+    };
+    let page = cut(view.page, all.len(), rated.collect(), order);
+    let row = |(stream, (sent_bps, received_bps)): (&'a Stream, (f64, f64))| StreamRow {
+        stream: stream.stream,
+        peer: name(stream),
+        side: if stream.is_near { "near" } else { "far" },
+        client: stream.client.map(|address| address.to_string()),
+        server: stream.server.map(|address| address.to_string()),
+        class: stream.class.as_deref(),
+        state: &stream.state,
+        waits_for: waits_for(stream, (sent_bps, received_bps), now.peers.get(stream.peer)),
+        age_s: stream.age_s.round(),
+        sent_bps,
+        received_bps,
+        from_tcp_bytes: stream.from_tcp_bytes,
+        to_tcp_bytes: stream.to_tcp_bytes,
+    };
+    let Page { matching, total, page, pages, rows } = page;
+    Page { matching, total, page, pages, rows: rows.into_iter().map(row).collect() }
+}
+
+/// What a stream waits for that has data and moves none.
+fn waits_for(stream: &Stream, (from_tcp, to_tcp): (f64, f64), peer: Option<&Peer>) -> Option<&'static str> {
+    if peer.is_some_and(|peer| peer.state != "up") {
+        return Some("peer");
+    }
+    if stream.receive_buffered_bytes > 0 && to_tcp == 0.0 {
+        // Its TCP window is full, or bytes before these were lost.
+        return Some("host here");
+    }
+    (stream.send_buffered_bytes > 0 && from_tcp == 0.0).then_some("link or far host")
+}
+
+fn key(stream: &Stream) -> (usize, u64, Reverse<bool>) {
+    (stream.peer, stream.stream, Reverse(stream.is_near))
+}
+
+/// Page `page` (the last one, if there are fewer) of `rows` in `order`: only its rows are sorted.
+fn cut<R>(page: usize, total: usize, mut rows: Vec<R>, order: impl Fn(&R, &R) -> Ordering) -> Page<R> {
+    let matching = rows.len();
+    let pages = matching.div_ceil(ROWS).max(1);
+    let page = page.min(pages - 1);
+    let (first, end) = (page * ROWS, ((page + 1) * ROWS).min(matching));
+    if end < matching {
+        rows.select_nth_unstable_by(end, &order);
+        rows.truncate(end);
+    }
+    if first > 0 {
+        rows.select_nth_unstable_by(first, &order);
+        rows.drain(..first);
+    }
+    rows.sort_by(order);
+    Page { matching, total, page, pages, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(table: Table, sort: Sort, page: usize, filter: &str) -> View {
+        View { table, sort, page, filter: filter.into() }
+    }
+
+    /// Peer `n` sends n bit/s and loses n mod 7 of 100 packets; every hundredth is unresponsive.
+    fn thousand(second: u64) -> Sample {
+        let peer = |n: u64| Peer {
+            name: format!("terminal-{n:04}"),
+            state: if n % 100 == 0 { "unresponsive" } else { "up" },
+            sent_bytes: n * second,
+            sent_packets: 100 * second,
+            lost_packets: n % 7 * second,
+            ..Peer::default()
+        };
+        Sample { peers: (0..1000).map(peer).collect(), ..Sample::default() }
+    }
+
+    #[test]
+    fn pages_together_are_the_whole_order() {
+        let (before, now) = (thousand(1), thousand(2));
+        let page = |n| peers(&view(Table::Peers, Sort::Rate, n, ""), &before, &now, 1.0);
+        let names: Vec<_> = (0..20).flat_map(|n| page(n).rows).map(|row| row.name.to_owned()).collect();
+        let expected: Vec<_> = (0..1000).rev().map(|n| format!("terminal-{n:04}")).collect();
+        assert_eq!(names, expected);
+        assert_eq!((page(99).page, page(99).pages, page(99).rows.len()), (19, 20, ROWS));
+        assert_eq!(page(0).rows[0].sent_bps, 999.0 * 8.0);
+    }
+
+    #[test]
+    fn peers_sort_by_loss_and_trouble() {
+        let (before, now) = (thousand(1), thousand(2));
+        let first = |sort| peers(&view(Table::Peers, sort, 0, ""), &before, &now, 1.0).rows.remove(0);
+        assert!((first(Sort::Loss).loss - 0.06).abs() < 1e-9);
+        let troubled = peers(&view(Table::Peers, Sort::Trouble, 0, ""), &before, &now, 1.0);
+        assert!(troubled.rows[..10].iter().all(|row| row.state == "unresponsive") && troubled.rows[10].state == "up");
+        assert_eq!(first(Sort::Name).name, "terminal-0000");
+    }
+
+    #[test]
+    fn a_stream_that_moves_nothing_waits_for_peer_host_or_link() {
+        let peer = |state| Peer { state, ..Peer::default() };
+        let with = |send_buffered_bytes, receive_buffered_bytes| Stream {
+            send_buffered_bytes,
+            receive_buffered_bytes,
+            ..Stream::default()
+        };
+        let idle = (0.0, 0.0);
+        assert_eq!(waits_for(&with(1, 1), idle, Some(&peer("unresponsive"))), Some("peer"));
+        assert_eq!(waits_for(&with(0, 1), idle, Some(&peer("up"))), Some("host here"));
+        assert_eq!(waits_for(&with(1, 0), idle, Some(&peer("up"))), Some("link or far host"));
+        assert_eq!(waits_for(&with(1, 1), (8.0, 8.0), Some(&peer("up"))), None);
+        assert_eq!(waits_for(&with(0, 0), idle, Some(&peer("up"))), None, "it has nothing to move");
+    }
+
+    #[test]
+    fn a_filter_finds_names_and_addresses() {
+        let mut now = thousand(1);
+        let found = peers(&view(Table::Peers, Sort::Rate, 0, "-000"), &now, &now, 1.0);
+        assert_eq!((found.matching, found.total, found.pages), (10, 1000, 1));
+        let stream = |n: u16| Stream {
+            stream: n.into(),
+            peer: usize::from(n % 10),
+            client: Some(([10, 0, 0, 1], n).into()),
+            age_s: n.into(),
+            from_tcp_bytes: 100,
+            ..Stream::default()
+        };
+        now.streams = Some((0..200).map(stream).collect());
+        let before = Moved::of(now.streams.as_deref().unwrap());
+        now.streams.as_mut().unwrap()[7].from_tcp_bytes += 10;
+        let by = |sort, filter| streams(&view(Table::Streams, sort, 0, filter), &before, &now, 1.0);
+        assert_eq!(by(Sort::Rate, "").rows[0].stream, 7);
+        assert_eq!(by(Sort::Rate, "").rows[0].sent_bps, 80.0);
+        assert_eq!(by(Sort::Age, "").rows[0].stream, 199);
+        assert_eq!(by(Sort::Trouble, "").rows[0].stream, 199);
+        assert_eq!(by(Sort::Name, ":117").rows.len(), 1);
+        assert_eq!(by(Sort::Rate, "terminal-0003").matching, 20);
+        assert_eq!(by(Sort::Rate, "nobody").rows.len(), 0);
+    }
+}

@@ -1,0 +1,260 @@
+//! The server: a thread that samples the gateway once a second, and one that answers browsers.
+
+use crate::access::Access;
+use crate::assets::{ASSETS, HEADERS};
+use crate::board::Board;
+use crate::history::Span;
+use crate::rows::View;
+use crate::sample::Source;
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::stream;
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+/// The time between samples.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Pages that are kept up to date at a time.
+const PAGES: usize = 32;
+/// Connections at a time; others wait to be accepted.
+const CONNECTIONS: usize = 128;
+/// How long to leave the listener alone if it cannot accept, for want of descriptors.
+const RESPITE: Duration = Duration::from_millis(100);
+
+/// Serves the page until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    server: Option<JoinHandle<()>>,
+    /// Ends the thread that samples, which nothing waits for: it may be waiting for who drops this.
+    _sampler: mpsc::Sender<()>,
+}
+
+impl Server {
+    /// Serves the page of what `source` reports on `listener`, to whom `access` allows it.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or the system refuses the listener.
+    pub fn start(listener: TcpListener, access: Access, source: impl Source) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (ticks, tick) = watch::channel(());
+        let shared =
+            Shared { board: Arc::default(), tick, access: Arc::new(access), pages: Arc::new(Semaphore::new(PAGES)) };
+        let (sampler, stopped) = mpsc::channel();
+        let board = Arc::clone(&shared.board);
+        std::thread::Builder::new()
+            .name("web-samples".into())
+            .spawn(move || sample(source, &board, &ticks, &stopped))?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            let served = runtime.block_on(async {
+                let places = Arc::new(Semaphore::new(CONNECTIONS));
+                let listener = Bounded { listener: tokio::net::TcpListener::from_std(listener)?, places };
+                tokio::select! {
+                    result = axum::serve(listener, router(shared)).into_future() => result,
+                    _ = stopped => Ok(()),
+                }
+            });
+            if let Err(error) = served {
+                tracing::error!(%error, "the page is no longer served");
+            }
+        };
+        let server = std::thread::Builder::new().name("web".into()).spawn(serve)?;
+        Ok(Self { address, stop: Some(stop), server: Some(server), _sampler: sampler })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread may have ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        // The address is free afterwards.
+        let _ = self.server.take().map(JoinHandle::join);
+    }
+}
+
+/// Samples `source` until it ends, or the other end of `stopped` goes. Time since 1970 goes on evenly from the start, even if
+/// the clock is set: the axes of the page need that.
+fn sample(mut source: impl Source, board: &Mutex<Board>, ticks: &watch::Sender<()>, stopped: &mpsc::Receiver<()>) {
+    let started = Instant::now();
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut next = started;
+    loop {
+        let detail = lock(board).wanted();
+        let Some(sample) = source.sample(detail) else { return };
+        lock(board).take((epoch + started.elapsed()).as_secs_f64(), sample);
+        ticks.send_replace(());
+        // After a pause, such as one of the whole machine, nothing is made up for.
+        next = (next + PERIOD).max(Instant::now());
+        let wait = next.saturating_duration_since(Instant::now());
+        if stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+/// The board; it is whole after each call, whatever became of the caller.
+fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone)]
+struct Shared {
+    board: Arc<Mutex<Board>>,
+    tick: watch::Receiver<()>,
+    access: Arc<Access>,
+    pages: Arc<Semaphore>,
+}
+
+fn router(shared: Shared) -> Router {
+    let mut router = Router::new().route("/history", get(history)).route("/events", get(events));
+    for asset in ASSETS {
+        router = router.route(asset.path, get(*asset));
+    }
+    router.layer(from_fn_with_state(shared.clone(), guard)).with_state(shared)
+}
+
+/// Answers only whom [`Access`] allows it, and adds [`HEADERS`] to every answer.
+async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let mut response = match shared.access.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => *refused,
+    };
+    response.headers_mut().extend(HEADERS);
+    response
+}
+
+#[derive(Deserialize)]
+struct SpanQuery {
+    span: Span,
+}
+
+async fn history(State(shared): State<Shared>, Query(query): Query<SpanQuery>) -> Response {
+    let history = lock(&shared.board).history(query.span);
+    ([(header::CONTENT_TYPE, "application/json")], history.to_string()).into_response()
+}
+
+/// One page that is kept up to date.
+struct Page {
+    shared: Shared,
+    view: View,
+    known: u64,
+    is_first: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A document at once and then each second.
+async fn events(State(shared): State<Shared>, Query(view): Query<View>) -> Response {
+    let Ok(place) = Arc::clone(&shared.pages).try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n").into_response();
+    };
+    let known = lock(&shared.board).last_event();
+    let page = Page { shared, view, known, is_first: true, _place: place };
+    Sse::new(stream::unfold(page, async |page| page.next().await)).into_response()
+}
+
+impl Page {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if !std::mem::take(&mut self.is_first) && self.shared.tick.changed().await.is_err() {
+                // The gateway has stopped.
+                return None;
+            }
+            self.shared.tick.mark_unchanged();
+            let (document, last) = {
+                let mut board = lock(&self.shared.board);
+                (board.document(&self.view, self.known), board.last_event())
+            };
+            if let Some(document) = document {
+                self.known = last;
+                return Some((Ok(Event::default().data(&*document)), self));
+            }
+        }
+    }
+}
+
+/// A listener with a bounded number of connections.
+struct Bounded {
+    listener: tokio::net::TcpListener,
+    places: Arc<Semaphore>,
+}
+
+impl axum::serve::Listener for Bounded {
+    type Io = Placed;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Placed, SocketAddr) {
+        loop {
+            let place = Arc::clone(&self.places).acquire_owned().await;
+            match self.listener.accept().await {
+                Ok((stream, address)) => return (Placed { stream, _place: place.ok() }, address),
+                Err(error) => {
+                    tracing::debug!(%error, "[web] listen");
+                    tokio::time::sleep(RESPITE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that has one of the places.
+struct Placed {
+    stream: TcpStream,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+mod io_of_placed {
+    use super::Placed;
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    impl AsyncRead for Placed {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for Placed {
+        fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.stream).poll_write(context, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_flush(context)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_shutdown(context)
+        }
+    }
+}
