@@ -1,5 +1,6 @@
 //! The integration tests of the crate, as one program.
 
+mod adversity;
 mod conformance;
 mod controls;
 mod ns2;
