@@ -20,7 +20,7 @@ impl Histogram {
     /// Counts `time`.
     pub fn record(&mut self, time: Duration) {
         self.counts[self.bounds.partition_point(|bound| *bound < time)] += 1;
-        self.sum = self.sum + time;
+        self.sum += time;
     }
 
     /// The upper bound of each bucket with its count. The last has no bound.

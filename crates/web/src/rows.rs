@@ -250,7 +250,7 @@ mod tests {
     fn thousand(second: u64) -> Sample {
         let peer = |n: u64| Peer {
             name: format!("terminal-{n:04}"),
-            state: if n % 100 == 0 { "unresponsive" } else { "up" },
+            state: if n.is_multiple_of(100) { "unresponsive" } else { "up" },
             sent_bytes: n * second,
             sent_packets: 100 * second,
             lost_packets: n % 7 * second,
