@@ -221,6 +221,8 @@ impl Connection {
                 self.handshake.answers_alone = self.config.rules().handshake.answers_alone;
             }
         }
+        // ns-2's Vegas has the first segment in the SYN, which may be all.
+        self.close_if_done();
     }
 
     /// The SYN of this end is acknowledged.

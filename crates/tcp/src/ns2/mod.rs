@@ -73,7 +73,8 @@ impl Sender {
         Some(Self {
             kind,
             agent: Agent::new(kind, &parameters(config)),
-            packets: Packets::new(0, 0),
+            // The SYN is nothing that an end sends which does not open the connection.
+            packets: Packets::new(0, 1),
             end: 1,
             is_finished: false,
             edge: 1,
@@ -88,6 +89,7 @@ impl Sender {
     /// This end opens the connection: the SYN is its first packet.
     pub(crate) fn open(&mut self) {
         self.opens = true;
+        self.packets = Packets::new(0, 0);
         if self.kind == Ns2Agent::Vegas {
             // Without a handshake, a window of two after a timeout sends two packets before the first is answered.
             self.edge = 1 + self.agent.state.window * u64::from(self.config.mss);
