@@ -14,8 +14,8 @@ mod text;
 mod updates;
 mod web;
 
+use crate::build::Build;
 use crate::rules::{Bypass, Hold, Rules};
-use crate::snapshot::Build;
 use document::Document;
 use document::Form;
 use ipnet::IpNet;

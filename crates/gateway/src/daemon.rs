@@ -16,9 +16,9 @@ use crate::handle::{Extent, Handle, Request, Source};
 use crate::hold::HeldSyns;
 use crate::host_sockets::is_out_of_descriptors;
 use crate::link_state::{LinkState, LinkUpdates};
-use crate::metrics;
+use crate::metrics::{self, Measured};
 use crate::page;
-use crate::privileges::{Plan, Privileges};
+use crate::privileges::Plan;
 use crate::relays::Relays;
 use crate::steering::{News, Steering};
 use crate::sysctls;
@@ -36,6 +36,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use relay::cross_traffic::PERIOD;
 use report::Facts;
 use socket2::Socket;
+use status::{Privileges, Snapshot};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -543,29 +544,38 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let _ = answer.send(self.relays.survey(now, &name));
                 }
                 Request::Drain(within) => self.begin_drain(now, within),
+                // Whoever asked may have gone.
                 Request::Snapshot(extent, answer) => {
-                    self.count_bypassed(now, if extent == Extent::Whole { COUNT_PERIOD } else { SAMPLED_COUNT_PERIOD });
-                    let facts = Facts {
-                        name: &self.settings.name,
-                        public_key: self.public_key.clone(),
-                        started: self.started,
-                        reloads: self.reloads,
-                        predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
-                        drain: self.drain,
-                        capacity_source: self.settings.link.capacity_source,
-                        link_state: *self.link_state.borrow(),
-                        link_updates: self.updates.counts(),
-                        modem: self.updates.modem(),
-                        bypassed: &self.bypassed,
-                        privileges: &self.privileges,
-                        delays: &self.delays,
-                    };
-                    // The asker may have gone.
-                    let _ = answer.send(report::snapshot(now, extent, &facts, &self.relays));
+                    let _ = answer.send(self.snapshot(now, extent));
+                }
+                Request::Metrics(answer) => {
+                    let measured =
+                        Measured { classes: self.relays.engine.class_accounts().to_vec(), delays: self.delays.clone() };
+                    let _ = answer.send((self.snapshot(now, Extent::Whole), measured));
                 }
             }
         }
         false
+    }
+
+    /// As much of the state at `now` as `extent` says.
+    fn snapshot(&mut self, now: Instant, extent: Extent) -> Snapshot {
+        self.count_bypassed(now, if extent == Extent::Whole { COUNT_PERIOD } else { SAMPLED_COUNT_PERIOD });
+        let facts = Facts {
+            name: &self.settings.name,
+            public_key: self.public_key.clone(),
+            started: self.started,
+            reloads: self.reloads,
+            predecessor: self.predecessor.as_ref().map(|predecessor| predecessor.pid),
+            drain: self.drain,
+            capacity_source: self.settings.link.capacity_source,
+            link_state: *self.link_state.borrow(),
+            link_updates: self.updates.counts(),
+            modem: self.updates.modem(),
+            bypassed: &self.bypassed,
+            privileges: &self.privileges,
+        };
+        report::snapshot(now, extent, &facts, &self.relays)
     }
 
     /// Has the counters of the firewall read for the next who asks, if that was `period` ago.

@@ -1,6 +1,6 @@
 //! A gateway that takes no more connections and ends with the last.
 
-use crate::snapshot::Draining;
+use status::Draining;
 use units::{Duration, Instant};
 
 /// How long a gateway that drains goes on at least: for connections that were on their way when it began.

@@ -1,12 +1,13 @@
 //! A way to a running gateway from other threads.
 
 use crate::config::{self, ConfigError, Settings};
+use crate::metrics::Measured;
 use crate::reload::ReloadError;
-use crate::snapshot::Snapshot;
 use crate::steering::News;
 use crate::takeover::offer::Offer;
 use mio::Waker;
 use satpep::PrivateKey;
+use status::Snapshot;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use units::Duration;
 /// What other threads ask of the loop.
 pub(crate) enum Request {
     Snapshot(Extent, mpsc::SyncSender<Snapshot>),
+    /// For metrics.
+    Metrics(mpsc::SyncSender<(Snapshot, Measured)>),
     /// Something about the firewall or the host.
     News(News),
     /// To take other settings over.
@@ -82,6 +85,13 @@ impl Handle {
     pub(crate) fn report(&self, extent: Extent) -> Option<Snapshot> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.send(Request::Snapshot(extent, answer));
+        answered.recv().ok()
+    }
+
+    /// What metrics show; `None` if the gateway has stopped.
+    pub(crate) fn metrics(&self) -> Option<(Snapshot, Measured)> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Request::Metrics(answer));
         answered.recv().ok()
     }
 

@@ -4,6 +4,7 @@
 //! to stop through its [`Handle`].
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 
+mod build;
 pub mod config;
 mod control;
 mod cross_traffic;
@@ -24,7 +25,6 @@ mod privileges;
 mod relays;
 mod reload;
 pub mod rules;
-mod snapshot;
 mod steering;
 mod sysctls;
 mod takeover;
@@ -35,15 +35,15 @@ mod udp;
 mod unix;
 mod watch;
 
+pub use build::Build;
 pub use control::{Answer, drain, reload, snapshot, status};
 pub use daemon::Gateway;
 pub use error::StartError;
 pub use handle::Handle;
 pub use host_sockets::usable_descriptors;
-pub use privileges::Privileges;
-pub use relay::engine::{Counters, Intercepted};
+pub use relay::engine::Intercepted;
 pub use reload::ReloadError;
-pub use snapshot::{
-    Build, CrossLayer, Draining, Measured, Memory, Peer, PeerState, Satellite, Side, Snapshot, Stream, Survey,
+pub use status::{
+    Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, PeerState, Privileges, Satellite, Side, Snapshot,
+    Stream, Survey, Trouble, UpdateCounts,
 };
-pub use trouble::Trouble;

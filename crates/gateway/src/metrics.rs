@@ -17,12 +17,13 @@ mod tests;
 
 pub(crate) use delays::Delays;
 
+use crate::build::Build;
 use crate::error::{StartError, while_doing};
 use crate::handle::Handle;
-use crate::snapshot::Build;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use relay::engine::ClassAccount;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -62,6 +63,13 @@ pub(crate) fn serve(address: SocketAddr, build: Build, handle: Handle) -> Result
     Ok(Server { _stop: stop })
 }
 
+/// What metrics show beside the gateway's state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    pub(crate) classes: Vec<ClassAccount>,
+    pub(crate) delays: Delays,
+}
+
 /// What the metrics say of the process.
 #[derive(Debug, Clone)]
 struct Program {
@@ -77,7 +85,7 @@ async fn respond(headers: HeaderMap, program: Program, handle: Handle) -> Respon
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_open = accepted.into_iter().any(|value| value.contains(OPEN_METRICS));
     // The loop answers within a wake; waiting for it here holds up nothing but other scrapes.
-    match handle.snapshot().map(|snapshot| families::encode(&program, &snapshot)) {
+    match handle.metrics().map(|(snapshot, measured)| families::encode(&program, &snapshot, &measured)) {
         Some(Ok(text)) if is_open => ([(header::CONTENT_TYPE, OPEN_METRICS_VERSION)], text).into_response(),
         Some(Ok(text)) => ([(header::CONTENT_TYPE, PLAIN)], plain::of_open_metrics(&text)).into_response(),
         _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),

@@ -5,8 +5,7 @@ use crate::error::{StartError, while_doing};
 use caps::Capability::{self, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_RESOURCE};
 use kernel::privileges::{self, Account};
 use kernel::sandbox::{self, Confined, Files};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use status::Privileges;
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -21,21 +20,6 @@ const KEPT_FOR_PIPES: Capability = CAP_SYS_RESOURCE;
 /// Directories of programs, libraries and kernel interfaces. Those that do not exist are left out.
 const READABLE: [&str; 13] =
     ["/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
-
-/// What the process may do since it has been set up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Privileges {
-    /// The number of the user that it runs as.
-    pub uid: u32,
-    /// The capabilities that it has left, by the names of capabilities(7).
-    pub capabilities: Vec<String>,
-    /// Whether neither it nor the programs that it starts can gain others.
-    pub bounded: bool,
-    /// Whether system calls are denied (seccomp).
-    pub seccomp: bool,
-    /// Whether files are out of its reach (Landlock): `full`, `partial` or `none`.
-    pub landlock: Cow<'static, str>,
-}
 
 /// As whom a gateway goes on, and who may ask it.
 #[derive(Debug)]

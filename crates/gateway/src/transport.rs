@@ -10,11 +10,10 @@ pub(crate) mod tcp;
 use crate::config::{Peer, Settings};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
-use crate::snapshot;
 use crate::takeover::offer::TransportOffer;
-use crate::trouble::Trouble;
 use relay::engine::Transport;
 pub(crate) use relay::engine::{ConnectReply, Progress, ReceivedRequest, StreamEvent};
+use status::Trouble;
 use std::fmt::Debug;
 use std::io;
 use units::{Duration, Instant, Rate};
@@ -124,11 +123,11 @@ pub(crate) trait Reports {
     /// Cross traffic on the satellite interface, in bit/s.
     fn cross_traffic_bps(&self) -> u64;
     /// The counters of the satellite link.
-    fn satellite(&self) -> snapshot::Satellite;
+    fn satellite(&self) -> status::Satellite;
     /// Why `peer` (its place in the settings) is not up; `None` if it is.
     fn trouble(&self, now: Instant, peer: usize) -> Option<Trouble>;
     /// The delay of the path to peer `at`, if it was measured.
     fn path_delay(&self, now: Instant, at: usize) -> Option<PathDelay>;
     /// The state of peer `at`, whose settings are `settings`.
-    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer;
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> status::Peer;
 }

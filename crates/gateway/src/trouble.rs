@@ -1,7 +1,7 @@
 //! Why a peer is not up, said to people in time: what was seen of it, and what to check.
 
 use satpep::Versions;
-use serde::{Deserialize, Serialize};
+use status::Trouble;
 use std::borrow::Cow;
 use units::{Duration, Instant};
 
@@ -11,53 +11,38 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_secs(30);
 
-/// Why a peer is not up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
-    /// A word for programs, one of those in docs/troubleshooting.md.
-    pub reason: Cow<'static, str>,
-    /// What was seen, and what to check.
-    pub says: String,
+/// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
+pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) -> Trouble {
+    let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can say so)" };
+    let says = format!(
+        "it speaks version {theirs} of the protocol and this gateway version {ours}{doubt}: {}",
+        remedy(ours, theirs)
+    );
+    Trouble::new("other_version", says)
 }
 
-impl Trouble {
-    pub(crate) fn new(reason: &'static str, says: impl Into<String>) -> Self {
-        Self { reason: reason.into(), says: says.into() }
-    }
-
-    /// That two gateways speak no version of the protocol in common, and whether the peer has proved that it is so.
-    pub(crate) fn other_versions(ours: Versions, theirs: Versions, is_proven: bool) -> Self {
-        let doubt = if is_proven { "" } else { " (not authenticated: anyone who knows the public keys can say so)" };
-        let says = format!(
-            "it speaks version {theirs} of the protocol and this gateway version {ours}{doubt}: {}",
-            remedy(ours, theirs)
-        );
-        Self::new("other_version", says)
-    }
-
-    /// What the system says of the way to a peer, as far as it says that there is none.
-    pub(crate) fn of_way(error: &std::io::Error) -> Option<Self> {
-        use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
-        Some(match error.kind() {
-            ConnectionRefused => Self::new(
-                "port_closed",
-                "its host answers that nothing listens at that port: check that the gateway runs there, its listen and \
-                 transport, and the port in address",
-            ),
-            HostUnreachable => Self::new(
-                "host_unreachable",
-                "the network answers that the host cannot be reached: check address, the far modem and its router",
-            ),
-            NetworkUnreachable => {
-                Self::new("no_route", "this host has no route to it: check address, and `ip route get` with it")
-            }
-            PermissionDenied => Self::new(
-                "prohibited",
-                "a firewall refuses it: check the rules of this host and of routers on the path for the port in address",
-            ),
-            _ => return None,
-        })
-    }
+/// What the system says of the way to a peer, as far as it says that there is none.
+pub(crate) fn of_way(error: &std::io::Error) -> Option<Trouble> {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+    Some(match error.kind() {
+        ConnectionRefused => Trouble::new(
+            "port_closed",
+            "its host answers that nothing listens at that port: check that the gateway runs there, its listen and \
+             transport, and the port in address",
+        ),
+        HostUnreachable => Trouble::new(
+            "host_unreachable",
+            "the network answers that the host cannot be reached: check address, the far modem and its router",
+        ),
+        NetworkUnreachable => {
+            Trouble::new("no_route", "this host has no route to it: check address, and `ip route get` with it")
+        }
+        PermissionDenied => Trouble::new(
+            "prohibited",
+            "a firewall refuses it: check the rules of this host and of routers on the path for the port in address",
+        ),
+        _ => return None,
+    })
 }
 
 /// What to do where two gateways have no version in common.
@@ -159,7 +144,7 @@ mod tests {
     #[test]
     fn of_two_versions_the_older_one_is_named() {
         let (older, newer) = (Versions::new(3, 3).unwrap(), Versions::new(4, 5).unwrap());
-        let says = |ours, theirs, is_proven| Trouble::other_versions(ours, theirs, is_proven).says;
+        let says = |ours, theirs, is_proven| other_versions(ours, theirs, is_proven).says;
         assert_eq!(
             says(older, newer, true),
             "it speaks version 4 to 5 of the protocol and this gateway version 3: this gateway is older, upgrade it"

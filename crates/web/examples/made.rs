@@ -1,13 +1,14 @@
 //! The page of a made gateway, to look at and to measure: `cargo run --release -p bentpipe-web --example made [PORT [PEERS [STREAMS]]]`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a program of its own")]
 
+use status::{CapacitySource, Link, Modem, Peer, PeerState, Snapshot, Source, Stream, Trouble};
 use std::net::TcpListener;
-use web::{Access, Detail, Link, Modem, Peer, Sample, Server, Stream};
+use web::{Access, Detail, Server};
 
 /// A hub whose terminals are used unevenly; every 97th dies for 20 s in a minute, and capacity falls in rain every two minutes.
 struct Hub {
     second: u64,
-    sample: Sample,
+    state: Snapshot,
     streams: Vec<Stream>,
 }
 
@@ -15,7 +16,7 @@ impl Hub {
     fn new(peers: u64, streams: u64) -> Self {
         let peer = |n| Peer {
             name: format!("terminal-{n:04}"),
-            state: "up",
+            state: PeerState::Up,
             rtt_s: Some(0.55),
             mtu: 1500,
             streams: streams / peers,
@@ -23,43 +24,44 @@ impl Hub {
         };
         let stream = |n: u64| Stream {
             stream: n / peers,
-            peer: (n % peers) as usize,
+            peer: format!("terminal-{:04}", n % peers),
             client: Some(([10, 1, (n >> 8) as u8, n as u8], 40_000).into()),
             server: Some(([192, 0, 2, 1], 443).into()),
             class: Some("default".into()),
             state: "established".into(),
             ..Stream::default()
         };
-        let sample = Sample {
+        let state = Snapshot {
             name: "hub".into(),
             transport: "satpep".into(),
-            capacity_source: "dlep",
-            modem: Some(Modem { has_session: true, link_is_up: true }),
+            capacity_source: CapacitySource::Reported,
+            modem: Some(Modem { address: Some(([10, 0, 0, 1], 854).into()), link_is_up: true, ..Modem::default() }),
             peers: (0..peers).map(peer).collect(),
-            ..Sample::default()
+            ..Snapshot::default()
         };
-        Self { second: 0, sample, streams: (0..streams).map(stream).collect() }
+        Self { second: 0, state, streams: (0..streams).map(stream).collect() }
     }
 
     fn step(&mut self) {
         self.second += 1;
         let second = self.second;
         let is_raining = second % 120 > 80;
-        let rate = if is_raining { 240e6 } else { 400e6 };
+        let rate = if is_raining { 240_000_000 } else { 400_000_000 };
         let load = 0.55 + 0.35 * (second as f64 / 17.0).sin().abs();
-        self.sample.uptime_s = second as f64;
-        self.sample.capacity_bps = rate;
-        self.sample.link = Link { source: "dlep", rate_bps: rate, receive_rate_bps: 100e6, rtt_s: 0.55, age_s: 1.0 };
-        self.sample.cross_traffic_bps = 12e6 + 6e6 * (second as f64 / 5.0).cos();
-        self.sample.sent_ip_bytes += (rate * load / 8.0) as u64;
-        self.sample.received_ip_bytes += (rate * load / 40.0) as u64;
+        self.state.uptime_s = second as f64;
+        self.state.rate_bps = rate;
+        self.state.link =
+            Link { source: Source::Dlep, rate_bps: rate, receive_rate_bps: 100_000_000, rtt_s: 0.55, age_s: 1.0 };
+        self.state.cross_traffic_bps = (12e6 + 6e6 * (second as f64 / 5.0).cos()) as u64;
+        self.state.satellite.sent_ip_bytes += (rate as f64 * load / 8.0) as u64;
+        self.state.satellite.received_ip_bytes += (rate as f64 * load / 40.0) as u64;
         if second.is_multiple_of(45) {
-            *self.sample.bypassed.entry("peer_down".into()).or_default() += second % 7 + 1;
+            *self.state.bypassed.entry("peer_down".into()).or_default() += second % 7 + 1;
         }
-        for (n, peer) in (0u64..).zip(&mut self.sample.peers) {
+        for (n, peer) in (0u64..).zip(&mut self.state.peers) {
             let is_dead = n.is_multiple_of(97) && second % 60 > 40;
-            peer.state = if is_dead { "unresponsive" } else { "up" };
-            peer.trouble = is_dead.then(|| ("no_answer".into(), "it has answered nothing for some seconds".into()));
+            peer.state = if is_dead { PeerState::Unresponsive } else { PeerState::Up };
+            peer.trouble = is_dead.then(|| Trouble::new("no_answer", "it has answered nothing for some seconds"));
             peer.rtt_s = Some(0.55 + 0.002 * ((n + second) % 40) as f64);
             let packets = if is_dead { 0 } else { 2000 / (n + 2) + (n + second) % 5 };
             peer.sent_packets += packets;
@@ -74,7 +76,7 @@ impl Hub {
             stream.age_s = (second + n % 300) as f64;
             stream.from_tcp_bytes += (n + second) % 3 * 700;
             stream.to_tcp_bytes += (n + second) % 7 * 300;
-            stream.send_buffered_bytes = n % 3 * 500;
+            stream.send_buffered_bytes = Some(n % 3 * 500);
         }
     }
 }
@@ -85,7 +87,8 @@ fn main() {
     let mut hub = Hub::new(number(1, 1000), number(2, 20_000));
     let source = move |detail| {
         hub.step();
-        Some(Sample { streams: (detail == Detail::Streams).then(|| hub.streams.clone()), ..hub.sample.clone() })
+        let streams = if detail == Detail::Streams { hub.streams.clone() } else { Vec::new() };
+        Some(Snapshot { streams, ..hub.state.clone() })
     };
     let listener = TcpListener::bind(("127.0.0.1", number(0, 8080) as u16)).unwrap();
     let server = Server::start(listener, Access::Local, source).unwrap();

@@ -4,8 +4,9 @@ use crate::events::Events;
 use crate::history::{History, Span};
 use crate::point::Point;
 use crate::rows::{self, Moved, Table, View};
-use crate::sample::{Detail, Sample};
+use crate::source::Detail;
 use serde_json::{Value, json};
+use status::{CapacitySource, PeerState, Snapshot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,14 +18,22 @@ const VIEWS: usize = 64;
 pub struct Board {
     history: History,
     events: Events,
-    /// The last sample and its time, and the one before it.
-    last: Option<(f64, Sample)>,
-    before: Option<(f64, Sample)>,
+    /// The last sample, and the one before it.
+    last: Option<Sample>,
+    before: Option<Sample>,
     moved: Moved,
     point: Option<Point>,
     /// Whether a page shows streams, since the last sample.
     wants_streams: bool,
     rendered: HashMap<(View, u64), Arc<str>>,
+}
+
+/// The state of the gateway at a time, in seconds since 1970.
+#[derive(Debug)]
+struct Sample {
+    time: f64,
+    detail: Detail,
+    state: Snapshot,
 }
 
 impl Board {
@@ -33,20 +42,20 @@ impl Board {
         if std::mem::take(&mut self.wants_streams) { Detail::Streams } else { Detail::Peers }
     }
 
-    /// Takes the sample of `time`, in seconds since 1970.
-    pub fn take(&mut self, time: f64, sample: Sample) {
+    /// Takes the state of the gateway at `time`, in seconds since 1970, with as much as `detail` says.
+    pub fn take(&mut self, time: f64, detail: Detail, state: Snapshot) {
         self.rendered.clear();
-        if let Some((then, mut before)) = self.last.take() {
+        if let Some(mut before) = self.last.take() {
             // A clock that was set back: no rate is known.
-            let seconds = if time > then { time - then } else { f64::NAN };
-            let point = Point::between(&before, &sample, seconds);
+            let seconds = if time > before.time { time - before.time } else { f64::NAN };
+            let point = Point::between(&before.state, &state, seconds);
             self.history.push(time, point);
             self.point = Some(point);
-            self.events.compare(time, &before, &sample);
-            self.moved = before.streams.take().map(|streams| Moved::of(&streams)).unwrap_or_default();
-            self.before = Some((then, before));
+            self.events.compare(time, &before.state, &state);
+            self.moved = Moved::of(std::mem::take(&mut before.state.streams));
+            self.before = Some(before);
         }
-        self.last = Some((time, sample));
+        self.last = Some(Sample { time, detail, state });
     }
 
     /// A span of the history, with all events in it.
@@ -78,28 +87,27 @@ impl Board {
     }
 
     fn render(&self, view: &View, known: u64) -> Option<Value> {
-        let (time, now) = self.last.as_ref()?;
-        let (then, before) = self.before.as_ref().map_or((f64::NAN, now), |(then, before)| (*then, before));
-        let seconds = if *time > then { time - then } else { 1.0 };
+        let last = self.last.as_ref()?;
+        let before = self.before.as_ref().unwrap_or(last);
+        let (time, now) = (last.time, &last.state);
+        let seconds = if time > before.time { time - before.time } else { 1.0 };
         let mut document = json!({
             "time": time,
             "gateway": {
-                "name": now.name, "transport": now.transport, "uptime_s": now.uptime_s, "is_draining": now.is_draining,
+                "name": now.name, "transport": now.transport, "uptime_s": now.uptime_s,
+                "is_draining": now.draining.is_some(),
             },
-            "capacity_bps": now.capacity_bps,
-            "capacity_source": now.capacity_source,
+            "capacity_bps": now.rate_bps,
+            "capacity_source": capacity_source(now),
             "cross_traffic_bps": now.cross_traffic_bps,
-            "sent_ip_bytes": now.sent_ip_bytes,
-            "received_ip_bytes": now.received_ip_bytes,
-            "link": {
-                "source": now.link.source, "rate_bps": now.link.rate_bps,
-                "receive_rate_bps": now.link.receive_rate_bps, "rtt_s": now.link.rtt_s, "age_s": now.link.age_s,
-            },
+            "sent_ip_bytes": now.satellite.sent_ip_bytes,
+            "received_ip_bytes": now.satellite.received_ip_bytes,
+            "link": now.link,
             "modem": now.modem.as_ref().map(|modem| json!({
-                "has_session": modem.has_session, "link_is_up": modem.link_is_up,
+                "has_session": modem.has_session(), "link_is_up": modem.link_is_up,
             })),
             "peers": now.peers.len(),
-            "peers_up": now.peers.iter().filter(|peer| peer.state == "up").count(),
+            "peers_up": now.peers.iter().filter(|peer| peer.state == PeerState::Up).count(),
             "streams": now.peers.iter().map(|peer| peer.streams).sum::<u64>(),
             "point": self.point.as_ref().map(Point::named),
             "events": self.events.after(known).collect::<Vec<_>>(),
@@ -107,30 +115,39 @@ impl Board {
         });
         match view.table {
             Table::None => {}
-            Table::Peers => document["table"] = json!(rows::peers(view, before, now, seconds)),
+            Table::Peers => document["table"] = json!(rows::peers(view, &before.state, now, seconds)),
             // The first sample after the page was opened may still lack them.
-            Table::Streams if now.streams.is_none() => {}
+            Table::Streams if last.detail == Detail::Peers => {}
             Table::Streams => document["table"] = json!(rows::streams(view, &self.moved, now, seconds)),
         }
         Some(document)
     }
 }
 
+/// Where the capacity in use is from: `estimated`, or the link state's source.
+fn capacity_source(now: &Snapshot) -> &'static str {
+    match now.capacity_source {
+        CapacitySource::Estimated => "estimated",
+        CapacitySource::Configured | CapacitySource::Reported => now.link.source.name(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Peer, Stream};
+    use status::{Peer, Satellite, Stream};
 
-    fn sample(second: u64, streams: bool) -> Sample {
-        let peer = Peer { name: "hub".into(), state: "up", streams: 1, sent_bytes: second * 1000, ..Peer::default() };
-        let stream = Stream { from_tcp_bytes: second * 1000, state: "established".into(), ..Stream::default() };
-        Sample {
+    fn state(second: u64, detail: Detail) -> Snapshot {
+        let peer =
+            Peer { name: "hub".into(), state: PeerState::Up, streams: 1, sent_bytes: second * 1000, ..Peer::default() };
+        let stream = Stream { peer: "hub".into(), from_tcp_bytes: second * 1000, ..Stream::default() };
+        Snapshot {
             name: "gw".into(),
-            capacity_bps: 6e6,
-            sent_ip_bytes: second * 2000,
+            rate_bps: 6_000_000,
+            satellite: Satellite { sent_ip_bytes: second * 2000, ..Satellite::default() },
             peers: vec![peer],
-            streams: streams.then(|| vec![stream]),
-            ..Sample::default()
+            streams: if detail == Detail::Streams { vec![stream] } else { Vec::new() },
+            ..Snapshot::default()
         }
     }
 
@@ -143,12 +160,12 @@ mod tests {
         let mut board = Board::default();
         let view = View { table: Table::Streams, ..View::default() };
         assert_eq!(board.wanted(), Detail::Peers);
-        board.take(1.0, sample(1, false));
+        board.take(1.0, Detail::Peers, state(1, Detail::Peers));
         assert_eq!(read(board.document(&view, 0))["table"], Value::Null);
         assert_eq!(board.wanted(), Detail::Streams);
-        board.take(2.0, sample(2, true));
+        board.take(2.0, Detail::Streams, state(2, Detail::Streams));
         assert_eq!(read(board.document(&view, 0))["table"]["rows"][0]["sent_bps"], 0.0, "its rate is not known yet");
-        board.take(3.0, sample(3, true));
+        board.take(3.0, Detail::Streams, state(3, Detail::Streams));
         assert_eq!(read(board.document(&view, 0))["table"]["rows"][0]["sent_bps"], 8000.0);
         assert_eq!(board.wanted(), Detail::Streams);
         assert_eq!(board.wanted(), Detail::Peers, "the page was closed");
@@ -158,10 +175,10 @@ mod tests {
     fn a_document_has_the_numbers_of_the_last_sample_and_the_events_that_the_page_lacks() {
         let mut board = Board::default();
         assert!(board.document(&View::default(), 0).is_none());
-        board.take(1.0, sample(1, false));
-        board.take(2.0, Sample { reloads: 1, ..sample(2, false) });
+        board.take(1.0, Detail::Peers, state(1, Detail::Peers));
+        board.take(2.0, Detail::Peers, Snapshot { reloads: 1, ..state(2, Detail::Peers) });
         let document = read(board.document(&View::default(), 0));
-        assert_eq!(document["capacity_bps"], 6e6);
+        assert_eq!(document["capacity_bps"], 6_000_000);
         assert_eq!(document["point"]["sent_bps"], 16_000.0);
         assert_eq!((&document["peers_up"], &document["streams"]), (&json!(1), &json!(1)));
         assert_eq!(document["events"][0]["text"], "configuration reloaded");
@@ -172,20 +189,20 @@ mod tests {
     #[test]
     fn pages_that_show_the_same_share_a_document_and_views_are_bounded() {
         let mut board = Board::default();
-        board.take(1.0, sample(1, false));
+        board.take(1.0, Detail::Peers, state(1, Detail::Peers));
         let one = board.document(&View::default(), 0).unwrap();
         assert!(Arc::ptr_eq(&one, &board.document(&View::default(), 0).unwrap()));
         let views = (0..1000).filter(|n| board.document(&View { page: *n, ..View::default() }, 7).is_some()).count();
         assert_eq!(views, VIEWS - 1);
-        board.take(2.0, sample(2, false));
+        board.take(2.0, Detail::Peers, state(2, Detail::Peers));
         assert!(board.document(&View { page: 999, ..View::default() }, 0).is_some());
     }
 
     #[test]
     fn a_clock_that_was_set_back_gives_no_rate() {
         let mut board = Board::default();
-        board.take(2.0, sample(1, false));
-        board.take(1.0, sample(2, false));
+        board.take(2.0, Detail::Peers, state(1, Detail::Peers));
+        board.take(1.0, Detail::Peers, state(2, Detail::Peers));
         assert_eq!(read(board.document(&View::default(), 0))["point"]["sent_bps"], Value::Null);
     }
 }

@@ -1,7 +1,7 @@
 //! Events: what is different between two samples, in words.
 
-use crate::sample::{Peer, Sample};
 use serde::Serialize;
+use status::{Peer, PeerState, Snapshot, Source};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Events that are kept.
@@ -52,7 +52,7 @@ pub(crate) struct Events {
 
 impl Events {
     /// Adds what happened from `before` to `now`.
-    pub(crate) fn compare(&mut self, time: f64, before: &Sample, now: &Sample) {
+    pub(crate) fn compare(&mut self, time: f64, before: &Snapshot, now: &Snapshot) {
         let mut found = Found::default();
         found.gateway(before, now);
         found.link(before, now);
@@ -88,29 +88,33 @@ impl Found {
         self.events.push((kind, is_trouble, text.into()));
     }
 
-    fn gateway(&mut self, before: &Sample, now: &Sample) {
+    fn gateway(&mut self, before: &Snapshot, now: &Snapshot) {
         if now.uptime_s < before.uptime_s {
             self.add(Kind::Gateway, false, "gateway restarted");
         }
         if now.reloads > before.reloads {
             self.add(Kind::Gateway, false, "configuration reloaded");
         }
-        if now.is_draining && !before.is_draining {
+        if now.draining.is_some() && before.draining.is_none() {
             self.add(Kind::Gateway, false, "draining: no new connections are accepted");
         }
     }
 
-    fn link(&mut self, before: &Sample, now: &Sample) {
+    fn link(&mut self, before: &Snapshot, now: &Snapshot) {
         let (old, new) = (&before.link, &now.link);
         if old.source != new.source {
-            let lost = new.source == "configured";
-            self.add(Kind::Link, lost, format!("capacity source: {} instead of {}", new.source, old.source));
+            let lost = new.source == Source::Configured;
+            self.add(
+                Kind::Link,
+                lost,
+                format!("capacity source: {} instead of {}", new.source.name(), old.source.name()),
+            );
         }
-        if (new.rate_bps - old.rate_bps).abs() > STEP * old.rate_bps {
+        if new.rate_bps.abs_diff(old.rate_bps) as f64 > STEP * old.rate_bps as f64 {
             self.add(Kind::Link, false, format!("link rate {} instead of {}", rate(new.rate_bps), rate(old.rate_bps)));
         }
         if let (Some(old), Some(new)) = (&before.modem, &now.modem) {
-            match (old.has_session, new.has_session) {
+            match (old.has_session(), new.has_session()) {
                 (true, false) => self.add(Kind::Link, true, "DLEP session with the modem ended"),
                 (false, true) => self.add(Kind::Link, false, "DLEP session with the modem began"),
                 _ => {}
@@ -125,25 +129,25 @@ impl Found {
 
     fn peers(&mut self, before: &[Peer], now: &[Peer]) {
         let known: BTreeMap<&str, &Peer> = before.iter().map(|peer| (peer.name.as_str(), peer)).collect();
-        let mut states: BTreeMap<&str, Vec<&Peer>> = BTreeMap::new();
+        let mut states: BTreeMap<PeerState, Vec<&Peer>> = BTreeMap::new();
         let mut smaller = Vec::new();
         for peer in now {
             let Some(old) = known.get(peer.name.as_str()) else { continue };
             if old.state != peer.state {
                 states.entry(peer.state).or_default().push(peer);
             }
-            if peer.mtu != old.mtu && peer.state == "up" && old.state == "up" {
+            if peer.mtu != old.mtu && peer.state == PeerState::Up && old.state == PeerState::Up {
                 smaller.push((*old, peer));
             }
         }
         for (state, peers) in states {
-            let is_trouble = state != "up";
+            let (is_trouble, state) = (state != PeerState::Up, state.name());
             if peers.len() > NAMED {
                 self.add(Kind::Peer, is_trouble, format!("{} peers are {state}", peers.len()));
                 continue;
             }
             for peer in peers {
-                let why = peer.trouble.as_ref().filter(|_| is_trouble).map_or("", |(_, says)| says);
+                let why = peer.trouble.as_ref().filter(|_| is_trouble).map_or("", |trouble| &trouble.says);
                 let colon = if why.is_empty() { "" } else { ": " };
                 self.add(Kind::Peer, is_trouble, format!("{} is {state}{colon}{why}", peer.name));
             }
@@ -171,11 +175,11 @@ impl Found {
 }
 
 /// A rate with its unit, to three significant digits.
-fn rate(bps: f64) -> String {
+fn rate(bps: u64) -> String {
     let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
     // 999.5 and above would be shown as 1000.
-    let (scale, unit) = units.into_iter().find(|(scale, _)| bps >= 0.9995 * scale).unwrap_or((1.0, "bit/s"));
-    let value = bps / scale;
+    let (scale, unit) = units.into_iter().find(|(scale, _)| bps as f64 >= 0.9995 * scale).unwrap_or((1.0, "bit/s"));
+    let value = bps as f64 / scale;
     let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.digits$} {unit}")
 }
@@ -183,17 +187,17 @@ fn rate(bps: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Link, Modem};
+    use status::{Link, Modem, Trouble};
 
-    fn peer(name: &str, state: &'static str) -> Peer {
+    fn peer(name: &str, state: PeerState) -> Peer {
         Peer { name: name.into(), state, mtu: 1500, ..Peer::default() }
     }
 
-    fn link(source: &'static str, rate_bps: f64) -> Link {
+    fn link(source: Source, rate_bps: u64) -> Link {
         Link { source, rate_bps, ..Link::default() }
     }
 
-    fn texts(before: &Sample, now: &Sample) -> Vec<(bool, String)> {
+    fn texts(before: &Snapshot, now: &Snapshot) -> Vec<(bool, String)> {
         let mut events = Events::default();
         events.compare(7.0, before, now);
         events.after(0).map(|event| (event.is_trouble, event.text.clone())).collect()
@@ -201,9 +205,9 @@ mod tests {
 
     #[test]
     fn a_peer_that_dies_and_comes_back_is_an_event_with_its_reason() {
-        let up = Sample { peers: vec![peer("ship", "up")], ..Sample::default() };
-        let mut down = Sample { peers: vec![peer("ship", "unresponsive")], ..Sample::default() };
-        down.peers[0].trouble = Some(("no_answer".into(), "no answer for 9 s".into()));
+        let up = Snapshot { peers: vec![peer("ship", PeerState::Up)], ..Snapshot::default() };
+        let mut down = Snapshot { peers: vec![peer("ship", PeerState::Unresponsive)], ..Snapshot::default() };
+        down.peers[0].trouble = Some(Trouble::new("no_answer", "no answer for 9 s"));
         assert_eq!(texts(&up, &down), [(true, "ship is unresponsive: no answer for 9 s".to_owned())]);
         assert_eq!(texts(&down, &up), [(false, "ship is up".to_owned())]);
         assert_eq!(texts(&up, &up), []);
@@ -212,15 +216,27 @@ mod tests {
     #[test]
     fn an_outage_of_a_thousand_terminals_is_one_event() {
         let all =
-            |state| Sample { peers: (0..1000).map(|n| peer(&n.to_string(), state)).collect(), ..Sample::default() };
-        assert_eq!(texts(&all("up"), &all("unresponsive")), [(true, "1000 peers are unresponsive".to_owned())]);
+            |state| Snapshot { peers: (0..1000).map(|n| peer(&n.to_string(), state)).collect(), ..Snapshot::default() };
+        assert_eq!(
+            texts(&all(PeerState::Up), &all(PeerState::Unresponsive)),
+            [(true, "1000 peers are unresponsive".to_owned())]
+        );
     }
 
     #[test]
     fn link_bypass_and_gateway_have_events() {
-        let modem = |up| Some(Modem { has_session: up, link_is_up: up });
-        let before = Sample { link: link("dlep", 10e6), modem: modem(true), uptime_s: 5.0, ..Sample::default() };
-        let mut now = Sample { link: link("configured", 6e6), modem: modem(false), uptime_s: 6.0, ..Sample::default() };
+        let modem = |up: bool| {
+            let address = up.then(|| ([10, 0, 0, 1], 854).into());
+            Some(Modem { address, link_is_up: up, ..Modem::default() })
+        };
+        let before =
+            Snapshot { link: link(Source::Dlep, 10_000_000), modem: modem(true), uptime_s: 5.0, ..Snapshot::default() };
+        let mut now = Snapshot {
+            link: link(Source::Configured, 6_000_000),
+            modem: modem(false),
+            uptime_s: 6.0,
+            ..Snapshot::default()
+        };
         now.bypassed.insert("peer_down".into(), 3);
         now.reloads = 1;
         let expected = [
@@ -236,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_smaller_path_mtu_is_trouble() {
-        let before = Sample { peers: vec![peer("ship", "up")], ..Sample::default() };
+        let before = Snapshot { peers: vec![peer("ship", PeerState::Up)], ..Snapshot::default() };
         let mut now = before.clone();
         now.peers[0].mtu = 1280;
         assert_eq!(texts(&before, &now), [(true, "path MTU to ship: 1280 B instead of 1500 B".to_owned())]);
@@ -245,8 +261,8 @@ mod tests {
     #[test]
     fn old_events_make_room_and_numbers_go_on() {
         let mut events = Events::default();
-        let [one, other] =
-            ["up", "unresponsive"].map(|state| Sample { peers: vec![peer("a", state)], ..Sample::default() });
+        let [one, other] = [PeerState::Up, PeerState::Unresponsive]
+            .map(|state| Snapshot { peers: vec![peer("a", state)], ..Snapshot::default() });
         for second in 0..1000u32 {
             let (before, now) = if second % 2 == 0 { (&one, &other) } else { (&other, &one) };
             events.compare(second.into(), before, now);
@@ -256,7 +272,7 @@ mod tests {
 
     #[test]
     fn rates_have_three_digits() {
-        let shown = [999.6, 1e3, 12_345.0, 999_999.0, 2e9].map(rate);
-        assert_eq!(shown, ["1.00 kbit/s", "1.00 kbit/s", "12.3 kbit/s", "1.00 Mbit/s", "2.00 Gbit/s"]);
+        let shown = [999, 1000, 12_345, 999_999, 2_000_000_000].map(rate);
+        assert_eq!(shown, ["999 bit/s", "1.00 kbit/s", "12.3 kbit/s", "1.00 Mbit/s", "2.00 Gbit/s"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The live page of a gateway, for `[web] listen`.
 //!
 //! ```text
-//!  gateway ──Source──▶ sampler ──Sample──▶ Board ──document each second──▶ browsers (server-sent events)
+//!  gateway ──Source──▶ sampler ─Snapshot─▶ Board ──document each second──▶ browsers (server-sent events)
 //!                      1/s                 history, events, tables
 //! ```
 //!
@@ -17,7 +17,7 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `sample.rs` | what a gateway reports |
+//! | `source.rs` | where the state of the gateway, a [`status::Snapshot`], is from |
 //! | `point.rs`, `history.rs` | the curves |
 //! | `events.rs` | the events |
 //! | `rows.rs` | the tables |
@@ -32,8 +32,8 @@ mod events;
 mod history;
 mod point;
 mod rows;
-mod sample;
 mod server;
+mod source;
 
 pub use access::{Access, MIN_TOKEN, Token};
 pub use board::Board;
@@ -41,5 +41,5 @@ pub use events::{Event, Kind};
 pub use history::{History, Span};
 pub use point::{FIELDS, Point};
 pub use rows::{ROWS, Sort, Table, View};
-pub use sample::{Detail, Link, Modem, Peer, Sample, Source, Stream};
 pub use server::Server;
+pub use source::{Detail, Source};

@@ -1,6 +1,6 @@
 //! One point of the history: what happened between two samples.
 
-use crate::sample::{Peer, Sample};
+use status::{Peer, PeerState, Snapshot};
 use std::collections::BTreeMap;
 
 /// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
@@ -29,11 +29,11 @@ impl Point {
 
     /// What happened from `before` to `now`, `seconds` apart. Counters that fell belong to another process: what they say
     /// is not known.
-    pub(crate) fn between(before: &Sample, now: &Sample, seconds: f64) -> Self {
+    pub(crate) fn between(before: &Snapshot, now: &Snapshot, seconds: f64) -> Self {
         let rate =
             |before: u64, now: u64| now.checked_sub(before).map_or(f64::NAN, |bytes| bytes as f64 * 8.0 / seconds);
         let sum = |of: fn(&Peer) -> u64| {
-            let total = |sample: &Sample| sample.peers.iter().map(of).sum::<u64>();
+            let total = |sample: &Snapshot| sample.peers.iter().map(of).sum::<u64>();
             total(now).checked_sub(total(before)).map_or(f64::NAN, |count| count as f64)
         };
         // Losses are known a round trip after the packets were sent, when fewer may be.
@@ -44,17 +44,17 @@ impl Point {
         let all = sent + retransmitted + repair;
         Self(
             [
-                now.capacity_bps,
-                rate(before.sent_ip_bytes, now.sent_ip_bytes),
-                rate(before.received_ip_bytes, now.received_ip_bytes),
-                now.cross_traffic_bps,
+                now.rate_bps as f64,
+                rate(before.satellite.sent_ip_bytes, now.satellite.sent_ip_bytes),
+                rate(before.satellite.received_ip_bytes, now.satellite.received_ip_bytes),
+                now.cross_traffic_bps as f64,
                 median_rtt(&now.peers),
                 now.link.rtt_s,
                 share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
                 share(retransmitted, all),
                 share(repair, all),
                 now.peers.iter().map(|peer| peer.send_buffered_bytes).sum::<u64>() as f64,
-                now.peers.iter().filter(|peer| peer.state == "up").count() as f64,
+                now.peers.iter().filter(|peer| peer.state == PeerState::Up).count() as f64,
                 now.peers.iter().map(|peer| peer.streams).sum::<u64>() as f64,
             ]
             .map(|value| value as f32),
@@ -82,7 +82,8 @@ impl Point {
 
 /// The median round-trip time of the peers that are up; NaN if none is.
 fn median_rtt(peers: &[Peer]) -> f64 {
-    let mut rtts: Vec<f64> = peers.iter().filter(|peer| peer.state == "up").filter_map(|peer| peer.rtt_s).collect();
+    let mut rtts: Vec<f64> =
+        peers.iter().filter(|peer| peer.state == PeerState::Up).filter_map(|peer| peer.rtt_s).collect();
     if rtts.is_empty() {
         return f64::NAN;
     }
@@ -93,21 +94,26 @@ fn median_rtt(peers: &[Peer]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use status::Satellite;
 
     fn value(point: &Point, name: &str) -> f32 {
         point.0[FIELDS.iter().position(|field| *field == name).unwrap_or_else(|| panic!("{name}"))]
     }
 
     fn peer(rtt_s: f64, sent_packets: u64, lost_packets: u64) -> Peer {
-        Peer { state: "up", rtt_s: Some(rtt_s), sent_packets, lost_packets, ..Peer::default() }
+        Peer { state: PeerState::Up, rtt_s: Some(rtt_s), sent_packets, lost_packets, ..Peer::default() }
+    }
+
+    fn sent(sent_ip_bytes: u64) -> Satellite {
+        Satellite { sent_ip_bytes, ..Satellite::default() }
     }
 
     #[test]
     fn counters_become_rates_and_shares() {
         let before =
-            Sample { sent_ip_bytes: 1000, peers: vec![peer(0.6, 100, 5), peer(0.5, 0, 0)], ..Sample::default() };
+            Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5), peer(0.5, 0, 0)], ..Snapshot::default() };
         let mut now =
-            Sample { sent_ip_bytes: 251_000, peers: vec![peer(0.6, 180, 9), peer(0.7, 20, 0)], ..before.clone() };
+            Snapshot { satellite: sent(251_000), peers: vec![peer(0.6, 180, 9), peer(0.7, 20, 0)], ..before.clone() };
         now.peers[0].sent_bytes = 90;
         now.peers[1].repair_bytes = 10;
         let point = Point::between(&before, &now, 2.0);
@@ -120,8 +126,8 @@ mod tests {
 
     #[test]
     fn counters_of_another_process_are_not_compared() {
-        let before = Sample { sent_ip_bytes: 1000, peers: vec![peer(0.6, 100, 5)], ..Sample::default() };
-        let point = Point::between(&before, &Sample { peers: vec![peer(0.6, 1, 0)], ..Sample::default() }, 1.0);
+        let before = Snapshot { satellite: sent(1000), peers: vec![peer(0.6, 100, 5)], ..Snapshot::default() };
+        let point = Point::between(&before, &Snapshot { peers: vec![peer(0.6, 1, 0)], ..Snapshot::default() }, 1.0);
         assert!(value(&point, "sent_bps").is_nan() && value(&point, "loss") == 0.0, "{point:?}");
         assert_eq!(serde_json::to_value(point.named()).unwrap()["sent_bps"], serde_json::Value::Null);
     }

@@ -1,8 +1,8 @@
 //! Tables of peers and streams: filtered, sorted and cut to a page before they are sent.
 
-use crate::sample::{Peer, Sample, Stream};
 use serde::{Deserialize, Serialize};
-use std::cmp::{Ordering, Reverse};
+use status::{Peer, PeerState, Side, Snapshot, Stream};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Rows of one page.
@@ -71,7 +71,7 @@ pub(crate) struct Page<R> {
 #[derive(Debug, Serialize)]
 pub(crate) struct PeerRow<'a> {
     pub(crate) name: &'a str,
-    state: &'static str,
+    state: PeerState,
     reason: Option<&'a str>,
     trouble: Option<&'a str>,
     rtt_s: Option<f64>,
@@ -89,7 +89,7 @@ pub(crate) struct PeerRow<'a> {
 pub(crate) struct StreamRow<'a> {
     pub(crate) stream: u64,
     peer: &'a str,
-    side: &'static str,
+    side: Side,
     client: Option<String>,
     server: Option<String>,
     class: Option<&'a str>,
@@ -107,7 +107,7 @@ fn bps(before: u64, now: u64, seconds: f64) -> f64 {
 }
 
 /// The page of peers that `view` asks for; rates are those since `before`.
-pub(crate) fn peers<'a>(view: &View, before: &Sample, now: &'a Sample, seconds: f64) -> Page<PeerRow<'a>> {
+pub(crate) fn peers<'a>(view: &View, before: &Snapshot, now: &'a Snapshot, seconds: f64) -> Page<PeerRow<'a>> {
     let known: HashMap<&str, &Peer> = before.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
     let filter = view.filter.to_lowercase();
     let matches = |peer: &&Peer| filter.is_empty() || peer.name.to_lowercase().contains(&filter);
@@ -117,7 +117,9 @@ pub(crate) fn peers<'a>(view: &View, before: &Sample, now: &'a Sample, seconds: 
         let use_of = |row: &PeerRow<'_>| row.sent_bps + row.received_bps;
         let first = match view.sort {
             Sort::Loss => other.loss.total_cmp(&one.loss),
-            Sort::Trouble => (one.state == "up").cmp(&(other.state == "up")).then(other.loss.total_cmp(&one.loss)),
+            Sort::Trouble => {
+                (one.state == PeerState::Up).cmp(&(other.state == PeerState::Up)).then(other.loss.total_cmp(&one.loss))
+            }
             Sort::Name => Ordering::Equal,
             Sort::Rate | Sort::Age => use_of(other).total_cmp(&use_of(one)),
         };
@@ -133,8 +135,8 @@ fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<
     PeerRow {
         name: &peer.name,
         state: peer.state,
-        reason: peer.trouble.as_ref().map(|(reason, _)| reason.as_str()),
-        trouble: peer.trouble.as_ref().map(|(_, says)| says.as_str()),
+        reason: peer.trouble.as_ref().map(|trouble| &*trouble.reason),
+        trouble: peer.trouble.as_ref().map(|trouble| &*trouble.says),
         rtt_s: peer.rtt_s,
         mtu: peer.mtu,
         streams: peer.streams,
@@ -146,34 +148,37 @@ fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<
     }
 }
 
-/// What streams had moved a sample ago, by peer, number and side.
+/// Bytes from and to TCP that streams had moved a sample ago, by peer, and by number and side.
 #[derive(Debug, Default)]
-pub(crate) struct Moved(HashMap<(usize, u64, bool), (u64, u64)>);
+pub(crate) struct Moved(HashMap<String, HashMap<(u64, Side), (u64, u64)>>);
 
 impl Moved {
-    pub(crate) fn of(streams: &[Stream]) -> Self {
-        let entry = |s: &Stream| ((s.peer, s.stream, s.is_near), (s.from_tcp_bytes, s.to_tcp_bytes));
-        Self(streams.iter().map(entry).collect())
+    pub(crate) fn of(streams: Vec<Stream>) -> Self {
+        let mut moved = Self::default();
+        for stream in streams {
+            let bytes = (stream.from_tcp_bytes, stream.to_tcp_bytes);
+            moved.0.entry(stream.peer).or_default().insert((stream.stream, stream.side), bytes);
+        }
+        moved
     }
 
     /// Rates from and to TCP, in bit/s. Those of a stream that is new are not known: zero.
     fn rates(&self, stream: &Stream, seconds: f64) -> (f64, f64) {
-        let before = self.0.get(&(stream.peer, stream.stream, stream.is_near));
+        let before = self.0.get(&stream.peer).and_then(|streams| streams.get(&(stream.stream, stream.side)));
         let (from, to) = before.copied().unwrap_or((stream.from_tcp_bytes, stream.to_tcp_bytes));
         (bps(from, stream.from_tcp_bytes, seconds), bps(to, stream.to_tcp_bytes, seconds))
     }
 }
 
 /// The page of streams that `view` asks for; rates are those since `before`.
-pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Sample, seconds: f64) -> Page<StreamRow<'a>> {
-    let all = now.streams.as_deref().unwrap_or_default();
-    let name = |stream: &Stream| now.peers.get(stream.peer).map_or("", |peer| peer.name.as_str());
+pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Snapshot, seconds: f64) -> Page<StreamRow<'a>> {
+    let states: HashMap<&str, PeerState> = now.peers.iter().map(|peer| (peer.name.as_str(), peer.state)).collect();
     let filter = view.filter.to_lowercase();
     let matches = |stream: &&Stream| {
         let has = |address: Option<std::net::SocketAddr>| address.is_some_and(|a| a.to_string().contains(&filter));
-        filter.is_empty() || name(stream).to_lowercase().contains(&filter) || has(stream.client) || has(stream.server)
+        filter.is_empty() || stream.peer.to_lowercase().contains(&filter) || has(stream.client) || has(stream.server)
     };
-    let rated = all.iter().filter(matches).map(|stream| (stream, before.rates(stream, seconds)));
+    let rated = now.streams.iter().filter(matches).map(|stream| (stream, before.rates(stream, seconds)));
     let order = |(one, one_rates): &(&Stream, (f64, f64)), (other, other_rates): &(&Stream, (f64, f64))| {
         let (one_rate, other_rate) = (one_rates.0 + one_rates.1, other_rates.0 + other_rates.1);
         let first = match view.sort {
@@ -184,16 +189,16 @@ pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Sample, seconds:
         };
         first.then_with(|| other.age_s.total_cmp(&one.age_s)).then_with(|| key(one).cmp(&key(other)))
     };
-    let page = cut(view.page, all.len(), rated.collect(), order);
+    let page = cut(view.page, now.streams.len(), rated.collect(), order);
     let row = |(stream, (sent_bps, received_bps)): (&'a Stream, (f64, f64))| StreamRow {
         stream: stream.stream,
-        peer: name(stream),
-        side: if stream.is_near { "near" } else { "far" },
+        peer: &stream.peer,
+        side: stream.side,
         client: stream.client.map(|address| address.to_string()),
         server: stream.server.map(|address| address.to_string()),
         class: stream.class.as_deref(),
         state: &stream.state,
-        waits_for: waits_for(stream, (sent_bps, received_bps), now.peers.get(stream.peer)),
+        waits_for: waits_for(stream, (sent_bps, received_bps), states.get(&*stream.peer).copied()),
         age_s: stream.age_s.round(),
         sent_bps,
         received_bps,
@@ -205,19 +210,19 @@ pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Sample, seconds:
 }
 
 /// What a stream waits for that has data and moves none.
-fn waits_for(stream: &Stream, (from_tcp, to_tcp): (f64, f64), peer: Option<&Peer>) -> Option<&'static str> {
-    if peer.is_some_and(|peer| peer.state != "up") {
+fn waits_for(stream: &Stream, (from_tcp, to_tcp): (f64, f64), peer: Option<PeerState>) -> Option<&'static str> {
+    if peer.is_some_and(|state| state != PeerState::Up) {
         return Some("peer");
     }
-    if stream.receive_buffered_bytes > 0 && to_tcp == 0.0 {
+    if stream.receive_buffered_bytes.is_some_and(|bytes| bytes > 0) && to_tcp == 0.0 {
         // Its TCP window is full, or bytes before these were lost.
         return Some("host here");
     }
-    (stream.send_buffered_bytes > 0 && from_tcp == 0.0).then_some("link or far host")
+    (stream.send_buffered_bytes.is_some_and(|bytes| bytes > 0) && from_tcp == 0.0).then_some("link or far host")
 }
 
-fn key(stream: &Stream) -> (usize, u64, Reverse<bool>) {
-    (stream.peer, stream.stream, Reverse(stream.is_near))
+fn key(stream: &Stream) -> (&str, u64, Side) {
+    (&stream.peer, stream.stream, stream.side)
 }
 
 /// Page `page` (the last one, if there are fewer) of `rows` in `order`: only its rows are sorted.
@@ -247,16 +252,16 @@ mod tests {
     }
 
     /// Peer `n` sends n bit/s and loses n mod 7 of 100 packets; every hundredth is unresponsive.
-    fn thousand(second: u64) -> Sample {
+    fn thousand(second: u64) -> Snapshot {
         let peer = |n: u64| Peer {
             name: format!("terminal-{n:04}"),
-            state: if n.is_multiple_of(100) { "unresponsive" } else { "up" },
+            state: if n.is_multiple_of(100) { PeerState::Unresponsive } else { PeerState::Up },
             sent_bytes: n * second,
             sent_packets: 100 * second,
             lost_packets: n % 7 * second,
             ..Peer::default()
         };
-        Sample { peers: (0..1000).map(peer).collect(), ..Sample::default() }
+        Snapshot { peers: (0..1000).map(peer).collect(), ..Snapshot::default() }
     }
 
     #[test]
@@ -276,24 +281,24 @@ mod tests {
         let first = |sort| peers(&view(Table::Peers, sort, 0, ""), &before, &now, 1.0).rows.remove(0);
         assert!((first(Sort::Loss).loss - 0.06).abs() < 1e-9);
         let troubled = peers(&view(Table::Peers, Sort::Trouble, 0, ""), &before, &now, 1.0);
-        assert!(troubled.rows[..10].iter().all(|row| row.state == "unresponsive") && troubled.rows[10].state == "up");
+        assert!(troubled.rows[..10].iter().all(|row| row.state == PeerState::Unresponsive));
+        assert_eq!(troubled.rows[10].state, PeerState::Up);
         assert_eq!(first(Sort::Name).name, "terminal-0000");
     }
 
     #[test]
     fn a_stream_that_moves_nothing_waits_for_peer_host_or_link() {
-        let peer = |state| Peer { state, ..Peer::default() };
-        let with = |send_buffered_bytes, receive_buffered_bytes| Stream {
-            send_buffered_bytes,
-            receive_buffered_bytes,
+        let with = |send, receive| Stream {
+            send_buffered_bytes: Some(send),
+            receive_buffered_bytes: Some(receive),
             ..Stream::default()
         };
         let idle = (0.0, 0.0);
-        assert_eq!(waits_for(&with(1, 1), idle, Some(&peer("unresponsive"))), Some("peer"));
-        assert_eq!(waits_for(&with(0, 1), idle, Some(&peer("up"))), Some("host here"));
-        assert_eq!(waits_for(&with(1, 0), idle, Some(&peer("up"))), Some("link or far host"));
-        assert_eq!(waits_for(&with(1, 1), (8.0, 8.0), Some(&peer("up"))), None);
-        assert_eq!(waits_for(&with(0, 0), idle, Some(&peer("up"))), None, "it has nothing to move");
+        assert_eq!(waits_for(&with(1, 1), idle, Some(PeerState::Unresponsive)), Some("peer"));
+        assert_eq!(waits_for(&with(0, 1), idle, Some(PeerState::Up)), Some("host here"));
+        assert_eq!(waits_for(&with(1, 0), idle, Some(PeerState::Up)), Some("link or far host"));
+        assert_eq!(waits_for(&with(1, 1), (8.0, 8.0), Some(PeerState::Up)), None);
+        assert_eq!(waits_for(&with(0, 0), idle, Some(PeerState::Up)), None, "it has nothing to move");
     }
 
     #[test]
@@ -303,15 +308,15 @@ mod tests {
         assert_eq!((found.matching, found.total, found.pages), (10, 1000, 1));
         let stream = |n: u16| Stream {
             stream: n.into(),
-            peer: usize::from(n % 10),
+            peer: format!("terminal-{:04}", n % 10),
             client: Some(([10, 0, 0, 1], n).into()),
             age_s: n.into(),
             from_tcp_bytes: 100,
             ..Stream::default()
         };
-        now.streams = Some((0..200).map(stream).collect());
-        let before = Moved::of(now.streams.as_deref().unwrap());
-        now.streams.as_mut().unwrap()[7].from_tcp_bytes += 10;
+        now.streams = (0..200).map(stream).collect();
+        let before = Moved::of(now.streams.clone());
+        now.streams[7].from_tcp_bytes += 10;
         let by = |sort, filter| streams(&view(Table::Streams, sort, 0, filter), &before, &now, 1.0);
         assert_eq!(by(Sort::Rate, "").rows[0].stream, 7);
         assert_eq!(by(Sort::Rate, "").rows[0].sent_bps, 80.0);

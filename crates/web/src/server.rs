@@ -5,7 +5,7 @@ use crate::assets::{ASSETS, HEADERS};
 use crate::board::Board;
 use crate::history::Span;
 use crate::rows::View;
-use crate::sample::Source;
+use crate::source::Source;
 use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -102,7 +102,7 @@ fn sample(mut source: impl Source, board: &Mutex<Board>, ticks: &watch::Sender<(
     loop {
         let detail = lock(board).wanted();
         let Some(sample) = source.sample(detail) else { return };
-        lock(board).take((epoch + started.elapsed()).as_secs_f64(), sample);
+        lock(board).take((epoch + started.elapsed()).as_secs_f64(), detail, sample);
         ticks.send_replace(());
         // After a pause, such as one of the whole machine, nothing is made up for.
         next = (next + PERIOD).max(Instant::now());

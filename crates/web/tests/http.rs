@@ -2,6 +2,7 @@
 
 use crate::site::Site;
 use serde_json::Value;
+use status::PeerState;
 use web::{Access, Token};
 
 #[test]
@@ -54,7 +55,7 @@ fn a_document_arrives_at_once_and_then_each_second() {
     let first: Value = documents.next().unwrap();
     assert_eq!(first["gateway"]["name"], "gw");
     assert_eq!(first["table"]["rows"][0]["name"], "terminal-1");
-    site.change(|sample| sample.peers[0].state = "unresponsive");
+    site.change(|state| state.peers[0].state = PeerState::Unresponsive);
     let dead = documents.find(|document| document["peers_up"] == 1).unwrap();
     assert_eq!(dead["events"][0]["text"], "terminal-1 is unresponsive");
     let next = documents.next().unwrap();

@@ -3,6 +3,7 @@
 use crate::chromium::Browser;
 use crate::site::Site;
 use serde_json::{Value, json};
+use status::{PeerState, Trouble};
 use std::net::TcpListener;
 use web::Access;
 
@@ -51,9 +52,9 @@ fn a_terminal_that_dies_is_seen_in_numbers_table_and_events() {
     let site = Site::start(Access::Local);
     let Some(mut browser) = shown(&site, "#peers") else { return };
     browser.wait("document.querySelectorAll('#view-peers tbody tr').length === 2");
-    site.change(|sample| {
-        sample.peers[1].state = "unresponsive";
-        sample.peers[1].trouble = Some(("no_answer".into(), "<b>no answer</b>".into()));
+    site.change(|state| {
+        state.peers[1].state = PeerState::Unresponsive;
+        state.peers[1].trouble = Some(Trouble::new("no_answer", "<b>no answer</b>"));
     });
     browser.wait("document.getElementById('peer-count').textContent === '1/2'");
     let row = "document.querySelector('#view-peers td.trouble')?.textContent === 'unresponsive: <b>no answer</b>'";
@@ -83,7 +84,7 @@ fn a_page_that_loses_its_gateway_says_so_and_comes_back_by_itself() {
     drop(site);
     browser.wait("document.getElementById('connection').textContent === 'connection lost, trying again'");
     let again = Site::at(TcpListener::bind(address).unwrap(), Access::Local);
-    again.change(|sample| sample.capacity_bps = 7e6);
+    again.change(|state| state.rate_bps = 7_000_000);
     browser.wait(IS_LIVE);
     browser.wait("document.getElementById('capacity').textContent === '7.00 Mbit/s'");
 }

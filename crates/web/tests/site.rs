@@ -1,25 +1,26 @@
 //! A server with a made gateway behind it.
 
 use serde_json::Value;
+use status::{CapacitySource, Link, Peer, PeerState, Snapshot, Stream};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use web::{Access, Detail, Link, Peer, Sample, Server, Stream};
+use web::{Access, Detail, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server; what its gateway reports can be changed. Counters grow with each sample.
 pub struct Site {
     server: Server,
-    sample: Arc<Mutex<Sample>>,
+    state: Arc<Mutex<Snapshot>>,
 }
 
 /// Two terminals and twenty streams on a link of 6 Mbit/s.
-pub fn sample() -> Sample {
+pub fn state() -> Snapshot {
     let peer = |n: u64| Peer {
         name: format!("terminal-{n}"),
-        state: "up",
+        state: PeerState::Up,
         rtt_s: Some(0.6),
         mtu: 1500,
         streams: 10,
@@ -27,7 +28,7 @@ pub fn sample() -> Sample {
     };
     let stream = |n: u16| Stream {
         stream: n.into(),
-        peer: usize::from(n % 2),
+        peer: format!("terminal-{}", n % 2 + 1),
         client: Some(([10, 0, 0, n as u8], 1000 + n).into()),
         server: Some(([192, 0, 2, 1], 443).into()),
         class: Some("default".into()),
@@ -35,16 +36,16 @@ pub fn sample() -> Sample {
         age_s: f64::from(n),
         ..Stream::default()
     };
-    Sample {
+    Snapshot {
         name: "gw".into(),
         transport: "satpep".into(),
-        capacity_bps: 6e6,
-        capacity_source: "estimated",
-        cross_traffic_bps: 0.5e6,
-        link: Link { source: "configured", rate_bps: 6e6, receive_rate_bps: 6e6, rtt_s: 0.55, age_s: 0.0 },
+        rate_bps: 6_000_000,
+        capacity_source: CapacitySource::Estimated,
+        cross_traffic_bps: 500_000,
+        link: Link { rate_bps: 6_000_000, receive_rate_bps: 6_000_000, rtt_s: 0.55, ..Link::default() },
         peers: (1..3).map(peer).collect(),
-        streams: Some((0..20).map(stream).collect()),
-        ..Sample::default()
+        streams: (0..20).map(stream).collect(),
+        ..Snapshot::default()
     }
 }
 
@@ -54,27 +55,27 @@ impl Site {
     }
 
     pub fn at(listener: TcpListener, access: Access) -> Self {
-        let sample = Arc::new(Mutex::new(sample()));
-        let reported = Arc::clone(&sample);
+        let state = Arc::new(Mutex::new(state()));
+        let reported = Arc::clone(&state);
         let mut sampled = 0u32;
         let source = move |detail| {
             sampled += 1;
-            let mut sample = reported.lock().unwrap().clone();
-            (sample.uptime_s, sample.sent_ip_bytes) = (f64::from(sampled), u64::from(sampled) * 250_000);
+            let mut state = reported.lock().unwrap().clone();
+            (state.uptime_s, state.satellite.sent_ip_bytes) = (f64::from(sampled), u64::from(sampled) * 250_000);
             if detail == Detail::Peers {
-                sample.streams = None;
+                state.streams.clear();
             }
-            Some(sample)
+            Some(state)
         };
-        Self { server: Server::start(listener, access, source).unwrap(), sample }
+        Self { server: Server::start(listener, access, source).unwrap(), state }
     }
 
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut Sample)) {
-        change(&mut self.sample.lock().unwrap());
+    pub fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        change(&mut self.state.lock().unwrap());
     }
 
     pub fn get(&self, path: &str, headers: &str) -> String {

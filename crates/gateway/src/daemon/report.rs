@@ -4,13 +4,11 @@ use crate::config::CapacitySource;
 use crate::drain::Drain;
 use crate::handle::Extent;
 use crate::host_sockets::HostSockets;
-use crate::link_state::{LinkState, ModemReport, Report, UpdateCounts};
-use crate::metrics::Delays;
-use crate::privileges::Privileges;
+use crate::link_state::LinkState;
 use crate::relays::Relays;
-use crate::snapshot::{Measured, Side, Snapshot, Stream};
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
+use status::{Link, Modem, Privileges, Side, Snapshot, Stream, UpdateCounts};
 use std::collections::BTreeMap;
 use units::Instant;
 
@@ -26,10 +24,9 @@ pub(super) struct Facts<'a> {
     pub(super) capacity_source: CapacitySource,
     pub(super) link_state: LinkState,
     pub(super) link_updates: [UpdateCounts; 2],
-    pub(super) modem: Option<ModemReport>,
+    pub(super) modem: Option<Modem>,
     pub(super) bypassed: &'a BTreeMap<String, u64>,
     pub(super) privileges: &'a Privileges,
-    pub(super) delays: &'a Delays,
 }
 
 /// The state of the gateway at `now`.
@@ -55,7 +52,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         transport: T::NAME.into(),
         rate_bps: transport.capacity().as_bps(),
         capacity_source: facts.capacity_source,
-        link: Report::new(&facts.link_state, now),
+        link: Link::new(&facts.link_state, now),
         link_updates: facts.link_updates,
         modem: facts.modem.clone(),
         cross_traffic_bps: transport.cross_traffic_bps(),
@@ -64,7 +61,6 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         bypassed: facts.bypassed.clone(),
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
-        measured: Measured { classes: engine.class_accounts().to_vec(), delays: facts.delays.clone() },
         streams,
     }
 }

@@ -3,9 +3,9 @@
 use super::Check;
 use crate::config::Settings;
 use crate::control;
-use crate::snapshot::Survey;
 use kernel::clock;
 use serde_json::Value;
+use status::Survey;
 use units::{Bytes, Duration, Rate};
 
 /// Beside the time to send it all, a survey waits for news of what arrived at the end of each of its parts.

@@ -5,7 +5,7 @@
 //! the update before.
 
 use super::board::Board;
-use super::{LinkUpdate, Report, Source};
+use super::{LinkUpdate, Source};
 use axum::Router;
 use axum::body::Bytes as Body;
 use axum::extract::DefaultBodyLimit;
@@ -15,6 +15,7 @@ use axum::routing::get;
 use kernel::clock;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use status::Link;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -45,7 +46,7 @@ pub(super) struct Api {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Answer {
-    Accepted { link: Report },
+    Accepted { link: Link },
     Rejected { error: String },
 }
 
@@ -142,7 +143,7 @@ impl Api {
     }
 
     fn accepted(&self) -> Answer {
-        Answer::Accepted { link: Report::new(&self.board.state(), clock::now()) }
+        Answer::Accepted { link: Link::new(&self.board.state(), clock::now()) }
     }
 }
 

@@ -1,22 +1,23 @@
 //! Link updates of the modem, over DLEP (RFC 8175).
 
 use super::board::Board;
-use super::{LinkUpdate, ModemReport, Source};
+use super::{LinkUpdate, Source};
 use dlep::Metrics;
 use dlep_io::{News, RouterSettings, route};
+use status::Modem;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// What status shows of the session with the modem.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<ModemReport>>);
+pub(super) struct Seen(Arc<Mutex<Modem>>);
 
 impl Seen {
-    pub(super) fn report(&self) -> ModemReport {
+    pub(super) fn report(&self) -> Modem {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut ModemReport)) {
+    fn change(&self, change: impl FnOnce(&mut Modem)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -1,13 +1,14 @@
 //! The thread that receives link updates.
 
 use super::board::Board;
-use super::{LinkState, ModemReport, Source, UpdateCounts, api, modem};
+use super::{LinkState, Source, api, modem};
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
 use crate::unix;
 use dlep_io::RouterSettings;
 use kernel::clock;
 use relay::link_state::SourceSelector;
+use status::{Modem, UpdateCounts};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use tokio::sync::{oneshot, watch};
@@ -107,7 +108,7 @@ impl LinkUpdates {
     }
 
     /// The session with the modem, if one is to be had.
-    pub fn modem(&self) -> Option<ModemReport> {
+    pub fn modem(&self) -> Option<Modem> {
         self.modem.as_ref().map(modem::Seen::report)
     }
 

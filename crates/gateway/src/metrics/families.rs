@@ -2,15 +2,16 @@
 //!
 //! Labels name what is configured (peers, classes, bypass rules) or what the program enumerates, never an address or a connection.
 
-use super::Program;
 use super::distribution::Distribution;
-use crate::snapshot::{Peer, PeerState, Satellite, Snapshot};
+use super::{Delays, Measured, Program};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use relay::engine::ClassAccount;
+use status::{Peer, PeerState, Satellite, Snapshot};
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
@@ -91,20 +92,20 @@ struct UpdateLabels {
 }
 
 /// The snapshot as OpenMetrics text.
-pub(super) fn encode(program: &Program, snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
+pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured) -> Result<String, std::fmt::Error> {
     let mut all = Registry::default();
     process(&mut all, program);
     let registry = all.sub_registry_with_prefix("bentpipe");
     build(registry, program, snapshot);
     connections(registry, snapshot);
-    classes(registry, snapshot);
+    classes(registry, &measured.classes);
     satellite(registry, &snapshot.satellite);
     tunnels(registry, &snapshot.satellite);
     link(registry, snapshot);
     updates(registry, snapshot);
     peer_states(registry, snapshot);
     peer_counters(registry, &snapshot.peers);
-    peer_delays(registry, snapshot);
+    peer_delays(registry, &measured.delays);
     let mut text = String::new();
     text::encode(&mut text, &all)?;
     Ok(text)
@@ -176,12 +177,12 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register_with_unit("tcp", "Payload relayed", Unit::Bytes, bytes);
 }
 
-fn classes(registry: &mut Registry, snapshot: &Snapshot) {
+fn classes(registry: &mut Registry, accounts: &[ClassAccount]) {
     let connections = Family::<OfClass, Counter>::default();
     let bytes = Family::<ClassDirection, Counter>::default();
     let open_times = Family::<OfClass, Distribution>::default();
     let stalls = Family::<ClassCause, Distribution>::default();
-    for account in &snapshot.measured.classes {
+    for account in accounts {
         let class = || account.name.clone();
         connections.get_or_create(&OfClass { class: class() }).inc_by(account.connections);
         for (direction, count) in [("from_tcp", account.bytes_from_tcp), ("to_tcp", account.bytes_to_tcp)] {
@@ -356,10 +357,10 @@ fn peer_counters(registry: &mut Registry, peers: &[Peer]) {
     registry.register_with_unit("peer_received", "Stream bytes received", Unit::Bytes, received);
 }
 
-fn peer_delays(registry: &mut Registry, snapshot: &Snapshot) {
+fn peer_delays(registry: &mut Registry, delays: &Delays) {
     let rtt = Family::<OfPeer, Distribution>::default();
     let queueing = Family::<OfPeer, Distribution>::default();
-    for (name, delays) in &snapshot.measured.delays.0 {
+    for (name, delays) in &delays.0 {
         let label = OfPeer { peer: name.clone() };
         rtt.get_or_create(&label).set(&delays.rtt);
         queueing.get_or_create(&label).set(&delays.queueing);

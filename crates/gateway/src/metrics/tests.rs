@@ -1,13 +1,11 @@
 //! What the gateway exports is what docs/monitoring.md explains, and what the alert rules and the dashboard ask for.
 
 use super::{Program, families};
-use crate::link_state::{ModemReport, Report, Source, UpdateCounts};
-use crate::metrics::Delays;
-use crate::privileges::Privileges;
-use crate::snapshot::{Build, CrossLayer, Measured, Memory, Peer, PeerState, Satellite, Snapshot};
+use crate::build::Build;
+use crate::metrics::{Delays, Measured};
 use crate::transport::PathDelay;
-use crate::trouble::Trouble;
-use relay::engine::{ClassAccount, Counters, DEFAULT_CLASS};
+use relay::engine::{ClassAccount, DEFAULT_CLASS};
+use status::{CrossLayer, Memory, Modem, Peer, PeerState, Satellite, Snapshot, Source, Trouble, UpdateCounts};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
@@ -19,32 +17,11 @@ const DASHBOARD: &str = include_str!("../../../../contrib/grafana/bentpipe.json"
 
 /// A gateway that has everything that metrics may show.
 fn snapshot() -> Snapshot {
-    let mut delays = Delays::default();
-    let [min, smoothed] = [560, 600].map(units::Duration::from_millis);
-    delays.sample("hub", PathDelay { smoothed, min });
     Snapshot {
-        name: "gateway".into(),
-        pid: 1,
-        predecessor: None,
-        draining: None,
-        uptime_s: 1.0,
-        reloads: 0,
-        public_key: String::new(),
         transport: "satpep".into(),
         rate_bps: 8_000_000,
-        capacity_source: satpep::CapacitySource::default(),
-        link: Report { rate_bps: 1, receive_rate_bps: 1, rtt_s: 0.6, source: Source::Dlep, age_s: 2.0 },
         link_updates: [Source::Api, Source::Dlep].map(|source| UpdateCounts { source, accepted: 1, rejected: 0 }),
-        modem: Some(ModemReport::default()),
-        cross_traffic_bps: 0,
-        privileges: Privileges {
-            uid: 0,
-            capabilities: Vec::new(),
-            bounded: true,
-            seccomp: true,
-            landlock: "full".into(),
-        },
-        connections: Counters::default(),
+        modem: Some(Modem::default()),
         bypassed: [("rule voice".to_owned(), 3)].into(),
         satellite: Satellite {
             dropped: [("malformed".into(), 1)].into(),
@@ -62,15 +39,21 @@ fn snapshot() -> Snapshot {
             trouble: Some(Trouble::new("no_answer", "")),
             ..Peer::default()
         }],
-        streams: Vec::new(),
-        measured: Measured { classes: vec![ClassAccount::new(DEFAULT_CLASS)], delays },
+        ..Snapshot::default()
     }
+}
+
+fn measured() -> Measured {
+    let mut delays = Delays::default();
+    let [min, smoothed] = [560, 600].map(units::Duration::from_millis);
+    delays.sample("hub", PathDelay { smoothed, min });
+    Measured { classes: vec![ClassAccount::new(DEFAULT_CLASS)], delays }
 }
 
 fn exported() -> String {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let build = Build { version: "1.2.3", commit: "0123456789", features: "ebpf" };
-    families::encode(&Program { build, started }, &snapshot()).unwrap()
+    families::encode(&Program { build, started }, &snapshot(), &measured()).unwrap()
 }
 
 /// The names of the samples, and of histograms the name without the suffixes.

@@ -12,11 +12,9 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::{LinkState, Source};
-use crate::snapshot;
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
-use crate::trouble::Trouble;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
@@ -31,6 +29,7 @@ use satpep::{
     Endpoint, EndpointConfig, Event, MemoryStats, PeerConfig, PeerId, PeerState, ResetReason, Run, Stored,
     StrangerFault, StreamId, Transmit, Versions,
 };
+use status::Trouble;
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
@@ -162,7 +161,7 @@ impl Satpep {
                 return Trouble::new("other_mode", "it uses the other mode: `mode` must be the same on both sides");
             }
             Some(satpep::Trouble::OtherVersions { ours, theirs, is_proven }) => {
-                return Trouble::other_versions(ours, theirs, is_proven);
+                return crate::trouble::other_versions(ours, theirs, is_proven);
             }
             Some(satpep::Trouble::OnlyCookies { .. }) => {
                 return Trouble::new(
@@ -504,9 +503,9 @@ impl Reports for Satpep {
         self.streams.endpoint.capacity()
     }
 
-    fn satellite(&self) -> snapshot::Satellite {
+    fn satellite(&self) -> status::Satellite {
         let stats = self.streams.endpoint.stats();
-        snapshot::Satellite {
+        status::Satellite {
             sent_packets: stats.sent_packets,
             sent_ip_bytes: stats.sent_ip_bytes,
             received_packets: stats.received_packets,
@@ -516,7 +515,7 @@ impl Reports for Satpep {
             send_errors: self.send_errors,
             memory: Some(memory(&self.streams.endpoint.memory_stats())),
             dropped: stats.dropped.by_reason().into_iter().map(|(reason, count)| (reason.into(), count)).collect(),
-            ..snapshot::Satellite::default()
+            ..status::Satellite::default()
         }
     }
 
@@ -529,17 +528,17 @@ impl Reports for Satpep {
         Some(PathDelay { smoothed: stats.rtt?, min: stats.min_rtt? })
     }
 
-    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> status::Peer {
         let id = self.streams.id(at);
         let stats = self.streams.endpoint.peer_stats(now, id);
-        snapshot::Peer {
+        status::Peer {
             name: settings.name.clone(),
             state: match self.streams.endpoint.peer_state(id) {
-                PeerState::Connecting => snapshot::PeerState::Connecting,
-                PeerState::Up => snapshot::PeerState::Up,
-                PeerState::Unresponsive => snapshot::PeerState::Unresponsive,
-                PeerState::Draining => snapshot::PeerState::Draining,
-                PeerState::PathTooSmall => snapshot::PeerState::PathTooSmall,
+                PeerState::Connecting => status::PeerState::Connecting,
+                PeerState::Up => status::PeerState::Up,
+                PeerState::Unresponsive => status::PeerState::Unresponsive,
+                PeerState::Draining => status::PeerState::Draining,
+                PeerState::PathTooSmall => status::PeerState::PathTooSmall,
             },
             address: self.streams.endpoint.peer_address(id),
             rtt_s: stats.rtt.map(Duration::as_secs_f64),
@@ -698,12 +697,8 @@ fn tell_of(stranger: &satpep::Stranger) {
     }
 }
 
-fn memory(stats: &MemoryStats) -> snapshot::Memory {
-    snapshot::Memory {
-        limit_bytes: stats.limit,
-        granted_bytes: stats.granted,
-        send_buffered_bytes: stats.send_buffered,
-    }
+fn memory(stats: &MemoryStats) -> status::Memory {
+    status::Memory { limit_bytes: stats.limit, granted_bytes: stats.granted, send_buffered_bytes: stats.send_buffered }
 }
 
 /// Between handshakes with peers that a process before this one had.

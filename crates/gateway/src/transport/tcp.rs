@@ -37,11 +37,10 @@ use crate::entropy::seed;
 use crate::error::{StartError, while_doing};
 use crate::host_sockets::HostSockets;
 use crate::link_state::LinkState;
-use crate::snapshot;
 use crate::takeover::Heir;
 use crate::takeover::offer::TransportOffer;
 use crate::tcp_socket::Tcp;
-use crate::trouble::{Rarely, Trouble};
+use crate::trouble::Rarely;
 use crate::watch::{Owner, Watch};
 use ::satpep::{Mode, PrivateKey, PublicKey, ResetReason};
 use cross::CrossLayer;
@@ -54,6 +53,7 @@ use slab::Slab;
 use socket2::Socket;
 use sockets::Sockets;
 use splice::Pipes;
+use status::Trouble;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
@@ -564,15 +564,15 @@ impl Reports for TcpTransport {
         0
     }
 
-    fn satellite(&self) -> snapshot::Satellite {
-        snapshot::Satellite {
+    fn satellite(&self) -> status::Satellite {
+        status::Satellite {
             handshakes: self.counters.sessions,
             violations: self.counters.violations,
             dropped: BTreeMap::new(),
             tunnels_opened: self.counters.opened.clone(),
             tunnels_rejected: self.counters.rejected.clone(),
             cross_layer: self.cross.as_ref().and_then(CrossLayer::report),
-            ..snapshot::Satellite::default()
+            ..status::Satellite::default()
         }
     }
 
@@ -585,7 +585,7 @@ impl Reports for TcpTransport {
         Some(PathDelay { smoothed: info.srtt.into(), min: info.min_rtt.into() })
     }
 
-    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> snapshot::Peer {
+    fn peer(&self, now: Instant, at: usize, settings: &Peer) -> status::Peer {
         let peer = &self.peers[at];
         let socket = self.control_socket(at);
         let info = socket.and_then(|socket| kernel::tcp::tcp_info(socket).ok());
@@ -594,15 +594,13 @@ impl Reports for TcpTransport {
             if peer.initiator.is_some() { peer.heard_at } else { peer.silent_since(self.probe_timers.keepalive) };
         let is_heard = peer.responder.is_some() && now.since(heard_at) < self.probe_timers.unresponsive_after;
         let is_up = self.is_up(at) || is_heard;
-        snapshot::Peer {
+        status::Peer {
             name: settings.name.clone(),
             state: match (is_up, peer.has_been_up) {
-                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => {
-                    snapshot::PeerState::Draining
-                }
-                (true, _) => snapshot::PeerState::Up,
-                (false, true) => snapshot::PeerState::Unresponsive,
-                (false, false) => snapshot::PeerState::Connecting,
+                (true, _) if peer.initiator.as_ref().is_some_and(Initiator::is_draining) => status::PeerState::Draining,
+                (true, _) => status::PeerState::Up,
+                (false, true) => status::PeerState::Unresponsive,
+                (false, false) => status::PeerState::Connecting,
             },
             address: socket.and_then(|socket| socket.peer_addr().ok()?.as_socket()),
             rtt_s: info.map(|info| info.srtt.as_secs_f64()),
@@ -613,7 +611,7 @@ impl Reports for TcpTransport {
             lost_packets: peer.retransmitted_segments,
             sent_bytes: peer.sent,
             received_bytes: peer.received,
-            ..snapshot::Peer::default()
+            ..status::Peer::default()
         }
     }
 }

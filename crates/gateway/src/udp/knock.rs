@@ -1,9 +1,9 @@
 //! Asks the network whether it leads to a peer's port, while the peer does not answer: a connected socket reports what ICMP
 //! says, which the one socket for all peers is not.
 
-use crate::trouble::Trouble;
 use relay::dscp::Dscp;
 use socket2::SockRef;
+use status::Trouble;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::{Duration, Instant};
@@ -31,14 +31,14 @@ impl Knock {
             if heard.is_none() && now.since(*at) < PATIENCE {
                 return;
             }
-            self.seen = heard.as_ref().and_then(Trouble::of_way);
+            self.seen = heard.as_ref().and_then(crate::trouble::of_way);
             self.asked = None;
         }
         if self.next <= now {
             self.next = now + PERIOD;
             match ask(address, dscp) {
                 Ok(socket) => self.asked = Some((now, socket)),
-                Err(error) => self.seen = Trouble::of_way(&error),
+                Err(error) => self.seen = crate::trouble::of_way(&error),
             }
         }
     }

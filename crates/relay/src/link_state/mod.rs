@@ -25,10 +25,11 @@ pub struct LinkState {
 }
 
 /// Sources of the link state; later ones come before earlier ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The configuration.
+    #[default]
     Configured,
     /// A program's updates, over the Unix socket or HTTP of `[updates]`.
     Api,

@@ -1,8 +1,8 @@
 //! `bentpipe gateway status`: a gateway's state as text.
 
 use crate::listing::Listing;
-use gateway::link_state::{ModemReport, Report, Source};
-use gateway::{Counters, CrossLayer, Draining, Memory, Peer, Privileges, Satellite, Snapshot, Stream};
+use gateway::link_state::Source;
+use gateway::{Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stream};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use units::{Bytes, Duration, Rate};
@@ -122,7 +122,7 @@ fn cross_layer(entry: &CrossLayer) -> String {
 }
 
 /// The session with the modem, if one is to be had.
-fn modem(modem: &ModemReport) -> String {
+fn modem(modem: &Modem) -> String {
     match modem.address {
         None => format!("no session with the modem: {}", modem.last_end.as_deref().unwrap_or("not found yet")),
         Some(address) => {
@@ -133,7 +133,7 @@ fn modem(modem: &ModemReport) -> String {
 }
 
 /// The link state, if a source reports it.
-fn link(state: &Report) -> Option<String> {
+fn link(state: &Link) -> Option<String> {
     (state.source != Source::Configured).then(|| {
         format!(
             "reported by {} for {}: {} transmit, {} receive, round trip {}",

@@ -4,7 +4,6 @@
 //! `congestion`), and what others leave of theirs. It knows connections by the mark of their socket, and sees itself what they use.
 
 use crate::config::CROSS_LAYER as NAME;
-use crate::snapshot;
 use congestion::{Control, LinkEntry, LinkTable, LoadedControl};
 use kernel::Error;
 use units::{Duration, Instant, Rate};
@@ -76,9 +75,9 @@ impl CrossLayer {
     }
 
     /// The entry's capacity, and how many connections share it.
-    pub(super) fn report(&self) -> Option<snapshot::CrossLayer> {
+    pub(super) fn report(&self) -> Option<status::CrossLayer> {
         let (control, capacity_bps) = (self.name().to_owned(), self.said?.as_bps());
-        Some(snapshot::CrossLayer { control, capacity_bps, connections: self.counted.max(1) })
+        Some(status::CrossLayer { control, capacity_bps, connections: self.counted.max(1) })
     }
 
     /// Another process of the same gateway updates the entry from now on. A control that only this process holds keeps the

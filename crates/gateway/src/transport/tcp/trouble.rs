@@ -2,8 +2,9 @@
 
 use super::TcpTransport;
 use super::session::Initiator;
-use crate::trouble::{Trouble, remedy};
+use crate::trouble::remedy;
 use ::satpep::Versions;
+use status::Trouble;
 use std::io;
 use std::net::IpAddr;
 use tcp_tunnel::{ChallengeError, GreetingError, SPOKEN};
@@ -49,7 +50,7 @@ impl TcpTransport {
                 ),
             ),
             io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => not_accepted(),
-            _ => Trouble::of_way(error).unwrap_or_else(|| Trouble::new("cannot_connect", error.to_string())),
+            _ => crate::trouble::of_way(error).unwrap_or_else(|| Trouble::new("cannot_connect", error.to_string())),
         };
         self.peers[peer].trouble = Some(trouble);
     }
@@ -70,13 +71,13 @@ impl TcpTransport {
             "who answers at its address does not hold the private key to its public_key: check public_key and address";
         self.peers[peer].trouble = Some(match error {
             ChallengeError::NotAuthentic => Trouble::new("wrong_key", says),
-            ChallengeError::Versions(theirs) => Trouble::other_versions(SPOKEN, theirs, true),
+            ChallengeError::Versions(theirs) => crate::trouble::other_versions(SPOKEN, theirs, true),
         });
     }
 
     /// Someone says hello as `peer` and speaks none of this gateway's versions. It has proved nothing.
     pub(super) fn note_versions(&mut self, peer: usize, theirs: Versions) {
-        self.peers[peer].trouble = Some(Trouble::other_versions(SPOKEN, theirs, false));
+        self.peers[peer].trouble = Some(crate::trouble::other_versions(SPOKEN, theirs, false));
     }
 
     /// Someone who said hello is none of the peers: said, though not often.

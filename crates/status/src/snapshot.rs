@@ -1,0 +1,82 @@
+//! A gateway at one moment.
+
+use crate::link::{Link, Modem, UpdateCounts};
+use crate::peer::Peer;
+use crate::satellite::Satellite;
+use crate::stream::Stream;
+use relay::engine::Counters;
+use satpep::CapacitySource;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The state of a gateway at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The gateway's name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// The process that it has taken over from, while that finishes its connections.
+    pub predecessor: Option<u32>,
+    /// Whether it takes no more connections, and for how long it goes on at most.
+    pub draining: Option<Draining>,
+    /// Seconds since it started.
+    pub uptime_s: f64,
+    /// How often it has taken over changed settings.
+    #[serde(default)]
+    pub reloads: u64,
+    /// Its public key.
+    pub public_key: String,
+    /// `satpep` or `tcp`.
+    pub transport: Cow<'static, str>,
+    /// Transmit capacity of the link: configured, estimated or reported.
+    pub rate_bps: u64,
+    /// Where [`Self::rate_bps`] is from, by the configuration.
+    #[serde(default)]
+    pub capacity_source: CapacitySource,
+    /// The link state: reported or configured.
+    pub link: Link,
+    /// Outcomes of link updates, by source.
+    pub link_updates: [UpdateCounts; 2],
+    /// The session with the modem over DLEP, if one is to be had.
+    pub modem: Option<Modem>,
+    /// Cross traffic on the satellite interface.
+    pub cross_traffic_bps: u64,
+    /// What the process may do, since it has been set up.
+    pub privileges: Privileges,
+    /// What has happened to connections, by outcome.
+    pub connections: Counters,
+    /// Connections that went end to end, by the reason, as of the last look at the firewall's counters.
+    pub bypassed: BTreeMap<String, u64>,
+    /// The satellite link.
+    pub satellite: Satellite,
+    /// The peers.
+    pub peers: Vec<Peer>,
+    /// Relayed connections, one row for each.
+    pub streams: Vec<Stream>,
+}
+
+/// A gateway that takes no more connections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Draining {
+    /// Connections that it still has.
+    pub connections: u64,
+    /// After how many seconds it ends whether or not there are any; null if it waits for them.
+    pub ends_within_s: Option<f64>,
+}
+
+/// What the process may do since it has been set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Privileges {
+    /// The number of the user that it runs as.
+    pub uid: u32,
+    /// The capabilities that it has left, by the names of capabilities(7).
+    pub capabilities: Vec<String>,
+    /// Whether neither it nor the programs that it starts can gain others.
+    pub bounded: bool,
+    /// Whether system calls are denied (seccomp).
+    pub seccomp: bool,
+    /// Whether files are out of its reach (Landlock): `full`, `partial` or `none`.
+    pub landlock: Cow<'static, str>,
+}
