@@ -2,18 +2,24 @@
 
 mod application;
 mod ns2_clock;
+mod outcome;
 mod ping;
+mod place;
 mod rtt;
 mod tcp;
 mod udp;
 
+pub(crate) use self::outcome::Progress;
+pub(crate) use self::place::{Place, TIMERS};
+
+use self::outcome::Outcome;
 use self::ping::Ping;
+use self::place::APPLICATION;
 use self::tcp::Tcp;
 use self::udp::Udp;
-use crate::gateway::Address;
 use crate::packet::{Body, Parcel, ParcelId};
-use crate::wire::{Path, Wire};
-use crate::{FlowConfig, FlowReport, FlowSample, NodeId, RttReport, Traffic};
+use crate::wire::Wire;
+use crate::{FlowConfig, FlowSample, Traffic};
 use std::sync::Arc;
 use units::{Bytes, CounterRandom, Instant};
 
@@ -24,21 +30,6 @@ pub(crate) enum Agent {
     Tcp(Box<Tcp>),
     Udp(Box<Udp>),
     Ping(Box<Ping>),
-}
-
-/// Whether a flow has just come to its end, complete or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Progress {
-    GoesOn,
-    Ended,
-}
-
-impl Progress {
-    /// This, and what came after it.
-    fn and(self, later: Self) -> Self {
-        if self == Progress::Ended { self } else { later }
-    }
 }
 
 impl Agent {
@@ -142,77 +133,7 @@ impl Agent {
     }
 }
 
-/// Where an agent's ends are, and which timers are its own: `timer` to `timer + TIMERS - 1`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) agent: u32,
-    pub(crate) timer: u32,
-    /// The nodes of client and server.
-    pub(crate) nodes: [NodeId; 2],
-    /// The paths that start at each.
-    pub(crate) paths: [Path; 2],
-    /// Who is at the end of each: the other end, or a gateway in its place.
-    pub(crate) peers: [Address; 2],
-}
-
-/// Timers of an agent: one for each end, by its port, and one for the application.
-pub(crate) const TIMERS: u32 = 3;
-/// The application's timer.
-pub(crate) const APPLICATION: u32 = 2;
-
-impl Place {
-    /// Sends a packet from the end `port` to its peer.
-    #[inline(always)]
-    pub(crate) fn send(&self, wire: &mut Wire, port: u32, size: u32, body: Body) {
-        let to = self.peers[port as usize];
-        let parcel = Parcel { agent: to.agent, port: to.port, body };
-        wire.send(self.nodes[port as usize], self.paths[port as usize], size, parcel);
-    }
-
-    /// The application's timer goes off next at `at`.
-    pub(crate) fn wake_application(&self, wire: &mut Wire, at: Instant) {
-        wire.set_timer(self.timer + APPLICATION, at);
-    }
-}
-
 /// The endpoint with the seed of its connection: of BBR's probes, and of the clock of ns-2's agents.
 fn seeded(config: &Arc<::tcp::Config>, seed: u64) -> Arc<::tcp::Config> {
     Arc::new(::tcp::Config { seed, ..(**config).clone() })
-}
-
-/// What an agent reports of itself.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Outcome {
-    pub(crate) start: Option<Instant>,
-    pub(crate) end: Option<Instant>,
-    pub(crate) bytes: u64,
-    pub(crate) complete: bool,
-    pub(crate) failure: Option<String>,
-    pub(crate) data_packets: u64,
-    pub(crate) retransmissions: u64,
-    pub(crate) rtos: u64,
-    pub(crate) received_packets: u64,
-    pub(crate) responses: u64,
-    pub(crate) rtt: Option<RttReport>,
-}
-
-impl Outcome {
-    pub(crate) fn report(self, name: String) -> FlowReport {
-        let seconds = self.start.zip(self.end).map(|(start, end)| end.since(start).as_secs_f64());
-        FlowReport {
-            name,
-            bytes: self.bytes,
-            start_s: self.start.map(Instant::as_secs_f64),
-            end_s: self.end.map(Instant::as_secs_f64),
-            goodput_bps: seconds.filter(|&seconds| seconds > 0.0).map(|seconds| self.bytes as f64 * 8.0 / seconds),
-            complete: self.complete,
-            failure: self.failure,
-            data_packets: self.data_packets,
-            retransmissions: self.retransmissions,
-            rtos: self.rtos,
-            received_packets: self.received_packets,
-            responses: self.responses,
-            rtt: self.rtt,
-        }
-    }
 }

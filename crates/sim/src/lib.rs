@@ -9,15 +9,17 @@ mod carriers;
 mod event_queue;
 mod fused_links;
 mod gateway;
+mod gateway_report;
 mod heads;
 mod ns2_times;
 mod packet;
 mod report;
 pub mod satpep2003;
 mod simulation;
+mod split;
 mod wire;
 
-pub use gateway::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};
+pub use gateway_report::{GatewayReport, SessionReport, StreamReport, TransitionReport, TransportReport};
 pub use heads::DatagramId;
 pub use packet::{Body, PacketRecord};
 pub use report::{

@@ -27,6 +27,18 @@ impl link::Packet for Packet {
     }
 }
 
+/// The port of a flow's client.
+pub(crate) const CLIENT: u32 = 0;
+/// The port of a flow's server.
+pub(crate) const SERVER: u32 = 1;
+
+/// To whom a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) agent: u32,
+    pub(crate) port: u32,
+}
+
 /// What a packet says, and to whom.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parcel {

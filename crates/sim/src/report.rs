@@ -1,6 +1,7 @@
 //! What a simulation found.
 
-use crate::{DirectionId, GatewayReport};
+use crate::DirectionId;
+use crate::gateway_report::GatewayReport;
 use serde::Serialize;
 use units::{Bytes, Duration, Instant};
 

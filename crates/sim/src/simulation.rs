@@ -2,8 +2,9 @@
 
 use crate::agent::{Agent, Place, Progress, TIMERS};
 use crate::event_queue::NEVER;
-use crate::gateway::{Gateway, Site, SplitFlows};
+use crate::gateway::{Gateway, Site};
 use crate::packet::ParcelId;
+use crate::split::SplitFlows;
 use crate::wire::{Event, PathTable, Wire};
 use crate::{
     CapacitySample, FlowConfig, FlowError, FlowSample, GatewayConfig, GatewayError, LinkReport, Network, NetworkError,
@@ -119,7 +120,7 @@ impl Simulation {
         settings: Settings,
     ) -> Result<Self, SetupError> {
         let split = SplitFlows::new(&gateways, &network, &flows)?;
-        let (pair_timers, timers) = split.timers();
+        let (pair_timers, timers) = split.timers(flows.len() as u32 * TIMERS);
         let mut wire = Wire::new(&network, timers, &settings.record, split.clone())?;
         let mut paths = PathTable::default();
         let mut names = std::collections::BTreeSet::new();

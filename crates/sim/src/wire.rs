@@ -3,11 +3,11 @@
 use crate::carriers::Carriers;
 use crate::event_queue::{EventQueue, NEVER};
 use crate::fused_links::{FusedLinks, Then};
-use crate::gateway::SplitFlows;
 use crate::heads::Heads;
 use crate::ns2_times::{EventTime, Ns2Times};
 use crate::packet::{Body, Packet, Parcel, ParcelId, Parcels};
 use crate::satpep2003::{Allocator, Division};
+use crate::split::SplitFlows;
 use crate::{
     CapacitySample, CarrierReport, DirectionId, FlowSample, Network, NetworkError, NodeId, PacketRecord, QueueSample,
     Record,
@@ -499,11 +499,6 @@ impl Wire {
         }
     }
 }
-
-/// The port of a flow's client.
-pub(crate) const CLIENT: u32 = 0;
-/// The port of a flow's server.
-pub(crate) const SERVER: u32 = 1;
 
 /// Makes paths: one table entry for all flows between the same nodes.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! What applications write to a connection, and when.
 
 use super::rtt::RttStatistics;
-use crate::wire::{CLIENT, SERVER};
+use crate::packet::{CLIENT, SERVER};
 use crate::{Application, Distribution, OnOff, RttReport, Transfer};
 use tcp::Connection;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};

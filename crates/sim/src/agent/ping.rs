@@ -1,9 +1,10 @@
 //! ICMP echo: requests at an interval, and what their answers say of the round trip.
 
+use super::outcome::{Outcome, Progress};
+use super::place::Place;
 use super::rtt::RttStatistics;
-use super::{Outcome, Place, Progress};
-use crate::packet::Body;
-use crate::wire::{CLIENT, SERVER, Wire};
+use crate::packet::{Body, CLIENT, SERVER};
+use crate::wire::Wire;
 use units::{Bytes, Duration, Instant};
 
 /// How long the last answer is awaited.

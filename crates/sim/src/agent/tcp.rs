@@ -2,10 +2,11 @@
 
 use super::application::{App, Wish};
 use super::ns2_clock::Ns2Clock;
-use super::{Outcome, Place, Progress};
+use super::outcome::{Outcome, Progress};
+use super::place::Place;
 use crate::ns2_times::EventTime;
-use crate::packet::Body;
-use crate::wire::{CLIENT, SERVER, Wire};
+use crate::packet::{Body, CLIENT, SERVER};
+use crate::wire::Wire;
 use crate::{Application, FlowSample};
 use std::sync::Arc;
 use tcp::{Connection, Event, Segment, Window};

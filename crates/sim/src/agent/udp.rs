@@ -1,9 +1,10 @@
 //! UDP at a constant rate, steady or in bursts.
 
-use super::{Outcome, Place, Progress};
+use super::outcome::{Outcome, Progress};
+use super::place::Place;
 use crate::OnOff;
-use crate::packet::Body;
-use crate::wire::{CLIENT, Wire};
+use crate::packet::{Body, CLIENT};
+use crate::wire::Wire;
 use units::{Bytes, CounterRandom, Duration, Instant, Rate};
 
 /// IPv4 and UDP headers.

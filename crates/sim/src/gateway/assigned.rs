@@ -5,12 +5,13 @@
 //!            first gateway                     second gateway
 //! ```
 
-use super::half::{Address, Route, SplitHalf, pass_on};
-use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, TransportReport, port, split_of};
-use crate::packet::{Body, Parcel};
+use super::half::{Route, SplitHalf, pass_on};
+use super::site::Site;
+use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::satpep2003::{Accept, ConnectionId, Satpep2003};
-use crate::wire::{CLIENT, Path, SERVER, Wire};
-use crate::{DirectionId, NodeId};
+use crate::split::{END_TIMERS, Split, port, split_of};
+use crate::wire::{Path, Wire};
+use crate::{DirectionId, GatewayConfig, GatewayError, NodeId, StreamReport, TransportReport};
 use std::sync::Arc;
 use tcp::{Connection, Flags, Segment};
 use units::{Bytes, Duration, Instant};

@@ -1,18 +1,11 @@
 //! One TCP connection of a gateway: towards a host, or towards the other gateway.
 
 use crate::NodeId;
-use crate::packet::{Body, Parcel};
+use crate::packet::{Address, Body, Parcel};
 use crate::wire::{Path, Wire};
 use std::sync::Arc;
 use tcp::Connection;
 use units::Instant;
-
-/// To whom a packet goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Address {
-    pub(crate) agent: u32,
-    pub(crate) port: u32,
-}
 
 /// Where a half's packets start and where they go.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,12 @@
 //! A pair of gateways that speaks TCP: each splices two connections, as PEPsal does.
 
 use super::allocation::{AllocationShares, CarrierAllocation};
-use super::half::{Address, Route, SplitHalf, pass_on};
-use super::{END_TIMERS, GatewayConfig, GatewayError, Site, Split, StreamReport, port, split_of};
-use crate::NodeId;
-use crate::packet::{Body, Parcel};
-use crate::wire::{CLIENT, SERVER, Wire};
+use super::half::{Route, SplitHalf, pass_on};
+use super::site::Site;
+use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
+use crate::split::{END_TIMERS, Split, port, split_of};
+use crate::wire::Wire;
+use crate::{GatewayConfig, GatewayError, NodeId, StreamReport};
 use std::sync::Arc;
 use units::{CounterRandom, Instant};
 

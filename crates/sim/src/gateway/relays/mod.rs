@@ -12,15 +12,16 @@ mod hosts;
 mod satellite;
 mod side;
 
-use super::half::{Address, Route};
-use super::session::{Session, address};
-use super::{
-    CapacitySource, END_TIMERS, GatewayConfig, GatewayError, SatpepSettings, SessionReport, Site, Split, StreamReport,
-    TransitionReport, port, split_of,
+use super::half::Route;
+use super::session::Session;
+use super::site::Site;
+use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
+use crate::split::{END_TIMERS, Split, port, split_of};
+use crate::wire::{Path, Wire};
+use crate::{
+    CapacitySource, FlowConfig, GatewayConfig, GatewayError, NodeId, SatpepSettings, SessionReport, StreamReport,
+    TransitionReport,
 };
-use crate::packet::{Body, Parcel};
-use crate::wire::{CLIENT, Path, SERVER, Wire};
-use crate::{FlowConfig, NodeId};
 use side::{Place, Side};
 use units::{Duration, Instant};
 

@@ -2,15 +2,16 @@
 
 use super::hosts::{FlowTcp, SimulatedHosts, open, split_named};
 use super::satellite::Satellite;
-use super::{CapacitySource, GatewayConfig, Route, SatpepSettings, SessionReport, Split, TransitionReport, address};
 use crate::gateway::allocation::CarrierAllocation;
 use crate::gateway::cross_traffic::CrossTrafficMeter;
+use crate::gateway::half::Route;
 use crate::gateway::modem::Modem;
-use crate::gateway::session::BUFFER;
+use crate::gateway::session::{BUFFER, address};
 use crate::heads::DatagramId;
 use crate::packet::{Body, Parcel};
+use crate::split::Split;
 use crate::wire::Wire;
-use crate::{Network, NodeId};
+use crate::{CapacitySource, GatewayConfig, Network, NodeId, SatpepSettings, SessionReport, TransitionReport};
 use relay::classes::{Class, Conditions};
 use relay::connection::{Event, State};
 use relay::engine::{self, Engine, Notice, PeerSettings, Relayed};
