@@ -1,7 +1,7 @@
 //! A case over the emulated link, by gateways that run.
 
 use super::cases::{Case, FIRST, Kind, WATCHED};
-use super::{Figures, latecomer_share, varying_share};
+use super::figures::{Figures, latecomer_share, varying_share};
 use crate::Error;
 use lab::flows::{Plan, run_plans, time};
 use lab::{Direction, Ends, Experiment, Flow, Path};

@@ -1,7 +1,7 @@
 //! A case in virtual time: the same link, the same transport, simulated hosts.
 
 use super::cases::{Case, FIRST, Kind, WATCHED};
-use super::{Figures, Mechanism, latecomer_share, varying_share};
+use super::figures::{Figures, latecomer_share, varying_share};
 use crate::Error;
 use lab::{Direction, Experiment};
 use link::{LinkConfig, QueueLimit};
@@ -18,6 +18,17 @@ const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
 const PATIENCE: Duration = Duration::from_secs(600);
 /// A client's request for a download.
 const REQUEST: Bytes = Bytes::new(100);
+
+/// A mechanism of the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// FEC repair symbols.
+    Repair,
+    /// The repair overhead: what repair takes of a full link beyond the losses.
+    RepairOverhead,
+    /// Following a capacity that varies.
+    Estimation,
+}
 
 /// Runs `case` once, without a mechanism if one is named.
 pub(super) fn run(

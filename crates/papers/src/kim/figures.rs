@@ -1,5 +1,6 @@
 //! Figures 3 to 5: throughput against the bit error rate, and against the number of sessions.
 
+use super::point::{Point, errors};
 use super::{models, real};
 use crate::curves::curve;
 use crate::evidence::{Case, judge, judge_never_below, judge_readings, ratio};
@@ -51,18 +52,6 @@ const LINK_MBPS: f64 = 8.0 * 1460.0 / 1500.0;
 /// Shares of that which count as most of it, and as much of it.
 const MAX: f64 = 0.75;
 const MUCH: f64 = 0.5;
-
-/// A point of a figure.
-pub(super) struct Point {
-    name: String,
-    settings: Vec<String>,
-    error_rate: f64,
-    /// As settings have it.
-    pub(super) error_rate_text: &'static str,
-    pub(super) sessions: u32,
-    /// Whether the closed forms are of what the settings say.
-    has_model: bool,
-}
 
 /// Throughputs of all variants at some points.
 struct Grid {
@@ -192,11 +181,6 @@ fn seeds(context: &Context<'_>) -> u64 {
 pub fn throughput(run: &Run) -> f64 {
     let bytes: u64 = run.report.flows.iter().map(|flow| flow.bytes).sum();
     bytes as f64 * 8.0 / run.report.end_s / 1e6
-}
-
-/// Both ways, since the paper's emulator had one rate.
-pub(super) fn errors(rate: &str) -> String {
-    format!("link.satellite.loss={{ bit_error_rate = {rate} }}")
 }
 
 /// Figure 3.

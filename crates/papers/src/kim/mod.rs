@@ -5,6 +5,7 @@
 
 mod figures;
 mod models;
+mod point;
 mod real;
 mod windows;
 

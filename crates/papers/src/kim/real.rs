@@ -1,6 +1,6 @@
 //! The sessions for real: the kernel's TCP over the emulated satellite, end to end or split by gateways.
 
-use super::figures::{Point, errors};
+use super::point::{Point, errors};
 use crate::{Context, Error, Variants};
 use lab::scenario::MeasuredRun;
 use std::rc::Rc;
