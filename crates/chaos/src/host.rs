@@ -1,8 +1,8 @@
 //! The hosts at both ends of a transfer: what they send, read, check and end.
 
-use crate::pattern;
 use crate::plan::{Ending, TransferPlan};
 use satpep::ResetReason;
+use testkit::pattern;
 use units::{Duration, Instant};
 
 /// The client's place in a transfer.

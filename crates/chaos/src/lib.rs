@@ -12,14 +12,13 @@ mod air;
 mod fault;
 mod gateway;
 mod host;
-pub mod pattern;
 mod plan;
 mod report;
 mod strangers;
 mod world;
 
 pub use report::{Failure, Leaks, Report};
-pub use testkit::Dice;
+pub use testkit::{Dice, pattern};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

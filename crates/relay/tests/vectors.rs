@@ -6,23 +6,10 @@
 use relay::connect::{self, CONNECTED, ConnectRequest, MAX_FIELDS, MAX_LENGTH};
 use relay::reach::{self, MAX_ENTRIES, Ranges, Reach};
 use serde_json::{Value, json};
+use testkit::{Vectors, bytes, hex};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json");
+const VECTORS: Vectors = Vectors::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json"));
 const PAGE: &str = include_str!("../../../docs/protocol.md");
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes(hex: &Value) -> Vec<u8> {
-    let text = hex.as_str().expect("text").as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
-    text.chunks(2).map(byte).collect()
-}
-
-fn vectors() -> Value {
-    serde_json::from_str(&std::fs::read_to_string(FILE).expect("the vectors are there")).expect("they are JSON")
-}
 
 /// Connections, and fields that a later version may send with them.
 fn connections() -> [(ConnectRequest, &'static [u8]); 3] {
@@ -77,19 +64,12 @@ fn made() -> Value {
 
 #[test]
 fn vectors_are_what_the_code_writes() {
-    let made = made();
-    if std::env::var_os("BENTPIPE_WRITE_VECTORS").is_some() {
-        std::fs::write(FILE, serde_json::to_string_pretty(&made).expect("JSON") + "\n").expect("written");
-    }
-    let known = vectors();
-    for (name, made) in made.as_object().expect("an object") {
-        assert_eq!(&known[name], made, "{name}");
-    }
+    VECTORS.check(&made());
 }
 
 #[test]
 fn vectors_are_read_as_they_say() {
-    let known = vectors();
+    let known = VECTORS.read();
     for (vector, (request, _)) in known["connect_requests"].as_array().expect("a list").iter().zip(connections()) {
         let bytes = bytes(&vector["bytes"]);
         assert_eq!(connect::Parser::new().push(&bytes), Ok((bytes.len(), Some(request))));
@@ -104,6 +84,5 @@ fn the_page_has_the_limits_of_the_code() {
         ("bytes of a connect request", MAX_LENGTH.to_string()),
         ("entries of an announcement", MAX_ENTRIES.to_string()),
     ];
-    let table: String = rows.iter().map(|(name, value)| format!("| {name} | {value} |\n")).collect();
-    assert!(PAGE.contains(&table), "the table should be\n{table}");
+    testkit::made::table(PAGE, &rows);
 }

@@ -1,5 +1,8 @@
 //! docs/protocol.md says what the code does: its table of numbers, and the vectors that it prints.
 
+pub(crate) mod limit;
+
+use self::limit::{Limit, limit};
 use crate::capacity::documented as capacity;
 use crate::endpoint::documented as endpoint;
 use crate::mtu::{self, MtuSearch};
@@ -14,45 +17,6 @@ use units::{Duration, Rate};
 
 const PAGE: &str = include_str!("../../../docs/protocol.md");
 const VECTORS: &str = include_str!("../tests/data/vectors.json");
-
-/// A row of the table.
-pub(crate) type Limit = (&'static str, String);
-
-pub(crate) fn limit(name: &'static str, value: impl Shown) -> Limit {
-    (name, value.shown())
-}
-
-/// A value as the table has it.
-pub(crate) trait Shown {
-    fn shown(&self) -> String;
-}
-
-macro_rules! shown {
-    ($($kind:ty),*) => {
-        $(impl Shown for $kind {
-            fn shown(&self) -> String {
-                let digits = self.to_string();
-                let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
-                groups.collect::<Vec<_>>().join(",")
-            }
-        })*
-    };
-}
-
-shown!(u8, u16, u32, u64, usize);
-
-impl Shown for Duration {
-    fn shown(&self) -> String {
-        let millis = self.as_nanos() / 1_000_000;
-        if millis.is_multiple_of(1000) { format!("{} s", millis / 1000) } else { format!("{millis} ms") }
-    }
-}
-
-impl Shown for &str {
-    fn shown(&self) -> String {
-        (*self).to_owned()
-    }
-}
 
 fn limits() -> Vec<Limit> {
     let rate = Rate::from_bps(6_000_000);
@@ -94,8 +58,7 @@ fn limits() -> Vec<Limit> {
 
 #[test]
 fn the_page_has_the_numbers_of_the_code() {
-    let table: String = limits().iter().map(|(name, value)| format!("| {name} | {value} |\n")).collect();
-    assert!(PAGE.contains(&table), "the table should be\n{table}");
+    testkit::made::table(PAGE, &limits());
     let rows =
         PAGE.split("checked against the code by `cargo test -p bentpipe-satpep documented`").nth(1).expect("a table");
     let rows = rows.split("Connect requests (`cargo").next().expect("a table");
@@ -110,13 +73,4 @@ fn the_page_prints_vectors_that_are_vectors() {
     for (name, hex) in lines {
         assert!(VECTORS.contains(&format!("\"{}\"", hex.replace(' ', ""))), "{name}");
     }
-}
-
-#[test]
-fn numbers_are_shown_in_groups_and_times_with_their_unit() {
-    assert_eq!((1_234_567u64.shown(), 12u8.shown()), ("1,234,567".into(), "12".into()));
-    assert_eq!(
-        (Duration::from_millis(1500).shown(), Duration::from_secs(600).shown()),
-        ("1500 ms".into(), "600 s".into())
-    );
 }

@@ -1,6 +1,6 @@
 //! The events of an endpoint for its driver, and the names of peers and streams.
 
-use crate::stream::StreamNumber;
+use crate::stream::number::StreamNumber;
 use peering::ResetReason;
 use units::Duration;
 

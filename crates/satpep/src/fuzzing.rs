@@ -1,13 +1,12 @@
 //! Ways in for the fuzzer: past the cipher, and to handshakes in virtual time.
 
+use crate::PrivateKey;
 use crate::config::EndpointConfig;
-use crate::credit::Credit;
 use crate::event::{Event, PeerId};
 use crate::handshake::TransportParameters;
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
 use crate::session::{Session, Urgency};
-use crate::{Capabilities, PrivateKey};
 use peering::ResetReason;
 use units::{Bytes, Duration, Instant, Rate};
 
@@ -19,19 +18,6 @@ pub fn handshakes(input: &[u8]) {
     crate::endpoint::trial::attacker::attack(input);
 }
 
-/// What a peer without ambition says of itself.
-pub(crate) fn parameters() -> TransportParameters {
-    let capabilities = Capabilities::NONE;
-    TransportParameters {
-        epoch: 1,
-        timestamp: 1,
-        session_credit: Credit::new(1 << 20),
-        stream_credit: Credit::new(1 << 16),
-        max_streams: 20,
-        capabilities,
-    }
-}
-
 /// Hands the pieces of `input` (each after a byte with its length) to a session as the frames of one datagram after the
 /// other, with a reader that takes what comes, and sends what the session has to say to nobody.
 pub fn session(mut input: &[u8]) {
@@ -39,7 +25,7 @@ pub fn session(mut input: &[u8]) {
     let mut config = EndpointConfig::new(PrivateKey::from_random([1; 32]), rate, rate, Duration::from_millis(550));
     config.receive_memory = Some(Bytes::new(1 << 20));
     config.max_streams = 20;
-    let parameters = parameters();
+    let parameters = TransportParameters::modest();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut session = Session::<Stored>::new(&config, PeerId(0), 1, &parameters, (false, true), now);
     let own = session.open().expect("the first stream");

@@ -7,7 +7,7 @@
 //! of the bytes left out, which are those elided and the tag: an elided session derives no key and seals nothing.
 
 use crate::seal::{DataKey, Sealing, Unsealed};
-use crate::stream::StreamOffset;
+use crate::stream::offset::StreamOffset;
 use crate::stream::pages::PagePool;
 pub use crate::stream::pages::Stored;
 use std::io::IoSlice;

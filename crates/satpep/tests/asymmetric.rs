@@ -16,7 +16,7 @@ fn download(hop: Hop) -> (f64, f64) {
     let (limit, return_rate) = (hop.limit_up(BYTES), hop.return_rate.as_bps() as f64);
     let mut world = World::new(hop, 1);
     world.connect();
-    let start = world.now;
+    let start = world.time.now();
     let before = world.gateways[1].endpoint.stats().sent_ip_bytes;
     let id = world.send(0, 0, BYTES);
     assert!(world.run_until(Duration::from_secs(120), |world| world.is_finished(1, id)));
@@ -52,7 +52,7 @@ fn even_the_thinnest_return_link_is_no_outage() {
     let mut world =
         World::with_each(hop, 1, |index, config| config.mtu = if index == 0 { 1280 } else { 576 }, |_, _, _| {});
     world.connect();
-    let start = world.now;
+    let start = world.time.now();
     let id = world.send(0, 0, 10_000_000);
     assert!(world.run_until(Duration::from_secs(20), |world| world.is_finished(1, id)));
     let took = world.received(1, id).expect("received").last_at.since(start).as_secs_f64();
@@ -66,7 +66,7 @@ fn an_upload_on_the_thin_link_and_the_download_beside_it_get_nearly_all_of_their
     const UPLOAD: u64 = 30_000;
     let mut world = World::new(thin(1e-3, 1), 1);
     world.connect();
-    let start = world.now;
+    let start = world.time.now();
     let (up, down) = (world.send(1, 0, UPLOAD), world.send(0, 0, 10_000_000));
     assert!(world.run_until(Duration::from_secs(60), |w| w.is_finished(0, up) && w.is_finished(1, down)));
     let seconds = |gateway, id| world.received(gateway, id).expect("received").last_at.since(start).as_secs_f64();

@@ -16,7 +16,7 @@ fn connected(loss: f64, seed: u64) -> World {
 fn streams(world: &mut World, class: Class, count: usize) -> Vec<StreamId> {
     let open = |_| {
         let id = world.send(0, 0, ENDLESS);
-        world.gateways[0].endpoint.set_class(world.now, id, &class);
+        world.gateways[0].endpoint.set_class(world.time.now(), id, &class);
         id
     };
     (0..count).map(open).collect()
@@ -71,7 +71,7 @@ fn a_class_alone_gets_its_cap_and_more_when_that_is_lifted() {
     let ids = streams(&mut world, class, 1);
     let capped = shares(&mut world, &[&ids])[0] * 8.0 / 20.0;
     assert!(capped <= 1e6 && capped > 0.95e6, "{capped}");
-    world.gateways[0].endpoint.set_class(world.now, ids[0], &Class { cap: None, ..class });
+    world.gateways[0].endpoint.set_class(world.time.now(), ids[0], &Class { cap: None, ..class });
     let free = shares(&mut world, &[&ids])[0] * 8.0 / 20.0;
     assert!(free > 5.5e6, "{free}");
 }
@@ -82,10 +82,10 @@ fn a_stream_may_change_its_class_while_it_sends() {
     let bulk = streams(&mut world, Class::DEFAULT, 4);
     world.run_for(Duration::from_secs(3));
     // Into a class of its own it gets half of the link instead of a quarter.
-    world.gateways[0].endpoint.set_class(world.now, bulk[0], &Class { id: 9, ..Class::DEFAULT });
+    world.gateways[0].endpoint.set_class(world.time.now(), bulk[0], &Class { id: 9, ..Class::DEFAULT });
     let sent = shares(&mut world, &[&bulk[..1], &bulk[1..]]);
     assert!((sent[0] / sent[1] - 1.0).abs() < 0.05, "{sent:?}");
-    world.gateways[0].endpoint.set_class(world.now, bulk[0], &Class::DEFAULT);
+    world.gateways[0].endpoint.set_class(world.time.now(), bulk[0], &Class::DEFAULT);
     let sent = shares(&mut world, &[&bulk[..1], &bulk[1..]]);
     assert!((3.0 * sent[0] / sent[1] - 1.0).abs() < 0.05, "{sent:?}");
 }
@@ -96,7 +96,7 @@ fn extra_delays(world: &mut World, id: StreamId) -> Vec<Duration> {
     let mut delays = Vec::new();
     for turn in 0..50u64 {
         world.run_for(Duration::from_millis(700) + Duration::from_micros(131 * turn));
-        let sent = world.now;
+        let sent = world.time.now();
         world.gateways[0].sending.get_mut(&id).expect("there").left += 100;
         world.run_for(Duration::from_millis(400));
         let received = world.received(1, id).expect("open");
@@ -116,7 +116,7 @@ fn small_messages_never_wait_for_more_than_a_few_packets() {
         streams(&mut world, Class { id: 2, weight: 10, ..Class::DEFAULT }, 3);
         world.run_for(Duration::from_secs(5));
         let id = world.write(0, 0, 0);
-        world.gateways[0].endpoint.set_class(world.now, id, &class);
+        world.gateways[0].endpoint.set_class(world.time.now(), id, &class);
         let delays = extra_delays(&mut world, id);
         assert!(delays[49] <= Duration::from_millis(6), "{delays:?}");
     }
@@ -127,7 +127,11 @@ fn in_a_bulk_class_messages_wait_for_their_turn() {
     let mut world = connected(0.0, 56);
     streams(&mut world, Class { weight: 20, ..Class::DEFAULT }, 1);
     let id = world.write(0, 0, 0);
-    world.gateways[0].endpoint.set_class(world.now, id, &Class { id: 1, priority: Priority::Bulk, ..Class::DEFAULT });
+    world.gateways[0].endpoint.set_class(
+        world.time.now(),
+        id,
+        &Class { id: 1, priority: Priority::Bulk, ..Class::DEFAULT },
+    );
     let delays = extra_delays(&mut world, id);
     assert!(delays[25] > Duration::from_millis(10), "a turn of the others lasts 40 ms: {delays:?}");
 }

@@ -50,10 +50,10 @@ fn marks_slow_down_what_goes_to_the_peer_that_reports_them_and_nothing_else() {
     world.run_for(seconds(60));
     let after = shares(&mut world, seconds(5));
     assert!(after.iter().all(|share| (0.46..0.52).contains(share)), "{after:?}");
-    let (hub, terminal) = (world.gateways[0].stats(world.now, 0), world.gateways[1].stats(world.now, 0));
+    let (hub, terminal) = (world.gateways[0].stats(world.time.now(), 0), world.gateways[1].stats(world.time.now(), 0));
     assert!(hub.congestion_reported > 500, "{hub:?}");
     assert!(hub.congestion_reported <= terminal.congestion_received, "{hub:?} {terminal:?}");
-    assert_eq!(world.gateways[0].stats(world.now, 1).congestion_reported, 0);
+    assert_eq!(world.gateways[0].stats(world.time.now(), 1).congestion_reported, 0);
 }
 
 #[test]

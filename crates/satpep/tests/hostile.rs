@@ -59,7 +59,7 @@ fn conversation(mode: Mode) -> (Vec<Datagram>, World) {
 
 /// Hands `bytes` from `from` to the gateway and checks that it was dropped, without an answer to it and without events.
 fn must_drop(world: &mut World, index: usize, from: SocketAddr, bytes: &[u8]) -> &'static str {
-    let now = world.now;
+    let now = world.time.now();
     let gateway = &mut world.gateways[index];
     let (before, peer) = (gateway.endpoint.stats().clone(), gateway.peers[0]);
     let (streams, home) = (gateway.stats(now, 0).streams, gateway.endpoint.peer_address(peer));
@@ -218,7 +218,7 @@ fn clear_and_encrypted_gateways_never_talk() {
     assert!(stats.dropped.mode_mismatch > 2);
     assert!(stats.sent_packets <= stats.dropped.mode_mismatch, "one notice for each init");
     for (gateway, ours) in world.gateways.iter().zip([Mode::Encrypted, Mode::Clear]) {
-        let trouble = gateway.endpoint.peer_trouble(world.now, gateway.peers[0]);
+        let trouble = gateway.endpoint.peer_trouble(world.time.now(), gateway.peers[0]);
         assert_eq!(trouble, Some(satpep::Trouble::OtherMode { ours }));
     }
 }
@@ -244,7 +244,7 @@ fn data_of_a_clear_session_is_readable_and_that_of_an_encrypted_one_is_not() {
         let mut world = World::with(Hop::geo(0.0, 1), 1, move |config| config.mode = mode);
         world.connect();
         world.capture = Some(Vec::new());
-        let (now, peer) = (world.now, world.gateways[0].peers[0]);
+        let (now, peer) = (world.time.now(), world.gateways[0].peers[0]);
         let id = world.gateways[0].endpoint.open(now, peer).expect("open");
         world.gateways[1].stalled.push(id.number());
         world.gateways[0].endpoint.write(now, id, b"a very recognisable text");
@@ -268,7 +268,7 @@ fn flooded_world(per_second: u64, seconds: u64) -> (World, u64, u64) {
         if tick == per_second * 2 {
             world.unreachable.clear();
         }
-        let now = world.now;
+        let now = world.time.now();
         let from = SocketAddr::from(([203, 0, 113, (tick % 250) as u8], 1000 + (tick % 60_000) as u16));
         world.gateways[0].endpoint.handle_datagram(now, from, &mut init.clone());
         received += init.len() as u64;

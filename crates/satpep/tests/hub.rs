@@ -133,9 +133,9 @@ fn a_dead_terminals_share_goes_to_the_other_and_comes_back_at_once() {
     world.run_for(rtt * 5 / 2);
     let during = share(&mut world, 1, seconds(10));
     assert!(during >= 0.97, "{during} of the link while the other terminal is dead");
-    let sent = world.gateways[0].stats(world.now, 1).sent_packets;
+    let sent = world.gateways[0].stats(world.time.now(), 1).sent_packets;
     world.run_for(seconds(10));
-    assert!(world.gateways[0].stats(world.now, 1).sent_packets - sent < 50, "probes");
+    assert!(world.gateways[0].stats(world.time.now(), 1).sent_packets - sent < 50, "probes");
     world.unreachable.clear();
     world.run_for(rtt * 3);
     let after = share(&mut world, 2, seconds(5));
@@ -160,7 +160,7 @@ fn many_greedy_peers_hold_no_more_than_the_hubs_memory_and_share_it() {
     let first: Vec<_> = (0..4).map(|_| world.send(1, 0, 1_200_000)).collect();
     world.run_for(seconds(8));
     let held = |world: &World| -> Vec<u64> {
-        (0..20).map(|peer| world.gateways[0].stats(world.now, peer).receive_buffered).collect()
+        (0..20).map(|peer| world.gateways[0].stats(world.time.now(), peer).receive_buffered).collect()
     };
     let alone = held(&world)[0];
     assert!(alone >= MEMORY / 4 / 20 * 3 / 2, "{alone} bytes held of the only one that sends");
@@ -177,7 +177,7 @@ fn many_greedy_peers_hold_no_more_than_the_hubs_memory_and_share_it() {
     assert_eq!(world.gateways[0].endpoint.stats().violations, 0, "what was granted is not retracted");
     // And what is read makes room again.
     world.gateways[0].stalled.clear();
-    let now = world.now;
+    let now = world.time.now();
     let streams: Vec<_> = world.gateways[0].received.keys().copied().collect();
     streams.into_iter().for_each(|id| world.gateways[0].read(now, id));
     assert!(world.run_until(seconds(200), |world| {
@@ -202,7 +202,7 @@ fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
     let shares = goodputs(&mut world, seconds(30));
     assert_eq!(shares[0], 0.0);
     assert!(shares[1] >= 0.47 * limit(&world.hop), "{shares:?}");
-    let stats = world.gateways[0].stats(world.now, 0);
+    let stats = world.gateways[0].stats(world.time.now(), 0);
     assert!(stats.lost_packets > 1000 && stats.send_buffered <= 32 << 20, "{stats:?}");
 }
 
@@ -210,13 +210,13 @@ fn a_terminal_that_says_everything_was_lost_takes_no_more_than_its_share() {
 fn room_is_left_for_traffic_outside_the_sessions() {
     let mut world = World::new(Hop::geo(0.0, 46), 2);
     world.connect();
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.set_cross_traffic(now, Rate::from_bps(2_000_000));
     let shares = goodputs(&mut world, seconds(20));
     let sum: f64 = shares.iter().sum();
     let expected = limit(&world.hop) * 4.0 / 6.0;
     assert!(sum > 0.95 * expected && sum < expected, "{sum} of {expected}");
-    world.gateways[0].endpoint.set_capacity(world.now, Rate::from_bps(3_000_000));
+    world.gateways[0].endpoint.set_capacity(world.time.now(), Rate::from_bps(3_000_000));
     let sent = world.forward_bytes();
     world.run_for(seconds(10));
     let rate = (world.forward_bytes() - sent) as f64 * 8.0 / 10.0;

@@ -56,7 +56,7 @@ fn write_more(world: &mut World, index: usize, id: StreamId, bytes: u64, finish:
         sending.left += bytes;
         sending.finish = finish;
     }
-    gateway.users(world.now);
+    gateway.users(world.time.now());
 }
 
 fn act(world: &mut World, index: usize, act: Act, aborted: &mut Vec<(usize, StreamId)>) {
@@ -77,7 +77,7 @@ fn act(world: &mut World, index: usize, act: Act, aborted: &mut Vec<(usize, Stre
             if let Some(id) = live {
                 let ended = world.gateways[index].count(|event| matches!(event, Event::Reset(own, _) if *own == id));
                 world.gateways[index].sending.remove(&id);
-                world.gateways[index].endpoint.reset(world.now, id, ResetReason::Aborted);
+                world.gateways[index].endpoint.reset(world.time.now(), id, ResetReason::Aborted);
                 if ended == 0 {
                     aborted.push((index, id));
                 }
@@ -91,7 +91,7 @@ fn act(world: &mut World, index: usize, act: Act, aborted: &mut Vec<(usize, Stre
         Act::Read { stream } => {
             if let Some(id) = chosen(stream) {
                 world.gateways[index].stalled.retain(|number| *number != id.number());
-                let now = world.now;
+                let now = world.time.now();
                 world.gateways[index].read(now, id);
             }
         }
@@ -110,7 +110,7 @@ fn wind_up(world: &mut World) {
         for index in 0..2 {
             world.gateways[index].stalled.clear();
             for id in known(world, index) {
-                let now = world.now;
+                let now = world.time.now();
                 world.gateways[index].read(now, id);
                 write_more(world, index, id, 0, true);
             }
@@ -140,7 +140,7 @@ proptest! {
         }
         wind_up(&mut world);
         for (index, gateway) in world.gateways.iter().enumerate() {
-            let stats = gateway.stats(world.now, 0);
+            let stats = gateway.stats(world.time.now(), 0);
             prop_assert_eq!((stats.streams, stats.send_buffered, stats.receive_buffered), (0, 0, 0), "gateway {}", index);
             let mut ends = BTreeMap::<StreamId, usize>::new();
             for (_, event) in &gateway.events {

@@ -53,7 +53,7 @@ fn a_dead_peer_is_noticed_within_a_keepalive_and_a_few_round_trips() {
             world.send(0, 0, 20_000_000);
             world.run_for(seconds(3));
         }
-        let died = world.now;
+        let died = world.time.now();
         world.unreachable.push(1);
         assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Unresponsive));
         let noticed = world.gateways[0].first(is_unresponsive).expect("unresponsive").since(died);
@@ -94,9 +94,9 @@ fn an_idle_terminal_asks_as_often_as_its_nat_forgets() {
         let count = world.gateways[1].endpoint.stats().sent_packets - before;
         let (active_at, mapping) = &mut *last.borrow_mut();
         if count > 0 || world.gateways[1].endpoint.stats().received_packets > arrived {
-            *active_at = world.now;
-        } else if world.now.since(*active_at) > seconds(30) {
-            (*active_at, *mapping) = (world.now, *mapping + 1);
+            *active_at = world.time.now();
+        } else if world.time.now().since(*active_at) > seconds(30) {
+            (*active_at, *mapping) = (world.time.now(), *mapping + 1);
             let address = std::net::SocketAddr::from(([198, 18, 0, 2], 10_000 + *mapping as u16));
             world.gateways[1].address = address;
         }
@@ -115,10 +115,10 @@ fn a_new_stream_to_a_dead_idle_peer_is_noticed_within_a_few_round_trips() {
     world.unreachable.push(1);
     world.run_for(seconds(5));
     assert_eq!(world.gateways[0].state(0), PeerState::Up, "nobody asked");
-    let asked = world.now;
+    let asked = world.time.now();
     world.write(0, 0, 100);
     assert!(world.run_until(seconds(20), |world| world.gateways[0].state(0) == PeerState::Unresponsive));
-    assert!(world.now.since(asked) <= millis(1650 + 50), "{}", world.now.since(asked));
+    assert!(world.time.now().since(asked) <= millis(1650 + 50), "{}", world.time.now().since(asked));
 }
 
 /// Bytes that gateway 0 puts on the link while both ways are cut for `outage`, and how long after its end new bytes arrive.
@@ -131,9 +131,9 @@ fn cut(outage: Duration) -> (u64, Duration) {
     world.run_for(outage);
     let sent = world.gateways[0].endpoint.stats().sent_ip_bytes - before;
     world.outage = false;
-    let (end, bytes) = (world.now, world.received(1, id).expect("receiving").bytes);
+    let (end, bytes) = (world.time.now(), world.received(1, id).expect("receiving").bytes);
     assert!(world.run_until(seconds(5), |world| world.received(1, id).is_some_and(|it| it.bytes > bytes + 20_000)));
-    (sent, world.now.since(end))
+    (sent, world.time.now().since(end))
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn lost_answers_alone_stop_no_data() {
             held.borrow_mut().push(datagram.clone());
             if count % 12 == 0 { held.take() } else { Vec::new() }
         }));
-        let start = world.now;
+        let start = world.time.now();
         let id = world.send(0, 0, 10_000_000);
         assert!(world.run_until(seconds(60), |world| world.is_finished(1, id)));
         let share =
@@ -187,7 +187,7 @@ fn a_peer_learns_that_this_gateway_stops_although_the_news_is_lost_a_few_times()
         *count.borrow_mut() += u32::from(lose);
         if lose { Vec::new() } else { vec![datagram.clone()] }
     }));
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.close(now);
     world.run_for(millis(550));
     assert_eq!(*lost.borrow(), 3);
@@ -202,7 +202,7 @@ fn a_peer_learns_that_this_gateway_stops_although_the_news_is_lost_a_few_times()
 
 /// Seconds that a transfer each way takes which an outage of that length interrupts after two seconds.
 fn interrupted(world: &mut World, outage: Duration) -> f64 {
-    let start = world.now;
+    let start = world.time.now();
     let ids = [(1, world.send(0, 0, 3_000_000)), (0, world.send(1, 0, 3_000_000))];
     world.run_for(seconds(2));
     world.outage = true;
@@ -215,7 +215,7 @@ fn interrupted(world: &mut World, outage: Duration) -> f64 {
     }
     assert_eq!(resets(world, 0).len() + resets(world, 1).len(), 0);
     assert!(world.gateways.iter().all(|gateway| gateway.state(0) == PeerState::Up));
-    world.now.since(start).as_secs_f64()
+    world.time.now().since(start).as_secs_f64()
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_clock_that_jumps_beyond_the_limit_ends_nothing() {
     let mut world = connected(0.0, 3);
     let id = world.send(0, 0, 2_000_000);
     world.run_for(seconds(1));
-    world.now += seconds(3600);
+    world.time.skip(seconds(3600));
     assert!(world.run_until(seconds(10), |world| world.is_finished(1, id)));
     assert_eq!(resets(&world, 0).len() + resets(&world, 1).len(), 0);
 }
@@ -273,7 +273,7 @@ fn an_outage_longer_than_the_limit_resets_the_streams_and_the_peer_comes_back_by
     let id = world.send(0, 0, 20_000_000);
     world.run_for(seconds(2));
     let names: Vec<StreamId> = world.gateways[1].received.keys().copied().collect();
-    let start = world.now;
+    let start = world.time.now();
     world.outage = true;
     world.run_for(seconds(12));
     assert_eq!(resets(&world, 0), [(id, ResetReason::Outage)]);
@@ -304,7 +304,7 @@ fn a_peer_that_restarts_resets_its_streams_and_serves_new_ones_within_seconds() 
             world.run_for(seconds(cut_for));
             world.unreachable.clear();
             world.gateways[survivor].events.clear();
-            let back = world.now;
+            let back = world.time.now();
             world.restart(restarted, 2);
             let up = |world: &World| {
                 world.gateways[survivor].count(|event| matches!(event, Event::PeerRestarted(_))) == 1
@@ -316,14 +316,14 @@ fn a_peer_that_restarts_resets_its_streams_and_serves_new_ones_within_seconds() 
                 lost.len() == 2 && lost.iter().all(|(_, reason)| *reason == ResetReason::PeerRestarted),
                 "{lost:?}"
             );
-            assert!(world.now.since(back) < seconds(8), "{}", world.now.since(back));
+            assert!(world.time.now().since(back) < seconds(8), "{}", world.time.now().since(back));
             assert!(world.gateways[0].received.values().all(|received| !received.finished));
-            let start = world.now;
+            let start = world.time.now();
             for (from, to) in [(0, 1), (1, 0)] {
                 let id = world.send(from, 0, 10_000);
                 assert!(world.run_until(seconds(3), |world| world.is_finished(to, id)));
             }
-            assert!(world.now.since(start) < seconds(3));
+            assert!(world.time.now().since(start) < seconds(3));
         }
     }
 }
@@ -337,7 +337,7 @@ fn a_peer_that_closes_and_restarts_during_a_handshake_keeps_its_new_session() {
         world.outage = true;
         world.run_for(seconds(3) + millis(100 * offset));
         world.outage = false;
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[1].endpoint.close(now);
         world.run_for(millis(5));
         world.restart(1, 2);
@@ -440,7 +440,7 @@ fn an_old_datagram_from_elsewhere_moves_nobody() {
     }));
     world.run_for(seconds(8));
     let mut held = captured.borrow().clone().expect("a datagram");
-    let now = world.now;
+    let now = world.time.now();
     let hub = &mut world.gateways[0].endpoint;
     hub.handle_datagram(now, "203.0.113.5:1".parse().expect("address"), &mut held.bytes);
     let peer = world.gateways[0].peers[0];
@@ -451,7 +451,7 @@ fn an_old_datagram_from_elsewhere_moves_nobody() {
 fn a_gateway_that_stops_in_order_is_bypassed_at_once() {
     for closer in [0, 1] {
         let mut world = connected(0.0, 1);
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[closer].endpoint.close(now);
         // Half a round trip for the news, and then it stays like that while the other still runs and says no more.
         world.run_for(millis(300));
@@ -473,7 +473,7 @@ fn a_gateway_that_stops_resets_its_streams_at_the_other_side() {
     let mut world = connected(0.0, 1);
     let ids = [world.write(0, 0, 1000), world.write(0, 0, 1000)];
     world.run_for(seconds(2));
-    let now = world.now;
+    let now = world.time.now();
     // One by name, with a reason of its own; the other because nothing more will come of it.
     world.gateways[0].endpoint.reset(now, ids[0], ResetReason::TimedOut);
     world.gateways[0].endpoint.close(now);
@@ -493,7 +493,7 @@ fn a_handshake_is_accepted_once_and_an_older_one_never() {
     let captured = world.capture.take().expect("capturing");
     let inits: Vec<_> = captured.iter().filter(|datagram| datagram.bytes[0] == INIT).collect();
     assert!(inits.len() >= 2, "connected, and renewed the keys");
-    let now = world.now;
+    let now = world.time.now();
     // The latest is known again; older ones are asked for a nonce, which only who made them could repeat.
     let dropped = |world: &World| {
         let dropped = &world.gateways[0].endpoint.stats().dropped;
@@ -506,7 +506,7 @@ fn a_handshake_is_accepted_once_and_an_older_one_never() {
     assert_eq!(dropped(&world), (replayed + 1, challenged + inits.len() as u64 - 1));
     let id = world.send(0, 0, 1000);
     assert!(world.run_until(seconds(3), |world| world.is_finished(1, id)));
-    assert!(world.now > Instant::ZERO);
+    assert!(world.time.now() > Instant::ZERO);
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn a_new_peer_is_called_until_it_answers() {
     assert_eq!(world.gateways[1].state(0), PeerState::Connecting);
     assert!(world.gateways[1].endpoint.stats().sent_packets < 40, "calls are spaced out");
     let peer = world.gateways[1].peers[0];
-    let now = world.now;
+    let now = world.time.now();
     assert_eq!(world.gateways[1].endpoint.open(now, peer), Err(satpep::OpenError::NotConnected));
     world.unreachable.clear();
     assert!(world.run_until(seconds(10), |world| world.gateways.iter().all(|g| g.state(0) == PeerState::Up)));

@@ -23,7 +23,7 @@ impl Call {
         world.connect();
         let file = world.write(0, 0, 1 << 40);
         let voice = world.write(0, 0, 0);
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[0].endpoint.set_dscp(now, voice, ef());
         Self { world, file, voice }
     }
@@ -51,7 +51,7 @@ fn a_marking_is_spent_on_its_own_data_alone_and_acknowledgements_have_that_of_wh
     assert!(of(1, Dscp::default()).count() > 1500, "{}", of(1, Dscp::default()).count());
     // The terminal does not mark its own side of the stream.
     assert_eq!(of(0, ef()).count(), 0);
-    let (now, id) = (call.world.now, call.world.theirs(1, call.voice));
+    let (now, id) = (call.world.time.now(), call.world.theirs(1, call.voice));
     call.world.gateways[1].endpoint.set_dscp(now, id, ef());
     call.world.capture = Some(Vec::new());
     call.talk(Duration::from_secs(1));
@@ -67,7 +67,7 @@ fn what_the_network_sends_ahead_for_its_marking_makes_nothing_count_as_lost() {
         call.talk(Duration::from_secs(3));
         call.world.overtaking = Duration::from_millis(overtaking);
         call.talk(Duration::from_secs(10));
-        let stats = call.world.gateways[0].stats(call.world.now, 0);
+        let stats = call.world.gateways[0].stats(call.world.time.now(), 0);
         assert_eq!((stats.lost_packets, stats.retransmitted_bytes), (0, 0), "{overtaking} ms");
         let received = call.world.received(1, call.file).unwrap().bytes;
         assert!(received > 8_500_000, "{received} within 13 s at 6 Mbit/s");
@@ -78,7 +78,7 @@ fn what_the_network_sends_ahead_for_its_marking_makes_nothing_count_as_lost() {
 fn what_is_lost_of_one_marking_is_missed_as_soon_as_more_of_it_arrives() {
     let mut call = Call::new(World::new(Hop::geo(1e-2, 3), 1));
     call.talk(Duration::from_secs(10));
-    let stats = call.world.gateways[0].stats(call.world.now, 0);
+    let stats = call.world.gateways[0].stats(call.world.time.now(), 0);
     let share = stats.retransmitted_bytes as f64 / stats.sent_bytes as f64;
     assert!((0.005..0.015).contains(&share), "{share} sent again of what is lost: 0.01");
     call.world.run_for(Duration::from_millis(1200));

@@ -21,7 +21,7 @@ fn the_streams_of_a_peer_that_is_removed_end_at_both_ends_and_no_others() {
         let (gone, stays) = (world.send(0, 0, 2_000_000), world.send(0, 1, 2_000_000));
         world.run_for(Duration::from_secs(1));
         let removed = world.gateways[0].peers[0];
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[0].endpoint.remove_peer(now, removed);
         assert_eq!(world.gateways[0].state(0), PeerState::Connecting);
         assert_eq!(world.gateways[0].endpoint.open(now, removed), Err(OpenError::NotConnected));
@@ -38,10 +38,10 @@ fn the_streams_of_a_peer_that_is_removed_end_at_both_ends_and_no_others() {
 fn a_peer_that_comes_back_is_served_under_the_same_name_or_another() {
     let mut world = connected(0.0, 1, 2);
     let removed = world.gateways[0].peers[0];
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.remove_peer(now, removed);
     world.run_for(Duration::from_secs(5));
-    let now = world.now;
+    let now = world.time.now();
     let config = || PeerConfig::new(key(1).public_key(), None);
     let again = world.gateways[0].endpoint.add_peer(now, config()).expect("its key is free");
     assert_eq!(again, removed, "the place was vacant");
@@ -53,18 +53,18 @@ fn a_peer_that_comes_back_is_served_under_the_same_name_or_another() {
     assert!(world.run_until(Duration::from_secs(20), done));
 
     // Nor does one that never came up keep anything.
-    let now = world.now;
+    let now = world.time.now();
     let hub = &mut world.gateways[0].endpoint;
     let never = hub.add_peer(now, PeerConfig::new(key(9).public_key(), Some(address(9)))).expect("free");
     hub.remove_peer(now, never);
     world.run_for(Duration::from_secs(5));
-    let now = world.now;
+    let now = world.time.now();
     let hub = &mut world.gateways[0].endpoint;
     assert_eq!(hub.add_peer(now, PeerConfig::new(key(8).public_key(), None)), Ok(never));
 
     // A peer that is added before the other's farewell is over gets a place of its own.
     let other = world.gateways[0].peers[1];
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.remove_peer(now, other);
     let fresh = world.gateways[0].endpoint.add_peer(now, PeerConfig::new(key(2).public_key(), None)).expect("free");
     assert_ne!(fresh, other);
@@ -81,7 +81,7 @@ fn a_cap_and_a_weight_that_change_count_at_once_and_end_no_stream() {
     world.run_for(Duration::from_secs(4));
     let at = |world: &World| [1, 2].map(|index| world.gateways[index].received.values().map(|r| r.bytes).sum::<u64>());
     let shares = |world: &mut World, config: PeerConfig| {
-        let (now, id) = (world.now, world.gateways[0].peers[0]);
+        let (now, id) = (world.time.now(), world.gateways[0].peers[0]);
         world.gateways[0].endpoint.change_peer(now, id, config).expect("the same key");
         // What was sent before has arrived by then.
         world.run_for(Duration::from_secs(2));
@@ -98,7 +98,7 @@ fn a_cap_and_a_weight_that_change_count_at_once_and_end_no_stream() {
     let [first, second] = shares(&mut world, config());
     assert!((0.9..1.1).contains(&(first / second)), "{first} {second}");
     assert_eq!(world.gateways.iter().map(|gateway| gateway.count(|e| matches!(e, Event::Reset(..)))).sum::<usize>(), 0);
-    let (now, id) = (world.now, world.gateways[0].peers[0]);
+    let (now, id) = (world.time.now(), world.gateways[0].peers[0]);
     let other = PeerConfig::new(key(9).public_key(), Some(address(9)));
     let refused = world.gateways[0].endpoint.change_peer(now, id, other);
     assert_eq!(refused, Err(ConfigError::OtherKey), "another key is another peer");
@@ -107,7 +107,7 @@ fn a_cap_and_a_weight_that_change_count_at_once_and_end_no_stream() {
 #[test]
 fn a_gateway_is_no_peer_of_itself() {
     let mut world = World::new(Hop::geo(0.0, 1), 1);
-    let now = world.now;
+    let now = world.time.now();
     let own = PeerConfig::new(key(0).public_key(), Some(address(3)));
     assert_eq!(world.gateways[0].endpoint.add_peer(now, own), Err(ConfigError::OwnKey));
     world.connect();
@@ -143,11 +143,11 @@ fn a_gateway_that_drains_is_opened_no_streams_and_finishes_those_it_has() {
             let mut world = connected(0.2, seed, 1);
             let (down, up) = (world.send(0, 0, 1_000_000), world.send(1, 0, 1_000_000));
             world.run_for(Duration::from_millis(700));
-            let now = world.now;
+            let now = world.time.now();
             world.gateways[drains].endpoint.drain(now);
             let told = |world: &World| world.gateways[other].state(0) == PeerState::Draining;
             assert!(world.run_until(Duration::from_secs(10), told), "seed {seed}");
-            let (now, peer) = (world.now, world.gateways[other].peers[0]);
+            let (now, peer) = (world.time.now(), world.gateways[other].peers[0]);
             assert_eq!(world.gateways[other].endpoint.open(now, peer), Err(OpenError::Draining));
             assert_eq!(world.gateways[other].count(|event| matches!(event, Event::PeerDrains(_))), 1);
             let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
@@ -160,7 +160,7 @@ fn a_gateway_that_drains_is_opened_no_streams_and_finishes_those_it_has() {
 #[test]
 fn a_peer_that_restarts_while_the_gateway_drains_learns_of_it() {
     let mut world = connected(0.0, 1, 1);
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.drain(now);
     world.run_for(Duration::from_secs(2));
     world.restart(1, 2);
@@ -173,14 +173,14 @@ fn drained_after(outage: Duration) -> (World, Duration, Vec<StreamId>) {
     world.outage = true;
     let lost: Vec<_> = (0..5).map(|_| world.send(1, 0, 3_000)).collect();
     world.run_for(Duration::from_millis(100));
-    let begun = world.now;
+    let begun = world.time.now();
     world.gateways[0].endpoint.drain(begun);
     assert!(!world.gateways[0].endpoint.is_drained(begun), "streams may be on their way");
     world.run_for(outage);
     world.outage = false;
-    let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
+    let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.time.now());
     assert!(world.run_until(Duration::from_secs(60), is_drained));
-    let after = world.now.since(begun);
+    let after = world.time.now().since(begun);
     (world, after, lost)
 }
 
@@ -189,7 +189,7 @@ fn a_gateway_that_drains_waits_for_streams_that_are_on_their_way() {
     let (mut world, after, lost) = drained_after(Duration::from_secs(5));
     assert!((5.5..8.5).contains(&after.as_secs_f64()), "{after:?}");
     assert!(lost.iter().all(|id| world.is_finished(0, *id)));
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.close(now);
     world.run_for(Duration::from_secs(3));
     assert_eq!(resets(&world, 1), 0);
@@ -204,9 +204,9 @@ fn a_gateway_that_drains_does_not_wait_for_ever_for_a_peer_that_is_gone() {
     world.gateways[2].is_dead = true;
     world.run_for(Duration::from_secs(400));
     assert_ne!(world.gateways[0].state(1), PeerState::Up);
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.drain(now);
-    assert!(world.run_until(Duration::from_secs(2), |world| world.gateways[0].endpoint.is_drained(world.now)));
+    assert!(world.run_until(Duration::from_secs(2), |world| world.gateways[0].endpoint.is_drained(world.time.now())));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_session_that_begins_while_the_gateway_drains_has_no_streams() {
     for (answered_before, may_end) in [(Duration::from_millis(450), false), (Duration::ZERO, true)] {
         let mut world = World::new(Hop::geo(0.0, 1), 1);
         let drain = |world: &mut World| {
-            let now = world.now;
+            let now = world.time.now();
             world.gateways[0].endpoint.drain(now);
         };
         if answered_before > Duration::ZERO {
@@ -225,10 +225,10 @@ fn a_session_that_begins_while_the_gateway_drains_has_no_streams() {
             drain(&mut world);
             world.run_for(Duration::from_millis(450));
         }
-        assert_eq!(world.gateways[0].endpoint.is_drained(world.now), may_end);
+        assert_eq!(world.gateways[0].endpoint.is_drained(world.time.now()), may_end);
         let is_up = |world: &World| world.gateways[1].state(0) == PeerState::Up;
         let was_up = world.run_until(Duration::from_secs(1), is_up);
-        let (now, peer) = (world.now, world.gateways[1].peers[0]);
+        let (now, peer) = (world.time.now(), world.gateways[1].peers[0]);
         assert_eq!((was_up, world.gateways[1].endpoint.open(now, peer).is_ok()), (true, !may_end));
     }
 }
@@ -237,7 +237,7 @@ fn a_session_that_begins_while_the_gateway_drains_has_no_streams() {
 fn a_call_that_is_answered_while_the_caller_drains_begins_no_session() {
     let mut world = World::new(Hop::geo(0.0, 1), 1);
     world.run_for(Duration::from_millis(100));
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[1].endpoint.drain(now);
     assert!(world.gateways[1].endpoint.is_drained(now));
     world.run_for(Duration::from_secs(5));
@@ -252,12 +252,12 @@ fn what_has_arrived_when_a_drained_gateway_ends_is_acknowledged_with_its_end() {
     for seed in 1..=60 {
         // The datagram that acknowledged it may be lost.
         let mut world = connected(0.2, seed, 1);
-        let now = world.now;
+        let now = world.time.now();
         world.send(1, 0, 3_000);
         world.gateways[0].endpoint.drain(now);
-        let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
+        let is_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.time.now());
         assert!(world.run_until(Duration::from_secs(20), is_drained));
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[0].endpoint.close(now);
         world.run_for(Duration::from_secs(3));
         assert_eq!((resets(&world, 0), resets(&world, 1)), (0, 0), "seed {seed}");

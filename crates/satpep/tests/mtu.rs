@@ -17,15 +17,15 @@ fn a_smaller_path_is_found_and_filled() {
         world.connect();
         world.run_for(seconds(30));
         for gateway in &world.gateways {
-            let found = usize::from(gateway.stats(world.now, 0).mtu);
+            let found = usize::from(gateway.stats(world.time.now(), 0).mtu);
             assert!(found <= path && found + 8 >= path, "{found} on a path of {path}");
         }
-        let start = world.now;
+        let start = world.time.now();
         let id = world.send(0, 0, 2_000_000);
         assert!(world.run_until(seconds(30), |world| world.is_finished(1, id)));
         // Headers are a larger part of small packets.
         let payload = (path as f64 - 80.0) / path as f64 * 1500.0 / 1420.0;
-        let share = world.hop.limit_up(2_000_000) / world.now.since(start).as_secs_f64() / payload;
+        let share = world.hop.limit_up(2_000_000) / world.time.now().since(start).as_secs_f64() / payload;
         assert!(share > 0.85, "{share} of the limit on a path of {path}");
     }
 }
@@ -36,10 +36,10 @@ fn data_passes_before_the_path_is_measured() {
     hop.mtu = 1300;
     let mut world = World::new(hop, 1);
     world.run_until(seconds(5), |world| world.gateways[0].state(0) == satpep::PeerState::Up);
-    let start = world.now;
+    let start = world.time.now();
     let id = world.send(0, 0, 20_000);
     assert!(world.run_until(seconds(5), |world| world.is_finished(1, id)));
-    assert!(world.now.since(start) < Duration::from_millis(700), "{}", world.now.since(start));
+    assert!(world.time.now().since(start) < Duration::from_millis(700), "{}", world.time.now().since(start));
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn a_path_that_shrinks_in_the_middle_of_a_transfer_stops_nothing() {
         world.connect();
         let ids = [(1, world.send(0, 0, 6_000_000)), (0, world.send(1, 0, 6_000_000))];
         world.run_for(seconds(3));
-        assert_eq!(world.gateways[0].stats(world.now, 0).mtu, 1500);
+        assert_eq!(world.gateways[0].stats(world.time.now(), 0).mtu, 1500);
         world.hop.mtu = path;
         let done = |world: &World| ids.iter().all(|(to, id)| world.is_finished(*to, *id));
         // 9 s at the link's rate are left to send.
         assert!(world.run_until(seconds(20), done), "stuck on a path of {path}");
         world.run_for(seconds(25));
-        let found = usize::from(world.gateways[0].stats(world.now, 0).mtu);
+        let found = usize::from(world.gateways[0].stats(world.time.now(), 0).mtu);
         assert!(found <= path, "{found} on a path of {path}");
         assert_eq!(world.gateways[0].count(|event| matches!(event, Event::Reset(..))), 0);
     }
@@ -67,16 +67,16 @@ fn a_peer_is_up_once_the_path_is_known_to_carry_data() {
         let mut hop = Hop::geo(0.0, 1);
         hop.mtu = path;
         let mut world = World::new(hop, 1);
-        let start = world.now;
+        let start = world.time.now();
         let up = |event: &Event| matches!(event, Event::PeerUp(_));
         assert!(world.run_until(seconds(5), |world| world.gateways[1].count(up) > 0), "not up on a path of {path}");
         // A padded handshake proves the path. Where it does not pass, the next attempt leaves two round trips later and takes
         // one, as do the first probes, whose acknowledgement may wait.
         let round_trips = if attempts == 1 { 1 } else { 4 };
-        let took = world.now.since(start);
+        let took = world.time.now().since(start);
         let expected = world.hop.rtt * round_trips + Duration::from_millis(40);
         assert!(took < expected, "up after {took} on a path of {path}");
-        let mtu = usize::from(world.gateways[1].stats(world.now, 0).mtu);
+        let mtu = usize::from(world.gateways[1].stats(world.time.now(), 0).mtu);
         assert!(mtu <= path && (mtu == path || path == 1200), "{mtu} in use on a path of {path}");
     }
 }
@@ -104,11 +104,11 @@ fn what_the_host_refuses_to_send_is_sent_smaller_at_once() {
     world.connect();
     let id = world.send(0, 0, 3_000_000);
     world.run_for(seconds(2));
-    assert_eq!(world.gateways[0].stats(world.now, 0).mtu, 1500);
+    assert_eq!(world.gateways[0].stats(world.time.now(), 0).mtu, 1500);
     world.hop.mtu = 1200;
-    let (now, to) = (world.now, world.gateways[1].address);
+    let (now, to) = (world.time.now(), world.gateways[1].address);
     world.gateways[0].endpoint.handle_refused(now, to, 1500 - 28);
-    let at_once = world.gateways[0].stats(world.now, 0).mtu;
+    let at_once = world.gateways[0].stats(world.time.now(), 0).mtu;
     assert!(at_once <= 1200, "{at_once} after the host has refused 1500");
     assert!(world.run_until(seconds(10), |world| world.is_finished(1, id)));
 }
@@ -124,11 +124,11 @@ fn reordering_and_duplication_with_loss_cost_little_and_change_nothing() {
         hop.duplicate = duplicated;
         let mut world = World::new(hop, 1);
         world.connect();
-        let start = world.now;
+        let start = world.time.now();
         let id = world.send(0, 0, 10_000_000);
         assert!(world.run_until(seconds(60), |world| world.is_finished(1, id)));
-        let share = world.hop.limit_up(10_000_000) / world.now.since(start).as_secs_f64();
-        let stats = world.gateways[0].stats(world.now, 0);
+        let share = world.hop.limit_up(10_000_000) / world.time.now().since(start).as_secs_f64();
+        let stats = world.gateways[0].stats(world.time.now(), 0);
         let again = stats.retransmitted_bytes as f64 / stats.sent_bytes as f64;
         println!("{reordered} {duplicated} {loss}: share {share:.3}, sent again {again:.4}");
         assert!(share > 0.7, "{share} of the limit");
@@ -144,9 +144,9 @@ fn a_call_that_the_host_does_not_take_for_its_size_goes_again_at_once() {
     hop.mtu = 1000;
     let mut world = World::new(hop, 1);
     world.refuses = true;
-    let start = world.now;
+    let start = world.time.now();
     assert!(world.run_until(seconds(10), |world| world.gateways[1].state(0) == satpep::PeerState::Up));
     // A round trip for the handshake, and those that find the size.
-    let took = world.now.since(start);
+    let took = world.time.now().since(start);
     assert!(took < Duration::from_millis(1_200), "{took}");
 }

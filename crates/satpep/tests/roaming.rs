@@ -51,10 +51,10 @@ fn moved(to: SocketAddr, loss: f64, seed: u64, bytes: u64) -> (World, Instant, I
     let (down, up) = (world.send(0, 0, bytes), world.send(1, 0, bytes));
     world.run_for(millis(2000));
     world.capture = Some(Vec::new());
-    let start = world.now;
+    let start = world.time.now();
     world.gateways[1].address = to;
     assert!(world.run_until(millis(5000), |world| hub_sends_to(world) == Some(to)), "the hub does not follow");
-    let followed = world.now;
+    let followed = world.time.now();
     let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
     assert!(world.run_until(Duration::from_secs(30), done));
     assert!(no_stream_was_lost(&world));
@@ -78,7 +78,7 @@ fn data_goes_to_the_old_address_until_the_peer_has_answered_from_the_new() {
         assert_eq!(to_new.len(), 1, "one challenge was enough");
         assert!(before.iter().any(|datagram| datagram.to == address(1) && datagram.bytes.len() > 1000));
         assert!(after.iter().all(|datagram| datagram.to != address(1)), "the old address is sent nothing any more");
-        let stats = world.gateways[0].stats(world.now, 0);
+        let stats = world.gateways[0].stats(world.time.now(), 0);
         assert_eq!((stats.migrations, stats.mtu), (1, 1500));
     }
 }
@@ -87,7 +87,7 @@ fn data_goes_to_the_old_address_until_the_peer_has_answered_from_the_new() {
 fn a_move_costs_what_was_under_way_and_little_more_even_if_challenges_are_lost() {
     for seed in 0..6 {
         let (world, start, _) = moved(elsewhere(), 0.05, seed, 3_000_000);
-        let took = world.now.since(start);
+        let took = world.time.now().since(start);
         // About 2.1 s of the transfers were left, and a second and a half went to where nobody was.
         assert!(took < millis(6500), "{took} with seed {seed}");
     }
@@ -123,10 +123,14 @@ fn forged(mut forge: impl FnMut(&Datagram) -> Vec<Datagram> + 'static) -> (usize
     }));
     world.capture = Some(Vec::new());
     let (down, up) = (world.send(0, 0, 2_000_000), world.send(1, 0, 300_000));
-    let start = world.now;
+    let start = world.time.now();
     let done = |world: &World| world.is_finished(1, down) && world.is_finished(0, up);
     assert!(world.run_until(Duration::from_secs(20), done));
-    assert!(world.now.since(start) < millis(4500), "the forgeries held the transfer up: {}", world.now.since(start));
+    assert!(
+        world.time.now().since(start) < millis(4500),
+        "the forgeries held the transfer up: {}",
+        world.time.now().since(start)
+    );
     assert_eq!(hub_sends_to(&world), Some(address(1)));
     assert!(no_stream_was_lost(&world));
     let (to_victim, to_terminal) = sent_to_victim(&mut world);

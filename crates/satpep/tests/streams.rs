@@ -45,7 +45,7 @@ fn each_direction_ends_alone_and_bytes_still_arrive_after_the_other_ended() {
         let id = world.write(0, 0, 10_000);
         world.run_for(seconds(3));
         let names = [id, counterpart(&world, 1, id)];
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[first].endpoint.finish(now, names[first]);
         world.run_for(seconds(3));
         assert!(world.is_finished(second, id), "the end arrived");
@@ -75,7 +75,7 @@ fn a_reset_arrives_with_its_reason_and_never_as_an_end() {
             let id = world.send(0, 0, 2_000_000);
             world.run_for(seconds(2));
             let name = if aborter == 0 { id } else { counterpart(&world, 1, id) };
-            let now = world.now;
+            let now = world.time.now();
             world.gateways[aborter].sending.clear();
             world.gateways[aborter].endpoint.reset(now, name, reason);
             world.run_for(seconds(5));
@@ -84,7 +84,7 @@ fn a_reset_arrives_with_its_reason_and_never_as_an_end() {
             assert!(!world.is_finished(1, id), "an abort is not an end");
             assert_eq!(closed(&world, 0, id) + closed(&world, 1, id), 0);
             for gateway in &world.gateways {
-                let stats = gateway.stats(world.now, 0);
+                let stats = gateway.stats(world.time.now(), 0);
                 assert_eq!((stats.streams, stats.send_buffered, stats.receive_buffered), (0, 0, 0));
             }
         }
@@ -98,19 +98,19 @@ fn a_reset_of_bytes_that_wait_unread_drops_them() {
     world.gateways[1].stalled.push(id.number());
     world.run_for(seconds(3));
     let name = counterpart(&world, 1, id);
-    assert_eq!(world.gateways[1].stats(world.now, 0).receive_buffered, 100_000);
-    world.gateways[0].endpoint.reset(world.now, id, ResetReason::Aborted);
+    assert_eq!(world.gateways[1].stats(world.time.now(), 0).receive_buffered, 100_000);
+    world.gateways[0].endpoint.reset(world.time.now(), id, ResetReason::Aborted);
     world.run_for(seconds(3));
     let mut slices = [std::io::IoSlice::new(&[]); 4];
     assert_eq!(world.gateways[1].endpoint.readable(name, &mut slices), 0);
     assert!(!world.gateways[1].endpoint.is_read_finished(name));
-    assert_eq!(world.gateways[1].stats(world.now, 0).receive_buffered, 0);
+    assert_eq!(world.gateways[1].stats(world.time.now(), 0).receive_buffered, 0);
 }
 
 #[test]
 fn a_stream_aborted_before_anything_of_it_left_is_never_delivered() {
     let mut world = connected(Hop::geo(0.0, 1));
-    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    let (now, peer) = (world.time.now(), world.gateways[0].peers[0]);
     let hub = &mut world.gateways[0].endpoint;
     for written in [&b""[..], b"never sent"] {
         let id = hub.open(now, peer).expect("open");
@@ -122,7 +122,7 @@ fn a_stream_aborted_before_anything_of_it_left_is_never_delivered() {
     assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Opened(_))), 0);
     assert_eq!(world.gateways[1].count(|event| matches!(event, Event::Readable(_) | Event::Closed(_))), 0);
     for gateway in &world.gateways {
-        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+        assert_eq!(gateway.stats(world.time.now(), 0).streams, 0);
     }
 }
 
@@ -132,13 +132,13 @@ fn both_sides_may_abort_at_once() {
     let id = world.write(0, 0, 50_000);
     world.run_for(seconds(2));
     let name = counterpart(&world, 1, id);
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[0].endpoint.reset(now, id, ResetReason::Aborted);
     world.gateways[1].endpoint.reset(now, name, ResetReason::TimedOut);
     world.run_for(seconds(5));
     for (index, gateway) in world.gateways.iter().enumerate() {
         assert_eq!(resets(&world, index), [], "who aborted needs no news of it");
-        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+        assert_eq!(gateway.stats(world.time.now(), 0).streams, 0);
     }
 }
 
@@ -155,7 +155,7 @@ fn an_empty_stream_with_an_end_only_is_opened_and_closed() {
 #[test]
 fn two_thousand_streams_open_at_once_without_a_round_trip_and_close_once_each() {
     let mut world = connected(Hop::geo(1e-3, 7));
-    let start = world.now;
+    let start = world.time.now();
     let ids: Vec<StreamId> = (0..2000).map(|_| world.send(0, 0, 300)).collect();
     let done = world.run_until(seconds(30), |world| world.gateways[1].received.len() == 2000);
     assert!(done, "{} streams opened", world.gateways[1].received.len());
@@ -168,7 +168,7 @@ fn two_thousand_streams_open_at_once_without_a_round_trip_and_close_once_each() 
     }
     for gateway in &world.gateways {
         assert_eq!(gateway.count(|event| matches!(event, Event::Closed(_))), 2000);
-        assert_eq!(gateway.stats(world.now, 0).streams, 0);
+        assert_eq!(gateway.stats(world.time.now(), 0).streams, 0);
     }
 }
 
@@ -177,15 +177,15 @@ fn the_peers_limit_of_streams_holds_and_a_closed_one_makes_room() {
     let mut world = World::with(Hop::geo(0.0, 1), 1, |config| config.max_streams = 5);
     world.connect();
     let ids: Vec<StreamId> = (0..5).map(|_| world.write(0, 0, 100)).collect();
-    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    let (now, peer) = (world.time.now(), world.gateways[0].peers[0]);
     assert_eq!(world.gateways[0].endpoint.open(now, peer), Err(OpenError::TooManyStreams));
     world.run_for(seconds(2));
-    let (now, back) = (world.now, world.gateways[1].peers[0]);
+    let (now, back) = (world.time.now(), world.gateways[1].peers[0]);
     assert!(world.gateways[1].endpoint.open(now, back).is_ok(), "the other way is free");
-    world.gateways[0].endpoint.finish(world.now, ids[0]);
+    world.gateways[0].endpoint.finish(world.time.now(), ids[0]);
     world.run_for(seconds(3));
-    assert!(world.gateways[0].endpoint.open(world.now, peer).is_ok());
-    assert_eq!(world.gateways[0].endpoint.open(world.now, peer), Err(OpenError::TooManyStreams));
+    assert!(world.gateways[0].endpoint.open(world.time.now(), peer).is_ok());
+    assert_eq!(world.gateways[0].endpoint.open(world.time.now(), peer), Err(OpenError::TooManyStreams));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn the_name_of_a_stream_that_is_gone_does_nothing() {
     assert_eq!(closed(&world, 0, gone), 1);
     // The next stream takes the place of the one before.
     let id = world.write(0, 0, 1000);
-    let now = world.now;
+    let now = world.time.now();
     let hub = &mut world.gateways[0].endpoint;
     assert_eq!(hub.write_space(gone), 0);
     assert_eq!(hub.write(now, gone, b"late"), 0);
@@ -218,10 +218,10 @@ fn a_byte_is_echoed_on_a_new_stream_in_one_round_trip() {
         world.gateways[1].echo = true;
         let mut times = Vec::new();
         for _ in 0..15 {
-            let start = world.now;
+            let start = world.time.now();
             let id = world.write(0, 0, 1);
             assert!(world.run_until(seconds(5), |world| world.received(0, id).is_some_and(|got| got.bytes == 1)));
-            times.push(world.now.since(start));
+            times.push(world.time.now().since(start));
             world.run_for(Duration::from_millis(700));
         }
         times.sort();
@@ -243,14 +243,14 @@ fn time_of_100_streams(stalled: u64, pool: Option<Bytes>) -> Duration {
         })
         .collect();
     world.run_for(seconds(20));
-    let start = world.now;
+    let start = world.time.now();
     let ids: Vec<StreamId> = (0..100).map(|_| world.send(0, 0, 20_000)).collect();
     let done = world.run_until(seconds(60), |world| ids.iter().all(|id| world.is_finished(1, *id)));
     assert!(done, "{stalled} stalled readers stop all others");
     let last = ids.iter().filter_map(|id| world.received(1, *id)).map(|got| got.last_at).max();
     let pool = pool.map_or(32 << 20, Bytes::as_u64);
-    assert!(world.gateways[1].stats(world.now, 0).receive_buffered <= pool);
-    assert!(world.gateways[0].stats(world.now, 0).send_buffered <= 33 << 20);
+    assert!(world.gateways[1].stats(world.time.now(), 0).receive_buffered <= pool);
+    assert!(world.gateways[0].stats(world.time.now(), 0).send_buffered <= 33 << 20);
     for id in blocked {
         assert_eq!(world.received(1, id).map(|received| received.bytes), Some(0));
     }
@@ -279,7 +279,7 @@ fn several_stalled_readers_share_the_pool_and_stop_nobody() {
 #[test]
 fn twenty_parallel_transfers_are_served_alike_and_fill_the_link() {
     let mut world = connected(Hop::geo(1e-3, 31));
-    let start = world.now;
+    let start = world.time.now();
     let size = 2_000_000;
     let ids: Vec<StreamId> = (0..20).map(|_| world.send(0, 0, size)).collect();
     // Jain's index while all compete, and when the last is done.
@@ -306,11 +306,11 @@ fn a_writer_is_held_back_and_woken_when_the_reader_reads_again() {
     world.run_for(seconds(60));
     let written = world.gateways[0].sending[&id].written;
     assert!(written < 60_000_000, "all was taken although nobody reads");
-    assert!(world.gateways[0].stats(world.now, 0).send_buffered <= 32 << 20);
-    assert!(world.gateways[1].stats(world.now, 0).receive_buffered <= 32 << 20);
+    assert!(world.gateways[0].stats(world.time.now(), 0).send_buffered <= 32 << 20);
+    assert!(world.gateways[1].stats(world.time.now(), 0).receive_buffered <= 32 << 20);
     world.gateways[1].stalled.clear();
     let name = counterpart(&world, 1, id);
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[1].read(now, name);
     world.run_for(seconds(5));
     assert!(world.gateways[0].sending[&id].written > written);
@@ -319,7 +319,7 @@ fn a_writer_is_held_back_and_woken_when_the_reader_reads_again() {
 #[test]
 fn a_writer_that_found_no_space_hears_of_space() {
     let mut world = connected(Hop::geo(1e-3, 4));
-    let (now, peer) = (world.now, world.gateways[0].peers[0]);
+    let (now, peer) = (world.time.now(), world.gateways[0].peers[0]);
     let hub = &mut world.gateways[0].endpoint;
     let id = hub.open(now, peer).expect("open");
     let offered = vec![7; 40 << 20];

@@ -6,13 +6,13 @@ use units::{Duration, Instant, Rate};
 
 /// What the hub finds, which thinks that the link carries `thought` Mbit/s, and in how long.
 fn survey(world: &mut World, thought: f64) -> (SurveyReport, Duration) {
-    let (hub, begun) = (0, world.now);
+    let (hub, begun) = (0, world.time.now());
     let rate = Rate::from_bps((thought * 1e6) as u64);
     let peer = world.gateways[hub].peers[0];
-    assert!(world.gateways[hub].endpoint.survey(world.now, peer, rate));
+    assert!(world.gateways[hub].endpoint.survey(world.time.now(), peer, rate));
     let report = |world: &World| world.gateways[hub].endpoint.survey_report(peer).expect("a survey");
     assert!(world.run_until(Duration::from_secs(60), |world| report(world).is_done));
-    let (report, took) = (report(world), world.now.since(begun));
+    let (report, took) = (report(world), world.time.now().since(begun));
     let (bytes, time) = survey_cost(rate);
     assert!(report.sent <= bytes, "{} of {bytes}", report.sent);
     assert!(took <= time + Duration::from_secs(12), "{took:?}");
@@ -52,7 +52,7 @@ fn noise_is_no_policer_and_a_policer_is_no_noise() {
     let mut world = world(1e-2);
     // A bucket of 64 kB that fills at 2 Mbit/s.
     let (mut level, mut at) = (64_000.0, Instant::ZERO);
-    let clock = std::rc::Rc::new(std::cell::Cell::new(world.now));
+    let clock = std::rc::Rc::new(std::cell::Cell::new(world.time.now()));
     let time = std::rc::Rc::clone(&clock);
     world.tamper = Some(Box::new(move |datagram| {
         let size = datagram.bytes.len() as f64 + 28.0;
@@ -66,10 +66,10 @@ fn noise_is_no_policer_and_a_policer_is_no_noise() {
         }
     }));
     let peer = world.gateways[0].peers[0];
-    assert!(world.gateways[0].endpoint.survey(world.now, peer, Rate::from_bps(6_000_000)));
+    assert!(world.gateways[0].endpoint.survey(world.time.now(), peer, Rate::from_bps(6_000_000)));
     let report = |world: &World| world.gateways[0].endpoint.survey_report(peer).expect("a survey");
     while !report(&world).is_done {
-        clock.set(world.now);
+        clock.set(world.time.now());
         assert!(world.step(Instant::FAR_FUTURE));
     }
     let report = report(&world);
@@ -92,11 +92,11 @@ fn connections_go_on_beside_a_survey_and_a_second_one_waits() {
     let stream = world.send(0, 0, 1_000_000);
     let peer = world.gateways[0].peers[0];
     let rate = Rate::from_bps(6_000_000);
-    assert!(world.gateways[0].endpoint.survey(world.now, peer, rate));
-    assert!(!world.gateways[0].endpoint.survey(world.now, peer, rate));
+    assert!(world.gateways[0].endpoint.survey(world.time.now(), peer, rate));
+    assert!(!world.gateways[0].endpoint.survey(world.time.now(), peer, rate));
     assert!(world.run_until(Duration::from_secs(20), |world| world.is_finished(1, stream)));
     assert!(world.run_until(Duration::from_secs(20), |world| {
         world.gateways[0].endpoint.survey_report(peer).is_some_and(|report| report.is_done)
     }));
-    assert!(world.gateways[0].endpoint.survey(world.now, peer, rate));
+    assert!(world.gateways[0].endpoint.survey(world.time.now(), peer, rate));
 }

@@ -37,7 +37,7 @@ fn trouble() -> crate::world::Tamper {
 
 /// Garbage from the hostile terminal's address: data that was damaged, calls cut short, noise.
 fn flood(world: &mut World, tick: u64) {
-    let now = world.now;
+    let now = world.time.now();
     for count in 0..10 {
         let word = units::mix(tick * 16 + count);
         let mut garbage: Vec<u8> = (0..60 + word % 900).map(|at| (units::mix(word ^ at) >> 7) as u8).collect();

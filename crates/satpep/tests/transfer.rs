@@ -7,7 +7,7 @@ use units::{Duration, Rate};
 fn transfer(hop: Hop, bytes: u64) -> f64 {
     let mut world = World::new(hop, 1);
     world.connect();
-    let start = world.now;
+    let start = world.time.now();
     world.send(0, 0, bytes);
     let done = world.run_until(Duration::from_secs(300), |world| {
         world.gateways[1].received.values().any(|received| received.finished)
@@ -55,15 +55,15 @@ fn requests_in_time(repair: bool, share: f64) -> (f64, f64) {
     world.connect();
     world.send(0, 0, 100_000_000);
     world.run_for(Duration::from_millis(1500));
-    let before = (world.gateways[0].stats(world.now, 0).repair_bytes, world.forward_bytes());
+    let before = (world.gateways[0].stats(world.time.now(), 0).repair_bytes, world.forward_bytes());
     let sent: Vec<_> = (0..300)
         .map(|_| {
-            let request = (world.now, world.send(0, 0, 300));
+            let request = (world.time.now(), world.send(0, 0, 300));
             world.run_for(Duration::from_millis(57));
             request
         })
         .collect();
-    let after = (world.gateways[0].stats(world.now, 0).repair_bytes, world.forward_bytes());
+    let after = (world.gateways[0].stats(world.time.now(), 0).repair_bytes, world.forward_bytes());
     world.run_for(Duration::from_millis(2000));
     let late = world.hop.rtt / 2 + Duration::from_millis(100);
     let in_time = sent.iter().filter(|(at, id)| {

@@ -49,19 +49,19 @@ fn traffic(world: &mut World, hub: usize, terminals: &[usize], bytes: u64) -> Tr
         *receivers.entry(*terminal).or_default() += 1;
         *receivers.entry(hub).or_default() += 1;
     }
-    Traffic { begun: world.now, bytes, receivers }
+    Traffic { begun: world.time.now(), bytes, receivers }
 }
 
 /// The rest of a hand-over: once the peers have had time, the old process says that it drains.
 fn drain(world: &mut World, index: usize) {
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[index].endpoint.drain(now);
 }
 
 fn leave(world: &mut World, index: usize) {
     // Both sides have to know that the last streams have ended.
     world.run_for(seconds(5));
-    let now = world.now;
+    let now = world.time.now();
     world.gateways[index].endpoint.close(now);
     world.run_for(seconds(3));
     world.gateways[index].is_dead = true;
@@ -291,7 +291,7 @@ fn what_the_host_refuses_to_send_counts_for_the_sessions_with_both_processes() {
     world.connect();
     world.upgrade(0, 1);
     world.run_for(seconds(30));
-    let now = world.now;
+    let now = world.time.now();
     assert_eq!(world.gateways[1].stats(now, 0).mtu, 1500);
     world.gateways[1].endpoint.handle_refused(now, address(0), 1500 - 28);
     assert!(world.gateways[1].stats(now, 0).mtu < 1500, "the newest session is with the new process");
@@ -307,18 +307,18 @@ fn what_has_arrived_can_be_read_though_the_process_that_sent_it_has_ended() {
     let new = world.upgrade(0, 1);
     world.run_for(seconds(3));
     drain(&mut world, 0);
-    let has_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.now);
+    let has_drained = |world: &World| world.gateways[0].endpoint.is_drained(world.time.now());
     assert!(!has_drained(&world), "the terminal's user has not read to the end, so that the other direction is open");
     // The terminal's own stream ends, and so does what the hub sends, which nobody reads.
     world.gateways[1].keep_open = true;
     let streams: Vec<_> = world.gateways[1].received.keys().copied().collect();
-    let now = world.now;
+    let now = world.time.now();
     streams.iter().for_each(|id| world.gateways[1].endpoint.finish(now, *id));
     assert!(world.run_until(seconds(20), has_drained), "all has arrived");
     leave(&mut world, 0);
     assert_eq!(losses(&world), 0, "it can still be read");
     world.gateways[1].stalled.clear();
-    let now = world.now;
+    let now = world.time.now();
     streams.iter().for_each(|id| world.gateways[1].read(now, *id));
     world.run_for(seconds(1));
     let received: Vec<_> = world.gateways[1].received.values().map(|r| (r.bytes, r.finished)).collect();
@@ -362,7 +362,7 @@ fn memory_is_shared_among_the_sessions_with_all_processes_of_all_peers() {
     assert!(granted(&world) <= MEMORY / 2 * 3 / 2, "{held_by_old}, then {}", granted(&world));
     // Once they have used it, all share the same memory.
     world.gateways[0].stalled.clear();
-    let now = world.now;
+    let now = world.time.now();
     let streams: Vec<_> = world.gateways[0].received.keys().copied().collect();
     streams.into_iter().for_each(|id| world.gateways[0].read(now, id));
     world.run_for(seconds(60));
@@ -372,7 +372,7 @@ fn memory_is_shared_among_the_sessions_with_all_processes_of_all_peers() {
     assert!(granted(&world) <= MEMORY / 2, "{}", granted(&world));
     assert_eq!(world.gateways[0].endpoint.stats().violations, 0, "what was granted is not retracted");
     for place in 0..4 {
-        let (now, peer) = (world.now, world.gateways[0].peers[place]);
+        let (now, peer) = (world.time.now(), world.gateways[0].peers[place]);
         world.gateways[0].endpoint.remove_peer(now, peer);
     }
     world.run_for(seconds(5));
@@ -410,7 +410,7 @@ fn an_old_process_that_closes_after_an_outage_takes_nothing_from_the_new_one() {
         world.run_for(seconds(1));
         world.outage = true;
         world.run_for(seconds(2) + Duration::from_millis(50) * offset);
-        let now = world.now;
+        let now = world.time.now();
         world.gateways[0].endpoint.close(now);
         world.outage = false;
         assert!(world.run_until(seconds(60), move |world| during.is_finished(world)), "{offset}");

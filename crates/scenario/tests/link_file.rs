@@ -99,16 +99,8 @@ fn what_is_wrong_beyond_single_keys_has_its_place() {
 
 #[test]
 fn the_documentation_holds_the_reference_that_the_types_make() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/emulate.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
-    let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");
-    if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
-        let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
-        std::fs::write(&path, page).unwrap();
-    } else {
-        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe-scenario writes it");
-    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/emulate.md");
+    testkit::made::section(&page, "reference", &reference(), "bentpipe-scenario");
 }
 
 /// Every TOML example of the page that has links up and down is a link file.

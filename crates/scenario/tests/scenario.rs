@@ -458,16 +458,7 @@ fn repair_takes_half_of_a_full_link_at_most() {
 
 #[test]
 fn the_documentation_holds_the_reference_that_the_types_make() {
-    let path = repository().join("docs/scenarios.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("<!-- reference -->\n").expect("a place for the reference");
-    let (written, after) = rest.split_once("<!-- end of the reference -->").expect("an end of the reference");
-    if std::env::var_os("BENTPIPE_WRITE_DOCS").is_some() {
-        let page = format!("{before}<!-- reference -->\n{}<!-- end of the reference -->{after}", reference());
-        std::fs::write(&path, page).unwrap();
-    } else {
-        assert_eq!(written, reference(), "BENTPIPE_WRITE_DOCS=1 cargo test -p bentpipe-scenario writes it");
-    }
+    testkit::made::section(&repository().join("docs/scenarios.md"), "reference", &reference(), "bentpipe-scenario");
 }
 
 /// Every TOML example of the documentation that is a whole file is one.

@@ -10,23 +10,10 @@ use serde_json::{Value, json};
 use tcp_tunnel::control::{Ended, Message, Reader};
 use tcp_tunnel::replay::REACH;
 use tcp_tunnel::{CHALLENGE, Challenge, Greeting, HELLO, Hello, LONGEST, Offer, Parser, SPOKEN, SessionKey, TAG};
+use testkit::{Vectors, bytes, hex};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json");
+const VECTORS: Vectors = Vectors::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json"));
 const PAGE: &str = include_str!("../../../docs/protocol.md");
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes(hex: &Value) -> Vec<u8> {
-    let text = hex.as_str().expect("text").as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
-    text.chunks(2).map(byte).collect()
-}
-
-fn vectors() -> Value {
-    serde_json::from_str(&std::fs::read_to_string(FILE).expect("the vectors are there")).expect("they are JSON")
-}
 
 fn keys() -> [PrivateKey; 2] {
     [1, 2].map(|byte| PrivateKey::from_random([byte; 32]))
@@ -105,19 +92,12 @@ fn made() -> Value {
 
 #[test]
 fn vectors_are_what_the_code_writes() {
-    let made = made();
-    if std::env::var_os("BENTPIPE_WRITE_VECTORS").is_some() {
-        std::fs::write(FILE, serde_json::to_string_pretty(&made).expect("JSON") + "\n").expect("written");
-    }
-    let known = vectors();
-    for (name, made) in made.as_object().expect("an object") {
-        assert_eq!(&known[name], made, "{name}");
-    }
+    VECTORS.check(&made());
 }
 
 #[test]
 fn vectors_are_read_as_they_say() {
-    let known = vectors();
+    let known = VECTORS.read();
     let mut reader = Reader::new();
     for (vector, message) in known["control_messages"].as_array().expect("a list").iter().zip(messages()) {
         reader.push(&bytes(vector));
@@ -130,7 +110,7 @@ fn vectors_are_read_as_they_say() {
 #[test]
 fn vectors_of_sessions_authenticate() {
     let [near, far] = keys();
-    for vector in vectors()["sessions"].as_array().expect("a list") {
+    for vector in VECTORS.read()["sessions"].as_array().expect("a list") {
         let greeting = |name: &str| Parser::new().push(&bytes(&vector[name]));
         let Ok(Some(Greeting::Session(hello))) = greeting("hello") else { panic!("{vector}") };
         let challenge = Challenge::decode(bytes(&vector["challenge"]).first_chunk().expect("long enough"));
@@ -160,6 +140,5 @@ fn the_page_has_the_limits_of_the_code() {
         ("bytes of a tunnel request", LONGEST.to_string()),
         ("numbers of tunnel requests below the highest that are accepted", REACH.to_string()),
     ];
-    let table: String = rows.iter().map(|(name, value)| format!("| {name} | {value} |\n")).collect();
-    assert!(PAGE.contains(&table), "the table should be\n{table}");
+    testkit::made::table(PAGE, &rows);
 }

@@ -7,7 +7,10 @@
 //! | `datagram.rs` | a UDP datagram with its addresses |
 //! | `agenda.rs` | what is due when, in order |
 //! | `clock.rs` | virtual time, and clocks of nodes that differ from it |
+//! | `pattern.rs` | the bytes of transfers |
 //! | `dice.rs` | choices at random from a seed |
+//! | `vectors.rs` | test vectors in a file |
+//! | `made.rs` | files and parts of pages that code makes |
 //!
 //! Everything is deterministic: the same seeds and inputs give the same run. Nodes come in as
 //! [neqo's simulator](https://github.com/mozilla/neqo/tree/main/test-fixture/src/sim) has them: one trait for all that sends and
@@ -18,7 +21,10 @@ mod channel;
 mod clock;
 mod datagram;
 mod dice;
+pub mod made;
 mod path;
+pub mod pattern;
+mod vectors;
 
 pub use agenda::Agenda;
 pub use channel::{Channel, Fault};
@@ -26,3 +32,4 @@ pub use clock::{LocalClock, VirtualTime};
 pub use datagram::{Datagram, HEADERS};
 pub use dice::Dice;
 pub use path::{Node, Path};
+pub use vectors::{Vectors, bytes, hex};

@@ -1,4 +1,4 @@
-//! The bytes of transfers: no two directions and no two places alike.
+//! The bytes of transfers: no two directions and no two places alike, so that what is lost, moved or mixed up shows.
 
 /// Fills `out` with the bytes of the direction `key` from offset `from` on.
 pub fn fill(key: u64, from: u64, out: &mut [u8]) {

@@ -1,7 +1,7 @@
 //! What docs/protocol.md says of arrivals, by the code.
 
 use super::arrival_requests::ArrivalRequests;
-use crate::documented::{Limit, limit};
+use crate::documented::limit::{Limit, limit};
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![

@@ -5,7 +5,7 @@ use super::cookies::COOKIE_LIFE;
 use super::handshakes::GUESSES;
 use super::path::Candidates;
 use super::peer::{KeyLimits, KeyPair, Peer};
-use crate::documented::{Limit, limit};
+use crate::documented::limit::{Limit, limit};
 use crate::payload::Stored;
 use crate::seal::DataKey;
 

@@ -1,7 +1,7 @@
 //! Handshakes: inits that go out, their responses, and inits that come in.
 
 use super::Endpoint;
-use super::output::ip_overhead;
+use super::overhead::ip_overhead;
 use super::peer::{Handshakes, KeyPair, Said, Unconfirmed};
 use crate::config::EndpointConfig;
 use crate::credit::Credit;

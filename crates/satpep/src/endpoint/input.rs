@@ -88,7 +88,7 @@ impl<P: Payload> Endpoint<P> {
             return;
         };
         self.stats.received_packets += 1;
-        self.stats.received_ip_bytes += (size + super::output::ip_overhead(&from)) as u64;
+        self.stats.received_ip_bytes += (size + super::overhead::ip_overhead(&from)) as u64;
         if peer.is_unconfirmed(header.receiver) {
             self.confirm(now, id);
         }

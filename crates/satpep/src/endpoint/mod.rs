@@ -27,6 +27,7 @@ mod handshakes;
 mod input;
 mod membership;
 mod output;
+mod overhead;
 mod path;
 mod peer;
 mod peers;
@@ -459,7 +460,7 @@ impl<P: Payload> Endpoint<P> {
     /// The host does not take IP packets for `to` that are as large as one with a datagram of `size` bytes: smaller ones
     /// are sent from now on.
     pub fn handle_refused(&mut self, now: Instant, to: SocketAddr, size: usize) {
-        let ip_size = u16::try_from(size + output::ip_overhead(&to)).unwrap_or(u16::MAX);
+        let ip_size = u16::try_from(size + overhead::ip_overhead(&to)).unwrap_or(u16::MAX);
         for id in self.peers.ids() {
             let peer = &mut self.peers[id.index()];
             let is_attempted = peer.attempt.as_ref().is_some_and(|(_, at)| *at == to);

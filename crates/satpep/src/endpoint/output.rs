@@ -1,5 +1,6 @@
 //! What is sent next, at the link's pace.
 
+use super::overhead::ip_overhead;
 use super::peer::Peer;
 use super::peers::Peers;
 use super::{Endpoint, Transmit};
@@ -12,7 +13,6 @@ use crate::session::{Filled, Session, Urgency};
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::{DATA_HEADER, DATA_OVERHEAD, DataHeader, TAG};
 use peering::dscp::Dscp;
-use std::net::SocketAddr;
 use units::Instant;
 
 /// The peers as the scheduler sees them.
@@ -29,11 +29,6 @@ impl<P: Payload> Flows<PeerId> for PeerFlows<'_, P> {
     fn place(&self, id: PeerId) -> Option<&Place> {
         self.peers.get(id.index()).map(|peer| &peer.place)
     }
-}
-
-/// Bytes of the IP and UDP headers of a datagram to or from an address.
-pub(super) fn ip_overhead(address: &SocketAddr) -> usize {
-    if address.ip().to_canonical().is_ipv4() { 28 } else { 48 }
 }
 
 impl<P: Payload> Peer<P> {

@@ -1,6 +1,7 @@
 //! Surveys: what the path to a peer carries, on request.
 
-use super::output::{ip_overhead, seal};
+use super::output::seal;
+use super::overhead::ip_overhead;
 use super::{Endpoint, Transmit};
 use crate::event::{PeerId, PeerState};
 use crate::payload::Payload;

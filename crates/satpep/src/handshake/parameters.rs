@@ -40,6 +40,21 @@ pub(crate) struct TransportParameters {
     pub(crate) capabilities: Capabilities,
 }
 
+#[cfg(any(test, fuzzing))]
+impl TransportParameters {
+    /// What a peer without ambition says of itself.
+    pub(crate) fn modest() -> Self {
+        Self {
+            epoch: 1,
+            timestamp: 1,
+            session_credit: Credit::new(1 << 20),
+            stream_credit: Credit::new(1 << 16),
+            max_streams: 20,
+            capabilities: Capabilities::NONE,
+        }
+    }
+}
+
 /// Appends what an init says.
 pub(super) fn write_init(out: &mut Vec<u8>, cipher: u8, parameters: &TransportParameters, echo: &Echo) {
     out.push(cipher);

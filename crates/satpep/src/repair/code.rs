@@ -3,13 +3,10 @@
 //! The code treats every 64 bytes of the symbols by themselves. So a block is coded slice by slice, each across all of its
 //! symbols: no step takes longer than a small block does.
 
-use super::{RepairSymbol, SourceBlock, SourceSymbol};
+use super::symbol::{CHECKSUM, RepairSymbol, SourceBlock, SourceSymbol};
 use reed_solomon_simd::ReedSolomonEncoder;
 use std::ops::Range;
 
-/// Bytes of the checksum that begins every symbol: should the two sides ever disagree on a packet's symbol, what
-/// decoding then gives is noticed and not delivered.
-pub(super) const CHECKSUM: usize = 4;
 /// Bytes that one step takes up at most, of all symbols together.
 const STEP: usize = 512 << 10;
 /// What is coded apart from the rest is a multiple of so many bytes of a symbol.

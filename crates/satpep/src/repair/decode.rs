@@ -4,7 +4,7 @@
 //! this is quicker: encode the block with zeros for what is missing. What is received of the repair symbols differs
 //! from that by what the missing ones contributed, a linear system with as many equations as symbols are missing.
 
-use super::SourceBlock;
+use super::symbol::SourceBlock;
 use crate::packet_number::PacketNumber;
 use reed_solomon_simd::engine::tables::{ExpLog, get_exp_log, mul};
 use reed_solomon_simd::engine::{DefaultEngine, Engine, GF_MODULUS, GfElement};

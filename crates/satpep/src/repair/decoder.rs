@@ -1,8 +1,8 @@
 //! The receiver's side: what arrived, what is missing, and when it can be recovered.
 
-use super::code::{CHECKSUM, PaddedSymbols, checksum};
+use super::code::{PaddedSymbols, checksum};
 use super::decode::Decoding;
-use super::{HEADROOM, MAX_REPAIR_SYMBOLS, RepairSymbol, SourceBlock, SourceSymbol, source_symbol};
+use super::symbol::{CHECKSUM, HEADROOM, MAX_REPAIR_SYMBOLS, RepairSymbol, SourceBlock, SourceSymbol, source_symbol};
 use crate::packet_number::PacketNumber;
 use crate::payload::Payload;
 use crate::wire::frame::{Frame, Reader};

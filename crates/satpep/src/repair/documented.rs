@@ -1,11 +1,11 @@
 //! What docs/protocol.md says of repair, by the code.
 
-use super::code::CHECKSUM;
+use super::symbol::CHECKSUM;
 use super::{Decoder, Encoding, MAX_REPAIR_SYMBOLS, MAX_SOURCE_SYMBOLS, MAX_STRIDE, SourceBlock, SourceSymbol};
-use crate::documented::{Limit, limit};
+use crate::documented::limit::{Limit, limit};
 use crate::packet_number::PacketNumber;
 use crate::payload::Stored;
-use crate::wire::vectors::hex;
+use testkit::hex;
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![

@@ -6,7 +6,7 @@ use super::farewell::Farewell;
 use super::keepalive::Keepalive;
 use super::liveness::Liveness;
 use super::recovery::LossRecovery;
-use crate::documented::{Limit, limit};
+use crate::documented::limit::{Limit, limit};
 
 pub(crate) fn limits() -> Vec<Limit> {
     vec![

@@ -1,7 +1,7 @@
 //! A stream: one TCP connection's bytes, each direction with an end of its own.
 
-mod number;
-mod offset;
+pub(crate) mod number;
+pub(crate) mod offset;
 pub(crate) mod pages;
 mod receive;
 mod send;

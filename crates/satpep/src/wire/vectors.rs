@@ -17,24 +17,9 @@ use crate::seal::{Cipher, DataKey, Mode, Sealing as _, Suite};
 use crate::stream::{StreamNumber, StreamOffset};
 use crate::{Capabilities, PrivateKey, PublicKey, ResetReason, Stored, Versions};
 use serde_json::{Value, json};
+use testkit::{Vectors, bytes, hex};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json");
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes(hex: &Value) -> Vec<u8> {
-    let text = hex.as_str().expect("text").as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16).expect("hexadecimal");
-    text.chunks(2).map(byte).collect()
-}
-
-/// The vectors in the file.
-fn vectors() -> Value {
-    let text = std::fs::read_to_string(FILE).expect("the vectors are there");
-    serde_json::from_str(&text).expect("they are JSON")
-}
+const VECTORS: Vectors = Vectors::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vectors.json"));
 
 fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut space = [0; 200];
@@ -297,20 +282,12 @@ fn made() -> Value {
 
 #[test]
 fn vectors_are_what_the_code_writes() {
-    let made = made();
-    if std::env::var_os("BENTPIPE_WRITE_VECTORS").is_some() {
-        let text = serde_json::to_string_pretty(&made).expect("JSON") + "\n";
-        std::fs::write(FILE, text).expect("written");
-    }
-    let known = vectors();
-    for (name, made) in made.as_object().expect("an object") {
-        assert_eq!(&known[name], made, "{name}");
-    }
+    VECTORS.check(&made());
 }
 
 #[test]
 fn vectors_of_frames_are_read_as_they_say() {
-    let known = vectors();
+    let known = VECTORS.read();
     for vector in known["varints"].as_array().expect("a list") {
         assert_eq!(varint::read(&mut &bytes(&vector["bytes"])[..]), vector["value"].as_u64(), "{vector}");
     }
@@ -330,7 +307,7 @@ fn vectors_of_frames_are_read_as_they_say() {
 
 #[test]
 fn vectors_of_packets_open_and_name_their_frames() {
-    for vector in vectors()["packets"].as_array().expect("a list") {
+    for vector in VECTORS.read()["packets"].as_array().expect("a list") {
         let mode = if vector["mode"] == "clear" { Mode::Clear } else { Mode::Encrypted };
         let cipher = if vector["cipher"] == "aes-128-gcm" { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };
         let secret: [u8; 32] = bytes(&vector["secret"]).try_into().expect("32 bytes");
@@ -347,7 +324,7 @@ fn vectors_of_packets_open_and_name_their_frames() {
 
 #[test]
 fn vectors_of_handshakes_and_replies_are_read() {
-    let known = vectors();
+    let known = VECTORS.read();
     for vector in known["handshakes"].as_array().expect("a list") {
         let mode = if vector["mode"] == "clear" { Mode::Clear } else { Mode::Encrypted };
         let cipher = if vector["cipher"] == "aes-128-gcm" { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };

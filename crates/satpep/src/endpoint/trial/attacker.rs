@@ -31,7 +31,7 @@ pub(crate) fn attack(input: &[u8]) {
         out.retain(|_| drop >= per_256.get());
         out
     });
-    let begin = net.now;
+    let begin = net.time.now();
     for operation in input.chunks_exact(2).take(200) {
         let (kind, argument) = (operation[0], usize::from(operation[1]));
         let side = 1 + argument % 2;
@@ -74,7 +74,7 @@ pub(crate) fn attack(input: &[u8]) {
         }
     }
     // Two inits for each second at the most, and two for each start and for each renewal.
-    let seconds = net.now.since(begin).as_secs_f64() as usize + 1;
+    let seconds = net.time.now().since(begin).as_secs_f64() as usize + 1;
     for side in &net.sides[1..] {
         assert!(side.inits.len() <= 4 + 2 * seconds, "{} inits in {seconds} s", side.inits.len());
     }

@@ -10,9 +10,9 @@ const DELAY: Duration = Duration::from_millis(300);
 const YEAR: i64 = 365 * 86_400;
 
 fn up(net: &mut Net, within: Duration, what: &str) {
-    let start = net.now;
+    let start = net.time.now();
     assert!(net.run_until(within, |net| net.agree(1)), "not up: {what}");
-    assert!(net.now.since(start) <= within, "{what}");
+    assert!(net.time.now().since(start) <= within, "{what}");
     net.run(Duration::from_secs(1));
 }
 
@@ -33,7 +33,7 @@ fn whatever_the_clocks_were_and_are_a_terminal_that_restarts_is_up_after_one_rou
             net.restart(1, before);
             up(&mut net, Duration::from_millis(900), "at first");
             net.restart(1, after);
-            let start = net.now;
+            let start = net.time.now();
             let what = format!("the terminal's clock {before} s, then {after} s, the hub's {hub} s");
             up(&mut net, Duration::from_millis(1600), &what);
             let told =
@@ -43,7 +43,7 @@ fn whatever_the_clocks_were_and_are_a_terminal_that_restarts_is_up_after_one_rou
             let set_back = usize::from(after < before);
             assert_eq!((at_hub, at_terminal), (set_back, set_back), "{what}");
             if set_back == 0 {
-                assert!(net.now.since(start) < Duration::from_millis(2000), "no challenge where none is needed");
+                assert!(net.time.now().since(start) < Duration::from_millis(2000), "no challenge where none is needed");
             }
         }
     }
@@ -68,7 +68,7 @@ fn both_sides_say_how_far_the_clocks_are_apart() {
         Event::OwnClockSetBack(_, skew) => skew.to_string() == "60 s ahead of ours",
         _ => false,
     }));
-    let clock = net.sides[1].endpoint.peer_stats(net.now, PeerId(0)).clock.expect("known");
+    let clock = net.sides[1].endpoint.peer_stats(net.time.now(), PeerId(0)).clock.expect("known");
     assert_eq!(clock.magnitude().as_secs_f64().round() as u64, 60);
 }
 
@@ -112,7 +112,7 @@ fn replays_open_and_end_nothing_and_are_answered_with_less() {
     }
     assert_eq!((net.sides[0].endpoint.stats().handshakes, net.sides[0].events.len()), before);
     assert!(net.agree(1));
-    assert_eq!(net.sides[0].endpoint.peer_trouble(net.now, PeerId(0)), None);
+    assert_eq!(net.sides[0].endpoint.peer_trouble(net.time.now(), PeerId(0)), None);
     // Nor do replays keep a terminal out that comes back meanwhile, its clock set back.
     net.restart(1, -60);
     let mut next = recorded.iter().cycle();
@@ -134,6 +134,6 @@ fn a_hub_that_restarted_takes_a_replay_for_a_call_and_no_more() {
     for init in recorded {
         net.arrive(init);
     }
-    assert_ne!(net.sides[0].endpoint.peer_trouble(net.now, PeerId(0)), None::<Trouble>);
+    assert_ne!(net.sides[0].endpoint.peer_trouble(net.time.now(), PeerId(0)), None::<Trouble>);
     up(&mut net, Duration::from_millis(2500), "the hub has believed a replay's time");
 }

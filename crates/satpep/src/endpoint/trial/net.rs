@@ -2,22 +2,15 @@
 
 use crate::Capabilities;
 use crate::event::{Event, PeerId, PeerState};
-use crate::handshake::{Cookie, Identity, seal_cookie};
+use crate::handshake::{Cookie, Identity, TransportParameters, seal_cookie};
 use crate::random::SecureRandom;
 use crate::seal::{Cipher, Mode};
 use crate::wire::packet::{DATA, INIT};
 use crate::{Endpoint, EndpointConfig, PeerConfig, PrivateKey, PublicKey, Versions};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+pub(crate) use testkit::Datagram;
+use testkit::{Agenda, VirtualTime};
 use units::{Duration, Instant, Rate};
-
-/// A datagram on its way.
-#[derive(Debug, Clone)]
-pub(crate) struct Datagram {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
-    pub(crate) bytes: Vec<u8>,
-}
 
 /// A gateway, its clock and what happened to it.
 pub(crate) struct Side {
@@ -32,10 +25,10 @@ pub(crate) struct Side {
 
 /// Side 0 is the hub, the responder; the others are terminals, which initiate.
 pub(crate) struct Net {
-    pub(crate) now: Instant,
+    pub(crate) time: VirtualTime,
     pub(crate) sides: Vec<Side>,
-    /// What is in flight, by arrival.
-    in_flight: BTreeMap<(Instant, u64), Datagram>,
+    in_flight: Agenda<Datagram>,
+    /// Datagrams that were ever in flight.
     sent: u64,
     /// What one direction of the link takes.
     pub(crate) delay: Duration,
@@ -74,9 +67,9 @@ impl Net {
     /// A hub that knows `known` terminals, of which the last `terminals` exist, on a link of this one-way delay.
     pub(crate) fn new(known: usize, terminals: usize, delay: Duration) -> Self {
         let mut net = Self {
-            now: Instant::from_nanos(1_000_000_000),
+            time: VirtualTime::starting_at(Instant::from_nanos(1_000_000_000)),
             sides: Vec::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: Agenda::new(),
             sent: 0,
             delay,
             modes: vec![Mode::Encrypted; terminals + 1],
@@ -108,9 +101,9 @@ impl Net {
         config.versions = self.versions[index];
         config.capabilities = self.capabilities[index];
         let seed: [u8; 32] = SecureRandom::new([(self.sent % 251) as u8 ^ index as u8; 32]).block();
-        let mut endpoint = Endpoint::new(config, self.now, unix_time(self.now, skew), seed);
+        let mut endpoint = Endpoint::new(config, self.time.now(), unix_time(self.time.now(), skew), seed);
         let mut add = |of: usize, address_of_peer| {
-            endpoint.add_peer(self.now, PeerConfig::new(key(of).public_key(), address_of_peer)).expect("a peer");
+            endpoint.add_peer(self.time.now(), PeerConfig::new(key(of).public_key(), address_of_peer)).expect("a peer");
         };
         if index == 0 {
             (0..absent).for_each(|number| add(1000 + number, None));
@@ -131,22 +124,22 @@ impl Net {
     /// A running gateway's clock is set.
     pub(crate) fn set_clock(&mut self, index: usize, skew: i64) {
         self.sides[index].skew = skew;
-        self.sides[index].endpoint.set_unix_time(self.now, unix_time(self.now, skew));
+        self.sides[index].endpoint.set_unix_time(self.time.now(), unix_time(self.time.now(), skew));
     }
 
     /// Has a terminal renew its keys with the hub.
     pub(crate) fn renew(&mut self, terminal: usize) {
         let endpoint = &mut self.sides[terminal].endpoint;
         let limits = std::mem::replace(&mut endpoint.peers[0].limits.renew, 0);
-        endpoint.refresh(self.now, PeerId(0));
-        endpoint.handle_timeout(self.now);
+        endpoint.refresh(self.time.now(), PeerId(0));
+        endpoint.handle_timeout(self.time.now());
         endpoint.peers[0].limits.renew = limits;
     }
 
     /// Lets a datagram arrive after `wait`.
     pub(crate) fn send(&mut self, wait: Duration, datagram: Datagram) {
         self.sent += 1;
-        self.in_flight.insert((self.now + wait, self.sent), datagram);
+        self.in_flight.insert(self.time.now() + wait, datagram);
     }
 
     pub(crate) fn run(&mut self, time: Duration) {
@@ -155,24 +148,20 @@ impl Net {
 
     /// Runs until `done`, at most for `time`; whether it was done.
     pub(crate) fn run_until(&mut self, time: Duration, done: impl Fn(&Self) -> bool) -> bool {
-        let (end, mut rounds) = (self.now + time, 0);
+        let end = self.time.now() + time;
         loop {
             self.serve();
             if done(self) {
                 return true;
             }
             let timers = self.sides.iter().filter_map(|side| side.endpoint.next_timeout());
-            let arrival = self.in_flight.first_key_value().map(|((at, _), _)| *at);
-            let next = timers.chain(arrival).min().unwrap_or(Instant::FAR_FUTURE);
+            let next = timers.chain(self.in_flight.next_timeout()).min().unwrap_or(Instant::FAR_FUTURE);
             if next > end {
-                self.now = end;
+                self.time.advance(end);
                 return done(self);
             }
-            rounds = if next > self.now { 0 } else { rounds + 1 };
-            assert!(rounds < 10_000, "time stands still");
-            self.now = self.now.max(next);
-            while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let datagram = entry.remove();
+            self.time.advance(next);
+            while let Some(datagram) = self.in_flight.poll(self.time.now()) {
                 self.arrive(datagram);
             }
         }
@@ -183,7 +172,7 @@ impl Net {
         let Some(index) = self.sides.iter().position(|side| side.address == datagram.to) else { return 0 };
         let side = &mut self.sides[index];
         let waiting = side.endpoint.outbox.len();
-        side.endpoint.handle_datagram(self.now, datagram.from, &mut datagram.bytes);
+        side.endpoint.handle_datagram(self.time.now(), datagram.from, &mut datagram.bytes);
         let answers = side.endpoint.outbox.range(waiting.min(side.endpoint.outbox.len())..);
         let answered = answers.map(|(_, answer)| answer.len()).sum();
         assert!(answered <= datagram.bytes.len(), "{answered} bytes in answer to {}", datagram.bytes.len());
@@ -194,9 +183,9 @@ impl Net {
         let mut buffer = vec![0; 65_536];
         for index in 0..self.sides.len() {
             let side = &mut self.sides[index];
-            side.endpoint.handle_timeout(self.now);
+            side.endpoint.handle_timeout(self.time.now());
             side.events.extend(std::iter::from_fn(|| side.endpoint.poll_event()));
-            while let Some(transmit) = self.sides[index].endpoint.poll_transmit(self.now, &mut buffer) {
+            while let Some(transmit) = self.sides[index].endpoint.poll_transmit(self.time.now(), &mut buffer) {
                 for bytes in buffer[..transmit.size].chunks(transmit.segment_size) {
                     let from = self.sides[index].address;
                     self.leave(index, Datagram { from, to: transmit.to, bytes: bytes.to_vec() });
@@ -207,7 +196,7 @@ impl Net {
 
     fn leave(&mut self, index: usize, datagram: Datagram) {
         if datagram.bytes[0] == INIT {
-            self.sides[index].inits.push(self.now);
+            self.sides[index].inits.push(self.time.now());
         }
         for (late, datagram) in (self.between)(&datagram, &mut self.random) {
             self.send(self.delay + late, datagram);
@@ -255,7 +244,7 @@ pub(crate) fn init_to_hub(net: &Net, from: PrivateKey, at: SocketAddr, with_cook
     let (identity, hub) =
         (Identity::new(from, Mode::Encrypted, Cipher::default(), Versions::SPOKEN), key(0).public_key());
     let acquaintance = identity.acquaintance(&hub).expect("a secret");
-    let parameters = crate::fuzzing::parameters();
+    let parameters = TransportParameters::modest();
     let mut make = |cookie| {
         let extras = (cookie, Default::default());
         identity.initiate((&hub, &acquaintance), &parameters, (1, None, 0), extras, &mut random).expect("an init")

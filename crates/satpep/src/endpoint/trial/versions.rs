@@ -24,11 +24,11 @@ fn pair(hub: Versions, terminal: Versions) -> Net {
 }
 
 fn version(net: &Net, side: usize) -> Option<u8> {
-    net.sides[side].endpoint.peer_stats(net.now, PeerId(0)).version
+    net.sides[side].endpoint.peer_stats(net.time.now(), PeerId(0)).version
 }
 
 fn trouble(net: &Net, side: usize) -> Option<Trouble> {
-    net.sides[side].endpoint.peer_trouble(net.now, PeerId(0))
+    net.sides[side].endpoint.peer_trouble(net.time.now(), PeerId(0))
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn two_versions_work_at_the_highest_that_both_speak() {
         let mut net = pair(hub, terminal);
         assert!(net.run_until(Duration::from_secs(2), |net| net.agree(1)), "{hub} and {terminal}");
         assert_eq!((version(&net, 0), version(&net, 1)), (Some(used), Some(used)));
-        let id = net.sides[1].endpoint.open(net.now, PeerId(0)).expect("a stream");
-        assert_eq!(net.sides[1].endpoint.write(net.now, id, b"hello"), 5);
+        let id = net.sides[1].endpoint.open(net.time.now(), PeerId(0)).expect("a stream");
+        assert_eq!(net.sides[1].endpoint.write(net.time.now(), id, b"hello"), 5);
         net.run(Duration::from_secs(1));
         assert!(net.sides[0].events.iter().any(|event| matches!(event, Event::Readable(_))));
         assert_eq!((trouble(&net, 0), trouble(&net, 1)), (None, None));
@@ -145,14 +145,14 @@ fn a_session_has_the_capabilities_that_both_offer() {
     net.restart(1, 0);
     assert!(net.run_until(Duration::from_secs(2), |net| net.agree(1)));
     for side in 0..2 {
-        let stats = net.sides[side].endpoint.peer_stats(net.now, PeerId(0));
+        let stats = net.sides[side].endpoint.peer_stats(net.time.now(), PeerId(0));
         assert_eq!(stats.capabilities, Capabilities::DATAGRAMS);
     }
 }
 
 /// A datagram of the terminal's with these frames, sealed with its keys under its next number.
 fn sealed(net: &mut Net, frames: &[u8]) -> Datagram {
-    let now = net.now;
+    let now = net.time.now();
     let peer = &mut net.sides[1].endpoint.peers[0];
     let keys = peer.keys.current.as_ref().expect("connected");
     let session = peer.session.as_mut().expect("connected");
@@ -172,7 +172,7 @@ fn a_frame_of_a_later_version_is_skipped_and_counted_or_named() {
     // A frame of type 0x40 with three bytes, and a ping.
     let datagram = sealed(&mut net, &[0x40, 0x40, 3, 1, 2, 3, 1]);
     net.arrive(datagram);
-    assert_eq!(net.sides[0].endpoint.peer_stats(net.now, PeerId(0)).skipped_frames, 1);
+    assert_eq!(net.sides[0].endpoint.peer_stats(net.time.now(), PeerId(0)).skipped_frames, 1);
     net.run(Duration::from_secs(1));
     assert!(net.agree(1), "the session goes on");
     // A datagram frame, which was not agreed on.
