@@ -3,6 +3,7 @@
 
 use crate::config::ReceiveBuffer;
 use crate::segment::{Flags, Segment};
+use crate::timestamp;
 use units::{Duration, Instant};
 
 /// The size of a receive buffer over time.
@@ -150,8 +151,8 @@ impl Growth {
         let echo = segment.timestamps.echo;
         if segment.has(Flags::TIMESTAMPS) && echo > 0 {
             if std::mem::replace(&mut self.echo, echo) != echo && u64::from(segment.len) >= self.mss {
-                let rtt = (now.as_nanos() / 1_000_000).saturating_sub(echo.into()).max(1);
-                self.sample(Duration::from_millis(rtt));
+                let rtt = timestamp::since(now, echo).as_nanos() / 1_000_000;
+                self.sample(Duration::from_millis(rtt.max(1)));
             }
             return;
         }

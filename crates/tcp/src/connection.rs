@@ -2,12 +2,13 @@
 
 use crate::config::{Allocation, Config};
 use crate::control::Window;
-use crate::handshake::{First, Handshake, Opening, ms};
+use crate::handshake::{First, Handshake, Opening};
 use crate::metrics::Metrics;
 use crate::receiver::Receiver;
 use crate::segment::{BARE_HEADER, Flags, SackBlocks, Segment, TIMESTAMPS_OPTION, Timestamps, sack_option};
 use crate::sender::Outgoing;
 use crate::sending::Sending;
+use crate::timestamp::ms;
 use std::sync::Arc;
 use units::Instant;
 

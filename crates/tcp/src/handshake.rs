@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::segment::{Flags, Segment};
+use crate::timestamp::ms;
 use units::{Duration, Instant};
 
 /// The SYN of this end.
@@ -97,9 +98,4 @@ impl Handshake {
                 && echo != Some(self.first_timestamp),
         }
     }
-}
-
-/// The time as timestamps have it.
-pub(crate) fn ms(at: Instant) -> u32 {
-    (at.as_nanos() / 1_000_000) as u32
 }

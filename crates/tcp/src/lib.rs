@@ -71,6 +71,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 mod sending;
+mod timestamp;
 mod usage;
 mod validate;
 

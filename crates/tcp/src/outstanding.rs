@@ -73,9 +73,15 @@ impl Outstanding {
         if self.rules().counts_segments { self.board.pipe_segments() * self.mss() } else { self.board.pipe() }
     }
 
-    /// Whether a segment of `bytes` more fits the congestion window.
+    /// Whether a segment with `span` sequence numbers may be sent again within the congestion window. A FIN behind a full segment
+    /// takes no room of its own: a window of one segment would never let it leave.
+    pub fn may_send_again(&self, span: u32) -> bool {
+        self.board.pipe() + u64::from(span).min(self.mss()) <= self.cwnd_bytes()
+    }
+
+    /// Whether a segment of `bytes` more fits the congestion window, of which a FIN takes nothing.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let counted = if self.rules().counts_segments { self.mss() } else { bytes };
+        let counted = if self.rules().counts_segments { self.mss() } else { bytes.min(self.mss()) };
         self.pipe() + counted <= self.cwnd_bytes()
     }
 
@@ -179,5 +185,8 @@ impl Outstanding {
         let loss = Loss { state, ..self.loss(now, flight) };
         self.control.on_timeout(&loss, &mut self.window);
         self.duplicates = 0;
+        if self.board.has_reneged() {
+            self.board.forget_sacks();
+        }
     }
 }

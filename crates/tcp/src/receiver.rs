@@ -4,6 +4,7 @@ use crate::autotune::Autotune;
 use crate::compression::{Due, SackCompression};
 use crate::config::Config;
 use crate::segment::{Flags, SackBlocks, Segment};
+use crate::timestamp::is_older;
 use std::ops::Range;
 use units::{Duration, Instant, RangeSet};
 
@@ -232,7 +233,10 @@ impl Receiver {
     /// RFC 7323, section 4.3: the echo is the timestamp of what moves the left edge of the window, and with delayed
     /// acknowledgements of the first of several.
     fn remember_timestamp(&mut self, segment: &Segment) {
-        if segment.has(Flags::TIMESTAMPS) && segment.seq <= self.acknowledged && segment.timestamps.value > self.echo {
+        if segment.has(Flags::TIMESTAMPS)
+            && segment.seq <= self.acknowledged
+            && is_older(self.echo, segment.timestamps.value)
+        {
             self.echo = segment.timestamps.value;
         }
     }

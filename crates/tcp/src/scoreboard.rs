@@ -621,13 +621,22 @@ impl Scoreboard {
         self.last_late = Late::default();
     }
 
-    /// Forgets what SACK said: after a timeout, where the receiver may have dropped it.
+    /// Whether the first outstanding segment was reported to have arrived: the receiver has dropped it since (RFC 2018, section 8;
+    /// `tcp_timeout_mark_lost` of Linux 6.x).
+    pub fn has_reneged(&self) -> bool {
+        self.records.front().is_some_and(|first| first.fate == Fate::Sacked)
+    }
+
+    /// Forgets what SACK said: after a timeout, where the receiver has dropped what it reported.
     pub fn forget_sacks(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.fate == Fate::Sacked) {
             record.fate = Fate::InFlight;
+            self.retransmitted += if record.is_retransmitted { u64::from(record.span) } else { 0 };
         }
         self.sacked = RangeSet::new();
         (self.sacked_bytes, self.sacked_segments) = (0, 0);
+        self.searched_to = self.una;
+        self.restore_times();
     }
 
     fn mark_lost_between(&mut self, from: u64, to: u64, retransmitted_too: bool) -> u64 {

@@ -11,6 +11,7 @@ use crate::recovery::Recovery;
 use crate::rtt::Sampling;
 use crate::scoreboard::{Change, Scoreboard};
 use crate::segment::{Flags, Segment};
+use crate::timestamp;
 use crate::usage::{self, Usage};
 use std::sync::Arc;
 use units::{Bytes, CounterRandom, Duration, Instant};
@@ -382,8 +383,7 @@ impl Sender {
                 (Some(rtt), _) if !change.acked_retransmission => rtt,
                 (_, Some(rtt)) => rtt,
                 _ if change.acked > 0 && segment.has(Flags::TIMESTAMPS) && segment.timestamps.echo > 0 => {
-                    let sent_at = u64::from(segment.timestamps.echo) * 1_000_000;
-                    Duration::from_nanos(now.as_nanos().saturating_sub(sent_at))
+                    timestamp::since(now, segment.timestamps.echo)
                 }
                 _ => return None,
             },

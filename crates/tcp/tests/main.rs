@@ -3,6 +3,8 @@
 mod adversity;
 mod conformance;
 mod controls;
+mod corners;
+mod network;
 mod ns2;
 mod ns2_means;
 mod pairs;

@@ -70,7 +70,7 @@ impl FastRecovery {
 
     pub(super) fn retransmission(&mut self, out: &Outstanding) -> Option<(u64, u32)> {
         let (seq, span) = out.board.first_lost()?;
-        let fits = self.state != LossState::Recovery && out.board.pipe() + u64::from(span) <= out.cwnd_bytes();
+        let fits = self.state != LossState::Recovery && out.may_send_again(span);
         (std::mem::take(&mut self.is_due) || fits).then_some((seq, span))
     }
 

@@ -43,7 +43,7 @@ pub trait Recovery: Debug + Send {
     fn retransmission(&mut self, now: Instant, out: &Outstanding) -> Option<(u64, u32)> {
         let _ = now;
         let (seq, span) = out.board.first_lost()?;
-        (out.board.pipe() + u64::from(span) <= out.cwnd_bytes()).then_some((seq, span))
+        out.may_send_again(span).then_some((seq, span))
     }
 
     /// Whether `bytes` of new data may leave, the receiver's window apart.

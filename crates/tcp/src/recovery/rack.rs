@@ -10,6 +10,7 @@ use crate::control::{Ack, LossState};
 use crate::outstanding::Outstanding;
 use crate::profile::RackRules;
 use crate::scoreboard::{Change, Newest};
+use crate::timestamp;
 use units::{Duration, Instant};
 
 /// A segment is lost when one sent sufficiently later has arrived.
@@ -32,7 +33,7 @@ pub(super) struct Rack {
     /// What the response to the latest loss changed, while it may turn out to be needless (Linux).
     undo: Option<Undo>,
     /// The timestamp of the first retransmission of those that may be under way.
-    first_retransmission: Option<u64>,
+    first_retransmission: Option<u32>,
     /// How far it is found out whether a timeout was needless (Linux).
     spurious_timeout: SpuriousTimeout,
 }
@@ -91,7 +92,7 @@ impl Rack {
     fn update(&mut self, ack: &Ack, change: &Change) {
         let Some(delivered) = change.newest else { return };
         let rtt = ack.now.since(delivered.sent_at);
-        let predates = |echo: u32| u64::from(echo) < delivered.sent_at.as_nanos() / 1_000_000;
+        let predates = |echo: u32| timestamp::is_older(echo, timestamp::ms(delivered.sent_at));
         if delivered.is_retransmitted && (rtt < ack.min_rtt || change.acked > 0 && change.echo.is_some_and(predates)) {
             return;
         }
@@ -310,7 +311,7 @@ impl Recovery for Rack {
             proportional.on_sent(bytes);
         }
         if is_retransmission {
-            let timestamp = now.as_nanos() / 1_000_000;
+            let timestamp = timestamp::ms(now);
             self.first_retransmission.get_or_insert(timestamp);
             self.undo.iter_mut().for_each(|undo| undo.on_retransmission(timestamp));
         } else {

@@ -97,7 +97,7 @@ impl Recovery for Sack {
 
     fn retransmission(&mut self, _: Instant, out: &Outstanding) -> Option<(u64, u32)> {
         let (seq, span) = out.board.first_lost()?;
-        let fits = out.board.pipe() + u64::from(span) <= out.cwnd_bytes();
+        let fits = out.may_send_again(span);
         let leaves = std::mem::take(&mut self.is_due) || fits;
         leaves.then(|| {
             self.highest_retransmitted = self.highest_retransmitted.max(seq + u64::from(span));

@@ -4,6 +4,7 @@
 use crate::control::Window;
 use crate::outstanding::Outstanding;
 use crate::scoreboard::Change;
+use crate::timestamp::is_older;
 use units::Instant;
 
 /// What is remembered from the beginning of a response to its end.
@@ -12,7 +13,7 @@ pub(super) struct Undo {
     /// The window before.
     window: Window,
     /// The timestamp of the first retransmission, in milliseconds.
-    first: Option<u64>,
+    first: Option<u32>,
     /// Retransmissions that were not reported as duplicates.
     unreported: u32,
 }
@@ -20,12 +21,12 @@ pub(super) struct Undo {
 impl Undo {
     /// A response to a loss begins; `window` is the one before it, `first` the timestamp of the first retransmission where
     /// some of an earlier response are still under way (`retrans_stamp` of Linux): an answer to those shows nothing.
-    pub(super) fn new(window: Window, first: Option<u64>) -> Self {
+    pub(super) fn new(window: Window, first: Option<u32>) -> Self {
         Self { window, first, unreported: 0 }
     }
 
     /// A segment leaves again, with this timestamp.
-    pub(super) fn on_retransmission(&mut self, timestamp: u64) {
+    pub(super) fn on_retransmission(&mut self, timestamp: u32) {
         self.first.get_or_insert(timestamp);
         self.unreported += 1;
     }
@@ -33,7 +34,7 @@ impl Undo {
     /// Whether an acknowledgement shows that nothing was lost.
     pub(super) fn is_spurious(&mut self, change: &Change) -> bool {
         let Some(first) = self.first else { return false };
-        let answers_original = change.acked > 0 && change.echo.is_some_and(|echo| u64::from(echo) < first);
+        let answers_original = change.acked > 0 && change.echo.is_some_and(|echo| is_older(echo, first));
         self.unreported -= u32::from(change.dsack && self.unreported > 0);
         answers_original || change.dsack && self.unreported == 0
     }

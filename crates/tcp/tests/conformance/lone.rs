@@ -55,8 +55,14 @@ pub fn syn(options: &[Flags]) -> Segment {
 
 impl Lone {
     pub fn connecting(config: Config) -> Self {
-        let end = Connection::connect(Arc::new(config), Instant::ZERO);
-        let mut lone = Self { now: Instant::ZERO, end, sent: Vec::new(), window: 1_000_000 };
+        Self::connecting_at(0, config)
+    }
+
+    /// A client that sends its SYN at this time.
+    pub fn connecting_at(ms: u64, config: Config) -> Self {
+        let now = Instant::ZERO + Duration::from_millis(ms);
+        let end = Connection::connect(Arc::new(config), now);
+        let mut lone = Self { now, end, sent: Vec::new(), window: 1_000_000 };
         lone.drain();
         lone
     }
@@ -67,9 +73,14 @@ impl Lone {
 
     /// A client whose handshake took 100 ms, with SACK agreed where it offers that, and nothing sent yet.
     pub fn connected(config: Config) -> Self {
-        let mut lone = Self::connecting(config);
+        Self::connected_from(0, config)
+    }
+
+    /// The same with a SYN that was sent at this time.
+    pub fn connected_from(ms: u64, config: Config) -> Self {
+        let mut lone = Self::connecting_at(ms, config);
         let offer = lone.take()[0];
-        lone.at(100);
+        lone.at(ms + 100);
         let agreed = [Flags::SACK_PERMITTED, Flags::WINDOW_SCALE, Flags::TIMESTAMPS];
         let answer =
             agreed.into_iter().filter(|option| offer.has(*option)).fold(Flags::SYN.with(Flags::ACK), Flags::with);

@@ -2,15 +2,20 @@
 //! (as packetdrill does), and of two of them over random networks.
 
 mod acknowledging;
+mod clock;
 mod closing;
 mod growth;
 mod handshake;
 mod lone;
 mod lying;
+mod options;
+mod probing;
 mod recovering;
+mod reneging;
 mod reordering;
 mod retransmitting;
 mod scoreboard;
+mod stretching;
 mod synchronized;
 mod timer;
 mod transfers;

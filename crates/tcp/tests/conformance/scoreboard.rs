@@ -22,6 +22,8 @@ enum Step {
     Timeout,
     /// The loss was none.
     Undo,
+    /// The peer has dropped what it had reported.
+    Renege,
     /// Detection by position.
     Detect,
 }
@@ -35,6 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => Just(Step::Retransmit),
         1 => Just(Step::Timeout),
         1 => Just(Step::Undo),
+        1 => Just(Step::Renege),
         4 => Just(Step::Detect),
     ];
     prop::collection::vec(step, 1..120)
@@ -142,6 +145,11 @@ fn apply(step: Step, now: Instant, board: &mut Scoreboard, model: &mut Model) {
         Step::Undo => {
             board.unmark_lost();
             model.segments.iter_mut().for_each(|segment| segment.lost = false);
+        }
+        Step::Renege => {
+            assert_eq!(board.has_reneged(), model.segments.first().is_some_and(|segment| segment.sacked));
+            board.forget_sacks();
+            model.segments.iter_mut().for_each(|segment| segment.sacked = false);
         }
         Step::Detect => {
             board.mark_lost_by_position(MSS, 3);
