@@ -1,5 +1,7 @@
 //! Random sizes and times.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use units::{Bytes, CounterRandom, Duration};
 
 /// A quantity that can be drawn at random.
@@ -28,14 +30,23 @@ impl Quantity for Duration {
     }
 }
 
-/// How a size or a time is drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A size or a time: constant, or random.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
 pub enum Distribution<T> {
-    /// Always the same.
+    /// Constant.
     Constant(T),
-    /// Uniform between `min` and `max`.
+    /// Random.
+    Random(Random<T>),
+}
+
+/// The distribution of a random size or time.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Random<T> {
+    /// Uniform between two values.
     Uniform {
-        /// The smallest.
+        /// The least.
         min: T,
         /// The largest.
         max: T,
@@ -45,13 +56,14 @@ pub enum Distribution<T> {
         /// The mean.
         mean: T,
     },
-    /// Pareto, cut off at `max`: heavy-tailed, as the sizes of files on the web are (Crovella and Bestavros 1997).
+    /// Pareto, truncated at `max`: heavy-tailed, like the sizes of files on the web.
     Pareto {
-        /// The smallest.
+        /// The least.
         min: T,
-        /// The exponent of the tail, above 0.
+        /// The exponent of the tail.
+        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
         shape: f64,
-        /// What exceeds this becomes this.
+        /// The largest; larger draws become this.
         max: T,
     },
     /// Log-normal.
@@ -59,8 +71,26 @@ pub enum Distribution<T> {
         /// The median.
         median: T,
         /// The standard deviation of the logarithm.
+        #[schemars(range(min = 0, max = 10))]
         sigma: f64,
     },
+}
+
+impl<T: Copy> Distribution<T> {
+    /// The same with other values.
+    pub(crate) fn map<U>(&self, value: impl Fn(T) -> U) -> Distribution<U> {
+        Distribution::Random(match *self {
+            Distribution::Constant(constant) => return Distribution::Constant(value(constant)),
+            Distribution::Random(Random::Uniform { min, max }) => Random::Uniform { min: value(min), max: value(max) },
+            Distribution::Random(Random::Exponential { mean }) => Random::Exponential { mean: value(mean) },
+            Distribution::Random(Random::Pareto { min, shape, max }) => {
+                Random::Pareto { min: value(min), shape, max: value(max) }
+            }
+            Distribution::Random(Random::LogNormal { median, sigma }) => {
+                Random::LogNormal { median: value(median), sigma }
+            }
+        })
+    }
 }
 
 impl<T: Quantity> Distribution<T> {
@@ -71,12 +101,14 @@ impl<T: Quantity> Distribution<T> {
         let (first, second) = (unit(), unit());
         match *self {
             Distribution::Constant(value) => value,
-            Distribution::Uniform { min, max } => T::from_f64(min.to_f64() + (max.to_f64() - min.to_f64()) * first),
-            Distribution::Exponential { mean } => T::from_f64(-mean.to_f64() * first.ln()),
-            Distribution::Pareto { min, shape, max } => {
+            Distribution::Random(Random::Uniform { min, max }) => {
+                T::from_f64(min.to_f64() + (max.to_f64() - min.to_f64()) * first)
+            }
+            Distribution::Random(Random::Exponential { mean }) => T::from_f64(-mean.to_f64() * first.ln()),
+            Distribution::Random(Random::Pareto { min, shape, max }) => {
                 T::from_f64((min.to_f64() * first.powf(-1.0 / shape)).min(max.to_f64()))
             }
-            Distribution::LogNormal { median, sigma } => {
+            Distribution::Random(Random::LogNormal { median, sigma }) => {
                 // Box and Muller 1958.
                 let normal = (-2.0 * first.ln()).sqrt() * (std::f64::consts::TAU * second).cos();
                 T::from_f64(median.to_f64() * (sigma * normal).exp())
@@ -90,12 +122,16 @@ impl<T: Quantity> Distribution<T> {
     /// Says what is wrong and what is allowed.
     pub fn validate(&self) -> Result<(), String> {
         match *self {
-            Distribution::Uniform { min, max } if max < min => Err(format!("max {max} is below min {min}")),
-            Distribution::Pareto { min, max, .. } if max < min => Err(format!("max {max} is below min {min}")),
-            Distribution::Pareto { shape, .. } if !(shape > 0.0 && shape.is_finite()) => {
+            Distribution::Random(Random::Uniform { min, max }) if max < min => {
+                Err(format!("max {max} is below min {min}"))
+            }
+            Distribution::Random(Random::Pareto { min, max, .. }) if max < min => {
+                Err(format!("max {max} is below min {min}"))
+            }
+            Distribution::Random(Random::Pareto { shape, .. }) if !(shape > 0.0 && shape.is_finite()) => {
                 Err(format!("shape {shape} is not above 0"))
             }
-            Distribution::LogNormal { sigma, .. } if !(0.0..=10.0).contains(&sigma) => {
+            Distribution::Random(Random::LogNormal { sigma, .. }) if !(0.0..=10.0).contains(&sigma) => {
                 Err(format!("sigma {sigma} is not between 0 and 10"))
             }
             _ => Ok(()),
@@ -118,11 +154,11 @@ mod tests {
         let kb = |n: u64| Bytes::new(n * 1000);
         for (distribution, expected) in [
             (Distribution::Constant(kb(7)), 7e3),
-            (Distribution::Uniform { min: kb(2), max: kb(4) }, 3e3),
-            (Distribution::Exponential { mean: kb(10) }, 10e3),
+            (Distribution::Random(Random::Uniform { min: kb(2), max: kb(4) }), 3e3),
+            (Distribution::Random(Random::Exponential { mean: kb(10) }), 10e3),
             // min * a/(a-1), less the tail cut off at max: 3/2 kB * (1 - (1/100)^2/3).
-            (Distribution::Pareto { min: kb(1), shape: 3.0, max: kb(100) }, 1.5e3),
-            (Distribution::LogNormal { median: kb(10), sigma: 0.5 }, 10e3 * 0.125f64.exp()),
+            (Distribution::Random(Random::Pareto { min: kb(1), shape: 3.0, max: kb(100) }), 1.5e3),
+            (Distribution::Random(Random::LogNormal { median: kb(10), sigma: 0.5 }), 10e3 * 0.125f64.exp()),
         ] {
             let mean = mean(distribution);
             assert!((mean / expected - 1.0).abs() < 0.01, "{distribution:?}: {mean}, not {expected}");
@@ -132,13 +168,13 @@ mod tests {
     #[test]
     fn bounds_hold_and_nonsense_is_refused() {
         let mut random = CounterRandom::new(1, 1);
-        let pareto = Distribution::Pareto { min: Bytes::new(10), shape: 0.5, max: Bytes::new(1000) };
+        let pareto = Distribution::Random(Random::Pareto { min: Bytes::new(10), shape: 0.5, max: Bytes::new(1000) });
         assert!((0..10_000).all(|_| (10..=1000).contains(&pareto.sample(&mut random).as_u64())));
         let (small, large) = (Bytes::new(1), Bytes::new(2));
-        assert!(Distribution::Uniform { min: large, max: small }.validate().is_err());
-        assert!(Distribution::Pareto { min: small, shape: 0.0, max: large }.validate().is_err());
-        assert!(Distribution::Pareto { min: small, shape: f64::NAN, max: large }.validate().is_err());
-        assert!(Distribution::LogNormal { median: small, sigma: -1.0 }.validate().is_err());
+        assert!(Distribution::Random(Random::Uniform { min: large, max: small }).validate().is_err());
+        assert!(Distribution::Random(Random::Pareto { min: small, shape: 0.0, max: large }).validate().is_err());
+        assert!(Distribution::Random(Random::Pareto { min: small, shape: f64::NAN, max: large }).validate().is_err());
+        assert!(Distribution::Random(Random::LogNormal { median: small, sigma: -1.0 }).validate().is_err());
         assert!(pareto.validate().is_ok());
     }
 }

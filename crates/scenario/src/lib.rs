@@ -21,16 +21,18 @@ pub mod link_file;
 mod network;
 mod preset;
 mod problem;
+mod reader;
 mod resolve;
 mod satpep2003;
 mod schema;
 mod text;
 mod traffic;
 
-pub use distribution::{Distribution, Quantity};
+pub use distribution::{Distribution, Quantity, Random};
 pub use flow::{Application, FlowConfig, FlowError, Limits, OnOff, Record, Settings, Start, Stop, Traffic, Transfer};
 pub use gateway::{FlowClass, GatewayConfig, GatewayError, SatpepSettings, Transport};
 pub use network::{Direction, DirectionId, Network, NetworkError, NodeId};
+pub use reader::Reader;
 pub use resolve::Scenario;
 pub use satpep::{CapacitySource, CrossTrafficPolicy};
 pub use satpep2003::{Accept, Profile, Satpep2003};
@@ -93,9 +95,6 @@ pub fn load(text: &str, file: &str, overrides: &[String], read: Reader<'_>) -> R
         _ => Err(loader.found.say(text, file, overrides, &loader.variants)),
     }
 }
-
-/// Gives the content of a file that a scenario names.
-pub type Reader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// Reads one text.
 struct Loader<'a> {

@@ -1,7 +1,7 @@
 //! What flows do, from the words of the format.
 
-use crate::format::flow::{Bulk, Distribution, OnOff, Ping, Random, RequestResponse, Udp, Way};
-use crate::{Application, Quantity, Traffic, Transfer};
+use crate::format::flow::{Bulk, OnOff, Ping, RequestResponse, Udp, Way};
+use crate::{Application, Distribution, Quantity, Traffic, Transfer};
 use document::{Interval, Size, Time};
 use units::{Bytes, Duration};
 
@@ -34,23 +34,10 @@ impl Held for Interval {
     }
 }
 
-impl<T: Held> Distribution<T> {
-    /// As the simulator draws it.
-    fn resolve(&self) -> Result<crate::Distribution<T::Quantity>, String> {
-        use crate::Distribution as Drawn;
-        let drawn = match *self {
-            Distribution::Constant(value) => Drawn::Constant(value.held()),
-            Distribution::Random(Random::Uniform { min, max }) => Drawn::Uniform { min: min.held(), max: max.held() },
-            Distribution::Random(Random::Exponential { mean }) => Drawn::Exponential { mean: mean.held() },
-            Distribution::Random(Random::Pareto { min, shape, max }) => {
-                Drawn::Pareto { min: min.held(), shape, max: max.held() }
-            }
-            Distribution::Random(Random::LogNormal { median, sigma }) => {
-                Drawn::LogNormal { median: median.held(), sigma }
-            }
-        };
-        drawn.validate().map(|()| drawn)
-    }
+/// As the simulator draws it.
+fn drawn<T: Held>(written: &Distribution<T>) -> Result<Distribution<T::Quantity>, String> {
+    let drawn = written.map(Held::held);
+    drawn.validate().map(|()| drawn)
 }
 
 impl Bulk {
@@ -70,18 +57,18 @@ impl OnOff {
 }
 
 fn on_off(on: &Distribution<Interval>, off: &Distribution<Time>) -> Result<crate::OnOff, String> {
-    Ok(crate::OnOff { on: on.resolve()?, off: off.resolve()? })
+    Ok(crate::OnOff { on: drawn(on)?, off: drawn(off)? })
 }
 
 impl RequestResponse {
     pub(crate) fn resolve(&self) -> Result<Application, String> {
-        let request = self.request.as_ref().map(Distribution::resolve).transpose()?;
-        let think = self.think.as_ref().map(Distribution::resolve).transpose()?;
+        let request = self.request.as_ref().map(drawn).transpose()?;
+        let think = self.think.as_ref().map(drawn).transpose()?;
         Ok(Application::Web {
             requests: self.requests,
-            request: request.unwrap_or(crate::Distribution::Constant(Bytes::new(400))),
-            response: self.response.resolve()?,
-            think: think.unwrap_or(crate::Distribution::Constant(Duration::ZERO)),
+            request: request.unwrap_or(Distribution::Constant(Bytes::new(400))),
+            response: drawn(&self.response)?,
+            think: think.unwrap_or(Distribution::Constant(Duration::ZERO)),
         })
     }
 }

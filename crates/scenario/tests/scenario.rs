@@ -1,7 +1,7 @@
 //! The scenario format: what it accepts, and what it says about what it does not.
 
 use ::scenario::{
-    Application, Distribution, Experiment, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
+    Application, Distribution, Experiment, Random, Scenario, Traffic, Transfer, Transport, json_schema, load, reference,
 };
 use link::{LossModel, QueueLimit};
 use proptest::prelude::*;
@@ -432,7 +432,7 @@ fn random_sizes_and_times_are_drawn_as_written() {
     let Traffic::Tcp { application: Application::Web { response, think, .. }, .. } = &scenario.flows[0].traffic else {
         panic!("web")
     };
-    let pareto = Distribution::Pareto { min: Bytes::new(1000), shape: 1.2, max: Bytes::new(1_000_000) };
+    let pareto = Distribution::Random(Random::Pareto { min: Bytes::new(1000), shape: 1.2, max: Bytes::new(1_000_000) });
     assert_eq!((*response, *think), (pareto, Distribution::Constant(Duration::from_secs(2))));
     let faults = faults(&text.replace("max = \"1MB\"", "max = \"10B\""), &[]);
     assert!(faults[0].contains("flow.file.request_response: max 10B is below min 1kB"), "{faults:?}");

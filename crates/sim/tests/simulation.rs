@@ -4,8 +4,8 @@ use link::{LinkConfig, LossModel, QueueLimit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sim::{
-    Application, Body, Distribution, FlowConfig, Limits, Network, NodeId, OnOff, Record, Report, Settings, Simulation,
-    Start, Stop, Stopped, Traffic, Transfer,
+    Application, Body, Distribution, FlowConfig, Limits, Network, NodeId, OnOff, Random, Record, Report, Settings,
+    Simulation, Start, Stop, Stopped, Traffic, Transfer,
 };
 use std::sync::Arc;
 use tcp::{Config, Profile};
@@ -148,7 +148,7 @@ fn a_fair_queue_keeps_flows_apart() {
 fn udp_keeps_its_rate_and_bursts_keep_their_share() {
     let (network, nodes) = row(&[LinkConfig::new(mbit(10), MS(10))]);
     let udp = |on_off| Traffic::Udp { rate: mbit(1), packet_size: Bytes::new(1000), on_off };
-    let times = |ms| Distribution::Exponential { mean: MS(ms) };
+    let times = |ms| Distribution::Random(Random::Exponential { mean: MS(ms) });
     let bursts = OnOff { on: times(500), off: times(1500) };
     let mut stopped = flow("stopped", nodes[0], nodes[1], udp(None));
     stopped.stop = Some(at(10));
@@ -171,9 +171,13 @@ fn web_clients_get_every_response() {
     let (network, nodes) = satellite_path();
     let web = Application::Web {
         requests: Some(20),
-        request: Distribution::Uniform { min: Bytes::new(200), max: Bytes::new(800) },
-        response: Distribution::Pareto { min: Bytes::new(2_000), shape: 1.2, max: Bytes::new(1_000_000) },
-        think: Distribution::Exponential { mean: Duration::from_secs(2) },
+        request: Distribution::Random(Random::Uniform { min: Bytes::new(200), max: Bytes::new(800) }),
+        response: Distribution::Random(Random::Pareto {
+            min: Bytes::new(2_000),
+            shape: 1.2,
+            max: Bytes::new(1_000_000),
+        }),
+        think: Distribution::Random(Random::Exponential { mean: Duration::from_secs(2) }),
     };
     let report = run(network, vec![flow("web", nodes[0], nodes[3], tcp(Config::new(Profile::Linux), web))], complete());
     let flow = &report.flows[0];

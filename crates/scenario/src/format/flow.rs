@@ -1,5 +1,6 @@
 //! Flows: their ends, their start, and what their applications do.
 
+use crate::Distribution;
 use document::{Interval, Name, PositiveRate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -142,50 +143,4 @@ pub(crate) struct Ping {
     /// Number of requests. By default unlimited.
     #[schemars(range(min = 1))]
     pub(crate) requests: Option<u64>,
-}
-
-/// A size or a time: constant, or random.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum Distribution<T> {
-    /// Constant.
-    Constant(T),
-    /// Random.
-    Random(Random<T>),
-}
-
-/// The distribution of a random size or time.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Random<T> {
-    /// Uniform between two values.
-    Uniform {
-        /// The least.
-        min: T,
-        /// The largest.
-        max: T,
-    },
-    /// Exponential.
-    Exponential {
-        /// The mean.
-        mean: T,
-    },
-    /// Pareto, truncated at `max`: heavy-tailed, like the sizes of files on the web.
-    Pareto {
-        /// The least.
-        min: T,
-        /// The exponent of the tail.
-        #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 100))]
-        shape: f64,
-        /// The largest; larger draws become this.
-        max: T,
-    },
-    /// Log-normal.
-    LogNormal {
-        /// The median.
-        median: T,
-        /// The standard deviation of the logarithm.
-        #[schemars(range(min = 0, max = 10))]
-        sigma: f64,
-    },
 }
