@@ -19,6 +19,7 @@ mod predict;
 mod receive;
 mod send;
 mod simulate;
+mod top;
 mod tune;
 
 use crate::output::{Failure, Output};
@@ -53,6 +54,7 @@ pub enum Command {
     Send(send::Args),
     Receive(receive::Args),
     Gateway(gateway::Args),
+    Top(top::Args),
     Keygen(keygen::Args),
     Bench(bench::Args),
     Chaos(chaos::Args),
@@ -78,6 +80,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Send(args) => send::run(args, output),
         Command::Receive(args) => receive::run(args, output),
         Command::Gateway(args) => gateway::run(args, output),
+        Command::Top(args) => top::run(args, output),
         Command::Keygen(args) => keygen::run(args, output),
         Command::Bench(args) => bench::run(args, output),
         Command::Chaos(args) => chaos::run(args, output),

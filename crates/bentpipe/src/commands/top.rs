@@ -1,0 +1,137 @@
+//! `bentpipe top`: a running gateway's link, peers, connections and events, live in a terminal.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `history.rs` | what is known: the last state, rates, histories, stalls |
+//! | `events.rs` | what happened between two states |
+//! | `view.rs` | what the user wants to see, and the keys |
+//! | `draw.rs`, `lists.rs` | the screen, a function of both |
+//! | `figures.rs` | numbers and bars |
+//! | this file | the terminal, the clock and the control socket |
+
+mod draw;
+mod events;
+mod figures;
+mod history;
+mod lists;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::commands::gateway::Running;
+use crate::output::{Failure, Output};
+use history::History;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+use units::Duration;
+use view::View;
+
+const LONG_ABOUT: &str = "\
+Shows the link (rates, use, queueing delay, round trip, loss, repair), the peers, the relayed connections and what has happened since it was \
+started. docs/monitoring.md explains the figures.
+
+Keys: Tab next list, s next order, / filter, Space freeze, arrows and PgUp/PgDn scroll, q quit. With 40 lines or more, all lists are shown; \
+with 130 columns or more, all columns.";
+
+/// Watch a running gateway live
+#[derive(clap::Args)]
+#[command(long_about = LONG_ABOUT)]
+pub struct Args {
+    #[command(flatten)]
+    gateway: Running,
+    /// Time between two samples
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    interval: Duration,
+}
+
+/// The shortest interval: rates of less are noise.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// A terminal is looked at for keys, signals and samples at least this often.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Ages go on without samples.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Watches a gateway until the user has seen enough.
+///
+/// # Errors
+/// If there is no terminal, or it is not clear which gateway is meant.
+pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
+    if output.is_json() {
+        return Err(Failure::usage("top draws on a terminal; for programs: bentpipe gateway status --json"));
+    }
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::usage("top needs a terminal; without one: bentpipe gateway status"));
+    }
+    let socket = args.gateway.socket()?;
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))
+            .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
+    }
+    let samples = sample(socket, args.interval.max(MIN_INTERVAL))
+        .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+    // It also restores the terminal before a panic is printed.
+    let mut terminal = ratatui::try_init().map_err(|error| Failure::failed(format!("terminal: {error}")))?;
+    let outcome = watch(&mut terminal, &samples, &ended);
+    ratatui::restore();
+    outcome.map_err(|error| Failure::failed(format!("terminal: {error}")))
+}
+
+type Sample = Result<gateway::Snapshot, String>;
+
+/// Asks the gateway again and again on a thread of its own, which ends when nobody listens: an answer may take seconds.
+fn sample(socket: PathBuf, interval: Duration) -> io::Result<mpsc::Receiver<Sample>> {
+    let (sender, samples) = mpsc::sync_channel(1);
+    let ask = move || {
+        while sender.send(gateway::snapshot(&socket).map_err(|error| why(&socket, &error))).is_ok() {
+            std::thread::sleep(interval.into());
+        }
+    };
+    std::thread::Builder::new().name("samples".into()).spawn(ask)?;
+    Ok(samples)
+}
+
+/// Why a gateway does not answer, in a few words.
+fn why(socket: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!("none serves {}", socket.display()),
+        _ => format!("{}: {error}", socket.display()),
+    }
+}
+
+/// Draws after each sample and key, until the user or a signal ends it.
+fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, ended: &AtomicBool) -> io::Result<()> {
+    let started = Instant::now();
+    let (mut history, mut view) = (History::default(), View::default());
+    let mut drawn = None;
+    while !view.is_over && !ended.load(Ordering::Relaxed) {
+        let now = Duration::from_secs_f64(started.elapsed().as_secs_f64());
+        for sample in samples.try_iter() {
+            history.take(now, sample);
+            drawn = None;
+        }
+        if drawn.is_none_or(|drawn| now - drawn >= REDRAW) {
+            drawn = Some(now);
+            let mut shown = draw::Shown::default();
+            let seen = view.frozen.as_deref().unwrap_or(&history);
+            terminal.draw(|frame| shown = draw::draw(frame, seen, &view, now))?;
+            view.limit_scrolling(shown.rows, shown.fit);
+        }
+        if event::poll(GLANCE.into())? {
+            // A key, or another size of the terminal.
+            if let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                view.on_key(key, &history);
+            }
+            drawn = None;
+        }
+    }
+    Ok(())
+}

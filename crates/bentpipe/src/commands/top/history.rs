@@ -1,0 +1,255 @@
+//! What `bentpipe top` knows: the last state of a gateway, and what the states before it amount to: rates, histories, stalls, events.
+//!
+//! Rates are differences of counters over differences of the gateway's own uptime, so that they do not depend on when the answers were
+//! read.
+
+use super::events::{self, Event};
+use gateway::{Peer, PeerState, Side, Snapshot, Stream};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use units::Duration;
+
+/// As many points of the link are kept: five minutes at one a second.
+const POINTS: usize = 300;
+/// As many events are kept.
+const EVENTS: usize = 200;
+/// A stream stalls no sooner: less is what pacing and acknowledgements leave between bursts.
+const STALL: f64 = 1.0;
+
+/// All that is shown of a gateway.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Its last state; stays while it is away.
+    pub latest: Option<Snapshot>,
+    /// Since when it does not answer, by the clock of [`History::take`], and why.
+    pub away: Option<(Duration, String)>,
+    /// The link over time, the latest at the end.
+    pub link: VecDeque<LinkPoint>,
+    /// By name.
+    pub peers: BTreeMap<String, PeerRates>,
+    streams: BTreeMap<StreamKey, StreamRates>,
+    /// The place of each peer in [`Self::latest`].
+    places: HashMap<String, usize>,
+    /// The latest at the end.
+    pub events: VecDeque<Event>,
+}
+
+/// The link between two states.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LinkPoint {
+    /// Bit/s sent over the satellite: IP packets, or payload where the transport counts no packets.
+    pub sent_bps: f64,
+    /// Bit/s received.
+    pub received_bps: f64,
+    /// Share of the capacity that is in use, cross traffic included.
+    pub use_share: f64,
+    /// Queueing delay: what the shortest round trip of a peer has beyond the link's.
+    pub queue_s: Option<f64>,
+    /// The shortest round trip of a peer.
+    pub rtt_s: Option<f64>,
+    /// Lost packets, as a share of those sent.
+    pub loss: f64,
+    /// Bytes sent for repair or again, as a share of stream bytes.
+    pub repair: f64,
+}
+
+/// A peer between two states.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PeerRates {
+    /// Bit/s of stream bytes sent to it, repeated ones and repair included.
+    pub sent_bps: f64,
+    /// Bit/s of stream bytes received from it.
+    pub received_bps: f64,
+    /// Lost packets, as a share of those sent.
+    pub loss: f64,
+    /// Bytes sent again, as a share of stream bytes sent.
+    pub retransmitted: f64,
+    /// Bytes of FEC repair symbols, as a share of stream bytes sent.
+    pub repair: f64,
+}
+
+/// A stream's peer and number, and this gateway's side: each side numbers its own.
+type StreamKey = (String, u64, Side);
+
+/// A stream between two states.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StreamRates {
+    /// Bit/s taken from TCP.
+    pub from_tcp_bps: f64,
+    /// Bit/s given to TCP.
+    pub to_tcp_bps: f64,
+    /// For how long bytes for TCP have waited without any progress, in seconds.
+    held_for_tcp_s: f64,
+    /// For how long bytes for the peer have.
+    held_for_peer_s: f64,
+}
+
+/// Who does not take a stream's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stalled {
+    /// The client, which is at this gateway, does not read.
+    Client,
+    /// The server, which is at this gateway, does not read.
+    Server,
+    /// The peer is not up.
+    Outage,
+    /// The peer is up and grants nothing: the host at its end does not read.
+    FarHost,
+}
+
+impl Stalled {
+    /// As it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Outage => "outage",
+            Self::FarHost => "far host",
+        }
+    }
+}
+
+impl History {
+    /// Takes what the gateway answered at `now`, or why it did not.
+    pub fn take(&mut self, now: Duration, answer: Result<Snapshot, String>) {
+        match answer {
+            Err(why) => {
+                if self.away.is_none() {
+                    self.add(Event { at: now, text: format!("the gateway does not answer: {why}"), is_trouble: true });
+                    self.away = Some((now, why));
+                }
+            }
+            Ok(snapshot) => {
+                if self.away.take().is_some() {
+                    self.add(Event { at: now, text: "the gateway answers".into(), is_trouble: false });
+                }
+                self.compare(now, &snapshot);
+                self.places = snapshot.peers.iter().enumerate().map(|(at, peer)| (peer.name.clone(), at)).collect();
+                self.latest = Some(snapshot);
+            }
+        }
+    }
+
+    /// The rates of `stream`.
+    pub fn rates(&self, stream: &Stream) -> StreamRates {
+        self.streams.get(&key(stream)).copied().unwrap_or_default()
+    }
+
+    /// Who does not take the bytes of `stream`, and for how many seconds.
+    pub fn stalled(&self, stream: &Stream) -> Option<(Stalled, f64)> {
+        let (rates, peer) = (self.rates(stream), self.peer(&stream.peer));
+        let patience = STALL + 2.0 * peer.and_then(|peer| peer.rtt_s).unwrap_or(0.0);
+        let host = if stream.side == Side::Near { Stalled::Client } else { Stalled::Server };
+        let far = if peer.is_some_and(|peer| peer.state == PeerState::Up) { Stalled::FarHost } else { Stalled::Outage };
+        let stalls = [(far, rates.held_for_peer_s), (host, rates.held_for_tcp_s)];
+        stalls.into_iter().filter(|(_, time)| *time > patience).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn peer(&self, name: &str) -> Option<&Peer> {
+        self.latest.as_ref()?.peers.get(*self.places.get(name)?)
+    }
+
+    fn add(&mut self, event: Event) {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// What has happened since the state before.
+    fn compare(&mut self, now: Duration, new: &Snapshot) {
+        let Some(old) = self.latest.take() else { return };
+        for event in events::between(now, &old, new) {
+            self.add(event);
+        }
+        let seconds = new.uptime_s - old.uptime_s;
+        if new.pid != old.pid || seconds <= 0.0 {
+            self.peers.clear();
+            self.streams.clear();
+            return;
+        }
+        let before: BTreeMap<&str, &Peer> = old.peers.iter().map(|peer| (peer.name.as_str(), peer)).collect();
+        let rates = |peer: &Peer| Some((peer.name.clone(), peer_rates(before.get(peer.name.as_str())?, peer, seconds)));
+        self.peers = new.peers.iter().filter_map(rates).collect();
+        if self.link.len() == POINTS {
+            self.link.pop_front();
+        }
+        self.link.push_back(link_point(&old, new, &self.peers, seconds));
+        let before: BTreeMap<StreamKey, &Stream> = old.streams.iter().map(|stream| (key(stream), stream)).collect();
+        let known = std::mem::take(&mut self.streams);
+        let rates = |stream: &Stream| {
+            let key = key(stream);
+            let rates = stream_rates(before.get(&key)?, stream, known.get(&key).copied().unwrap_or_default(), seconds);
+            Some((key, rates))
+        };
+        self.streams = new.streams.iter().filter_map(rates).collect();
+    }
+}
+
+fn key(stream: &Stream) -> StreamKey {
+    (stream.peer.clone(), stream.stream, stream.side)
+}
+
+/// What a counter has grown by; it starts anew with a session.
+fn growth(old: u64, new: u64) -> f64 {
+    new.saturating_sub(old) as f64
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn peer_rates(old: &Peer, new: &Peer, seconds: f64) -> PeerRates {
+    let fresh = growth(old.sent_bytes, new.sent_bytes);
+    let again = growth(old.retransmitted_bytes, new.retransmitted_bytes);
+    let repair = growth(old.repair_bytes, new.repair_bytes);
+    PeerRates {
+        sent_bps: 8.0 * (fresh + again + repair) / seconds,
+        received_bps: 8.0 * growth(old.received_bytes, new.received_bytes) / seconds,
+        loss: share(growth(old.lost_packets, new.lost_packets), growth(old.sent_packets, new.sent_packets)),
+        retransmitted: share(again, fresh),
+        repair: share(repair, fresh),
+    }
+}
+
+fn link_point(old: &Snapshot, new: &Snapshot, peers: &BTreeMap<String, PeerRates>, seconds: f64) -> LinkPoint {
+    let (was, is) = (&old.satellite, &new.satellite);
+    let sum = |bytes: fn(&Peer) -> u64| {
+        growth(old.peers.iter().map(bytes).sum::<u64>(), new.peers.iter().map(bytes).sum::<u64>())
+    };
+    // The `tcp` transport counts no packets.
+    let (sent_bps, received_bps) = if is.sent_packets > 0 {
+        let rate = |was, is| 8.0 * growth(was, is) / seconds;
+        (rate(was.sent_ip_bytes, is.sent_ip_bytes), rate(was.received_ip_bytes, is.received_ip_bytes))
+    } else {
+        let total = |rate: fn(&PeerRates) -> f64| peers.values().map(rate).sum();
+        (total(|peer| peer.sent_bps), total(|peer| peer.received_bps))
+    };
+    let up = new.peers.iter().filter(|peer| peer.state == PeerState::Up);
+    let rtt_s = up.filter_map(|peer| peer.rtt_s).min_by(f64::total_cmp);
+    LinkPoint {
+        sent_bps,
+        received_bps,
+        use_share: share(sent_bps + new.cross_traffic_bps as f64, new.rate_bps as f64),
+        queue_s: rtt_s.map(|rtt| (rtt - new.link.rtt_s).max(0.0)),
+        rtt_s,
+        loss: share(sum(|peer| peer.lost_packets), sum(|peer| peer.sent_packets)),
+        repair: share(
+            sum(|peer| peer.retransmitted_bytes) + sum(|peer| peer.repair_bytes),
+            sum(|peer| peer.sent_bytes),
+        ),
+    }
+}
+
+fn stream_rates(old: &Stream, new: &Stream, known: StreamRates, seconds: f64) -> StreamRates {
+    let from_tcp = growth(old.from_tcp_bytes, new.from_tcp_bytes);
+    let to_tcp = growth(old.to_tcp_bytes, new.to_tcp_bytes);
+    let held = |bytes: Option<u64>, moved: f64, before: f64| {
+        if bytes.unwrap_or(0) > 0 && moved == 0.0 { before + seconds } else { 0.0 }
+    };
+    StreamRates {
+        from_tcp_bps: 8.0 * from_tcp / seconds,
+        to_tcp_bps: 8.0 * to_tcp / seconds,
+        held_for_tcp_s: held(new.receive_buffered_bytes, to_tcp, known.held_for_tcp_s),
+        held_for_peer_s: held(new.send_buffered_bytes, from_tcp, known.held_for_peer_s),
+    }
+}
