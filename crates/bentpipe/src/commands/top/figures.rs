@@ -14,7 +14,7 @@ fn three_digits(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),
         value if value >= 9.995 => format!("{value:.1}"),
-        value if value == 0.0 => "0".into(),
+        0.0 => "0".into(),
         value => format!("{value:.2}"),
     }
 }
