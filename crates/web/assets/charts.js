@@ -1,9 +1,9 @@
 // The curves of the link over one time axis, with marks at events.
 
 import { clock, count, rate, share, size, time } from "./numbers.js";
+import { colour, plot, width } from "./plot.js";
 
 const LENGTHS = { minutes: 300, hour: 3600, day: 86400 };
-// uPlot draws on a canvas: colours are those of the style sheet, read when a chart is made.
 const CHARTS = [
   { title: "Rates", format: rate, least: 1e3, lines: [
     ["capacity_bps", "capacity", "--capacity", [6, 4]], ["sent_bps", "sent", "--sent"],
@@ -71,46 +71,18 @@ export class Charts {
   }
 
   #chart({ title, format, least, lines }) {
-    const figure = document.createElement("figure");
-    const caption = document.createElement("figcaption");
-    caption.textContent = title;
-    figure.append(caption);
-    this.#parent.append(figure);
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const grid = { stroke: colour("--line"), width: 1 };
-    const font = "12px system-ui, sans-serif";
-    const axis = { stroke: colour("--quiet"), font, grid, ticks: grid };
-    const plot = new uPlot({
-      width: this.#width(), height: HEIGHT,
-      cursor: { sync: { key: "link" }, drag: { x: false, y: false } },
-      legend: { live: true },
-      scales: {
-        x: { time: false, range: () => this.#range() },
-        y: { range: (_, low, high) => [0, Math.max(1.1 * (high ?? 0), least)] },
-      },
-      axes: [
-        { ...axis, size: 32, space: 70, incrs: [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600],
-          values: (_, splits) => splits.map((split) => clock(split, false)) },
-        { ...axis, size: 84, values: (_, splits) => splits.map(format) },
-      ],
-      series: [
-        { label: "time", value: (_, value) => (value === null ? "–" : clock(value)) },
-        ...lines.map(([, label, name, dash]) => ({
-          label, dash, stroke: colour(name), width: 1.75, points: { show: false },
-          value: (_, value) => format(value),
-        })),
-      ],
-      hooks: { drawClear: [(plot) => this.#marks(plot, colour)] },
-    }, [[], ...lines.map(() => [])], figure);
-    plot.root.querySelector("canvas").setAttribute("aria-hidden", "true");
-    figure.setAttribute("role", "group");
-    figure.setAttribute("aria-label", title);
-    return { plot, lines, figure };
+    const x = {
+      range: () => this.#range(), short: (value) => clock(value, false), whole: (value) => clock(value),
+      steps: [30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600],
+    };
+    const marks = (made) => this.#marks(made);
+    const shown = lines.map(([, label, stroke, dash]) => ({ label, stroke, dash }));
+    const made = plot(this.#parent, { title, lines: shown, format, least, height: HEIGHT, key: "link", x, marks });
+    return { plot: made, lines };
   }
 
   // A line at each event; those of trouble stand out.
-  #marks(plot, colour) {
+  #marks(plot) {
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.lineWidth = devicePixelRatio;
@@ -143,17 +115,10 @@ export class Charts {
     }
   }
 
-  #width() {
-    const style = getComputedStyle(this.#parent);
-    const columns = style.gridTemplateColumns.split(" ").length;
-    const gap = parseFloat(style.columnGap) || 0;
-    return Math.max(240, Math.floor((this.#parent.clientWidth - gap * (columns - 1)) / columns) - 2);
-  }
-
   #fit() {
     if (this.#parent.offsetWidth === 0) return;
-    const width = this.#width();
-    for (const { plot } of this.#plots) if (plot.width !== width) plot.setSize({ width, height: HEIGHT });
+    const size = { width: width(this.#parent), height: HEIGHT };
+    for (const { plot } of this.#plots) if (plot.width !== size.width) plot.setSize(size);
     this.#draw();
   }
 }

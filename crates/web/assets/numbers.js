@@ -48,3 +48,6 @@ export const clock = (seconds, withSeconds = true) =>
   new Date(seconds * 1000).toLocaleTimeString("en-GB", {
     hour: "2-digit", minute: "2-digit", ...(withSeconds && { second: "2-digit" }),
   });
+
+// A moment of a run.
+export const moment = (seconds) => `${digits(seconds)} s`;

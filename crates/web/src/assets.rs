@@ -31,6 +31,7 @@ pub(crate) const ASSETS: &[Asset] = assets![
     ("/uplot.LICENSE", "uplot.LICENSE", TEXT),
     ("/page.js", "page.js", SCRIPT),
     ("/charts.js", "charts.js", SCRIPT),
+    ("/plot.js", "plot.js", SCRIPT),
     ("/tables.js", "tables.js", SCRIPT),
     ("/numbers.js", "numbers.js", SCRIPT),
     ("/stream.js", "stream.js", SCRIPT),

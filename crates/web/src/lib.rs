@@ -23,6 +23,7 @@
 //! | `rows.rs` | the tables |
 //! | `board.rs` | what pages are told |
 //! | `access.rs`, `assets.rs`, `server.rs` | HTTP |
+//! | `replay.rs` | a finished run as a page in one file |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 
 mod access;
@@ -31,6 +32,7 @@ mod board;
 mod events;
 mod history;
 mod point;
+mod replay;
 mod rows;
 mod server;
 mod source;
@@ -40,6 +42,7 @@ pub use board::Board;
 pub use events::{Event, Kind};
 pub use history::{History, Span};
 pub use point::{FIELDS, Point};
+pub use replay::{Course, MAX_COURSES, Replay, Table as ReplayTable, headline};
 pub use rows::{ROWS, Sort, Table, View};
 pub use server::Server;
 pub use source::{Detail, Source};

@@ -1,0 +1,49 @@
+// One chart of several lines: its frame, axes and legend, in the colours of the style sheet.
+
+// uPlot draws on a canvas: colours are read when a chart is made.
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Adds a chart with its caption to `parent`. `lines` have a label, a colour of the style sheet and, if dashed, their dash;
+// `x` has the values of the axis as text (short on the axis, whole in the legend), and may have a range and steps of its own.
+export function plot(parent, { title, lines, format, least, height, key, x, marks }) {
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  caption.textContent = title;
+  figure.append(caption);
+  parent.append(figure);
+  const grid = { stroke: colour("--line"), width: 1 };
+  const axis = { stroke: colour("--quiet"), font: "12px system-ui, sans-serif", grid, ticks: grid };
+  const made = new uPlot({
+    width: width(parent), height,
+    cursor: { sync: { key }, drag: { x: false, y: false } },
+    legend: { live: true },
+    scales: {
+      x: { time: false, range: x.range },
+      y: { range: (_, low, high) => [0, Math.max(1.1 * (high ?? 0), least)] },
+    },
+    axes: [
+      { ...axis, size: 32, space: 70, ...(x.steps && { incrs: x.steps }), values: (_, splits) => splits.map(x.short) },
+      { ...axis, size: 84, values: (_, splits) => splits.map(format) },
+    ],
+    series: [
+      { label: "time", value: (_, value) => (value === null ? "–" : x.whole(value)) },
+      ...lines.map(({ label, stroke, dash }) => ({
+        label, dash, stroke: colour(stroke), width: 1.75, points: { show: false },
+        value: (_, value) => format(value),
+      })),
+    ],
+    hooks: marks ? { drawClear: [marks] } : {},
+  }, [[], ...lines.map(() => [])], figure);
+  made.root.querySelector("canvas").setAttribute("aria-hidden", "true");
+  figure.setAttribute("role", "group");
+  figure.setAttribute("aria-label", title);
+  return made;
+}
+
+// The width of a chart in the grid of `parent`.
+export function width(parent) {
+  const style = getComputedStyle(parent);
+  const columns = style.gridTemplateColumns.split(" ").length;
+  const gap = parseFloat(style.columnGap) || 0;
+  return Math.max(240, Math.floor((parent.clientWidth - gap * (columns - 1)) / columns) - 2);
+}
