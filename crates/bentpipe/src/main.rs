@@ -6,6 +6,7 @@ mod curves;
 mod listing;
 mod output;
 mod picture;
+mod replay;
 mod version;
 
 use clap::Parser;

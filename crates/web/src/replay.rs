@@ -217,8 +217,11 @@ impl Table {
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
-const STYLE: &str =
-    concat!(include_str!("../assets/uplot.css"), include_str!("../assets/page.css"), include_str!("../assets/replay.css"));
+const STYLE: &str = concat!(
+    include_str!("../assets/uplot.css"),
+    include_str!("../assets/page.css"),
+    include_str!("../assets/replay.css")
+);
 
 /// The modules of the page as one script.
 fn script() -> String {
@@ -299,7 +302,14 @@ mod tests {
     #[test]
     fn the_page_is_one_bounded_file_without_the_callers_markup() {
         let page = replay().html();
-        for expected in ["95.0 % of what the link allows", "1 MB &lt;up&gt;", "\\u003c/script>", "<caption>Paths</caption>", "2.00 s</td>", "bentpipe demo"] {
+        for expected in [
+            "95.0 % of what the link allows",
+            "1 MB &lt;up&gt;",
+            "\\u003c/script>",
+            "<caption>Paths</caption>",
+            "2.00 s</td>",
+            "bentpipe demo",
+        ] {
             assert!(page.contains(expected), "{expected}");
         }
         let text = page.replace("https://github.com/leeoniya/uPlot (v1.6.32)", "");

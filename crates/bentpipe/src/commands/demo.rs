@@ -2,7 +2,8 @@
 
 use crate::curves::{self, Curve};
 use crate::output::{Failure, Output};
-use crate::picture::{self, Page};
+use crate::picture;
+use crate::replay;
 use clap::{Args as ClapArgs, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
@@ -18,6 +19,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Probability, Rate};
+use web::{Course, Replay};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,7 +142,7 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     if !report.paths.is_empty() {
         if let Some(out) = out {
-            let drawn = if out.is_svg() { picture::svg(&report.curves())? } else { report.page()? };
+            let drawn = if out.is_svg() { picture::svg(&report.curves())? } else { report.replay().html() };
             out.write(&drawn)?;
         }
         output.result(&report, || &report)?;
@@ -435,14 +437,34 @@ impl Report {
         )
     }
 
-    fn page(&self) -> Result<String, Failure> {
-        Ok(picture::page(&Page {
-            title: &self.title(),
-            picture: &picture::svg(&self.curves())?,
-            table: &self.table().to_string(),
-            note: "Time counts from the client's connect() to the receiver's last byte. Measured by",
-            command: &self.command,
-        }))
+    fn replay(&self) -> Replay {
+        let mut fast = self.paths.iter().collect::<Vec<_>>();
+        fast.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
+        let subject = fast.iter().find(|path| path.path == "bentpipe").or(fast.first());
+        let headline = subject.map_or_else(String::new, |subject| {
+            let others = self.paths.iter().filter(|path| path.path != subject.path);
+            let others: Vec<_> = others.map(|path| (path.path.clone(), path.time_s)).collect();
+            web::headline(&subject.path, subject.time_s, &others, Some(subject.limit_share))
+        });
+        Replay {
+            title: self.title(),
+            headline,
+            courses: self.paths.iter().map(|path| path.course(self.transfer.bytes())).collect(),
+            limit: self.paths.first().map(|path| self.limit(path.limit_s)),
+            tables: vec![replay::table("Paths", &self.table(), 1)],
+            note: "Time counts from the client's connect() to the receiver's last byte. Measured by".into(),
+            command: self.command.clone(),
+        }
+    }
+
+    /// What the link's physics allow: nothing until the first byte can have arrived, then the link's rate.
+    fn limit(&self, end_s: f64) -> Course {
+        let rounds = match self.transfer.direction {
+            lab::Direction::Up => 0.5,
+            lab::Direction::Down => 1.0,
+        };
+        let points = vec![(0.0, 0.0), (rounds * self.link.rtt_s, 0.0), (end_s, self.transfer.bytes())];
+        Course { name: "limit of the link".into(), points }
     }
 
     fn table(&self) -> Table {
@@ -477,7 +499,27 @@ impl Report {
     }
 }
 
+impl TransferReport {
+    /// Of all flows.
+    fn bytes(&self) -> f64 {
+        self.size_bytes as f64 * self.flows as f64
+    }
+}
+
 impl PathReport {
+    /// Its curve as bytes received.
+    fn course(&self, whole: f64) -> Course {
+        let (mut before, mut bytes) = (0.0, 0.0);
+        let mut points = vec![(0.0, 0.0)];
+        for point in self.curve.iter().take_while(|point| point.time_s < self.time_s) {
+            bytes += point.throughput_bps as f64 / 8.0 * (point.time_s - before);
+            before = point.time_s;
+            points.push((before, bytes.min(whole)));
+        }
+        points.push((self.time_s, whole));
+        Course { name: self.path.clone(), points }
+    }
+
     fn new(name: &str, experiment: &Experiment, outcome: &Outcome) -> Self {
         let (time, limit) = (outcome.time(), experiment.limit());
         let carried = match experiment.workload.direction {

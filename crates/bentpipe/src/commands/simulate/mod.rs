@@ -1,11 +1,13 @@
 //! `bentpipe simulate`: runs a scenario file in virtual time, with every variant and seed, on all processors.
 
+mod page;
 mod replicas;
 mod report;
 
 use crate::output::{Failure, Output};
 use ::replicas::Replica;
 use clap::{Args as ClapArgs, ValueEnum};
+use page::Page;
 use replicas::{Outcome, Traces};
 use report::Document;
 use scenario::{Experiment, Scenario};
@@ -33,6 +35,7 @@ Examples:
   bentpipe simulate scenarios/geo-bulk.toml --seeds 20 --json        20 seeds, as one JSON document
   bentpipe simulate scenarios/geo-bulk.toml --set link.sat.loss=1e-3 --set flow.file.bulk.size=10MB
   bentpipe simulate scenarios/fading.toml --variants cubic --out results --format parquet
+  bentpipe simulate scenarios/geo-bulk.toml --page run.html          what each variant received against time
   bentpipe simulate --schema > scenario.schema.json                  for editors that check TOML";
 
 /// Simulate a scenario file: TCP variants and links in virtual time
@@ -57,6 +60,9 @@ pub struct Args {
     /// Write tables, traces and packets to files in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write a page to this HTML file: bytes received and throughput of each variant's first run against time, and the tables
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Format of tables
     #[arg(long, value_enum, default_value_t = FormatArg::Csv, requires = "out")]
     format: FormatArg,
@@ -142,7 +148,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
         return output.result(&schema, || serde_json::to_string_pretty(&schema).unwrap_or_default());
     };
     let mut experiment = load(file, &args.set)?;
-    let scenarios = std::mem::take(&mut experiment.scenarios);
+    let mut scenarios = std::mem::take(&mut experiment.scenarios);
+    if args.page.is_some() {
+        scenarios.iter_mut().for_each(|scenario| {
+            scenario.settings.record.flow_interval.get_or_insert(page::INTERVAL);
+        });
+    }
     let variants = scenarios.len();
     let replicas = args.replicas(scenarios)?;
     if args.check {
@@ -152,8 +163,12 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     }
     let traces = args.out.as_deref().map(|out| Traces::create(out, args.format.into())).transpose()?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let outcome = replicas::run(&replicas, jobs, traces, output)?;
+    let mut page = args.page.as_deref().map(Page::create).transpose()?;
+    let outcome = replicas::run(&replicas, jobs, traces, page.as_mut(), output)?;
     let document = Document::new(name(&experiment, file), experiment.about.clone(), &outcome);
+    if let Some(page) = page {
+        page.write(&document, args.command(file))?;
+    }
     output.result(&document, || document.text())?;
     verdict(&outcome, replicas.len())
 }
@@ -173,6 +188,22 @@ fn load(file: &Path, overrides: &[String]) -> Result<Experiment, Failure> {
 }
 
 impl Args {
+    /// The command, as far as it decides what is found.
+    fn command(&self, file: &Path) -> String {
+        let mut command = format!("bentpipe simulate {}", file.display());
+        if let Some(seeds) = &self.seeds {
+            command.push_str(&match seeds {
+                Seeds::Count(count) => format!(" --seeds {count}"),
+                Seeds::These(seeds) => format!(" --seeds {}..{}", seeds.start(), seeds.end()),
+            });
+        }
+        if let Some(variants) = &self.variants {
+            command.push_str(&format!(" --variants {}", variants.join(",")));
+        }
+        self.set.iter().for_each(|set| command.push_str(&format!(" --set '{set}'")));
+        command
+    }
+
     /// Every run, in the order in which results are written.
     fn replicas(&self, scenarios: Vec<Scenario>) -> Result<Vec<Replica>, Failure> {
         let wanted = self.variants.as_ref().map(|names| names.iter().map(String::as_str).collect::<BTreeSet<_>>());

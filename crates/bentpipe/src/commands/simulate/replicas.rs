@@ -1,5 +1,6 @@
 //! The runs of a scenario, and the files that their results go to.
 
+use super::page::Page;
 use crate::output::{Failure, Output};
 use ::replicas::{Interrupt, Jobs, Pool, Recording, Replica};
 use results::{Format, Run, Tables};
@@ -35,14 +36,24 @@ impl Traces {
     }
 }
 
-/// Makes all runs on `jobs` threads.
+/// Makes all runs on `jobs` threads; `page` takes what it shows of them.
 ///
 /// # Errors
 /// If results cannot be written.
-pub fn run(replicas: &[Replica], jobs: usize, mut traces: Option<Traces>, output: &Output) -> Result<Outcome, Failure> {
+pub fn run(
+    replicas: &[Replica],
+    jobs: usize,
+    mut traces: Option<Traces>,
+    mut page: Option<&mut Page>,
+    output: &Output,
+) -> Result<Outcome, Failure> {
     let pool =
         Pool { jobs: Jobs::new(jobs), interrupt: Interrupt::on_signals()?, shows_progress: output.shows_progress() };
-    let recording = traces.as_ref().map_or(Recording::Nothing, |traces| Recording::Packets(traces.directory.clone()));
+    let recording = match &traces {
+        Some(traces) => Recording::Packets(traces.directory.clone()),
+        None if page.is_some() => Recording::Samples,
+        None => Recording::Nothing,
+    };
     let mut runs = Vec::new();
     // Variants whose first run is drawn.
     let mut drawn = BTreeSet::new();
@@ -52,6 +63,9 @@ pub fn run(replicas: &[Replica], jobs: usize, mut traces: Option<Traces>, output
             if drawn.insert(run.label.variant.clone()) {
                 draw(directory, &run)?;
             }
+        }
+        if let Some(page) = &mut page {
+            page.take(&run);
         }
         // Written, or wanted by nobody.
         (run.flow_samples, run.queue_samples, run.capacity_samples) = Default::default();

@@ -1,6 +1,7 @@
 //! The results of simulations, for people and for programs.
 
 use super::replicas::Outcome;
+use crate::replay;
 use comfy_table::{CellAlignment, Table, presets};
 use results::{FlowSummary, LinkSummary, RunDocument, Statistic, Summary};
 use serde::Serialize;
@@ -56,10 +57,7 @@ impl Document {
         }
         let packets: u64 = self.runs.iter().map(|run| run.data_packets).sum();
         let simulated: f64 = self.runs.iter().map(|run| run.end_s).sum();
-        let mut text = match &self.about {
-            Some(about) => format!("{}: {}\n\n", self.scenario, about.trim()),
-            None => format!("{}\n\n", self.scenario),
-        };
+        let mut text = format!("{}\n\n", self.title());
         text.push_str(&format!("{}\n\n{}\n\n", self.flows(), self.links()));
         text.push_str(&format!(
             "{} run{}, {simulated:.0} s simulated in {:.2} s; {:.2} million data packets in {:.2} s of processor time\n",
@@ -73,6 +71,20 @@ impl Document {
             text.push_str("Figures are means and standard deviations over seeds.\n");
         }
         text
+    }
+
+    /// What was run, in a line.
+    pub fn title(&self) -> String {
+        match &self.about {
+            Some(about) => format!("{}: {}", self.scenario, about.trim()),
+            None => self.scenario.clone(),
+        }
+    }
+
+    /// The tables for a page.
+    pub fn tables(&self) -> Vec<web::ReplayTable> {
+        let variant = usize::from(self.has_variants());
+        vec![replay::table("Flows", &self.flows(), 1 + variant), replay::table("Links", &self.links(), 3 + variant)]
     }
 
     fn has_variants(&self) -> bool {
