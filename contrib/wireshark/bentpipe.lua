@@ -1,8 +1,9 @@
--- Wireshark dissector of bentpipe's satellite transport `satpep` (docs/protocol.md).
+-- Wireshark dissector of bentpipe's satellite transports, `satpep` and TCP tunnels (docs/protocol.md).
 --
 --   tshark -X lua_script:bentpipe.lua -o bentpipe.key_log:FILE -r capture.pcapng -O bentpipe
+--   tshark -X lua_script:bentpipe.lua -o tls.keylog_file:FILE -r capture.pcapng -O bentpipe-tcp
 --
--- Packets of mode `encrypted` are read with a key log ([debug] key_log of a gateway). Wireshark's Lua has no ciphers before 4.4, so
+-- TLS of encrypted tunnels is decrypted by Wireshark itself. Packets of mode `encrypted` are read with a key log ([debug] key_log of a gateway). Wireshark's Lua has no ciphers before 4.4, so
 -- those of the transport are here: AES-128-GCM (NIST SP 800-38D) and ChaCha20-Poly1305 (RFC 8439).
 
 local bit = bit or bit32
@@ -274,7 +275,7 @@ _G.bentpipe_aead = { ["aes-128-gcm"] = aes_128_gcm, ["chacha20-poly1305"] = chac
 -- The dissector.
 
 local proto = Proto("bentpipe", "bentpipe satellite transport")
-proto.prefs.port = Pref.uint("UDP port", 4500, "The UDP port of the gateways")
+proto.prefs.port = Pref.uint("Port", 4500, "The port of the gateways: UDP of satpep, TCP of tunnels")
 proto.prefs.key_log = Pref.string("Key log", "", "File of a gateway's [debug] key_log")
 
 local types = { [1] = "init", [2] = "response", [3] = "cookie reply", [4] = "packet", [5] = "notice" }
@@ -290,6 +291,11 @@ local reasons = {
     [1] = "server refused the connection", [2] = "server unreachable", [3] = "server did not answer",
     [4] = "denied by the far gateway's policy", [5] = "connection reset", [6] = "gateway restarted", [7] = "link lost for too long",
     [8] = "too many streams", [9] = "protocol violation", [10] = "gateway stopped",
+}
+local kinds = { [1] = "hello", [2] = "tunnel request", [3] = "trial" }
+local replies = { [0] = "connected" }
+local messages = {
+    [0] = "PROBE", [1] = "ANSWER", [2] = "IDLE", [3] = "ENDED", [4] = "ROOM", [5] = "REACH", [6] = "LEAVING",
 }
 
 local f = {
@@ -337,6 +343,28 @@ local f = {
     index = ProtoField.uint64("bentpipe.index", "Index"),
     symbol = ProtoField.bytes("bentpipe.symbol", "Repair symbol"),
     token = ProtoField.bytes("bentpipe.token", "Token"),
+    connect = ProtoField.none("bentpipe.connect", "Connect request"),
+    dscp = ProtoField.uint8("bentpipe.dscp", "DSCP", base.DEC, nil, 0x3f),
+    client = ProtoField.ipv4("bentpipe.client", "Client"),
+    client_ipv6 = ProtoField.ipv6("bentpipe.client_ipv6", "Client"),
+    client_port = ProtoField.uint16("bentpipe.client_port", "Client's port"),
+    server = ProtoField.ipv4("bentpipe.server", "Server"),
+    server_ipv6 = ProtoField.ipv6("bentpipe.server_ipv6", "Server"),
+    server_port = ProtoField.uint16("bentpipe.server_port", "Server's port"),
+    connect_fields = ProtoField.bytes("bentpipe.connect_fields", "Fields"),
+    reply = ProtoField.uint8("bentpipe.reply", "Connect reply", base.DEC, replies),
+    reach = ProtoField.string("bentpipe.reach", "Reach"),
+    kind = ProtoField.uint8("bentpipe.kind", "First bytes of a", base.DEC, kinds),
+    capabilities = ProtoField.uint32("bentpipe.capabilities", "Capabilities", base.HEX),
+    public_key = ProtoField.bytes("bentpipe.public_key", "Initiator's public key"),
+    session = ProtoField.uint64("bentpipe.session", "Session", base.HEX),
+    epoch = ProtoField.uint64("bentpipe.epoch", "Epoch", base.HEX),
+    proof = ProtoField.bytes("bentpipe.proof", "Proof"),
+    tunnel = ProtoField.uint64("bentpipe.tunnel", "Number of the tunnel request"),
+    trial_length = ProtoField.uint16("bentpipe.trial_length", "Bytes to send back"),
+    message = ProtoField.uint8("bentpipe.message", "Message", base.DEC, messages),
+    probe = ProtoField.uint8("bentpipe.probe", "Probe"),
+    is_set = ProtoField.bool("bentpipe.is_set", "Is so"),
 }
 do
     local list = {}
@@ -447,6 +475,60 @@ function Frame:ranges(top, count)
     end
 end
 
+-- What streams and tunnels begin with (docs/protocol.md, sections 11 and 12).
+
+-- Length of the connect request at the start of `range`; nil if it is cut off.
+local function connect_length(range)
+    if range:len() < 3 then return nil end
+    local length = range(2, 1):uint() == 6 and 39 or 15
+    if band(range(1, 1):uint(), 64) ~= 0 then
+        if range:len() <= length then return nil end
+        length = length + 1 + range(length, 1):uint()
+    end
+    return length <= range:len() and length or nil
+end
+
+local function add_connect(tree, range, length)
+    local item = tree:add(f.connect, range(0, length))
+    item:add(f.dscp, range(1, 1))
+    local family = range(2, 1):uint()
+    if family ~= 4 and family ~= 6 then return item:add_proto_expert_info(malformed) end
+    local size = family == 6 and 16 or 4
+    item:add(family == 6 and f.client_ipv6 or f.client, range(3, size))
+    item:add(f.client_port, range(3 + size, 2))
+    item:add(family == 6 and f.server_ipv6 or f.server, range(5 + size, size))
+    item:add(f.server_port, range(5 + 2 * size, 2))
+    if length > 7 + 2 * size then item:add(f.connect_fields, range(7 + 2 * size, length - 7 - 2 * size)) end
+end
+
+-- Entries of an announcement: flags, prefix length, address.
+local function add_reach(tree, range, at, stop)
+    while at + 2 <= stop do
+        local flags, prefix = range(at, 1):uint(), range(at + 1, 1):uint()
+        local is_ipv6 = band(flags, 4) ~= 0
+        local size = is_ipv6 and 16 or 4
+        if at + 2 + size > stop then return tree:add_proto_expert_info(malformed) end
+        local address = range(at + 2, size)
+        local text = string.format("%s %s %s/%d", band(flags, 1) ~= 0 and "allowed" or "not allowed",
+            band(flags, 2) ~= 0 and "to" or "from", tostring(is_ipv6 and address:ipv6() or address:ipv4()), prefix)
+        tree:add(f.reach, range(at, 2 + size), text)
+        at = at + 2 + size
+    end
+end
+
+-- The first bytes of a stream, where one frame has all of them.
+local function add_stream_start(tree, range)
+    local kind = range:len() > 0 and range(0, 1):uint()
+    if kind == 0 then
+        tree:add(f.reply, range(0, 1))
+    elseif kind == 1 then
+        local length = connect_length(range)
+        if length then add_connect(tree, range, length) end
+    elseif kind == 2 and range:len() >= 3 then
+        add_reach(tree, range, 3, math.min(range:len(), 3 + range(1, 2):uint()))
+    end
+end
+
 local readers = {
     [0x02] = function(frame)
         local top = frame:varint(f.largest)
@@ -481,11 +563,13 @@ local readers = {
 for kind = 0x08, 0x0b do
     readers[kind] = function(frame)
         local stream = frame:varint(f.stream)
-        frame:varint(f.offset)
+        local offset = frame:varint(f.offset)
         local length = kind % 4 >= 2 and frame:varint(f.length):tonumber() or frame:rest()
         frame.tree:add(f.fin, frame.range(frame.start, 1), kind % 2 == 1)
         frame.tree:append_text(", stream " .. tostring(stream) .. ", " .. length .. " bytes")
+        local from = frame.at
         frame:bytes(f.data, length)
+        if offset == UInt64(0) and length > 0 then add_stream_start(frame.tree, frame.range(from, length)) end
     end
 end
 
@@ -609,12 +693,168 @@ function proto.dissector(buffer, info, root)
     return buffer:len()
 end
 
+-- TCP tunnels (docs/protocol.md, section 14).
+
+local tunnel = Proto("bentpipe-tcp", "bentpipe TCP tunnel")
+local stream_number = Field.new("tcp.stream")
+
+-- By TCP stream: who began it, of which kind it is, and what each direction carries next. By frame, buffer and place: what a
+-- part was taken for in the first pass.
+local streams, parts
+
+function tunnel.init() streams, parts = {}, {} end
+
+-- A part of a direction: `length` gives that of the whole part, or nil and how many bytes tell more; `add` shows the part and
+-- returns what follows it, and its name.
+local part = {}
+
+local function fixed(length) return function() return length end end
+
+part.first = {
+    length = function(range)
+        if range:len() < 2 then return nil, 2 - range:len() end
+        local kind = range(1, 1):uint()
+        if kind == 1 then return 72 elseif kind == 3 then return 36 elseif kind ~= 2 then return 2 end
+        if range:len() < 37 then return nil, 37 - range:len() end
+        local length = connect_length(range(34))
+        if length then return 34 + length end
+        return nil, 1
+    end,
+    add = function(tree, range, stream)
+        local kind = range(1, 1):uint()
+        stream.kind = kind
+        tree:add(f.kind, range(1, 1))
+        if range(0, 1):uint() ~= 3 or not kinds[kind] then
+            tree:add_proto_expert_info(malformed)
+            return "data", "unknown"
+        elseif kind == 1 then
+            tree:add(f.oldest, range(2, 1)); tree:add(f.newest, range(3, 1)); tree:add(f.capabilities, range(4, 4))
+            tree:add(f.public_key, range(8, 32)); tree:add(f.nonce, range(40, 32))
+            return "proof", "hello"
+        end
+        tree:add(f.session, range(2, 8)); tree:add(f.tunnel, range(10, 8)); tree:add(f.tag, range(18, 16))
+        if kind == 3 then
+            tree:add(f.trial_length, range(34, 2))
+            return "data", "trial"
+        end
+        add_connect(tree, range(34), range:len() - 34)
+        return "data", "tunnel request"
+    end,
+}
+part.answer = {
+    length = function(_, stream) return ({ [1] = 70, [2] = 1 })[stream.kind] or 0 end,
+    add = function(tree, range, stream)
+        if stream.kind == 1 then
+            tree:add(f.oldest, range(0, 1)); tree:add(f.newest, range(1, 1)); tree:add(f.capabilities, range(2, 4))
+            tree:add(f.nonce, range(6, 32)); tree:add(f.session, range(38, 8)); tree:add(f.epoch, range(46, 8))
+            tree:add(f.tag, range(54, 16))
+            return "message", "challenge"
+        elseif stream.kind == 2 then
+            tree:add(f.reply, range(0, 1))
+            return "data", "connect reply"
+        end
+        return "data", "trial"
+    end,
+}
+part.proof = {
+    length = fixed(16),
+    add = function(tree, range)
+        tree:add(f.proof, range)
+        return "message", "proof"
+    end,
+}
+part.message = {
+    length = function(range)
+        if range:len() < 3 then return nil, 3 - range:len() end
+        return 3 + range(1, 2):uint()
+    end,
+    add = function(tree, range)
+        local kind, length = range(0, 1):uint(), range:len() - 3
+        local item = tree:add(f.message, range(0, 1))
+        if (kind == 0 or kind == 1) and length >= 1 then
+            item:add(f.probe, range(3, 1))
+        elseif kind == 3 and length >= 17 then
+            item:add(f.session, range(3, 8)); item:add(f.tunnel, range(11, 8))
+            item:add(f.reason, range(19, 1)):append_text(", " .. (reasons[range(19, 1):uint()] or "unknown reason"))
+        elseif (kind == 4 or kind == 6) and length >= 1 then
+            item:add(f.is_set, range(3, 1))
+        elseif kind == 5 then
+            add_reach(item, range, 3, range:len())
+        elseif messages[kind] and kind ~= 2 then
+            item:add_proto_expert_info(malformed)
+        elseif length > 0 then
+            item:add(f.data, range(3, length))
+        end
+        return "message", messages[kind] or "unknown message"
+    end,
+}
+part.data = {
+    length = function(range) return range:len() end,
+    add = function(tree, range)
+        tree:add(f.data, range)
+        return "data", range:len() .. " bytes"
+    end,
+}
+
+-- What the part at `at` is, and the stream that it belongs to; nil where the start of the stream was not captured.
+local function part_at(buffer, info, at)
+    local number = stream_number().value
+    local from = tostring(info.src) .. " " .. info.src_port
+    local stream = streams[number]
+    if not stream then
+        if buffer(0, 1):uint() ~= 3 then return nil end
+        stream = { initiator = from, next = { [true] = "first", [false] = "answer" } }
+        streams[number] = stream
+    end
+    local is_initiator = stream.initiator == from
+    local place = table.concat({ info.number, buffer:offset(), buffer:len(), at }, " ")
+    if not info.visited then parts[place] = stream.next[is_initiator] end
+    return parts[place], stream, is_initiator
+end
+
+function tunnel.dissector(buffer, info, root)
+    local at, names, tree = 0, {}, nil
+    while at < buffer:len() do
+        local name, stream, is_initiator = part_at(buffer, info, at)
+        if not name or (name == "answer" and not stream.kind) then return at end
+        local range = buffer(at)
+        local length, missing = part[name].length(range, stream)
+        if not length or length > range:len() then
+            info.desegment_offset, info.desegment_len = at, missing or length - range:len()
+            break
+        end
+        tree = tree or root:add(tunnel, buffer(at))
+        local following
+        following, names[#names + 1] = part[name].add(tree, buffer(at, length), stream)
+        if not info.visited then stream.next[is_initiator] = following end
+        at = at + length
+    end
+    info.cols.protocol = "bentpipe-tcp"
+    if #names > 0 then info.cols.info = table.concat(names, ", ") end
+    return buffer:len()
+end
+
+-- Tunnels in mode clear begin with 3, those in mode encrypted with a record of TLS.
+local either = Proto("bentpipe-tcp-port", "bentpipe TCP tunnel or TLS")
+function either.dissector(buffer, info, root)
+    if buffer:len() == 0 then return 0 end
+    local known = streams[stream_number().value]
+    if known or buffer(0, 1):uint() == 3 then return tunnel.dissector(buffer, info, root) end
+    return Dissector.get("tls"):call(buffer, info, root)
+end
+
+DissectorTable.get("tls.alpn"):add("bentpipe-tcp/1", tunnel)
+
 local port
 local function register()
-    local udp = DissectorTable.get("udp.port")
-    if port then udp:remove(port, proto) end
+    local udp, tcp = DissectorTable.get("udp.port"), DissectorTable.get("tcp.port")
+    if port then
+        udp:remove(port, proto)
+        tcp:remove(port, either)
+    end
     port = proto.prefs.port
     udp:add(port, proto)
+    tcp:add(port, either)
 end
 register()
 

@@ -289,7 +289,6 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let web = web::read(document);
     let control: Option<format::Control> = document.section("control");
     let debug: Option<format::Debugging> = document.section("debug");
-    choice.refuse_others(document, &["debug"], &["key_log"]);
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept);

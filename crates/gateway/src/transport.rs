@@ -4,6 +4,7 @@
 //! connections open and end. A transport carries *streams*, one for each relayed connection: two directions that end each
 //! alone, and a reset that ends both.
 
+mod key_log;
 pub(crate) mod satpep;
 pub(crate) mod tcp;
 

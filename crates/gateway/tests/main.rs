@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests: real sockets, threads and waiting")]
 
 mod control;
+mod dissector;
 mod doctor;
 mod interception;
 mod marking;

@@ -4,7 +4,6 @@ mod asymmetric;
 mod claims;
 mod classes;
 mod congestion;
-mod dissector;
 mod elided;
 mod hostile;
 mod hub;

@@ -148,9 +148,12 @@ fn peer_row<'a>(peer: &'a Peer, before: Option<&Peer>, seconds: f64) -> PeerRow<
     }
 }
 
-/// Bytes from and to TCP that streams had moved a sample ago, by peer, and by number and side.
+/// Bytes from and to TCP.
+type Bytes = (u64, u64);
+
+/// What streams had moved a sample ago, by peer, and by number and side.
 #[derive(Debug, Default)]
-pub(crate) struct Moved(HashMap<String, HashMap<(u64, Side), (u64, u64)>>);
+pub(crate) struct Moved(HashMap<String, HashMap<(u64, Side), Bytes>>);
 
 impl Moved {
     pub(crate) fn of(streams: Vec<Stream>) -> Self {

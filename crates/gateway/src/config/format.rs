@@ -511,6 +511,6 @@ pub struct Control {
 #[serde(default)]
 pub struct Debugging {
     /// File for the data keys of all sessions (mode 0600), for Wireshark: anyone who reads it can decrypt recorded traffic. By default
-    /// none. Only with the `satpep` transport.
+    /// none.
     pub key_log: Option<Path>,
 }

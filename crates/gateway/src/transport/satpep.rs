@@ -1,7 +1,5 @@
 //! The `satpep` transport: one session of the satellite transport for each peer, over UDP.
 
-mod key_log;
-
 use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
@@ -15,12 +13,12 @@ use crate::link_state::{LinkState, Source};
 use crate::takeover::Heir;
 use crate::takeover::offer::{Offer, TransportOffer};
 use crate::tcp_socket::Tcp;
+use crate::transport::key_log::KeyLog;
 use crate::udp::batches::Batches;
 use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
 use crate::watch::{Owner, Watch};
 use kernel::clock;
-use key_log::KeyLog;
 use relay::connect::ConnectRequest;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
@@ -119,10 +117,7 @@ impl Satpep {
             None => None,
             Some(name) => Some(CrossTrafficMeter::new(name)?),
         };
-        let key_log = match &settings.key_log {
-            None => None,
-            Some(path) => Some(KeyLog::open(path).map_err(while_doing(format!("key log {}", path.display())))?),
-        };
+        let key_log = KeyLog::of(settings)?;
         Ok(Self {
             run,
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
@@ -312,8 +307,10 @@ impl SatelliteTransport for Satpep {
     }
 
     fn poll_event(&mut self, now: Instant) -> Option<StreamEvent<StreamId>> {
-        if let Some(key_log) = &mut self.key_log {
-            key_log.write(&mut self.streams.endpoint);
+        if let Some(key_log) = &self.key_log {
+            while let Some(key) = self.streams.endpoint.poll_key() {
+                key_log.write(key);
+            }
         }
         loop {
             let reported = self.streams.poll_event(now)?;

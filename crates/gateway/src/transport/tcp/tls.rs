@@ -4,6 +4,7 @@
 use super::identity::{self, SigningKey};
 use crate::config::Settings;
 use crate::error::{StartError, while_doing};
+use crate::transport::key_log::KeyLog;
 use ::satpep::{Cipher, PublicKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -58,6 +59,10 @@ impl Configs {
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
+        let key_log = KeyLog::of(settings)?.map(Arc::new);
+        if let Some(key_log) = &key_log {
+            server.key_log = Arc::clone(key_log) as Arc<dyn rustls::KeyLog>;
+        }
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(failed)?
@@ -67,6 +72,9 @@ impl Configs {
         client.alpn_protocols = vec![PROTOCOL.to_vec()];
         client.resumption = Resumption::disabled();
         client.enable_sni = false;
+        if let Some(key_log) = key_log {
+            client.key_log = key_log;
+        }
         let mut configs = Self { server: Arc::new(server), initiators, client, clients: Vec::new() };
         for (at, peer) in settings.peers.iter().enumerate() {
             configs.set_peer(at, peer.public_key.as_ref());

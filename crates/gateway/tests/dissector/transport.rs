@@ -1,13 +1,10 @@
-//! `contrib/wireshark/bentpipe.lua`: tshark reads a recorded session with the key log of one of its gateways. Where tshark is
-//! missing, the tests say so and end; with `BENTPIPE_MUST_RUN` they fail.
+//! A recorded session of `satpep`, read with the key log of one of its gateways.
 
+use super::{Packet, Scratch, has_tshark, pcap, tshark};
 use satpep::{Cipher, Endpoint, EndpointConfig, Event, Mode, PeerConfig, PrivateKey, ResetReason, Versions};
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::net::SocketAddr;
+use std::path::Path;
 use units::{Duration, Instant, Rate};
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/bentpipe.lua");
 
 fn address(index: usize) -> SocketAddr {
     SocketAddr::from(([198, 18, 0, index as u8 + 1], 4500))
@@ -73,81 +70,14 @@ fn record(mode: Mode, cipher: Cipher, versions: [Versions; 2]) -> Recording {
 }
 
 impl Recording {
-    /// The datagrams as a capture of IPv4 packets (the classic pcap format, LINKTYPE_RAW).
     fn pcap(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for word in [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 101] {
-            out.extend(word.to_le_bytes());
-        }
-        for (at, from, datagram) in &self.datagrams {
-            let (udp, ip) = (8 + datagram.len() as u16, 28 + datagram.len() as u16);
-            let micros = at.as_nanos() / 1000;
-            for word in [micros / 1_000_000, micros % 1_000_000, u64::from(ip), u64::from(ip)] {
-                out.extend((word as u32).to_le_bytes());
-            }
-            out.extend([0x45, 0]);
-            out.extend(ip.to_be_bytes());
-            out.extend([0, 0, 0, 0, 64, 17, 0, 0]);
-            for end in [*from, 1 - *from] {
-                if let IpAddr::V4(ip) = address(end).ip() {
-                    out.extend(ip.octets());
-                }
-            }
-            for field in [4500, 4500, udp, 0] {
-                out.extend(field.to_be_bytes());
-            }
-            out.extend(datagram);
-        }
-        out
+        let packet = |(at, from, datagram): &(Instant, usize, Vec<u8>)| {
+            let mut udp = [4500, 4500, 8 + datagram.len() as u16, 0].map(u16::to_be_bytes).concat();
+            udp.extend(datagram);
+            Packet { at: *at, ends: [address(*from), address(1 - *from)], protocol: 17, payload: udp }
+        };
+        pcap(self.datagrams.iter().map(packet))
     }
-}
-
-/// Whether tshark is there.
-fn has_tshark() -> bool {
-    let is_there = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !is_there {
-        assert!(std::env::var_os("BENTPIPE_MUST_RUN").is_none(), "tshark is missing");
-        eprintln!("skipped: tshark is missing");
-    }
-    is_there
-}
-
-/// A directory that is gone at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bentpipe-dissector-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory");
-        Self(path)
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, content).expect("a file");
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What tshark says with these arguments, without the user's own settings.
-fn tshark(scratch: &Scratch, arguments: &[&str]) -> String {
-    let output = Command::new("tshark")
-        .env("HOME", &scratch.0)
-        .env("XDG_CONFIG_HOME", &scratch.0)
-        .arg("-X")
-        .arg(format!("lua_script:{SCRIPT}"))
-        .args(arguments)
-        .output()
-        .expect("tshark runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
-    String::from_utf8(output.stdout).expect("text")
 }
 
 /// The fields of each datagram, by name, as tshark reads them; values of one field are separated by commas.
