@@ -348,6 +348,35 @@ fn a_peer_that_closes_and_restarts_during_a_handshake_keeps_its_new_session() {
     }
 }
 
+/// The path reorders: the init of the new process is answered before the CLOSE of the old one arrives.
+#[test]
+fn a_close_that_the_next_process_overtakes_leaves_the_session_of_that_one() {
+    for offset in 0..100 {
+        let mut world = connected(0.0, 9);
+        world.send(0, 0, 50_000_000);
+        world.run_for(seconds(3));
+        let now = world.time.now();
+        world.gateways[1].endpoint.close(now);
+        let mut buffer = vec![0; 65_536];
+        let old: Vec<_> = std::iter::from_fn(|| {
+            let transmit = world.gateways[1].endpoint.poll_transmit(now, &mut buffer)?;
+            Some(buffer[..transmit.size].to_vec())
+        })
+        .collect();
+        assert!(!old.is_empty());
+        world.restart(1, 2);
+        world.run_for(millis(20 * offset));
+        let (now, from) = (world.time.now(), world.gateways[1].address);
+        for mut datagram in old {
+            world.gateways[0].endpoint.handle_datagram(now, from, &mut datagram);
+        }
+        let up = |world: &World| world.gateways.iter().all(|gateway| gateway.state(0) == PeerState::Up);
+        assert!(world.run_until(seconds(10), up), "not back, {offset}");
+        world.run_for(seconds(10));
+        assert_eq!(world.gateways[1].count(|event| matches!(event, Event::PeerRestarted(_))), 0, "{offset}");
+    }
+}
+
 /// Bytes that arrive on the other side in each of `count` seconds.
 fn bytes_by_second(world: &mut World, id: StreamId, count: usize) -> Vec<u64> {
     let total = |world: &World| world.received(1, id).map_or(0, |received| received.bytes);

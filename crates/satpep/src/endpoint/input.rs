@@ -209,19 +209,26 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// Ends a session for good: both sides start again with the next handshake.
+    /// Ends a session for good: both sides start again with the next handshake, or with the one whose init the peer has sent for
+    /// a later session.
     pub(super) fn give_up(&mut self, now: Instant, id: PeerId, reason: ResetReason) {
+        let ended = self.peers[id.index()].session.as_ref().map(|session| session.peer_epoch);
         let was_unresponsive = self.peers[id.index()].session.as_ref().is_some_and(Session::<P>::is_unresponsive);
         self.drop_session(id, reason);
         if !was_unresponsive {
             self.events.push_back(Event::PeerUnresponsive(id));
         }
         let peer = &mut self.peers[id.index()];
-        peer.keys = super::peer::Keys::default();
-        // It named the epoch that ends.
+        let later = std::mem::take(&mut peer.keys).unconfirmed;
+        peer.keys.unconfirmed = later.filter(|later| ended.is_some_and(|ended| later.parameters.epoch != ended));
+        // It may be answered by the process whose session has ended.
         peer.attempt = None;
         peer.attempt_at = now;
-        self.renew_epoch(id);
+        // The response to a later init has named our epoch: the peer would take another one for a restart. It has no session of this
+        // epoch, since it changed its own.
+        if peer.keys.unconfirmed.is_none() {
+            self.renew_epoch(id);
+        }
     }
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
