@@ -4,7 +4,7 @@ use crate::engine::{notices, one, open, settle};
 use crate::script::{FakeHosts, FakeTransport, peer};
 use relay::classes::{Class, Conditions};
 use relay::connect::ConnectRequest;
-use relay::engine::{ClassAccount, ConnectReply, Engine, Progress, ReceivedRequest, Settings, StreamEvent};
+use relay::engine::{ClassAccount, ConnectReply, Engine, Progress, ReceivedRequest, Settings, StallCause, StreamEvent};
 use relay::routes::Routes;
 use units::{Duration, Instant};
 
@@ -91,10 +91,14 @@ fn a_stall_is_the_wait_of_bytes_for_room_until_some_move() {
         engine.on_ready(0);
         settle(&mut engine, at(millis));
     }
+    let stall = |engine: &Engine<FakeTransport, FakeHosts>, millis| engine.connection(0).unwrap().stall(at(millis));
+    assert_eq!(stall(&engine, 5000), Some((StallCause::Satellite, Duration::from_secs(4))));
+    assert_eq!(stall(&engine, 1900), None, "a shorter wait is flow control at work");
     engine.transport.to_send.push((5, Progress::Blocked));
     engine.hosts.with_data.clear();
     engine.on_ready(0);
     settle(&mut engine, at(6000));
+    assert_eq!(stall(&engine, 8000), None, "bytes have moved");
     let web = account(&engine, "web");
     assert_eq!((web.satellite_stalls.count(), web.satellite_stalls.sum()), (1, Duration::from_secs(5)));
     assert_eq!(web.host_stalls.count(), 0);
@@ -102,6 +106,7 @@ fn a_stall_is_the_wait_of_bytes_for_room_until_some_move() {
     engine.hosts.full.push(7);
     engine.on_ready(0);
     settle(&mut engine, at(7000));
+    assert_eq!(stall(&engine, 8500), Some((StallCause::Host, Duration::from_millis(1500))));
     engine.on_tcp_failed(at(9000), 0);
     let web = account(&engine, "web");
     assert_eq!((web.host_stalls.count(), web.host_stalls.sum()), (1, Duration::from_secs(2)));

@@ -20,9 +20,9 @@ mod stream;
 
 pub use link::{Link, Modem, UpdateCounts};
 pub use peer::{Peer, PeerState, Survey, Trouble};
-pub use relay::engine::Counters;
+pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};
 pub use satpep::CapacitySource;
 pub use snapshot::{Draining, Privileges, Snapshot};
-pub use stream::{Side, Stream};
+pub use stream::{Side, Stall, Stream};

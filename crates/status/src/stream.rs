@@ -1,5 +1,6 @@
 //! A relayed connection.
 
+use relay::engine::StallCause;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -32,6 +33,18 @@ pub struct Stream {
     /// With the `satpep` transport: received bytes that wait for TCP, or for bytes before them.
     #[serde(default)]
     pub receive_buffered_bytes: Option<u64>,
+    /// What its bytes wait for, if none have moved for a second; null if they move or there are none.
+    #[serde(default)]
+    pub stall: Option<Stall>,
+}
+
+/// Bytes of a connection that do not move.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// What they wait for.
+    pub cause: StallCause,
+    /// For how long, in seconds.
+    pub time_s: f64,
 }
 
 /// Which of the two gateways of a relayed connection one is.

@@ -2,7 +2,7 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `history.rs` | what is known: the last state, rates, histories, stalls |
+//! | `history.rs` | what is known: the last state, rates, histories |
 //! | `events.rs` | what happened between two states |
 //! | `view.rs` | what the user wants to see, and the keys |
 //! | `draw.rs`, `lists.rs` | the screen, a function of both |

@@ -8,7 +8,7 @@ use crate::link_state::LinkState;
 use crate::relays::Relays;
 use crate::transport::SatelliteTransport;
 use relay::engine::Relayed;
-use status::{Link, Modem, Privileges, Side, Snapshot, Stream, UpdateCounts};
+use status::{Link, Modem, Privileges, Side, Snapshot, Stall, Stream, UpdateCounts};
 use std::collections::BTreeMap;
 use units::Instant;
 
@@ -85,5 +85,6 @@ fn stream<T: SatelliteTransport>(
         to_tcp_bytes: connection.to_tcp(),
         send_buffered_bytes: buffered.map(|buffered| buffered.send),
         receive_buffered_bytes: buffered.map(|buffered| buffered.receive),
+        stall: connection.stall(now).map(|(cause, time)| Stall { cause, time_s: time.as_secs_f64() }),
     }
 }

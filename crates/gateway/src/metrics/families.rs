@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use relay::engine::ClassAccount;
+use relay::engine::{ClassAccount, StallCause};
 use status::{Peer, PeerState, Satellite, Snapshot};
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
@@ -189,8 +189,10 @@ fn classes(registry: &mut Registry, accounts: &[ClassAccount]) {
             bytes.get_or_create(&ClassDirection { class: class(), direction }).inc_by(count);
         }
         open_times.get_or_create(&OfClass { class: class() }).set(&account.open_time);
-        for (cause, times) in [("satellite", &account.satellite_stalls), ("host", &account.host_stalls)] {
-            stalls.get_or_create(&ClassCause { class: class(), cause }).set(times);
+        for (cause, times) in
+            [(StallCause::Satellite, &account.satellite_stalls), (StallCause::Host, &account.host_stalls)]
+        {
+            stalls.get_or_create(&ClassCause { class: class(), cause: cause.name() }).set(times);
         }
     }
     registry.register("class_connections", "Relayed connections by class", connections);

@@ -1,13 +1,14 @@
 //! What the connections of each class have done, for metrics.
 
 use crate::histogram::Histogram;
+use serde::{Deserialize, Serialize};
 use units::Duration;
 
 /// The name of the class of connections that fit none of the operator's.
 pub const DEFAULT_CLASS: &str = "default";
 
 /// Shorter waits are flow control at work: longer than a round trip over a geostationary satellite.
-const MIN_STALL: Duration = Duration::from_secs(1);
+pub(super) const MIN_STALL: Duration = Duration::from_secs(1);
 
 /// A round trip over a geostationary satellite is 0.5 to 0.7 s, over one in a low orbit 20 to 100 ms.
 const OPEN_TIMES: &[Duration] =
@@ -24,6 +25,26 @@ const fn millis<const N: usize>(values: [u64; N]) -> [Duration; N] {
         at += 1;
     }
     bounds
+}
+
+/// What bytes of a connection wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StallCause {
+    /// Room in the stream: the link is full, the peer is not up, or the far host does not read.
+    Satellite,
+    /// The host at this gateway, which does not read.
+    Host,
+}
+
+impl StallCause {
+    /// As it is written in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Satellite => "satellite",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// What the connections of one class have done.
@@ -52,6 +73,16 @@ pub(super) enum Direction {
     ToTcp,
 }
 
+impl Direction {
+    /// What its bytes wait for.
+    pub(super) const fn cause(self) -> StallCause {
+        match self {
+            Self::ToStream => StallCause::Satellite,
+            Self::ToTcp => StallCause::Host,
+        }
+    }
+}
+
 impl ClassAccount {
     /// Of the class `name`, whose connections have done nothing yet.
     pub fn new(name: &str) -> Self {
@@ -77,9 +108,9 @@ impl ClassAccount {
     /// Bytes have waited for so long.
     pub(super) fn stalled(&mut self, direction: Direction, time: Duration) {
         if time >= MIN_STALL {
-            match direction {
-                Direction::ToStream => self.satellite_stalls.record(time),
-                Direction::ToTcp => self.host_stalls.record(time),
+            match direction.cause() {
+                StallCause::Satellite => self.satellite_stalls.record(time),
+                StallCause::Host => self.host_stalls.record(time),
             }
         }
     }

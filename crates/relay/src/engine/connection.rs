@@ -1,9 +1,10 @@
 //! One relayed connection in the engine's table.
 
 use super::Hosts;
+use super::accounts::{Direction, MIN_STALL, StallCause};
 use crate::connect::ConnectRequest;
 use crate::connection::State;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// A relayed connection: TCP with a host at this gateway, a stream towards the other gateway.
 #[derive(Debug)]
@@ -87,6 +88,13 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
     /// Bytes read from the stream and taken by TCP.
     pub fn to_tcp(&self) -> u64 {
         self.to_tcp
+    }
+
+    /// What its bytes wait for at `now`, and for how long, if none have moved for a second: of both directions, the longer wait.
+    pub fn stall(&self, now: Instant) -> Option<(StallCause, Duration)> {
+        let wait = |direction: Direction| Some((direction.cause(), now.since(self.stalled_since[direction as usize]?)));
+        let waits = [Direction::ToStream, Direction::ToTcp].into_iter().filter_map(wait);
+        waits.filter(|(_, time)| *time >= MIN_STALL).max_by_key(|(_, time)| *time)
     }
 
     /// Its TCP connection with the host, if there is one.

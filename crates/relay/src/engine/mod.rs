@@ -37,7 +37,7 @@ mod room;
 mod turn;
 mod waiting;
 
-pub use accounts::{ClassAccount, DEFAULT_CLASS};
+pub use accounts::{ClassAccount, DEFAULT_CLASS, StallCause};
 pub use adapter::{ConnectError, ConnectReply, Hosts, Progress, ReceivedRequest, StreamEvent, Transport};
 pub use connection::Relayed;
 pub use interception::Intercepted;

@@ -2,7 +2,9 @@
 
 use crate::listing::Listing;
 use gateway::link_state::Source;
-use gateway::{Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stream};
+use gateway::{
+    Counters, CrossLayer, Draining, Link, Memory, Modem, Peer, Privileges, Satellite, Snapshot, Stall, Stream,
+};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use units::{Bytes, Duration, Rate};
@@ -64,8 +66,18 @@ fn peers(peers: &[Peer]) -> Listing {
 }
 
 fn streams(streams: &[Stream]) -> Listing {
-    let mut listing =
-        Listing::new(&["stream", "peer", "side", "client", "server", "state", "age", "from TCP", "to TCP"]);
+    let mut listing = Listing::new(&[
+        "stream",
+        "peer",
+        "side",
+        "client",
+        "server",
+        "state",
+        "age",
+        "from TCP",
+        "to TCP",
+        "stalled by",
+    ]);
     for stream in streams {
         listing.add(vec![
             stream.stream.to_string(),
@@ -77,9 +89,15 @@ fn streams(streams: &[Stream]) -> Listing {
             Duration::from_secs_f64(stream.age_s).to_string(),
             Bytes::new(stream.from_tcp_bytes).to_string(),
             Bytes::new(stream.to_tcp_bytes).to_string(),
+            or_dash(stream.stall.map(stall)),
         ]);
     }
     listing
+}
+
+/// What bytes of a connection wait for, and for how long.
+fn stall(stall: Stall) -> String {
+    format!("{} {}", stall.cause.name(), Duration::from_secs_f64(stall.time_s))
 }
 
 fn or_dash(value: Option<impl Display>) -> String {
@@ -231,6 +249,7 @@ mod tests {
             "streams": [{
                 "stream": 4, "peer": "terminal-1", "side": "far", "client": "198.18.0.1:5001", "server": "203.0.113.7:443",
                 "class": "default", "state": "established", "age_s": 12.0, "from_tcp_bytes": 1_400_000, "to_tcp_bytes": 3000,
+                "stall": {"cause": "satellite", "time_s": 12.0},
             }],
         })
     }
@@ -246,6 +265,7 @@ mod tests {
             "12 (1.20 %)",
             "16kB",
             "31kB",
+            "satellite 12s",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }

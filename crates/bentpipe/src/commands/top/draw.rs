@@ -99,9 +99,15 @@ fn notice_line(history: &History, now: Duration) -> Line<'static> {
             alarming,
         );
     }
-    let troubled = latest.peers.iter().find_map(|peer| Some((peer, peer.trouble.as_ref()?)));
-    match troubled {
-        Some((peer, trouble)) => Line::styled(format!("{} is not up: {}", peer.name, trouble.says), alarming),
+    let mut troubled = latest.peers.iter().filter_map(|peer| Some((peer, peer.trouble.as_ref()?)));
+    match troubled.next() {
+        Some((peer, trouble)) => {
+            let others = match troubled.count() {
+                0 => String::new(),
+                others => format!(" (and {others} others)"),
+            };
+            Line::styled(format!("{} is not up{others}: {}", peer.name, trouble.says), alarming)
+        }
         None => Line::default(),
     }
 }
@@ -159,7 +165,9 @@ fn capacity(latest: &Snapshot) -> String {
     };
     let mut text = format!("link {} {source}", rate(latest.rate_bps as f64));
     if link.source != Source::Configured {
-        text += &format!(" ({}: {} for {})", link.source.name(), rate(link.rate_bps as f64), age(link.age_s));
+        // What is reported may be below what is in use, or the same.
+        let reported = if link.rate_bps == latest.rate_bps { String::new() } else { rate(link.rate_bps as f64) + " " };
+        text += &format!(" ({} {reported}for {})", link.source.name(), age(link.age_s));
     }
     text += &format!("  cross traffic {}", rate(latest.cross_traffic_bps as f64));
     match &latest.modem {

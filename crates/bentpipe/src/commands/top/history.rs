@@ -1,19 +1,17 @@
-//! What `bentpipe top` knows: the last state of a gateway, and what the states before it amount to: rates, histories, stalls, events.
+//! What `bentpipe top` knows: the last state of a gateway, and what the states before it amount to: rates, histories, events.
 //!
 //! Rates are differences of counters over differences of the gateway's own uptime, so that they do not depend on when the answers were
 //! read.
 
 use super::events::{self, Event};
 use gateway::{Peer, PeerState, Side, Snapshot, Stream};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use units::Duration;
 
 /// As many points of the link are kept: five minutes at one a second.
 const POINTS: usize = 300;
 /// As many events are kept.
 const EVENTS: usize = 200;
-/// A stream stalls no sooner: less is what pacing and acknowledgements leave between bursts.
-const STALL: f64 = 1.0;
 
 /// All that is shown of a gateway.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +25,6 @@ pub struct History {
     /// By name.
     pub peers: BTreeMap<String, PeerRates>,
     streams: BTreeMap<StreamKey, StreamRates>,
-    /// The place of each peer in [`Self::latest`].
-    places: HashMap<String, usize>,
     /// The latest at the end.
     pub events: VecDeque<Event>,
 }
@@ -77,35 +73,6 @@ pub struct StreamRates {
     pub from_tcp_bps: f64,
     /// Bit/s given to TCP.
     pub to_tcp_bps: f64,
-    /// For how long bytes for TCP have waited without any progress, in seconds.
-    held_for_tcp_s: f64,
-    /// For how long bytes for the peer have.
-    held_for_peer_s: f64,
-}
-
-/// Who does not take a stream's bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stalled {
-    /// The client, which is at this gateway, does not read.
-    Client,
-    /// The server, which is at this gateway, does not read.
-    Server,
-    /// The peer is not up.
-    Outage,
-    /// The peer is up and grants nothing: the host at its end does not read.
-    FarHost,
-}
-
-impl Stalled {
-    /// As it is shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-            Self::Outage => "outage",
-            Self::FarHost => "far host",
-        }
-    }
 }
 
 impl History {
@@ -123,7 +90,6 @@ impl History {
                     self.add(Event { at: now, text: "the gateway answers".into(), is_trouble: false });
                 }
                 self.compare(now, &snapshot);
-                self.places = snapshot.peers.iter().enumerate().map(|(at, peer)| (peer.name.clone(), at)).collect();
                 self.latest = Some(snapshot);
             }
         }
@@ -132,20 +98,6 @@ impl History {
     /// The rates of `stream`.
     pub fn rates(&self, stream: &Stream) -> StreamRates {
         self.streams.get(&key(stream)).copied().unwrap_or_default()
-    }
-
-    /// Who does not take the bytes of `stream`, and for how many seconds.
-    pub fn stalled(&self, stream: &Stream) -> Option<(Stalled, f64)> {
-        let (rates, peer) = (self.rates(stream), self.peer(&stream.peer));
-        let patience = STALL + 2.0 * peer.and_then(|peer| peer.rtt_s).unwrap_or(0.0);
-        let host = if stream.side == Side::Near { Stalled::Client } else { Stalled::Server };
-        let far = if peer.is_some_and(|peer| peer.state == PeerState::Up) { Stalled::FarHost } else { Stalled::Outage };
-        let stalls = [(far, rates.held_for_peer_s), (host, rates.held_for_tcp_s)];
-        stalls.into_iter().filter(|(_, time)| *time > patience).max_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    fn peer(&self, name: &str) -> Option<&Peer> {
-        self.latest.as_ref()?.peers.get(*self.places.get(name)?)
     }
 
     fn add(&mut self, event: Event) {
@@ -175,10 +127,9 @@ impl History {
         }
         self.link.push_back(link_point(&old, new, &self.peers, seconds));
         let before: BTreeMap<StreamKey, &Stream> = old.streams.iter().map(|stream| (key(stream), stream)).collect();
-        let known = std::mem::take(&mut self.streams);
         let rates = |stream: &Stream| {
             let key = key(stream);
-            let rates = stream_rates(before.get(&key)?, stream, known.get(&key).copied().unwrap_or_default(), seconds);
+            let rates = stream_rates(before.get(&key)?, stream, seconds);
             Some((key, rates))
         };
         self.streams = new.streams.iter().filter_map(rates).collect();
@@ -240,16 +191,9 @@ fn link_point(old: &Snapshot, new: &Snapshot, peers: &BTreeMap<String, PeerRates
     }
 }
 
-fn stream_rates(old: &Stream, new: &Stream, known: StreamRates, seconds: f64) -> StreamRates {
-    let from_tcp = growth(old.from_tcp_bytes, new.from_tcp_bytes);
-    let to_tcp = growth(old.to_tcp_bytes, new.to_tcp_bytes);
-    let held = |bytes: Option<u64>, moved: f64, before: f64| {
-        if bytes.unwrap_or(0) > 0 && moved == 0.0 { before + seconds } else { 0.0 }
-    };
+fn stream_rates(old: &Stream, new: &Stream, seconds: f64) -> StreamRates {
     StreamRates {
-        from_tcp_bps: 8.0 * from_tcp / seconds,
-        to_tcp_bps: 8.0 * to_tcp / seconds,
-        held_for_tcp_s: held(new.receive_buffered_bytes, to_tcp, known.held_for_tcp_s),
-        held_for_peer_s: held(new.send_buffered_bytes, from_tcp, known.held_for_peer_s),
+        from_tcp_bps: 8.0 * growth(old.from_tcp_bytes, new.from_tcp_bytes) / seconds,
+        to_tcp_bps: 8.0 * growth(old.to_tcp_bytes, new.to_tcp_bytes) / seconds,
     }
 }

@@ -55,6 +55,10 @@ pub fn draw(frame: &mut Frame, area: Rect, history: &History, view: &View, now: 
     let table = Table::new(rows_shown.into_iter().map(|row| table_row(row, &columns)), columns.iter().map(|c| c.width))
         .header(Row::new(columns.iter().map(|column| column.cell(column.name.to_owned()))).underlined());
     frame.render_widget(table, body);
+    if rows == 0 && !view.filter.is_empty() {
+        let [_, below] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(body);
+        frame.render_widget(Line::from(format!("nothing matches: {}", view.filter)).italic(), below);
+    }
     Shown { rows, fit }
 }
 
@@ -158,7 +162,7 @@ fn peer_row(history: &History, peer: &Peer, width: u16) -> (Vec<String>, bool) {
 
 /// What the columns of fixed width and the gaps take, beside the two addresses.
 const fn stream_rest(width: u16) -> u16 {
-    if width >= WIDE { 12 + 14 + 10 + 7 + 10 + 10 + 13 + 8 } else { 7 + 10 + 13 + 4 }
+    if width >= WIDE { 12 + 14 + 10 + 7 + 10 + 10 + 16 + 8 } else { 7 + 10 + 16 + 4 }
 }
 
 fn stream_columns(width: u16) -> Vec<Column> {
@@ -171,23 +175,23 @@ fn stream_columns(width: u16) -> Vec<Column> {
             Column::right("age", 7),
             Column::right("from TCP", 10),
             Column::right("to TCP", 10),
-            Column::left("stalled by", 13),
+            Column::left("stalled by", 16),
         ];
         peer.into_iter().chain(ends).chain(rest).collect()
     } else {
-        let rest = [Column::right("age", 7), Column::right("rate", 10), Column::left("stalled by", 13)];
+        let rest = [Column::right("age", 7), Column::right("rate", 10), Column::left("stalled by", 16)];
         ends.into_iter().chain(rest).collect()
     }
 }
 
 fn stream_row(history: &History, stream: &Stream, width: u16) -> (Vec<String>, bool) {
     let rates = history.rates(stream);
-    let stalled = history.stalled(stream);
     let room = usize::from(width.saturating_sub(stream_rest(width)) / 2);
     let end = |address: Option<std::net::SocketAddr>| {
         shortened(&address.map_or_else(|| "-".into(), |address| address.to_string()), room)
     };
-    let stall = stalled.map_or_else(|| "-".into(), |(by, time)| format!("{} {}", by.name(), age(time)));
+    let stall =
+        stream.stall.map_or_else(|| "-".into(), |stall| format!("{} {}", stall.cause.name(), age(stall.time_s)));
     let (client, server) = (end(stream.client), end(stream.server));
     let row = if width >= WIDE {
         let class = stream.class.clone().unwrap_or_else(|| "-".into());
@@ -197,7 +201,7 @@ fn stream_row(history: &History, stream: &Stream, width: u16) -> (Vec<String>, b
     } else {
         vec![client, server, age(stream.age_s), rate(rates.from_tcp_bps + rates.to_tcp_bps), stall]
     };
-    (row, stalled.is_some())
+    (row, stream.stall.is_some())
 }
 
 /// The end of an address, which tells more than its beginning: the port and the host's part.

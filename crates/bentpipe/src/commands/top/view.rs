@@ -187,7 +187,7 @@ impl View {
                 let rates = history.rates(stream);
                 let key = match self.stream_order {
                     StreamOrder::Rate => rates.from_tcp_bps + rates.to_tcp_bps,
-                    StreamOrder::Stall => history.stalled(stream).map_or(0.0, |(_, time)| time),
+                    StreamOrder::Stall => stream.stall.map_or(0.0, |stall| stall.time_s),
                     StreamOrder::Age => stream.age_s,
                 };
                 (key, stream)
