@@ -6,7 +6,10 @@ import { colour, plot, width } from "./plot.js";
 const LENGTHS = { minutes: 300, hour: 3600, day: 86400 };
 const CHARTS = [
   { title: "Rates", format: rate, least: 1e3, lines: [
-    ["capacity_bps", "capacity", "--capacity", [6, 4]], ["sent_bps", "sent", "--sent"],
+    ["configured_bps", "capacity, configured", "--capacity", [6, 4]],
+    ["estimated_bps", "capacity, estimated", "--violet", [6, 4]],
+    ["reported_bps", "capacity, reported", "--ink", [6, 4]],
+    ["sent_bps", "sent", "--sent"],
     ["received_bps", "received", "--received"], ["cross_traffic_bps", "cross traffic", "--cross"]] },
   { title: "Round-trip time", format: time, least: 0.01, lines: [
     ["rtt_s", "measured (median of peers)", "--sent"], ["link_rtt_s", "link", "--capacity", [6, 4]]] },
@@ -109,7 +112,14 @@ export class Charts {
     if (!this.#history || this.#parent.offsetWidth === 0) return;
     const { times, columns, fields } = this.#history;
     for (const { plot, lines } of this.#plots) {
-      plot.setData([times, ...lines.map(([field]) => columns[fields.indexOf(field)])]);
+      const values = lines.map(([field]) => columns[fields.indexOf(field)]);
+      plot.setData([times, ...values]);
+      // A source of capacity that was never in use has no place in the legend.
+      const entries = plot.root.querySelectorAll(".u-legend .u-series");
+      values.forEach((column, at) => {
+        const isKnown = times.length === 0 || column.some((value) => value !== null);
+        entries[at + 1].style.display = isKnown ? "" : "none";
+      });
       // Without a pointer, the legend shows the latest values.
       if (times.length > 0 && plot.cursor.left < 0) plot.setLegend({ idx: times.length - 1 });
     }

@@ -50,6 +50,8 @@ function onState(isLive) {
 
 function onDocument(document, isFirst) {
   if (isFirst) loadHistory();
+  // For those who measure.
+  if (isFirst) performance.mark("live");
   head(document);
   link(document);
   take(document.events, !isFirst);
@@ -103,8 +105,28 @@ function link(now) {
   for (const name of ["loss", "retransmitted", "repair"]) say(name, share(value(name)));
   say("up", `${count(now.peers_up)} of ${count(now.peers)}`);
   get("up").classList.toggle("trouble", now.peers_up < now.peers);
-  get("modem").parentElement.hidden = now.modem === null;
-  say("modem", now.modem === null ? "" : !now.modem.has_session ? "no session" : now.modem.link_is_up ? "link up" : "link down");
+  say("word", word(now));
+  say("without", now.without ? rate(now.without.throughput_bps) : "–");
+  say("estimate", now.without
+    ? `Without gateways: an estimate for one connection with CUBIC, end to end and alone on a link of ${time(now.without.rtt_s)} RTT that loses ${share(now.without.loss)} of its packets, as this one in the last 5 minutes.`
+    : "Without gateways: estimated when the RTT of the link is known and 1000 packets have been sent in 5 minutes.");
+}
+
+// What modem, programs and configuration say of the link.
+function word({ link, link_updates, modem }) {
+  const rates = `${rate(link.rate_bps)} transmit, ${rate(link.receive_rate_bps)} receive, RTT ${time(link.rtt_s)}`;
+  const since = link.source === "configured" ? "" : `, for ${duration(link.age_s)}`;
+  const said = [`Link state (${link.source}${since}): ${rates}.`];
+  for (const { source, accepted, rejected } of link_updates) {
+    if (accepted + rejected > 0) said.push(`Updates by ${source}: ${count(accepted)} accepted, ${count(rejected)} rejected.`);
+  }
+  if (modem) {
+    const figures = [["quality", "%"], ["resources", "%"], ["mtu", "B"]];
+    const known = figures.filter(([name]) => modem[name] !== null).map(([name, unit]) => `${name === "mtu" ? "MTU" : name} ${modem[name]} ${unit}`);
+    const state = [modem.link_is_up ? "link up" : "link down", ...known].join(", ");
+    said.push(modem.has_session ? `Modem ${modem.name ?? ""}: ${state}.` : `No session with the modem: ${modem.last_end ?? "not found yet"}.`);
+  }
+  return said.join(" ");
 }
 
 function bar(capacity, sent, cross) {
@@ -139,7 +161,7 @@ function list(target, shown) {
     item.append(when, " ", kind, " ", event.text);
     return item;
   }));
-  if (shown.length === 0) target.textContent = "none yet";
+  if (shown.length === 0) target.replaceChildren(Object.assign(document.createElement("li"), { textContent: "none yet" }));
 }
 
 for (const input of document.querySelectorAll("input[name=span]")) input.addEventListener("change", loadHistory);

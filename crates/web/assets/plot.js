@@ -14,7 +14,8 @@ export function plot(parent, { title, lines, format, least, height, key, x, mark
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--quiet"), font: "12px system-ui, sans-serif", grid, ticks: grid };
   const made = new uPlot({
-    width: width(parent), height,
+    // Slopes without stairs.
+    width: width(parent), height, pxAlign: 0,
     cursor: { sync: { key }, drag: { x: false, y: false } },
     legend: { live: true },
     scales: {
@@ -28,15 +29,13 @@ export function plot(parent, { title, lines, format, least, height, key, x, mark
     series: [
       { label: "time", value: (_, value) => (value === null ? "–" : x.whole(value)) },
       ...lines.map(({ label, stroke, dash }) => ({
-        label, dash, stroke: colour(stroke), width: 1.75, points: { show: false },
+        label, dash, stroke: colour(stroke), width: 1.75, pxAlign: 0, points: { show: false },
         value: (_, value) => format(value),
       })),
     ],
     hooks: marks ? { drawClear: [marks] } : {},
   }, [[], ...lines.map(() => [])], figure);
   made.root.querySelector("canvas").setAttribute("aria-hidden", "true");
-  figure.setAttribute("role", "group");
-  figure.setAttribute("aria-label", title);
   return made;
 }
 

@@ -51,7 +51,7 @@ function show(at) {
   get("when").textContent = moment(run.times[at]);
   run.courses.forEach(({ received, rates, whole, end_s, is_limit }, course) => {
     const cells = get("now").rows[course].cells;
-    const over = run.times[at] >= end_s;
+    const over = at === last || run.times[at] >= end_s;
     const bytes = over ? whole : received[at];
     cells[1].textContent = size(bytes);
     cells[2].textContent = share(whole > 0 ? bytes / whole : 0);

@@ -16,16 +16,18 @@ const PEERS = [
   { label: "Streams", text: (row) => count(row.streams), isNumber: true },
 ];
 const STREAMS = [
-  { label: "Client", sort: "name", text: (row) => row.client ?? "–", isHeader: true },
-  { label: "Server", text: (row) => row.server ?? "–" },
+  { label: "Client", sort: "name", text: (row) => row.client ?? "–", isHeader: true, isAddress: true },
+  { label: "Server", text: (row) => row.server ?? "–", isAddress: true },
   { label: "Peer", text: (row) => `${row.peer} (${row.side})` },
   { label: "Class", text: (row) => row.class ?? "–" },
-  { label: "State", sort: "trouble", text: (row) => row.state },
-  { label: "Waits for", text: (row) => row.waits_for ?? "–", isTrouble: (row) => row.waits_for === "peer" },
+  { label: "State", text: (row) => row.state },
+  { label: "Stalled by", sort: "trouble", text: (row) => (row.stall ? `${row.stall.cause}, ${duration(row.stall.time_s)}` : "–"),
+    isTrouble: (row) => row.stall !== null },
   { label: "Age", sort: "age", text: (row) => duration(row.age_s), isNumber: true },
   { label: "From TCP", sort: "rate", text: (row) => rate(row.sent_bps), isNumber: true },
   { label: "To TCP", text: (row) => rate(row.received_bps), isNumber: true },
   { label: "Bytes from", text: (row) => size(row.from_tcp_bytes), isNumber: true },
+  { label: "Without, at least", text: (row) => (row.without_s === null ? "–" : duration(row.without_s)), isNumber: true },
   { label: "Bytes to", text: (row) => size(row.to_tcp_bytes), isNumber: true },
 ];
 const PATIENCE = 250;
@@ -113,8 +115,9 @@ export class Table {
   }
 
   #row() {
-    const cells = this.#columns.map(({ label, isHeader, isNumber }) => {
-      const cell = element(isHeader ? "th" : "td", { className: isNumber ? "number" : "" });
+    const cells = this.#columns.map(({ label, isHeader, isNumber, isAddress }) => {
+      const className = isNumber ? "number" : isAddress ? "address" : "";
+      const cell = element(isHeader ? "th" : "td", { className });
       if (isHeader) cell.scope = "row";
       cell.dataset.label = label;
       return cell;

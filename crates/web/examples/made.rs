@@ -1,7 +1,7 @@
 //! The page of a made gateway, to look at and to measure: `cargo run --release -p bentpipe-web --example made [PORT [PEERS [STREAMS]]]`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a program of its own")]
 
-use status::{CapacitySource, Link, Modem, Peer, PeerState, Snapshot, Source, Stream, Trouble};
+use status::{CapacitySource, Link, Modem, Peer, PeerState, Snapshot, Source, Stall, StallCause, Stream, Trouble};
 use std::net::TcpListener;
 use web::{Access, Detail, Server};
 
@@ -76,6 +76,8 @@ impl Hub {
             stream.age_s = (second + n % 300) as f64;
             stream.from_tcp_bytes += (n + second) % 3 * 700;
             stream.to_tcp_bytes += (n + second) % 7 * 300;
+            let stall = Stall { cause: StallCause::Host, time_s: (second % 40) as f64 };
+            stream.stall = (n.is_multiple_of(501) && stall.time_s > 0.0).then_some(stall);
             stream.send_buffered_bytes = Some(n % 3 * 500);
         }
     }
@@ -91,7 +93,7 @@ fn main() {
         Some(Snapshot { streams, ..hub.state.clone() })
     };
     let listener = TcpListener::bind(("127.0.0.1", number(0, 8080) as u16)).unwrap();
-    let server = Server::start(listener, Access::Local, source).unwrap();
+    let server = Server::start(listener, Access::Local, None, source).unwrap();
     println!("http://{}/", server.address());
     loop {
         std::thread::park();

@@ -5,8 +5,9 @@ use crate::history::{History, Span};
 use crate::point::Point;
 use crate::rows::{self, Moved, Table, View};
 use crate::source::Detail;
+use crate::without::{Losses, Without};
 use serde_json::{Value, json};
-use status::{CapacitySource, PeerState, Snapshot};
+use status::{CapacitySource, Modem, PeerState, Snapshot};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ pub struct Board {
     last: Option<Sample>,
     before: Option<Sample>,
     moved: Moved,
+    losses: Losses,
+    /// What the host's clock was ahead of [`Sample::time`].
+    clock_lead_s: Option<f64>,
     point: Option<Point>,
     /// Whether a page shows streams, since the last sample.
     wants_streams: bool,
@@ -42,6 +46,14 @@ impl Board {
         if std::mem::take(&mut self.wants_streams) { Detail::Streams } else { Detail::Peers }
     }
 
+    /// The host's clock shows `clock` at `time`: both in seconds since 1970, and `time` goes on evenly even if the clock is set.
+    pub fn see_clock(&mut self, time: f64, clock: f64) {
+        let lead = clock - time;
+        if let Some(before) = self.clock_lead_s.replace(lead) {
+            self.events.clock(time, lead - before);
+        }
+    }
+
     /// Takes the state of the gateway at `time`, in seconds since 1970, with as much as `detail` says.
     pub fn take(&mut self, time: f64, detail: Detail, state: Snapshot) {
         self.rendered.clear();
@@ -55,6 +67,7 @@ impl Board {
             self.moved = Moved::of(std::mem::take(&mut before.state.streams));
             self.before = Some(before);
         }
+        self.losses.take(&state);
         self.last = Some(Sample { time, detail, state });
     }
 
@@ -91,6 +104,7 @@ impl Board {
         let before = self.before.as_ref().unwrap_or(last);
         let (time, now) = (last.time, &last.state);
         let seconds = if time > before.time { time - before.time } else { 1.0 };
+        let without = Without::estimate(now, &self.losses);
         let mut document = json!({
             "time": time,
             "gateway": {
@@ -103,9 +117,9 @@ impl Board {
             "sent_ip_bytes": now.satellite.sent_ip_bytes,
             "received_ip_bytes": now.satellite.received_ip_bytes,
             "link": now.link,
-            "modem": now.modem.as_ref().map(|modem| json!({
-                "has_session": modem.has_session(), "link_is_up": modem.link_is_up,
-            })),
+            "link_updates": now.link_updates,
+            "modem": now.modem.as_ref().map(modem),
+            "without": without,
             "peers": now.peers.len(),
             "peers_up": now.peers.iter().filter(|peer| peer.state == PeerState::Up).count(),
             "streams": now.peers.iter().map(|peer| peer.streams).sum::<u64>(),
@@ -118,7 +132,7 @@ impl Board {
             Table::Peers => document["table"] = json!(rows::peers(view, &before.state, now, seconds)),
             // The first sample after the page was opened may still lack them.
             Table::Streams if last.detail == Detail::Peers => {}
-            Table::Streams => document["table"] = json!(rows::streams(view, &self.moved, now, seconds)),
+            Table::Streams => document["table"] = json!(rows::streams(view, &self.moved, now, seconds, without)),
         }
         Some(document)
     }
@@ -130,6 +144,14 @@ fn capacity_source(now: &Snapshot) -> &'static str {
         CapacitySource::Estimated => "estimated",
         CapacitySource::Configured | CapacitySource::Reported => now.link.source.name(),
     }
+}
+
+/// What the modem says.
+fn modem(modem: &Modem) -> Value {
+    json!({
+        "has_session": modem.has_session(), "name": modem.name, "link_is_up": modem.link_is_up,
+        "quality": modem.quality, "resources": modem.resources, "mtu": modem.mtu, "last_end": modem.last_end,
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,10 @@ const KEPT: usize = 500;
 const NAMED: usize = 8;
 /// Capacity changes below this share are no events: an estimate always moves.
 const STEP: f64 = 0.1;
+/// Clocks that are set by less drift, in seconds.
+const CLOCK_STEP: f64 = 0.5;
+/// A peer's clock is known to within a round trip: differences below this are none.
+const PEER_CLOCK_STEP: f64 = 2.0;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,6 +27,8 @@ pub enum Kind {
     Bypass,
     /// The largest packet that reaches a peer.
     Mtu,
+    /// A clock that was set.
+    Clock,
     /// The gateway itself.
     Gateway,
 }
@@ -58,6 +64,20 @@ impl Events {
         found.link(before, now);
         found.peers(&before.peers, &now.peers);
         found.bypass(&before.bypassed, &now.bypassed);
+        self.add(time, found);
+    }
+
+    /// The clock of this host has been set by so many seconds, if they are more than its drift.
+    pub(crate) fn clock(&mut self, time: f64, seconds: f64) {
+        if seconds.abs() >= CLOCK_STEP {
+            let mut found = Found::default();
+            let way = if seconds > 0.0 { "forward" } else { "back" };
+            found.add(Kind::Clock, false, format!("clock of this host set {way} by {:.1} s", seconds.abs()));
+            self.add(time, found);
+        }
+    }
+
+    fn add(&mut self, time: f64, found: Found) {
         for (kind, is_trouble, text) in found.events {
             self.count += 1;
             if self.kept.len() == KEPT {
@@ -135,6 +155,15 @@ impl Found {
             let Some(old) = known.get(peer.name.as_str()) else { continue };
             if old.state != peer.state {
                 states.entry(peer.state).or_default().push(peer);
+            }
+            if let (Some(was), Some(is)) = (old.clock_offset_s, peer.clock_offset_s)
+                && (is - was).abs() >= PEER_CLOCK_STEP
+            {
+                self.add(
+                    Kind::Clock,
+                    false,
+                    format!("clock of {} less this host's: {is:+.1} s instead of {was:+.1} s", peer.name),
+                );
             }
             if peer.mtu != old.mtu && peer.state == PeerState::Up && old.state == PeerState::Up {
                 smaller.push((*old, peer));
@@ -248,6 +277,26 @@ mod tests {
             (false, "3 connections went end to end: peer_down"),
         ];
         assert_eq!(texts(&before, &now), expected.map(|(is_trouble, text)| (is_trouble, text.to_owned())));
+    }
+
+    #[test]
+    fn clocks_that_are_set_are_events_and_drift_is_none() {
+        let mut events = Events::default();
+        for (time, seconds) in [(1.0, 0.01), (2.0, 3.2), (3.0, -60.0)] {
+            events.clock(time, seconds);
+        }
+        let mut before = Snapshot { peers: vec![peer("ship", PeerState::Up)], ..Snapshot::default() };
+        before.peers[0].clock_offset_s = Some(0.1);
+        let mut now = before.clone();
+        now.peers[0].clock_offset_s = Some(-5.0);
+        events.compare(4.0, &before, &now);
+        let texts: Vec<_> = events.after(0).map(|event| (event.kind, event.text.as_str())).collect();
+        let expected = [
+            "clock of this host set forward by 3.2 s",
+            "clock of this host set back by 60.0 s",
+            "clock of ship less this host's: -5.0 s instead of +0.1 s",
+        ];
+        assert_eq!(texts, expected.map(|text| (Kind::Clock, text)));
     }
 
     #[test]

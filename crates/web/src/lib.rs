@@ -22,13 +22,15 @@
 //! | `events.rs` | the events |
 //! | `rows.rs` | the tables |
 //! | `board.rs` | what pages are told |
-//! | `access.rs`, `assets.rs`, `server.rs` | HTTP |
+//! | `access.rs`, `assets.rs`, `server.rs`, `connection.rs`, `tls.rs` | HTTP |
+//! | `without.rs` | the estimate of what connections would be without gateways |
 //! | `replay.rs` | a finished run as a page in one file |
 #![allow(clippy::disallowed_methods, reason = "an IO shell: sockets, clocks and threads are its job")]
 
 mod access;
 mod assets;
 mod board;
+mod connection;
 mod events;
 mod history;
 mod point;
@@ -36,6 +38,8 @@ mod replay;
 mod rows;
 mod server;
 mod source;
+mod tls;
+mod without;
 
 pub use access::{Access, MIN_TOKEN, Token};
 pub use board::Board;
@@ -46,3 +50,4 @@ pub use replay::{Course, MAX_COURSES, Replay, Table as ReplayTable, headline};
 pub use rows::{ROWS, Sort, Table, View};
 pub use server::Server;
 pub use source::{Detail, Source};
+pub use tls::Tls;

@@ -1,6 +1,6 @@
 //! One point of the history: what happened between two samples.
 
-use status::{Peer, PeerState, Snapshot};
+use status::{CapacitySource, Peer, PeerState, Snapshot, Source};
 use std::collections::BTreeMap;
 
 /// The values of one point, in the order of [`FIELDS`]. What is not known is NaN, null in JSON.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Point(pub(crate) [f32; FIELDS.len()]);
 
 /// The names of a point's values.
-pub const FIELDS: [&str; 12] = [
+pub const FIELDS: [&str; 15] = [
     "capacity_bps",
     "sent_bps",
     "received_bps",
@@ -21,6 +21,9 @@ pub const FIELDS: [&str; 12] = [
     "waiting_bytes",
     "peers_up",
     "streams",
+    "configured_bps",
+    "estimated_bps",
+    "reported_bps",
 ];
 
 impl Point {
@@ -42,6 +45,7 @@ impl Point {
         let retransmitted = sum(|peer| peer.retransmitted_bytes);
         let repair = sum(|peer| peer.repair_bytes);
         let all = sent + retransmitted + repair;
+        let capacity_from = |source| if source == capacity_kind(now) { now.rate_bps as f64 } else { f64::NAN };
         Self(
             [
                 now.rate_bps as f64,
@@ -56,6 +60,9 @@ impl Point {
                 now.peers.iter().map(|peer| peer.send_buffered_bytes).sum::<u64>() as f64,
                 now.peers.iter().filter(|peer| peer.state == PeerState::Up).count() as f64,
                 now.peers.iter().map(|peer| peer.streams).sum::<u64>() as f64,
+                capacity_from("configured"),
+                capacity_from("estimated"),
+                capacity_from("reported"),
             ]
             .map(|value| value as f32),
         )
@@ -77,6 +84,15 @@ impl Point {
             }
         }
         mean
+    }
+}
+
+/// Where the capacity in use is from: `reported` only while a source does report the link.
+fn capacity_kind(now: &Snapshot) -> &'static str {
+    match now.capacity_source {
+        CapacitySource::Estimated => "estimated",
+        CapacitySource::Reported if now.link.source != Source::Configured => "reported",
+        CapacitySource::Reported | CapacitySource::Configured => "configured",
     }
 }
 
@@ -122,6 +138,21 @@ mod tests {
         assert_eq!(value(&point, "repair"), 0.1);
         assert_eq!(value(&point, "rtt_s"), 0.7);
         assert_eq!(value(&point, "peers_up"), 2.0);
+    }
+
+    #[test]
+    fn capacity_is_told_by_its_source() {
+        let mut now =
+            Snapshot { rate_bps: 6_000_000, capacity_source: CapacitySource::Reported, ..Snapshot::default() };
+        let known = |now: &Snapshot| {
+            let point = Point::between(&Snapshot::default(), now, 1.0);
+            ["configured_bps", "estimated_bps", "reported_bps"].map(|name| value(&point, name) == 6e6)
+        };
+        assert_eq!(known(&now), [true, false, false], "nothing is reported yet");
+        now.link.source = Source::Dlep;
+        assert_eq!(known(&now), [false, false, true]);
+        now.capacity_source = CapacitySource::Estimated;
+        assert_eq!(known(&now), [false, true, false]);
     }
 
     #[test]

@@ -81,6 +81,10 @@ impl Course {
             let bytes = received[at] - received[from];
             if seconds > 0.0 { (8.0 * bytes / seconds).round() } else { 0.0 }
         };
+        // The link's rate is there before it is used, and after.
+        let rates: Vec<f64> = (0..times.len()).map(rate).collect();
+        let peak = rates.iter().copied().fold(0.0, f64::max);
+        let rate = |at: usize| if is_limit { peak } else { rates[at] };
         let column = |value: &dyn Fn(usize) -> f64| -> Vec<Option<f64>> {
             (0..times.len()).map(|at| is_shown(at).then(|| value(at))).collect()
         };
@@ -286,6 +290,7 @@ mod tests {
         assert_eq!(first["received"][POINTS / 4 + 1], Value::Null);
         assert_eq!(second["received"][POINTS], 1e6);
         assert_eq!(limit["received"][POINTS], 1e6, "the limit stays to the end");
+        assert!(limit["rates"][0].as_f64() > Some(5e6) && limit["rates"][0] == limit["rates"][POINTS], "{limit}");
         // 1 MB in 1.5 s.
         let rate = first["rates"][POINTS / 8].as_f64().unwrap();
         assert!((rate / (8e6 / 1.5) - 1.0).abs() < 0.01, "{rate}");

@@ -1,7 +1,8 @@
 //! Tables of peers and streams: filtered, sorted and cut to a page before they are sent.
 
+use crate::without::Without;
 use serde::{Deserialize, Serialize};
-use status::{Peer, PeerState, Side, Snapshot, Stream};
+use status::{Peer, PeerState, Side, Snapshot, Stall, Stream};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -44,7 +45,7 @@ pub enum Sort {
     Rate,
     /// The highest loss rate first (peers).
     Loss,
-    /// Peers that are not up first; streams that move nothing first.
+    /// Peers that are not up first; streams by how long they have stalled.
     Trouble,
     /// The oldest first (streams).
     Age,
@@ -94,7 +95,9 @@ pub(crate) struct StreamRow<'a> {
     server: Option<String>,
     class: Option<&'a str>,
     state: &'a str,
-    pub(crate) waits_for: Option<&'static str>,
+    pub(crate) stall: Option<Stall>,
+    /// In what time its bytes would have moved from end to end at least, if that can be estimated.
+    without_s: Option<f64>,
     age_s: f64,
     pub(crate) sent_bps: f64,
     received_bps: f64,
@@ -174,8 +177,13 @@ impl Moved {
 }
 
 /// The page of streams that `view` asks for; rates are those since `before`.
-pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Snapshot, seconds: f64) -> Page<StreamRow<'a>> {
-    let states: HashMap<&str, PeerState> = now.peers.iter().map(|peer| (peer.name.as_str(), peer.state)).collect();
+pub(crate) fn streams<'a>(
+    view: &View,
+    before: &Moved,
+    now: &'a Snapshot,
+    seconds: f64,
+    without: Option<Without>,
+) -> Page<StreamRow<'a>> {
     let filter = view.filter.to_lowercase();
     let matches = |stream: &&Stream| {
         let has = |address: Option<std::net::SocketAddr>| address.is_some_and(|a| a.to_string().contains(&filter));
@@ -185,7 +193,7 @@ pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Snapshot, second
     let order = |(one, one_rates): &(&Stream, (f64, f64)), (other, other_rates): &(&Stream, (f64, f64))| {
         let (one_rate, other_rate) = (one_rates.0 + one_rates.1, other_rates.0 + other_rates.1);
         let first = match view.sort {
-            Sort::Trouble | Sort::Loss => (one_rate > 0.0).cmp(&(other_rate > 0.0)),
+            Sort::Trouble | Sort::Loss => stalled_s(other).total_cmp(&stalled_s(one)),
             Sort::Age => Ordering::Equal,
             Sort::Name => one.client.cmp(&other.client),
             Sort::Rate => other_rate.total_cmp(&one_rate),
@@ -201,7 +209,8 @@ pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Snapshot, second
         server: stream.server.map(|address| address.to_string()),
         class: stream.class.as_deref(),
         state: &stream.state,
-        waits_for: waits_for(stream, (sent_bps, received_bps), states.get(&*stream.peer).copied()),
+        stall: stream.stall,
+        without_s: without.map(|without| without.time_s(stream.from_tcp_bytes.max(stream.to_tcp_bytes)).round()),
         age_s: stream.age_s.round(),
         sent_bps,
         received_bps,
@@ -212,16 +221,9 @@ pub(crate) fn streams<'a>(view: &View, before: &Moved, now: &'a Snapshot, second
     Page { matching, total, page, pages, rows: rows.into_iter().map(row).collect() }
 }
 
-/// What a stream waits for that has data and moves none.
-fn waits_for(stream: &Stream, (from_tcp, to_tcp): (f64, f64), peer: Option<PeerState>) -> Option<&'static str> {
-    if peer.is_some_and(|state| state != PeerState::Up) {
-        return Some("peer");
-    }
-    if stream.receive_buffered_bytes.is_some_and(|bytes| bytes > 0) && to_tcp == 0.0 {
-        // Its TCP window is full, or bytes before these were lost.
-        return Some("host here");
-    }
-    (stream.send_buffered_bytes.is_some_and(|bytes| bytes > 0) && from_tcp == 0.0).then_some("link or far host")
+/// For how long a stream has stalled; 0 if it has not.
+fn stalled_s(stream: &Stream) -> f64 {
+    stream.stall.map_or(0.0, |stall| stall.time_s)
 }
 
 fn key(stream: &Stream) -> (&str, u64, Side) {
@@ -249,6 +251,7 @@ fn cut<R>(page: usize, total: usize, mut rows: Vec<R>, order: impl Fn(&R, &R) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use status::StallCause;
 
     fn view(table: Table, sort: Sort, page: usize, filter: &str) -> View {
         View { table, sort, page, filter: filter.into() }
@@ -290,18 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_moves_nothing_waits_for_peer_host_or_link() {
-        let with = |send, receive| Stream {
-            send_buffered_bytes: Some(send),
-            receive_buffered_bytes: Some(receive),
-            ..Stream::default()
-        };
-        let idle = (0.0, 0.0);
-        assert_eq!(waits_for(&with(1, 1), idle, Some(PeerState::Unresponsive)), Some("peer"));
-        assert_eq!(waits_for(&with(0, 1), idle, Some(PeerState::Up)), Some("host here"));
-        assert_eq!(waits_for(&with(1, 0), idle, Some(PeerState::Up)), Some("link or far host"));
-        assert_eq!(waits_for(&with(1, 1), (8.0, 8.0), Some(PeerState::Up)), None);
-        assert_eq!(waits_for(&with(0, 0), idle, Some(PeerState::Up)), None, "it has nothing to move");
+    fn the_longest_stall_is_the_first_trouble() {
+        let stall = |cause, time_s| Some(Stall { cause, time_s });
+        let stream = |stream, stall| Stream { stream, stall, ..Stream::default() };
+        let (host, satellite) = (stall(StallCause::Host, 3.0), stall(StallCause::Satellite, 12.0));
+        let now =
+            Snapshot { streams: vec![stream(1, None), stream(2, host), stream(3, satellite)], ..Snapshot::default() };
+        let page = streams(&view(Table::Streams, Sort::Trouble, 0, ""), &Moved::default(), &now, 1.0, None);
+        assert_eq!(page.rows.iter().map(|row| row.stream).collect::<Vec<_>>(), [3, 2, 1]);
+        assert_eq!(serde_json::json!(page.rows[0].stall), serde_json::json!({"cause": "satellite", "time_s": 12.0}));
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         now.streams = (0..200).map(stream).collect();
         let before = Moved::of(now.streams.clone());
         now.streams[7].from_tcp_bytes += 10;
-        let by = |sort, filter| streams(&view(Table::Streams, sort, 0, filter), &before, &now, 1.0);
+        let by = |sort, filter| streams(&view(Table::Streams, sort, 0, filter), &before, &now, 1.0, None);
         assert_eq!(by(Sort::Rate, "").rows[0].stream, 7);
         assert_eq!(by(Sort::Rate, "").rows[0].sent_bps, 80.0);
         assert_eq!(by(Sort::Age, "").rows[0].stream, 199);

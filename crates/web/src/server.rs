@@ -3,9 +3,11 @@
 use crate::access::Access;
 use crate::assets::{ASSETS, HEADERS};
 use crate::board::Board;
+use crate::connection::Connection;
 use crate::history::Span;
 use crate::rows::View;
 use crate::source::Source;
+use crate::tls::Tls;
 use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -21,7 +23,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 /// The time between samples.
@@ -44,11 +45,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves the page of what `source` reports on `listener`, to whom `access` allows it.
+    /// Serves the page of what `source` reports on `listener`, to whom `access` allows it; by HTTPS if there is a certificate.
     ///
     /// # Errors
     /// If a thread cannot be started, or the system refuses the listener.
-    pub fn start(listener: TcpListener, access: Access, source: impl Source) -> io::Result<Self> {
+    pub fn start(listener: TcpListener, access: Access, tls: Option<Tls>, source: impl Source) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -64,7 +65,7 @@ impl Server {
         let serve = move || {
             let served = runtime.block_on(async {
                 let places = Arc::new(Semaphore::new(CONNECTIONS));
-                let listener = Bounded { listener: tokio::net::TcpListener::from_std(listener)?, places };
+                let listener = Bounded { listener: tokio::net::TcpListener::from_std(listener)?, tls, places };
                 tokio::select! {
                     result = axum::serve(listener, router(shared)).into_future() => result,
                     _ = stopped => Ok(()),
@@ -102,7 +103,10 @@ fn sample(mut source: impl Source, board: &Mutex<Board>, ticks: &watch::Sender<(
     loop {
         let detail = lock(board).wanted();
         let Some(sample) = source.sample(detail) else { return };
-        lock(board).take((epoch + started.elapsed()).as_secs_f64(), detail, sample);
+        let time = (epoch + started.elapsed()).as_secs_f64();
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        lock(board).see_clock(time, clock);
+        lock(board).take(time, detail, sample);
         ticks.send_replace(());
         // After a pause, such as one of the whole machine, nothing is made up for.
         next = (next + PERIOD).max(Instant::now());
@@ -196,18 +200,19 @@ impl Page {
 /// A listener with a bounded number of connections.
 struct Bounded {
     listener: tokio::net::TcpListener,
+    tls: Option<Tls>,
     places: Arc<Semaphore>,
 }
 
 impl axum::serve::Listener for Bounded {
-    type Io = Placed;
+    type Io = Connection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Placed, SocketAddr) {
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             let place = Arc::clone(&self.places).acquire_owned().await;
             match self.listener.accept().await {
-                Ok((stream, address)) => return (Placed { stream, _place: place.ok() }, address),
+                Ok((stream, address)) => return (Connection::new(stream, self.tls.as_ref(), place.ok()), address),
                 Err(error) => {
                     tracing::debug!(%error, "[web] listen");
                     tokio::time::sleep(RESPITE).await;
@@ -218,43 +223,5 @@ impl axum::serve::Listener for Bounded {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-}
-
-/// A connection that has one of the places.
-struct Placed {
-    stream: TcpStream,
-    _place: Option<OwnedSemaphorePermit>,
-}
-
-mod io_of_placed {
-    use super::Placed;
-    use std::io;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    impl AsyncRead for Placed {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_read(context, buffer)
-        }
-    }
-
-    impl AsyncWrite for Placed {
-        fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(context, bytes)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_flush(context)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_shutdown(context)
-        }
     }
 }

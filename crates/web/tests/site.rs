@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use web::{Access, Detail, Server};
+use web::{Access, Detail, Server, Tls};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -55,6 +55,10 @@ impl Site {
     }
 
     pub fn at(listener: TcpListener, access: Access) -> Self {
+        Self::with(listener, access, None)
+    }
+
+    pub fn with(listener: TcpListener, access: Access, tls: Option<Tls>) -> Self {
         let state = Arc::new(Mutex::new(state()));
         let reported = Arc::clone(&state);
         let mut sampled = 0u32;
@@ -67,7 +71,7 @@ impl Site {
             }
             Some(state)
         };
-        Self { server: Server::start(listener, access, source).unwrap(), state }
+        Self { server: Server::start(listener, access, tls, source).unwrap(), state }
     }
 
     pub fn address(&self) -> SocketAddr {

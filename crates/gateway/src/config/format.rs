@@ -486,7 +486,7 @@ pub struct Metrics {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Web {
-    /// Address of the page by HTTP. By default none.
+    /// Address of the page. By default none.
     pub listen: Option<Address>,
     /// File of a token of at least 16 characters: browsers ask for it as password, programs show it as bearer token. Required unless
     /// `listen` is a loopback address.
@@ -494,6 +494,11 @@ pub struct Web {
     /// Whether anyone who reaches `listen` sees the page.
     #[schemars(extend("default" = false))]
     pub allow_unauthenticated: Option<bool>,
+    /// PEM file of the certificate, and of those that signed it: with it and `key`, the page is served by HTTPS (TLS 1.3). By default
+    /// HTTP.
+    pub certificate: Option<Path>,
+    /// PEM file of the certificate's private key.
+    pub key: Option<Path>,
 }
 
 /// The control socket.

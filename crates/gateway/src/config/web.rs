@@ -14,6 +14,8 @@ pub struct WebSettings {
     pub token_file: Option<PathBuf>,
     /// Whether it is open to anyone.
     pub allow_unauthenticated: bool,
+    /// The files of the certificate and of its key, with which it is served by HTTPS.
+    pub tls: Option<(PathBuf, PathBuf)>,
 }
 
 /// Reads `[web]`; without `listen`, there is no page.
@@ -21,11 +23,16 @@ pub(super) fn read(document: &mut Document<'_>) -> Option<Option<WebSettings>> {
     let written: format::Web = document.section("web")?;
     let allow_unauthenticated = written.allow_unauthenticated.unwrap_or(false);
     let token_file = written.token_file.map(|path| PathBuf::from(path.0));
+    let [certificate, key] = [written.certificate, written.key].map(|path| path.map(|path| PathBuf::from(path.0)));
+    if certificate.is_some() != key.is_some() {
+        let (lone, other) = if key.is_none() { ("certificate", "key") } else { ("key", "certificate") };
+        document.fault(&["web", lone], &format!(" needs {other}: the page is served by HTTPS with both"));
+    }
     if token_file.is_some() && allow_unauthenticated {
         document.fault(&["web", "allow_unauthenticated"], " contradicts token_file: leave one of them out");
     }
     let Some(listen) = written.listen.map(|listen| listen.0) else {
-        for key in ["token_file", "allow_unauthenticated"] {
+        for key in ["token_file", "allow_unauthenticated", "certificate", "key"] {
             if document.node(&["web", key]).is_some() {
                 document.fault(&["web", key], " has no effect without listen");
             }
@@ -37,7 +44,7 @@ pub(super) fn read(document: &mut Document<'_>) -> Option<Option<WebSettings>> {
                        or allow_unauthenticated = true, or listen at a loopback address";
         document.fault(&["web", "listen"], problem);
     }
-    Some(Some(WebSettings { listen, token_file, allow_unauthenticated }))
+    Some(Some(WebSettings { listen, token_file, allow_unauthenticated, tls: certificate.zip(key) }))
 }
 
 #[cfg(test)]
@@ -70,10 +77,25 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_and_its_key_belong_together() {
+        let listen = "listen = \"127.0.0.1:1\"\n";
+        let both = settings(&format!("{listen}certificate = \"/c.pem\"\nkey = \"/k.pem\"\n")).unwrap();
+        assert_eq!(both.tls, Some(("/c.pem".into(), "/k.pem".into())));
+        for (lone, expected) in [
+            ("certificate = \"/c.pem\"\n", "web.certificate needs key: the page is served by HTTPS with both"),
+            ("key = \"/k.pem\"\n", "web.key needs certificate: the page is served by HTTPS with both"),
+        ] {
+            let found = faults(&(minimal() + "[web]\n" + listen + lone));
+            assert!(found.iter().any(|fault| fault.contains(expected)), "{found:?}");
+        }
+    }
+
+    #[test]
     fn contradictions_and_keys_without_effect_are_faults() {
         for (web, expected) in [
             ("token_file = \"/t\"\n", "web.token_file has no effect without listen"),
             ("allow_unauthenticated = true\n", "web.allow_unauthenticated has no effect without listen"),
+            ("certificate = \"/c\"\nkey = \"/k\"\n", "web.key has no effect without listen"),
             (
                 "listen = \"127.0.0.1:1\"\ntoken_file = \"/t\"\nallow_unauthenticated = true\n",
                 "web.allow_unauthenticated contradicts token_file",

@@ -81,7 +81,10 @@ impl Page {
             courses: self.variants.iter().flat_map(|variant| variant.courses.clone()).collect(),
             limit,
             tables: document.tables(),
-            note: format!("Headline and curves are those of seed {seed}; time is simulated. {limited}Made by"),
+            note: format!(
+                "Headline and curves are those of seed {seed}; time is simulated. Bytes count when they are delivered in order: what waited for a \
+                 retransmission counts at once. {limited}Made by"
+            ),
             command,
         }
     }
