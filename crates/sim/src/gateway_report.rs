@@ -1,6 +1,7 @@
 //! What a simulation found of pairs of gateways.
 
 use serde::Serialize;
+use units::Instant;
 
 /// One pair's results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,6 +66,31 @@ pub struct StreamReport {
     pub to_client: u64,
     /// How it stands at each gateway, in the order in which the flow passes them.
     pub states: [String; 2],
+}
+
+/// What a gateway that speaks TCP on both sides knows of a flow, of its halves towards the client and towards the server.
+pub(crate) struct SplitState {
+    /// When each was connected.
+    pub(crate) connected: [Option<Instant>; 2],
+    /// Bytes that came by each and were passed on.
+    pub(crate) passed: [u64; 2],
+    pub(crate) name: &'static str,
+}
+
+impl StreamReport {
+    /// Of a flow without a name yet, by the gateways in the order in which it passes them.
+    pub(crate) fn of([first, second]: [SplitState; 2]) -> Self {
+        Self {
+            flow: String::new(),
+            accepted_s: first.connected[0].map(Instant::as_secs_f64),
+            connected_s: second.connected[1].map(Instant::as_secs_f64),
+            from_client: first.passed[0],
+            to_server: second.passed[0],
+            from_server: second.passed[1],
+            to_client: first.passed[1],
+            states: [first.name, second.name].map(str::to_owned),
+        }
+    }
 }
 
 /// What one end of the satellite transport's session counted, from before the simulation began.

@@ -3,34 +3,15 @@
 
 use link::{LinkConfig, LossModel, QueueLimit};
 use sim::{Application, FlowConfig, FlowReport, Network, NodeId, Settings, Simulation, Start, Traffic, Transfer};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use tcp::{AckPolicy, Config, ControlKind, Profile, ReceiveBuffer, RecoveryKind, Tuning};
+use testkit::table::{self, Row};
 use units::{Bytes, Duration, Instant, Rate};
 
-/// A row of results: fields by the names of their columns.
-type Row = HashMap<String, String>;
-
 fn rows(file: &str) -> Vec<Row> {
-    let path = format!("{}/tests/data/ns2/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let mut lines = text.lines().map(fields);
-    let header = lines.next().expect("a header");
-    lines.map(|fields| header.iter().cloned().zip(fields).collect()).collect()
-}
-
-/// The fields of a line of CSV, some of them in quotes.
-fn fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut is_quoted = false;
-    for letter in line.chars() {
-        match letter {
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => fields.push(String::new()),
-            letter => fields.last_mut().expect("there is one").push(letter),
-        }
-    }
-    fields
+    table::rows(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ns2").join(file))
 }
 
 fn number(row: &Row, name: &str) -> f64 {

@@ -9,31 +9,12 @@ use tcp::{
     AckPolicy, Config, Connection, ControlKind, Counters, Failure, Metrics, Profile, ReceiveBuffer, RecoveryKind,
     Tuning,
 };
+use testkit::table::{self, Row};
 use units::{Bytes, Duration, Instant, Probability, Rate};
 
-/// What a run of ns-2 gave: fields of a row by the names of its columns.
-type Row = HashMap<String, String>;
-
-fn rows(file: &str) -> Vec<Row> {
-    let path = format!("{}/../sim/tests/data/ns2/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let mut lines = text.lines().map(fields);
-    let header = lines.next().expect("a header");
-    lines.map(|fields| header.iter().cloned().zip(fields).collect()).collect()
-}
-
-/// The fields of a line of CSV, some of them in quotes.
-fn fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut is_quoted = false;
-    for letter in line.chars() {
-        match letter {
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => fields.push(String::new()),
-            letter => fields.last_mut().expect("there is one").push(letter),
-        }
-    }
-    fields
+/// What runs of ns-2 gave.
+pub fn rows(file: &str) -> Vec<Row> {
+    table::rows(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/data/ns2").join(file))
 }
 
 fn numbers(list: &str) -> Vec<u64> {

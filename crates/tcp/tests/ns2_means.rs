@@ -2,6 +2,7 @@
 //! Run by run they differ where the RFCs and ns-2 do (what `FlightSize` counts, when a timer restarts, ticks of a clock);
 //! the profile that follows ns-2 to the letter is held to every single run elsewhere.
 
+use crate::ns2::rows;
 use crate::path::Path;
 use link::{LinkConfig, LossModel, QueueLimit};
 use std::collections::BTreeMap;
@@ -45,27 +46,19 @@ fn config(recovery: &str) -> Config {
     }
 }
 
-/// A recorded file of comma-separated values, of which some are quoted lists.
-fn rows(name: &str) -> Vec<Vec<String>> {
-    let path = format!("{}/../sim/tests/data/ns2/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).expect(&path);
-    let unquoted = |line: &str| {
-        let fields = line.split('"').enumerate();
-        fields.map(|(n, part)| if n % 2 == 1 { part.replace(',', " ") } else { part.to_owned() }).collect::<String>()
-    };
-    text.lines().skip(1).map(|line| unquoted(line).split(',').map(str::to_owned).collect()).collect()
-}
-
 #[test]
 fn the_recoveries_of_the_rfcs_take_as_long_as_those_of_ns2_in_the_mean() {
     let number = |text: &str| text.parse::<u64>().expect(text);
     let lists: BTreeMap<_, Vec<u64>> = rows("random_lists.csv")
         .into_iter()
-        .map(|row| ((row[0].clone(), number(&row[1])), row[2].split_whitespace().map(number).collect()))
+        .map(|row| {
+            let drops = row["drops"].split([' ', ',']).filter(|text| !text.is_empty()).map(number).collect();
+            ((row["p"].clone(), number(&row["list"])), drops)
+        })
         .collect();
     let mut means: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
     for row in rows("random_runs.csv") {
-        let [variant, p, list, received_s] = [&row[0], &row[1], &row[2], &row[3]];
+        let [variant, p, list, received_s] = ["variant", "p", "list", "received_s"].map(|name| &row[name]);
         if variant == "vegas" || number(list) >= 40 {
             continue;
         }

@@ -10,6 +10,7 @@
 //! | `pattern.rs` | the bytes of transfers |
 //! | `dice.rs` | choices at random from a seed |
 //! | `vectors.rs` | test vectors in a file |
+//! | `table.rs` | recorded results, as CSV |
 //! | `made.rs` | files and parts of pages that code makes |
 //!
 //! Everything is deterministic: the same seeds and inputs give the same run. Nodes come in as
@@ -24,6 +25,7 @@ mod dice;
 pub mod made;
 mod path;
 pub mod pattern;
+pub mod table;
 mod vectors;
 
 pub use agenda::Agenda;

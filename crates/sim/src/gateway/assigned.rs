@@ -7,6 +7,7 @@
 
 use super::half::{Route, SplitHalf, pass_on};
 use super::site::Site;
+use crate::gateway_report::SplitState;
 use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::satpep2003::{Accept, ConnectionId, Satpep2003};
 use crate::split::{END_TIMERS, Split, port, split_of};
@@ -110,17 +111,7 @@ impl Assigned {
     /// What passed for each flow, by its number.
     pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
         let stream = |(split, [first, second]): (&Split, &[Gate; 2])| {
-            let report = StreamReport {
-                flow: String::new(),
-                accepted_s: first.connected[0].map(Instant::as_secs_f64),
-                connected_s: second.connected[1].map(Instant::as_secs_f64),
-                from_client: first.passed[0],
-                to_server: second.passed[0],
-                from_server: second.passed[1],
-                to_client: first.passed[1],
-                states: [first, second].map(|gate| gate.state_name().to_owned()),
-            };
-            (split.flow, report)
+            (split.flow, StreamReport::of([first.state(), second.state()]))
         };
         self.splits.iter().zip(&self.middles).map(stream).collect()
     }
@@ -321,6 +312,10 @@ impl Gate {
             tcp::Event::Closed if number == self.satellite.half => self.satellite.leave(wire),
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
         }
+    }
+
+    fn state(&self) -> SplitState {
+        SplitState { connected: self.connected, passed: self.passed, name: self.state_name() }
     }
 
     fn state_name(&self) -> &'static str {

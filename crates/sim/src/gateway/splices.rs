@@ -3,6 +3,7 @@
 use super::allocation::{AllocationShares, CarrierAllocation};
 use super::half::{Route, SplitHalf, pass_on};
 use super::site::Site;
+use crate::gateway_report::SplitState;
 use crate::packet::{Address, Body, CLIENT, Parcel, SERVER};
 use crate::split::{END_TIMERS, Split, port, split_of};
 use crate::wire::Wire;
@@ -151,18 +152,8 @@ impl Splices {
     /// What passed for each flow, by its number.
     pub(crate) fn streams(&self) -> Vec<(u32, StreamReport)> {
         let stream = |(split, splices): (&Split, &[Splice; 2])| {
-            let [first, second] = [split.first, 1 - split.first].map(|side| &splices[side]);
-            let report = StreamReport {
-                flow: String::new(),
-                accepted_s: first.connected[0].map(Instant::as_secs_f64),
-                connected_s: second.connected[1].map(Instant::as_secs_f64),
-                from_client: first.passed[0],
-                to_server: second.passed[0],
-                from_server: second.passed[1],
-                to_client: first.passed[1],
-                states: [first, second].map(|splice| splice.state_name().to_owned()),
-            };
-            (split.flow, report)
+            let states = [split.first, 1 - split.first].map(|side| splices[side].state());
+            (split.flow, StreamReport::of(states))
         };
         self.splits.iter().zip(&self.splices).map(stream).collect()
     }
@@ -220,6 +211,10 @@ impl Splice {
             }
             tcp::Event::Failed(_) | tcp::Event::Readable | tcp::Event::Writable | tcp::Event::Closed => {}
         }
+    }
+
+    fn state(&self) -> SplitState {
+        SplitState { connected: self.connected, passed: self.passed, name: self.state_name() }
     }
 
     fn state_name(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! `Agent/TCP/Newreno`: a partial acknowledgement sends the next missing packet and keeps the recovery; only the first restarts the
 //! timer (the impatient variant of RFC 6582), and the window is deflated by what it acknowledges.
 
-use super::reno::{inflate, time_out};
+use super::reno::{on_duplicate, time_out};
 use super::state::{Ack, Action, DUPLICATES, State};
 use super::variant::Variant;
 use units::Instant;
@@ -29,17 +29,8 @@ impl Variant for NewReno {
                 self.on_partial_ack(state, ack);
             }
         } else if ack.una == state.una {
-            state.duplicates += 1;
-            if state.duplicates == DUPLICATES {
-                if state.may_retransmit_fast() {
-                    state.halve_and_retransmit(ack.now);
-                    state.inflation = DUPLICATES;
-                }
-            } else if state.duplicates > DUPLICATES {
-                inflate(state);
-            } else {
-                state.send_one();
-            }
+            let may_begin = state.may_retransmit_fast();
+            on_duplicate(state, ack.now, may_begin);
         }
         match state.duplicates {
             0 => state.may_send(u64::MAX),

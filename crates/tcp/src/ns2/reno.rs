@@ -16,17 +16,8 @@ impl Variant for Reno {
             state.inflation = 0;
             state.on_new_ack(ack);
         } else if ack.una == state.una {
-            state.duplicates += 1;
-            if state.duplicates == DUPLICATES {
-                if state.may_retransmit_fast() || state.action == Action::Duplicates {
-                    state.halve_and_retransmit(ack.now);
-                    state.inflation = DUPLICATES;
-                }
-            } else if state.duplicates > DUPLICATES {
-                inflate(state);
-            } else {
-                state.send_one();
-            }
+            let may_begin = state.may_retransmit_fast() || state.action == Action::Duplicates;
+            on_duplicate(state, ack.now, may_begin);
         }
         if state.duplicates == 0 || state.duplicates >= DUPLICATES {
             state.may_send(u64::MAX);
@@ -38,10 +29,17 @@ impl Variant for Reno {
     }
 }
 
-/// A further duplicate in fast recovery stands for a packet that has left the network.
-pub(super) fn inflate(state: &mut State) {
-    if state.action == Action::Duplicates {
-        state.inflation += 1;
+/// The third duplicate begins a fast recovery, if one may begin; those before let new packets leave, and those after stand for packets
+/// that have left the network.
+pub(super) fn on_duplicate(state: &mut State, now: Instant, may_begin: bool) {
+    state.duplicates += 1;
+    if state.duplicates < DUPLICATES {
+        state.send_one();
+    } else if state.duplicates > DUPLICATES {
+        state.inflation += u64::from(state.action == Action::Duplicates);
+    } else if may_begin {
+        state.halve_and_retransmit(now);
+        state.inflation = DUPLICATES;
     }
 }
 
