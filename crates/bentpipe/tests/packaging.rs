@@ -85,6 +85,50 @@ esac"#,
     (status.code(), std::fs::read_to_string(started).unwrap().lines().collect::<Vec<_>>().join(" "))
 }
 
+/// contrib/openwrt/bentpipe.init under an rc.common that prints its calls, with these files of settings, of which `bentpipe gateway --check`
+/// accepts all but `bad.toml`; returns what `function` calls.
+fn procd(settings: &[&str], function: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    settings.iter().for_each(|name| std::fs::write(path(name), "").unwrap());
+    for (name, text) in [("bentpipe", "#!/bin/sh\n[ \"${3##*/}\" != bad.toml ]\n"), ("sysctl", "#!/bin/sh\n")] {
+        std::fs::write(path(name), text).unwrap();
+        std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let init =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/openwrt/bentpipe.init")).unwrap();
+    let init = init
+        .replace("/usr/bin/bentpipe", &path("bentpipe"))
+        .replace("/etc/bentpipe", &folder.path().display().to_string());
+    let calls = ["open_instance", "set_param", "close_instance", "send_signal", "add_reload_trigger"];
+    let stubs = calls.map(|call| format!("procd_{call}() {{ echo \"{call} $*\"; }}\n")).concat();
+    std::fs::write(path("init"), stubs + &init).unwrap();
+    let run = format!(". {} && {function}", path("init"));
+    let search = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh").args(["-eu", "-c", &run]).env("PATH", search).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap().replace(&folder.path().display().to_string(), "DIR");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn procd_runs_a_gateway_for_each_file_without_faults_and_starts_it_again_for_ever() {
+    assert_eq!(procd(&[], "start_service"), Vec::<String>::new());
+    let calls = procd(&["bad.toml", "hub.toml", "terminal.toml"], "start_service");
+    let opened: Vec<_> = calls.iter().filter(|call| call.starts_with("open")).collect();
+    assert_eq!(opened, ["open_instance hub", "open_instance terminal"]);
+    for expected in [
+        "set_param command DIR/bentpipe gateway --config DIR/hub.toml",
+        "set_param file DIR/terminal.toml",
+        "set_param respawn 3600 5 0",
+    ] {
+        assert!(calls.iter().any(|call| call == expected), "{expected}: {calls:?}");
+    }
+    assert_eq!(calls.iter().filter(|call| *call == "close_instance ").count(), 2, "{calls:?}");
+    assert_eq!(procd(&["hub.toml"], "reload_service"), ["send_signal bentpipe * HUP"]);
+    assert_eq!(procd(&["hub.toml"], "service_triggers"), ["add_reload_trigger bentpipe"]);
+}
+
 #[test]
 fn an_upgrade_starts_the_unit_of_the_other_name_beside_each_gateway() {
     let first = "bentpipe-gateway@hub.service";
