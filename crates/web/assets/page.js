@@ -124,7 +124,7 @@ function word({ link, link_updates, modem }) {
     const figures = [["quality", "%"], ["resources", "%"], ["mtu", "B"]];
     const known = figures.filter(([name]) => modem[name] !== null).map(([name, unit]) => `${name === "mtu" ? "MTU" : name} ${modem[name]} ${unit}`);
     const state = [modem.link_is_up ? "link up" : "link down", ...known].join(", ");
-    said.push(modem.has_session ? `Modem ${modem.name ?? ""}: ${state}.` : `No session with the modem: ${modem.last_end ?? "not found yet"}.`);
+    said.push(modem.has_session ? `Modem${modem.name ? ` ${modem.name}` : ""}: ${state}.` : `No session with the modem: ${modem.last_end ?? "not found yet"}.`);
   }
   return said.join(" ");
 }

@@ -27,8 +27,8 @@ const STREAMS = [
   { label: "From TCP", sort: "rate", text: (row) => rate(row.sent_bps), isNumber: true },
   { label: "To TCP", text: (row) => rate(row.received_bps), isNumber: true },
   { label: "Bytes from", text: (row) => size(row.from_tcp_bytes), isNumber: true },
-  { label: "Without, at least", text: (row) => (row.without_s === null ? "–" : duration(row.without_s)), isNumber: true },
   { label: "Bytes to", text: (row) => size(row.to_tcp_bytes), isNumber: true },
+  { label: "Without, at least", text: (row) => (row.without_s === null ? "–" : duration(row.without_s)), isNumber: true },
 ];
 const PATIENCE = 250;
 

@@ -108,6 +108,9 @@ fn everything_that_can_be_used_has_a_name_and_no_width_scrolls_sideways() {
         for node in named.into_iter().filter(|node| !is_legend(node)) {
             assert!(node["name"]["value"].as_str().is_some_and(|name| !name.is_empty()), "{view}: {node}");
         }
+        if view == "peers" || view == "streams" {
+            browser.wait(&format!("document.querySelector('#view-{view} tbody tr') !== null"));
+        }
         for width in [360, 768, 1280, 2560] {
             browser.resize(width, 900);
             browser.wait("document.documentElement.scrollWidth <= document.documentElement.clientWidth");

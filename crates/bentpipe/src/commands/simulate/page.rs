@@ -237,18 +237,16 @@ mod tests {
     #[test]
     fn the_headline_compares_the_fastest_with_cubic_and_with_the_link() {
         // 965,333 bytes of payload are 8 Mbit on the link.
-        let link = Some(Bottleneck {
-            rate: Rate::from_bps(8_000_000),
-            delay: Duration::from_millis(500),
-            loss: Probability::ZERO,
-        });
+        let bottleneck =
+            Bottleneck { rate: Rate::from_bps(8_000_000), delay: Duration::from_millis(500), loss: Probability::ZERO };
+        let link = Some(bottleneck);
         let page = |variants| Page { file: PathBuf::new(), variants, seen: BTreeSet::new() };
         let three = page(vec![variant("slow", 9.0, link), variant("cubic", 4.0, link), variant("quick", 2.0, link)]);
         assert_eq!(three.headline(), "quick: 2.0 times as fast as cubic, 75.0 % of what the link allows");
         let limit = three.limit().unwrap();
         assert!((limit.end_s() - 1.5).abs() < 1e-3, "{limit:?}");
         // Links that differ have no limit in common.
-        let other = Some(Bottleneck { rate: Rate::from_bps(1_000_000), ..link.unwrap() });
+        let other = Some(Bottleneck { rate: Rate::from_bps(1_000_000), ..bottleneck });
         let differ = page(vec![variant("quick", 2.0, link), variant("slow", 4.0, other)]);
         assert_eq!((differ.headline(), differ.limit()), ("quick: 2.0 times as fast as slow".to_owned(), None));
         assert_eq!(page(vec![variant("file", 3.0, link)]).headline(), "file: 50.0 % of what the link allows");
