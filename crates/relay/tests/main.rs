@@ -4,6 +4,7 @@
 mod accounts;
 mod changes;
 mod conservation;
+mod ended;
 mod engine;
 mod script;
 mod vectors;

@@ -1,7 +1,7 @@
 //! One relayed connection in the engine's table.
 
-use super::Hosts;
 use super::accounts::{Direction, MIN_STALL, StallCause};
+use super::{EndCause, Hosts};
 use crate::connect::ConnectRequest;
 use crate::connection::State;
 use units::{Duration, Instant};
@@ -26,6 +26,10 @@ pub struct Relayed<S, H: Hosts> {
     pub(super) tcp: Option<H::Connection>,
     pub(super) syn: Option<H::Syn>,
     pub(super) deadline: Option<Instant>,
+    /// When its server accepted.
+    pub(super) opened: Option<Instant>,
+    /// Why it ends, if the event that ends it does not say.
+    pub(super) cause: Option<EndCause>,
     pub(super) is_queued: bool,
 }
 
@@ -46,6 +50,8 @@ impl<S: Copy, H: Hosts> Relayed<S, H> {
             tcp: None,
             syn: None,
             deadline: None,
+            opened: None,
+            cause: None,
             is_queued: false,
         }
     }

@@ -1,7 +1,8 @@
 //! What the adapter reports, and which transition of [`crate::connection`] follows.
 
 use super::{
-    ConnectError, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT, Relayed, StreamEvent, Transport, ends,
+    ConnectError, EndCause, Engine, HANDSHAKE_TIMEOUT, Hosts, Notice, REQUEST_TIMEOUT, Relayed, StreamEvent, Transport,
+    ends,
 };
 use crate::connect::ConnectRequest;
 use crate::connection::{Action, Event, State};
@@ -101,6 +102,8 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
                 if let Some(key) = key_of(stream) {
                     let stream = self.transport.number(stream);
                     self.notices.push_back(Notice::ResetByPeer { stream, reason });
+                    let connection = &mut self.connections[key];
+                    connection.cause = Some(EndCause::of_stream(connection.state, reason));
                     self.apply(now, key, Event::StreamReset);
                 }
             }
@@ -134,6 +137,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         self.set_deadline(key, None);
         self.counters.connected += 1;
+        self.connections[key].opened = Some(now);
         self.apply(now, key, Event::TcpConnected);
         self.on_ready(key);
     }
@@ -180,6 +184,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         }
         for key in vanished {
             self.notices.push_back(Notice::HostVanished(self.connections[key].request));
+            self.connections[key].cause = Some(EndCause::HostVanished);
             self.apply(now, key, Event::TcpReset);
         }
     }
@@ -242,8 +247,9 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             self.act(now, key, action);
         }
         if step.next == State::Closed {
-            let orderly = step.actions.contains(&Some(Action::CloseTcp));
-            self.remove(now, key, orderly);
+            let is_orderly = step.actions.contains(&Some(Action::CloseTcp));
+            let known = if is_orderly { Some(EndCause::Finished) } else { self.connections[key].cause };
+            self.remove(now, key, known.unwrap_or_else(|| EndCause::of(event)));
         }
     }
 

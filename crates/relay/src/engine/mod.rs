@@ -12,6 +12,7 @@
 //! | `interception.rs` | which new connections are relayed and which go end to end |
 //! | `peers.rs` | the peers: settings, policy, state |
 //! | `accounts.rs` | what the connections of each class have done, for metrics |
+//! | `ended.rs` | what became of a connection, for logs |
 //! | `notice.rs` | what happened, for logs and tests |
 //!
 //! # Who calls whom
@@ -29,6 +30,7 @@
 mod accounts;
 mod adapter;
 mod connection;
+mod ended;
 mod events;
 mod interception;
 mod notice;
@@ -40,6 +42,7 @@ mod waiting;
 pub use accounts::{ClassAccount, DEFAULT_CLASS, StallCause};
 pub use adapter::{ConnectError, ConnectReply, Hosts, Progress, ReceivedRequest, StreamEvent, Transport};
 pub use connection::Relayed;
+pub use ended::{EndCause, Ended};
 pub use interception::Intercepted;
 pub use notice::{Counters, Notice};
 pub use peers::{Peer, PeerSettings};
@@ -238,15 +241,16 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
         key
     }
 
-    fn remove(&mut self, now: Instant, key: usize, orderly: bool) {
+    fn remove(&mut self, now: Instant, key: usize, cause: EndCause) {
         self.set_deadline(key, None);
         let connection = self.connections.remove(key);
         self.by_stream.remove(&connection.stream);
+        let stream = self.transport.number(connection.stream);
         self.transport.forget(connection.stream);
         self.wake_waiting();
         self.look_at_streams(connection.peer);
         self.look_at_room_again();
-        if orderly {
+        if cause == EndCause::Finished {
             self.counters.finished += 1;
         } else {
             self.counters.reset += 1;
@@ -261,8 +265,19 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             if self.unaccepted.get(&ends(&request)) == Some(&key) {
                 self.unaccepted.remove(&ends(&request));
             }
-            let (from_tcp, to_tcp) = (connection.from_tcp, connection.to_tcp);
-            self.notices.push_back(Notice::Closed { request, from_tcp, to_tcp, orderly });
+            self.notices.push_back(Notice::Closed(Ended {
+                request,
+                peer: connection.peer,
+                stream,
+                is_near: connection.is_near,
+                class: connection.account,
+                asked: connection.asked,
+                opened_after: connection.opened.map(|opened| opened.since(connection.asked)),
+                at: now,
+                from_tcp: connection.from_tcp,
+                to_tcp: connection.to_tcp,
+                cause,
+            }));
         }
         if let Some(tcp) = connection.tcp {
             self.hosts.abort(now, tcp);

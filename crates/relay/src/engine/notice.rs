@@ -1,5 +1,6 @@
 //! What happened to relayed connections and peers, for logs, counters and tests.
 
+use super::Ended;
 use crate::connect::{ConnectRequest, ConnectRequestError};
 use crate::connection::{Event, State, Unexpected};
 use crate::policy::Denial;
@@ -59,16 +60,7 @@ pub enum Notice {
     /// No peer is up for the server that a client connects to.
     Unavailable(ConnectRequest),
     /// A connection is over.
-    Closed {
-        /// Client and server.
-        request: ConnectRequest,
-        /// Bytes from TCP to the stream.
-        from_tcp: u64,
-        /// Bytes from the stream to TCP.
-        to_tcp: u64,
-        /// Whether both directions ended in order.
-        orderly: bool,
-    },
+    Closed(Ended),
     /// The other gateway has reset a stream.
     ResetByPeer {
         /// The stream's number.

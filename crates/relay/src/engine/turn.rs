@@ -1,7 +1,7 @@
 //! One connection's turn: bytes from TCP into the stream, bytes from the stream to TCP.
 
 use super::accounts::Direction;
-use super::{ConnectReply, Engine, Hosts, Notice, Progress, ReceivedRequest, Transport};
+use super::{ConnectReply, EndCause, Engine, Hosts, Notice, Progress, ReceivedRequest, Transport};
 use crate::classes::Class;
 use crate::connect::ConnectRequest;
 use crate::connection::{Event, State};
@@ -57,6 +57,7 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
 
     fn stream_failed(&mut self, now: Instant, key: usize, reason: ResetReason) {
         self.notices.push_back(Notice::StreamFailed(self.connections[key].request, reason));
+        self.connections[key].cause = Some(EndCause::of_stream(self.state(key), reason));
         self.apply(now, key, Event::StreamReset);
     }
 
@@ -110,11 +111,14 @@ impl<T: Transport<H>, H: Hosts> Engine<T, H> {
             ConnectReply::Waiting => return true,
             ConnectReply::Connected => {
                 self.counters.connected += is_direct;
-                self.accounts.at(connection.account).open_time.record(now.since(connection.asked));
+                let open_time = now.since(connection.asked);
+                self.accounts.at(connection.account).open_time.record(open_time);
+                self.connections[key].opened = Some(now);
                 Event::Answered
             }
             ConnectReply::Failed(reason) => {
                 self.notices.push_back(Notice::NotConnected(connection.request, reason));
+                self.connections[key].cause = Some(EndCause::NotConnected(reason));
                 match reason {
                     ResetReason::Refused => self.counters.refused += is_direct,
                     _ => self.counters.unreachable += is_direct,

@@ -293,9 +293,9 @@ impl Side {
     fn take_notices(&mut self, now: Instant) {
         while let Some(notice) = self.engine.poll_notice() {
             match notice {
-                Notice::Closed { request, from_tcp, to_tcp, .. } => {
-                    if let Some(split) = split_named(&request) {
-                        self.engine.hosts.ends[split as usize].closed = Some((from_tcp, to_tcp));
+                Notice::Closed(ended) => {
+                    if let Some(split) = split_named(&ended.request) {
+                        self.engine.hosts.ends[split as usize].closed = Some((ended.from_tcp, ended.to_tcp));
                     }
                 }
                 Notice::Transition { request, from, event, to, .. } => {
