@@ -63,6 +63,8 @@ pub struct EndpointConfig {
     pub capabilities: Capabilities,
     /// Whether [`Endpoint::poll_key`](crate::Endpoint::poll_key) gives data keys away. Default false.
     pub export_keys: bool,
+    /// Whether [`Endpoint::poll_trace`](crate::Endpoint::poll_trace) gives away what happens to packets. Default false.
+    pub trace: bool,
     /// What room cross traffic is given. Default: what it was measured to send.
     pub cross_traffic: CrossTrafficPolicy,
 }
@@ -122,6 +124,7 @@ impl EndpointConfig {
             versions: Versions::SPOKEN,
             capabilities: Capabilities::NONE,
             export_keys: false,
+            trace: false,
             cross_traffic: CrossTrafficPolicy::default(),
         }
     }

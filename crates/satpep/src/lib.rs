@@ -34,6 +34,7 @@
 //! | `handshake`, `seal`, `key`, `random` | Noise IK, data keys |
 //! | `trouble` | why a peer is not up, and who else initiates |
 //! | `version` | which versions and services two gateways have in common |
+//! | `trace`, `qlog` | what happened to packets, and its form for qvis |
 //! | `key_log` | data keys, to decrypt recorded traffic |
 //! | `wire` | packets and frames as bytes |
 //! # Example
@@ -106,6 +107,7 @@ mod mtu;
 mod pacer;
 mod packet_number;
 mod payload;
+pub mod qlog;
 mod random;
 mod received;
 mod reordering;
@@ -120,6 +122,7 @@ mod session;
 mod stats;
 mod stream;
 mod survey;
+mod trace;
 mod trouble;
 mod wire;
 
@@ -133,4 +136,5 @@ pub use peering::{Capabilities, Class, KeyError, Priority, PrivateKey, PublicKey
 pub use seal::{Cipher, Mode};
 pub use stats::{Drops, EndpointStats, MemoryStats, PeerStats, StreamStats};
 pub use survey::{SurveyReport, survey_cost};
+pub use trace::{TraceEvent, TraceKind, TracedMetrics, TracedPacket, TracedPiece, TracedSession};
 pub use trouble::{Stranger, StrangerFault, Trouble};

@@ -8,18 +8,20 @@ pub(crate) struct RttEstimator {
     smoothed: Duration,
     variation: Duration,
     min: Duration,
+    latest: Duration,
     measured: bool,
 }
 
 impl RttEstimator {
     /// An estimator that trusts `expected` until the first sample.
     pub(crate) fn new(expected: Duration) -> Self {
-        Self { smoothed: expected, variation: expected / 4, min: Duration::MAX, measured: false }
+        Self { smoothed: expected, variation: expected / 4, min: Duration::MAX, latest: expected, measured: false }
     }
 
     /// Takes a sample, the receiver's delay already taken off.
     pub(crate) fn sample(&mut self, rtt: Duration) {
         self.min = self.min.min(rtt);
+        self.latest = rtt;
         if self.measured {
             let deviation = self.smoothed.saturating_sub(rtt).max(rtt.saturating_sub(self.smoothed));
             self.variation = (self.variation * 3 + deviation) / 4;
@@ -40,6 +42,16 @@ impl RttEstimator {
     /// The least sample, if there was one.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.measured.then_some(self.min)
+    }
+
+    /// The latest sample, if there was one.
+    pub(crate) fn latest(&self) -> Option<Duration> {
+        self.measured.then_some(self.latest)
+    }
+
+    /// How far samples vary.
+    pub(crate) fn variation(&self) -> Duration {
+        self.variation
     }
 
     /// How long an acknowledgement may take before it is overdue; `ack_delay` is what the receiver may wait.

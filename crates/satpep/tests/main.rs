@@ -14,6 +14,7 @@ mod membership;
 mod model;
 mod model_based;
 mod mtu;
+mod qlog;
 mod roaming;
 mod streams;
 mod survey;

@@ -232,6 +232,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     pub(super) fn drop_session(&mut self, id: PeerId, reason: ResetReason) {
+        self.take_trace(id);
         self.peers[id.index()].candidates.clear();
         if let Some(mut session) = self.peers[id.index()].session.take() {
             self.receive_memory.update(&mut session.credit.receive_holding, 0);

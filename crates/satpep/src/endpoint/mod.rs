@@ -15,6 +15,7 @@
 //! | `cookies.rs` | which cookie a handshake is begun with |
 //! | `unread.rs` | what is left to be read of a session that is over |
 //! | `output.rs` | what is sent next, at the link's pace |
+//! | `trace.rs` | traces of the sessions |
 //! | `survey.rs` | what the path to a peer carries, on request |
 
 mod admission;
@@ -34,6 +35,7 @@ mod peers;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod trace;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod trial;
 mod unread;
@@ -51,6 +53,7 @@ use crate::scheduler::Scheduler;
 use crate::seal::Unsealed;
 use crate::session::Session;
 use crate::stats::{EndpointStats, MemoryStats, PeerStats, StreamStats};
+use crate::trace::TraceEvent;
 use crate::trouble::Strangers;
 use crate::wire::frame::PathFrame;
 use crate::wire::packet::DATA;
@@ -145,6 +148,8 @@ pub struct Endpoint<P: Payload = Stored> {
     events: VecDeque<Event>,
     /// Keys to give away.
     logged_keys: VecDeque<LoggedKey>,
+    /// What has happened to packets, for the driver.
+    trace: VecDeque<TraceEvent>,
     sessions: u32,
     /// This gateway stops.
     closing: bool,
@@ -235,6 +240,7 @@ impl<P: Payload> Endpoint<P> {
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             logged_keys: VecDeque::new(),
+            trace: VecDeque::new(),
             sessions: 0,
             closing: false,
             draining: false,
@@ -260,6 +266,9 @@ impl<P: Payload> Endpoint<P> {
     pub fn set_capacity(&mut self, now: Instant, capacity: Rate) {
         self.capacity.tell(now, capacity);
         self.set_pace(now);
+        if self.config.trace {
+            self.peers.ids().into_iter().for_each(|id| self.collect_trace(now, id));
+        }
     }
 
     /// The capacity of the link: configured, estimated or reported.
@@ -533,6 +542,9 @@ impl<P: Payload> Endpoint<P> {
 
     /// Takes a peer's news, and puts it where what it has to send and its next timer say.
     fn refresh(&mut self, now: Instant, id: PeerId) {
+        if self.config.trace {
+            self.collect_trace(now, id);
+        }
         let peer = &mut self.peers[id.index()];
         let within_cap = peer.is_within_cap(now);
         if let Some(session) = &mut peer.session {

@@ -26,6 +26,9 @@ impl<P: Payload> Session<P> {
         let mut reader = Reader::<P>::with_elided(frames, elided);
         let (mut ack_eliciting, mut acks, mut recovered) = (false, 0, 0);
         let credit_before = self.credit.available();
+        if let Some(trace) = &mut self.trace {
+            trace.on_received(now, number, frames.len() + elided);
+        }
         while let Some(frame) = reader.next()? {
             acks += u32::from(matches!(frame, Frame::Ack(_)));
             recovered += u32::from(matches!(frame, Frame::Recovered(_)));
@@ -79,6 +82,9 @@ impl<P: Payload> Session<P> {
             Frame::Repair(repair) => self.on_repair(now, number, &repair)?,
             Frame::Stream { stream, offset, data, elided, fin } => {
                 self.liveness.on_traffic(now);
+                if let Some(trace) = &mut self.trace {
+                    trace.on_piece(stream, offset, data.len() + elided, fin);
+                }
                 if let Some(key) = self.find_or_accept(stream, true)? {
                     self.on_data(key, offset, data, elided, fin)?;
                 }
@@ -220,6 +226,9 @@ impl<P: Payload> Session<P> {
         for packet in outcomes.drain(..) {
             self.stats.lost_packets += u64::from(!packet.is_acknowledged());
             self.feedback.on_outcome(&packet);
+            if let Some(trace) = &mut self.trace {
+                trace.on_outcome(now, &packet);
+            }
             let mut probe = false;
             for frame in &packet.frames {
                 match *frame {

@@ -23,6 +23,7 @@
 //! | `coding.rs` | making them, and recovering with the peer's, in steps |
 //! | `drain.rs` | no more streams: waiting for those that are on their way |
 //! | `farewell.rs` | leaving in good order |
+//! | `trace.rs` | what is recorded of its packets, if it is traced |
 //! | `timers.rs` | when each timer expires |
 
 mod classes;
@@ -45,6 +46,7 @@ mod repairs;
 mod streams;
 mod table;
 mod timers;
+mod trace;
 #[cfg(test)]
 mod violations;
 
@@ -58,11 +60,12 @@ use crate::repair::Decoder;
 use crate::sent_packets::StreamKey;
 use crate::stats::PeerStats;
 use crate::stream::Stream;
+use crate::trace::{TraceEvent, TracedSession};
 use crate::wire::frame::PathFrame;
 use peering::ResetReason;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rate};
 
 pub(crate) use drain::Drain;
 pub(crate) use feedback::News;
@@ -89,6 +92,8 @@ pub(crate) struct Session<P: Payload> {
     drain: Drain,
     farewell: farewell::Farewell,
     events: VecDeque<Event>,
+    trace: Option<Box<trace::Trace>>,
+    initiates: bool,
     stats: PeerStats,
 }
 
@@ -123,6 +128,8 @@ impl<P: Payload> Session<P> {
             drain: Drain::new(crate::epoch::knows_of_runs(parameters.epoch)),
             farewell: farewell::Farewell::default(),
             events: VecDeque::new(),
+            trace: config.trace.then(Box::default),
+            initiates,
             stats: PeerStats {
                 capabilities: config.capabilities.common(parameters.capabilities),
                 ..PeerStats::default()
@@ -132,6 +139,20 @@ impl<P: Payload> Session<P> {
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Records what is known of the path, if the session is traced.
+    pub(crate) fn measure_for_trace(&mut self, now: Instant, pace: Rate, capacity: Rate) {
+        if let Some(trace) = &mut self.trace {
+            trace.measure(now, &self.recovery.rtt, pace, capacity);
+        }
+    }
+
+    /// What has happened to packets, if the session is traced.
+    pub(crate) fn poll_trace(&mut self) -> Option<TraceEvent> {
+        let (at, kind) = self.trace.as_mut()?.poll()?;
+        let session = TracedSession { peer: self.peer.own(), number: self.tag, initiates: self.initiates };
+        Some(TraceEvent { at, session, kind })
     }
 
     /// Rises from one session of the endpoint to the next.

@@ -166,6 +166,9 @@ impl<P: Payload> Session<P> {
         let (length, elided) = (writer.len(), writer.elided());
         let number = self.recovery.sent_packets.next_number();
         let ack_eliciting = !frames.is_empty();
+        if let Some(trace) = &mut self.trace {
+            trace.on_sent(now, number, (length, length + overhead), &frames);
+        }
         self.recovery.sent_packets.record(now, position, length + overhead, dscp, frames);
         self.stats.sent_packets += 1;
         if ack_eliciting {
