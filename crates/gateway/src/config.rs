@@ -2,6 +2,8 @@
 
 mod bypass;
 mod class;
+mod connection_log;
+mod debug;
 mod dlep;
 mod dscp;
 pub mod format;
@@ -26,6 +28,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
+pub use connection_log::ConnectionLogSettings;
+pub use debug::{DebugSettings, QlogSettings};
 pub use document::Faults;
 pub use dscp::DscpPolicy;
 pub use format::Accept;
@@ -96,12 +100,14 @@ pub struct Settings {
     pub build: Build,
     /// Where the page is served.
     pub web: Option<WebSettings>,
+    /// Where connections that have ended are logged.
+    pub connection_log: Option<ConnectionLogSettings>,
     /// The control socket.
     pub control: PathBuf,
     /// The group that may use it.
     pub control_group: Option<String>,
-    /// The file for the keys of sessions, to decrypt recorded traffic.
-    pub key_log: Option<PathBuf>,
+    /// What is written for debugging.
+    pub debug: DebugSettings,
 }
 
 /// `[link]`.
@@ -287,8 +293,9 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
     let routes = peer::routes(document, &peers);
     let metrics: Option<format::Metrics> = document.section("metrics");
     let web = web::read(document);
+    let connection_log = connection_log::read(document);
     let control: Option<format::Control> = document.section("control");
-    let debug: Option<format::Debugging> = document.section("debug");
+    let debug = debug::read(document, choice);
 
     let (gateway, link, intercept, control) = (gateway?, link?, intercept?, control?);
     let interfaces = host::named(document, &link, &intercept);
@@ -324,9 +331,10 @@ fn read(document: &mut Document<'_>, key: Option<&PrivateKey>) -> Option<Setting
         metrics: metrics?.listen.map(|listen| listen.0),
         build: Build::default(),
         web: web?,
+        connection_log: connection_log?,
         control: control.socket.map_or_else(|| control_socket(&name), |socket| PathBuf::from(socket.0)),
         control_group: control.group.map(|group| group.0),
-        key_log: debug?.key_log.map(|path| PathBuf::from(path.0)),
+        debug: debug?,
         name,
     })
 }

@@ -9,6 +9,7 @@ mod report;
 mod succession;
 
 use crate::config::{Accept, Settings};
+use crate::connection_log::ConnectionLog;
 use crate::control;
 use crate::drain::Drain;
 use crate::error::{StartError, while_doing};
@@ -42,6 +43,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, mpsc};
+use std::time::SystemTime;
 use succession::{HandedOver, Joining};
 use tokio::sync::watch;
 use units::{Duration, Instant};
@@ -57,10 +59,11 @@ const FIRST: usize = 5;
 /// What one wake does at most: connections accepted, turns given.
 const ACCEPTS: usize = 256;
 const TURNS: usize = 64;
-/// How often the firewall's counters are read at most, for who asks for all and for who asks each second: each time starts a
-/// program.
+/// How often the firewall's counters are read at most, for who asks for all, for who asks each second, and for the connection log: each
+/// time starts a program.
 const COUNT_PERIOD: Duration = Duration::from_secs(1);
 const SAMPLED_COUNT_PERIOD: Duration = Duration::from_secs(10);
+const LOGGED_COUNT_PERIOD: Duration = Duration::from_secs(60);
 /// How often peers that are not up are looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stopping gateway goes on sending, so that its peers learn of it.
@@ -228,6 +231,9 @@ impl<T: SatelliteTransport> Daemon<T> {
         // The token's file need not be readable for the user as whom the gateway goes on.
         let page = settings.web.as_ref().map(page::listen).transpose()?;
         let privileges = plan.reduce(&settings)?;
+        // As the user who appends to it, and renames it.
+        let log = settings.connection_log.as_ref().map(|log| ConnectionLog::open(&log.file, log.rotation));
+        relays.connection_log = log.transpose()?;
         let listening = Arc::clone(&waker);
         let updates = LinkUpdates::start(&settings, move || {
             // Should it fail, the loop looks at its next tick.
@@ -398,6 +404,9 @@ impl<T: SatelliteTransport> Daemon<T> {
             let _ = transparent::follow_somaxconn(listener);
         }
         self.relays.transport_mut().tick(now);
+        if self.relays.connection_log.is_some() {
+            self.count_bypassed(now, LOGGED_COUNT_PERIOD);
+        }
         if self.next_look <= now {
             self.next_look = now + LOOK_PERIOD;
             self.look_at_peers(now);
@@ -528,7 +537,12 @@ impl<T: SatelliteTransport> Daemon<T> {
                     let _ = answer.send(());
                 }
                 Request::News(News::OwnAddresses(own)) => self.relays.engine.set_own_addresses(now, &own),
-                Request::News(News::Bypassed(counts)) => self.bypassed = counts.into_iter().collect(),
+                Request::News(News::Bypassed(counts)) => {
+                    self.bypassed = counts.into_iter().collect();
+                    if let Some(log) = &mut self.relays.connection_log {
+                        log.record_bypassed(SystemTime::now(), &self.bypassed);
+                    }
+                }
                 Request::Reload(settings, answer) => {
                     // The asker may have gone.
                     let _ = answer.send(self.reload(now, *settings));
@@ -598,6 +612,7 @@ impl<T: SatelliteTransport> Daemon<T> {
         let now = clock::now();
         self.relays.engine.shut_down(now);
         self.relays.log();
+        self.relays.connection_log = None;
         self.relays.transport_mut().leave(now + FAREWELL);
         self.listeners.clear();
         self.steering = None;

@@ -6,6 +6,7 @@
 
 mod build;
 pub mod config;
+pub mod connection_log;
 mod control;
 mod cross_traffic;
 mod daemon;

@@ -143,7 +143,8 @@ fn confine(settings: &Settings) -> (bool, &'static str) {
     (seccomp, landlock)
 }
 
-/// The files that a running gateway needs: programs and what they need, its settings (to read them again), its sockets.
+/// The files that a running gateway needs: programs and what they need, its settings (to read them again), its sockets
+/// and logs.
 fn files(settings: &Settings) -> Files {
     let mut readable: Vec<PathBuf> = READABLE.iter().map(PathBuf::from).collect();
     readable.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
@@ -156,6 +157,9 @@ fn files(settings: &Settings) -> Files {
     let sockets = [Some(&settings.control), settings.updates.socket.as_ref()];
     let mut writable: Vec<PathBuf> =
         sockets.into_iter().flatten().filter_map(|socket| Some(socket.parent()?.to_owned())).collect();
+    let log = settings.connection_log.as_ref().and_then(|log| log.file.parent());
+    writable.extend(log.map(Path::to_owned));
+    writable.extend(settings.debug.qlog.as_ref().map(|qlog| qlog.directory.clone()));
     // What a program that is started writes nothing to; and the lock of iptables, which holds SYNs on some kernels.
     writable.push("/dev/null".into());
     if settings.rules.hold.is_some() {

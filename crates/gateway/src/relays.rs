@@ -3,6 +3,7 @@
 mod notices;
 
 use crate::config::{Peer, Settings};
+use crate::connection_log::ConnectionLog;
 use crate::hold::HeldSyns;
 use crate::host_sockets::{self, HostSockets};
 use crate::takeover::offer::TransportOffer;
@@ -26,6 +27,8 @@ pub(crate) struct Relays<T: SatelliteTransport> {
     pub(crate) engine: Engine<T, HostSockets>,
     /// The peers' settings, by place.
     peers: Slab<Peer>,
+    /// Where connections that have ended are logged.
+    pub(crate) connection_log: Option<ConnectionLog>,
 }
 
 impl<T: SatelliteTransport> Relays<T> {
@@ -37,7 +40,7 @@ impl<T: SatelliteTransport> Relays<T> {
         if tracing::enabled!(tracing::Level::TRACE) {
             engine.report_transitions();
         }
-        Self { engine, peers: settings.peers.iter().cloned().enumerate().collect() }
+        Self { engine, peers: settings.peers.iter().cloned().enumerate().collect(), connection_log: None }
     }
 
     /// How the bytes cross the satellite.

@@ -79,9 +79,10 @@ impl Comparison {
             metrics,
             build: _,
             web,
+            connection_log,
             control,
             control_group,
-            key_log,
+            debug,
         } = new;
         self.fixed("[gateway] name", old.name == *name);
         self.fixed("[gateway] user", old.user == *user);
@@ -108,9 +109,10 @@ impl Comparison {
         self.fixed("[dlep]", old.dlep == *dlep);
         self.fixed("[metrics] listen", old.metrics == *metrics);
         self.fixed("[web]", old.web == *web);
+        self.fixed("[connection_log]", old.connection_log == *connection_log);
         self.fixed("[control] socket", old.control == *control);
         self.fixed("[control] group", old.control_group == *control_group);
-        self.fixed("[debug] key_log", old.key_log == *key_log);
+        self.fixed("[debug]", old.debug == *debug);
         if peers.iter().any(|peer| peer.public_key == Some(private_key.public_key())) {
             self.refused.push("[[peer]] public_key: a peer has this gateway's own key".into());
         }

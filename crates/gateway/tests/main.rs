@@ -5,6 +5,7 @@ mod control;
 mod dissector;
 mod doctor;
 mod interception;
+mod logs;
 mod marking;
 mod modem;
 mod monitoring_page;

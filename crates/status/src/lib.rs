@@ -24,5 +24,5 @@ pub use relay::engine::{Counters, StallCause};
 pub use relay::link_state::Source;
 pub use satellite::{CrossLayer, Memory, Satellite};
 pub use satpep::CapacitySource;
-pub use snapshot::{Draining, Privileges, Snapshot};
+pub use snapshot::{Draining, LogCounts, Privileges, Snapshot};
 pub use stream::{Side, Stall, Stream};

@@ -53,8 +53,20 @@ pub struct Snapshot {
     pub satellite: Satellite,
     /// The peers.
     pub peers: Vec<Peer>,
+    /// Lines of the connection log; null without one.
+    #[serde(default)]
+    pub connection_log: Option<LogCounts>,
     /// Relayed connections, one row for each.
     pub streams: Vec<Stream>,
+}
+
+/// What has become of the lines of the connection log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCounts {
+    /// Lines written.
+    pub written: u64,
+    /// Lines that could not be written, because the disk was full or too slow.
+    pub dropped: u64,
 }
 
 /// A gateway that takes no more connections.

@@ -41,6 +41,7 @@ const SECTIONS: &[Section] = &[
     Section::new("dlep", "Dlep"),
     Section::new("metrics", "Metrics"),
     Section::new("web", "Web"),
+    Section::new("connection_log", "ConnectionLog"),
     Section::new("control", "Control"),
     Section::new("debug", "Debugging"),
 ];
@@ -83,6 +84,9 @@ pub struct File {
     /// The live page.
     #[serde(default)]
     pub web: Web,
+    /// The log of connections that have ended.
+    #[serde(default)]
+    pub connection_log: ConnectionLog,
     /// The control socket.
     #[serde(default)]
     pub control: Control,
@@ -106,6 +110,7 @@ impl File {
             dlep: None,
             metrics: Metrics::default(),
             web: Web::default(),
+            connection_log: ConnectionLog::default(),
             control: Control::default(),
             debug: Debugging::default(),
         }
@@ -501,6 +506,21 @@ pub struct Web {
     pub key: Option<Path>,
 }
 
+/// The log of connections that have ended (docs/monitoring.md).
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+pub struct ConnectionLog {
+    /// File to which a line of JSON is appended for each connection that has ended, with the addresses of client and server. By default
+    /// none.
+    pub file: Option<Path>,
+    /// Size at which the file is renamed to FILE.1, and that to FILE.2.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "64GiB", "default" = "16MiB"))]
+    pub max_size: Option<Size>,
+    /// Highest number of files; the oldest is deleted.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 8))]
+    pub max_files: Option<u16>,
+}
+
 /// The control socket.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
@@ -518,4 +538,10 @@ pub struct Debugging {
     /// File for the data keys of all sessions (mode 0600), for Wireshark: anyone who reads it can decrypt recorded traffic. By default
     /// none.
     pub key_log: Option<Path>,
+    /// Directory for a qlog file of each session, for qvis: what happened to each packet, without contents. By default none. Only with the
+    /// `satpep` transport.
+    pub qlog: Option<Path>,
+    /// Size that all qlog files of a process may have together; then no more is written.
+    #[schemars(extend("x-least" = "64KiB", "x-most" = "1TiB", "default" = "256MiB"))]
+    pub qlog_size: Option<Size>,
 }

@@ -1,6 +1,7 @@
 //! The state of a running gateway, as `bentpipe gateway status` shows it.
 
 use crate::config::CapacitySource;
+use crate::connection_log::ConnectionLog;
 use crate::drain::Drain;
 use crate::handle::Extent;
 use crate::host_sockets::HostSockets;
@@ -61,6 +62,7 @@ pub(super) fn snapshot<T: SatelliteTransport>(
         bypassed: facts.bypassed.clone(),
         satellite: transport.satellite(),
         peers: relays.peers().iter().map(|(at, peer)| transport.peer(now, at, peer)).collect(),
+        connection_log: relays.connection_log.as_ref().map(ConnectionLog::counts),
         streams,
     }
 }

@@ -98,6 +98,7 @@ pub(super) fn encode(program: &Program, snapshot: &Snapshot, measured: &Measured
     let registry = all.sub_registry_with_prefix("bentpipe");
     build(registry, program, snapshot);
     connections(registry, snapshot);
+    connection_log(registry, snapshot);
     classes(registry, &measured.classes);
     satellite(registry, &snapshot.satellite);
     tunnels(registry, &snapshot.satellite);
@@ -175,6 +176,15 @@ fn connections(registry: &mut Registry, snapshot: &Snapshot) {
         bytes.get_or_create(&Direction { direction }).inc_by(count);
     }
     registry.register_with_unit("tcp", "Payload relayed", Unit::Bytes, bytes);
+}
+
+fn connection_log(registry: &mut Registry, snapshot: &Snapshot) {
+    let Some(counts) = snapshot.connection_log else { return };
+    let lines = Family::<Outcome, Counter>::default();
+    for (outcome, count) in [("written", counts.written), ("dropped", counts.dropped)] {
+        lines.get_or_create(&Outcome { outcome }).inc_by(count);
+    }
+    registry.register("connection_log_lines", "Lines of the connection log, by outcome", lines);
 }
 
 fn classes(registry: &mut Registry, accounts: &[ClassAccount]) {

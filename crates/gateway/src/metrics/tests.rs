@@ -5,7 +5,9 @@ use crate::build::Build;
 use crate::metrics::{Delays, Measured};
 use crate::transport::PathDelay;
 use relay::engine::{ClassAccount, DEFAULT_CLASS};
-use status::{CrossLayer, Memory, Modem, Peer, PeerState, Satellite, Snapshot, Source, Trouble, UpdateCounts};
+use status::{
+    CrossLayer, LogCounts, Memory, Modem, Peer, PeerState, Satellite, Snapshot, Source, Trouble, UpdateCounts,
+};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
@@ -39,6 +41,7 @@ fn snapshot() -> Snapshot {
             trouble: Some(Trouble::new("no_answer", "")),
             ..Peer::default()
         }],
+        connection_log: Some(LogCounts { written: 1, dropped: 0 }),
         ..Snapshot::default()
     }
 }

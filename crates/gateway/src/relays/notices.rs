@@ -1,8 +1,10 @@
 //! What the log says of relayed connections.
 
 use super::Relays;
+use crate::connection_log::{ConnectionEntry, Entry, Names};
 use crate::transport::SatelliteTransport;
-use relay::engine::Notice;
+use relay::engine::{Ended, Notice};
+use std::time::SystemTime;
 
 impl<T: SatelliteTransport> Relays<T> {
     /// Logs what has happened.
@@ -23,10 +25,19 @@ impl<T: SatelliteTransport> Relays<T> {
                 tracing::debug!(client = %request.source, destination = %request.destination, peer = name(peer), "accepted");
             }
             Notice::Unavailable(request) => {
+                if let Some(log) = &self.connection_log {
+                    let class = self.class_name(&request);
+                    log.record(Entry::Connection(ConnectionEntry::unavailable(&request, SystemTime::now(), class)));
+                }
                 tracing::debug!(client = %request.source, destination = %request.destination, "unavailable: no peer is up for it");
             }
-            Notice::Closed { request, from_tcp, to_tcp, orderly } => {
-                tracing::debug!(client = %request.source, destination = %request.destination, from_tcp, to_tcp, orderly, "closed");
+            Notice::Closed(ended) => {
+                if let Some(log) = &self.connection_log {
+                    log.record(self.entry(&ended));
+                }
+                let Ended { request, from_tcp, to_tcp, cause, .. } = ended;
+                let ended = cause.name();
+                tracing::debug!(client = %request.source, destination = %request.destination, from_tcp, to_tcp, ended, "closed");
             }
             Notice::ResetByPeer { stream, reason } => tracing::debug!(stream, %reason, "reset by the peer"),
             Notice::StreamFailed(request, reason) => tracing::debug!(?request, %reason, "the stream has failed"),
@@ -39,6 +50,14 @@ impl<T: SatelliteTransport> Relays<T> {
             }
             shortage => self.log_shortage(shortage),
         }
+    }
+
+    /// The line of the connection log for a connection that has just ended.
+    fn entry(&self, ended: &Ended) -> Entry {
+        let peer = self.peers.get(ended.peer).map_or("removed", |peer| &*peer.name);
+        let class = &self.engine.class_accounts()[ended.class].name;
+        let rtt = self.transport().path_delay(ended.at, ended.peer).map(|delay| delay.smoothed);
+        Entry::Connection(ConnectionEntry::new(ended, SystemTime::now(), Names { peer, class }, rtt))
     }
 
     /// Logs what new connections go end to end for, and when they no longer do.

@@ -19,7 +19,7 @@ pub(super) struct KeyLog(Mutex<Option<File>>);
 impl KeyLog {
     /// The key log that the settings ask for.
     pub(super) fn of(settings: &Settings) -> Result<Option<Self>, StartError> {
-        let Some(path) = &settings.key_log else { return Ok(None) };
+        let Some(path) = &settings.debug.key_log else { return Ok(None) };
         Ok(Some(Self::open(path).map_err(while_doing(format!("key log {}", path.display())))?))
     }
 

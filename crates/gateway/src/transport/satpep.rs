@@ -1,5 +1,7 @@
 //! The `satpep` transport: one session of the satellite transport for each peer, over UDP.
 
+mod qlog;
+
 use super::{
     Buffered, ConnectReply, Membership, PathDelay, Progress, ReceivedRequest, Reports, SatelliteTransport, StreamEvent,
     Succession,
@@ -19,6 +21,7 @@ use crate::udp::knock::Knock;
 use crate::udp::{Head, Udp};
 use crate::watch::{Owner, Watch};
 use kernel::clock;
+use qlog::Traces;
 use relay::connect::ConnectRequest;
 use relay::dscp::Dscp;
 use relay::engine::Transport;
@@ -70,6 +73,7 @@ pub(crate) struct Satpep {
     cross_traffic: Option<CrossTrafficMeter>,
     cross_traffic_bps: u64,
     key_log: Option<KeyLog>,
+    traces: Option<Traces>,
     /// Whether the link's capacity is estimated.
     estimates_capacity: bool,
 }
@@ -118,6 +122,10 @@ impl Satpep {
             Some(name) => Some(CrossTrafficMeter::new(name)?),
         };
         let key_log = KeyLog::of(settings)?;
+        let traces = settings.debug.qlog.as_ref().map(|qlog| {
+            let doing = format!("[debug] qlog {}", qlog.directory.display());
+            Traces::new(&settings.name, qlog).map_err(while_doing(doing))
+        });
         Ok(Self {
             run,
             streams: Streams::new(endpoint, peers, settings.link.dscp == DscpPolicy::Copy),
@@ -137,6 +145,7 @@ impl Satpep {
             cross_traffic,
             cross_traffic_bps: 0,
             key_log,
+            traces: traces.transpose()?,
             estimates_capacity: settings.link.capacity_source == CapacitySource::Estimated,
         })
     }
@@ -312,6 +321,7 @@ impl SatelliteTransport for Satpep {
                 key_log.write(key);
             }
         }
+        self.write_traces();
         loop {
             let reported = self.streams.poll_event(now)?;
             match &reported {
@@ -718,7 +728,8 @@ fn endpoint(settings: &Settings, run: Run, now: Instant) -> Result<(Endpoint, Ve
     config.run = run;
     config.mode = settings.mode;
     config.cipher = settings.cipher;
-    config.export_keys = settings.key_log.is_some();
+    config.export_keys = settings.debug.key_log.is_some();
+    config.trace = settings.debug.qlog.is_some();
     config.mtu = link.mtu;
     (config.estimate_capacity, config.cross_traffic) =
         (link.capacity_source == CapacitySource::Estimated, link.cross_traffic);

@@ -1,0 +1,167 @@
+//! The connection log (`[connection_log]`): a line of JSON for each connection that has ended (docs/monitoring.md).
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `connection_log.rs` | the log, as the event loop sees it: never waits, bounded memory |
+//! | `entry.rs` | what the lines say |
+//! | `writer.rs` | the thread that writes them, and what it does while it cannot |
+//! | `rotating_file.rs` | a file that is renamed when it is full |
+
+mod entry;
+mod rotating_file;
+mod writer;
+
+pub(crate) use entry::Names;
+pub use entry::{BypassedEntry, ConnectionEntry, DroppedEntry, Entry, json_schema};
+pub use rotating_file::Rotation;
+
+use crate::error::{StartError, while_doing};
+use status::LogCounts;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, SystemTime};
+
+/// Entries that may wait to be written: some 2 MB. More are dropped.
+const QUEUE: usize = 4096;
+/// How long a gateway that stops waits for the last lines to be written.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// [`LogCounts`] that two threads count.
+#[derive(Debug, Default)]
+struct Counts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// The log, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct ConnectionLog {
+    entries: Option<mpsc::SyncSender<Entry>>,
+    ended: mpsc::Receiver<()>,
+    counts: Arc<Counts>,
+    /// Connections past the gateway that the log knows of, by reason.
+    bypassed: BTreeMap<String, u64>,
+}
+
+impl ConnectionLog {
+    /// Opens the file `path` to append to it, and starts the thread that does.
+    pub(crate) fn open(path: &Path, rotation: Rotation) -> Result<Self, StartError> {
+        let doing = || format!("[connection_log] file {}", path.display());
+        let file = rotating_file::RotatingFile::open(path, rotation).map_err(while_doing(doing()))?;
+        let (entries, queue) = mpsc::sync_channel(QUEUE);
+        let (end, ended) = mpsc::channel();
+        let counts = Arc::new(Counts::default());
+        let of_writer = Arc::clone(&counts);
+        std::thread::Builder::new()
+            .name("connection log".into())
+            .spawn(move || {
+                writer::run(file, &queue, &of_writer);
+                // Who waited may have given up.
+                let _ = end.send(());
+            })
+            .map_err(while_doing(doing()))?;
+        Ok(Self { entries: Some(entries), ended, counts, bypassed: BTreeMap::new() })
+    }
+
+    /// Has `entry` written, or drops it if too many wait.
+    pub(crate) fn record(&self, entry: Entry) {
+        let is_taken = self.entries.as_ref().is_some_and(|entries| entries.try_send(entry).is_ok());
+        if !is_taken {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the connections past the gateway written that there are more of in `counts`, by reason, than when this was last called.
+    pub(crate) fn record_bypassed(&mut self, at: SystemTime, counts: &BTreeMap<String, u64>) {
+        for (reason, count) in counts {
+            let known = self.bypassed.insert(reason.clone(), *count).unwrap_or(0);
+            // Counters begin again with the firewall's table.
+            let more = count.checked_sub(known).unwrap_or(*count);
+            if more > 0 {
+                self.record(Entry::Bypassed(BypassedEntry::new(at, reason, more)));
+            }
+        }
+    }
+
+    /// What has become of the lines so far.
+    pub(crate) fn counts(&self) -> LogCounts {
+        LogCounts {
+            written: self.counts.written.load(Ordering::Relaxed),
+            dropped: self.counts.dropped.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for ConnectionLog {
+    fn drop(&mut self) {
+        self.entries = None;
+        let _ = self.ended.recv_timeout(FAREWELL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &Path) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn bypassed(reason: &str) -> Entry {
+        Entry::Bypassed(BypassedEntry::new(SystemTime::UNIX_EPOCH, reason, 1))
+    }
+
+    #[test]
+    fn what_was_recorded_is_in_the_file_when_the_log_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("connections");
+        let log = ConnectionLog::open(&path, Rotation::default()).unwrap();
+        for number in 0..1000 {
+            log.record(bypassed(&number.to_string()));
+        }
+        drop(log);
+        let reasons: Vec<_> = lines(&path).iter().map(|line| line["reason"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(reasons, (0..1000).map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn connections_past_the_gateway_are_logged_as_their_counters_grow() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("connections");
+        let mut log = ConnectionLog::open(&path, Rotation::default()).unwrap();
+        let counts =
+            |unserved: u64, voice: u64| [("unserved".to_owned(), unserved), ("rule voice".to_owned(), voice)].into();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        for (unserved, voice) in [(0, 2), (3, 2), (3, 2), (1, 2)] {
+            log.record_bypassed(at, &counts(unserved, voice));
+        }
+        drop(log);
+        let found: Vec<_> =
+            lines(&path).iter().map(|line| (line["reason"].clone(), line["connections"].clone())).collect();
+        let expected =
+            [("rule voice", 2), ("unserved", 3), ("unserved", 1)].map(|(reason, count)| (reason.into(), count.into()));
+        assert_eq!(found, expected);
+        assert_eq!(lines(&path)[0]["at"], "2023-11-14T22:13:20.000Z");
+    }
+
+    #[test]
+    fn a_full_queue_drops_entries_and_counts_them_without_waiting() {
+        let (entries, queue) = mpsc::sync_channel(1);
+        let (_, ended) = mpsc::channel();
+        let log = ConnectionLog { entries: Some(entries), ended, counts: Arc::default(), bypassed: BTreeMap::new() };
+        for _ in 0..5 {
+            log.record(bypassed("unserved"));
+        }
+        assert_eq!(log.counts(), LogCounts { written: 0, dropped: 4 });
+        drop(queue);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_is_named() {
+        let error = ConnectionLog::open(Path::new("/nonexistent/log"), Rotation::default()).unwrap_err().to_string();
+        assert!(error.starts_with("[connection_log] file /nonexistent/log: "), "{error}");
+    }
+}

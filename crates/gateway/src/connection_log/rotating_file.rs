@@ -1,0 +1,169 @@
+//! A file that lines are appended to. When it is full it is renamed, and a new one begins.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// The lines name clients and servers: for the gateway's user and group.
+const MODE: u32 = 0o640;
+
+/// How large a log may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// The largest size of a file.
+    pub max_size: Bytes,
+    /// The most files there are: FILE, FILE.1 (the newest of those that are full), FILE.2, ….
+    pub max_files: u16,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { max_size: Bytes::new(16 << 20), max_files: 8 }
+    }
+}
+
+/// A file that is renamed when it is full. A file that another process has renamed is left to that: during an upgrade two gateways
+/// write to one log, and logrotate may be in charge.
+#[derive(Debug)]
+pub(super) struct RotatingFile {
+    path: PathBuf,
+    rotation: Rotation,
+    file: File,
+    /// The last write may have left a line without its end.
+    is_torn: bool,
+}
+
+impl RotatingFile {
+    /// Opens `path` to append to it.
+    pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), rotation, file: open(path)?, is_torn: false })
+    }
+
+    /// Appends whole `lines`.
+    ///
+    /// # Errors
+    /// If not all of it could be written.
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.make_room(lines.len() as u64)?;
+        if std::mem::replace(&mut self.is_torn, true) {
+            self.file.write_all(b"\n")?;
+        }
+        self.file.write_all(lines)?;
+        self.is_torn = false;
+        Ok(())
+    }
+
+    fn make_room(&mut self, wanted: u64) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        let is_there =
+            std::fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == (own.dev(), own.ino()));
+        if is_there {
+            if own.len() == 0 || own.len() + wanted <= self.rotation.max_size.as_u64() {
+                return Ok(());
+            }
+            self.rename()?;
+        }
+        self.file = open(&self.path)?;
+        self.is_torn = false;
+        Ok(())
+    }
+
+    /// Moves every file to the next name; the oldest is overwritten.
+    fn rename(&self) -> io::Result<()> {
+        let last = self.rotation.max_files.saturating_sub(1);
+        if last == 0 {
+            return std::fs::remove_file(&self.path);
+        }
+        for number in (1..last).rev() {
+            match std::fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        std::fs::rename(&self.path, self.numbered(1))
+    }
+
+    fn numbered(&self, number: u16) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(MODE).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn rotation(max_size: u64, max_files: u16) -> Rotation {
+        Rotation { max_size: Bytes::new(max_size), max_files }
+    }
+
+    /// The files of a directory, by name.
+    fn files(directory: &Path) -> BTreeMap<String, String> {
+        let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+        let of = |entry: std::fs::DirEntry| {
+            (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap())
+        };
+        entries.map(of).collect()
+    }
+
+    fn expect(directory: &Path, expected: &[(&str, &str)]) {
+        let expected = expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        assert_eq!(files(directory), expected);
+    }
+
+    #[test]
+    fn a_full_file_is_renamed_and_the_oldest_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = RotatingFile::open(&directory.path().join("log"), rotation(8, 3)).unwrap();
+        for line in ["one\n", "two\n", "three\n", "four\n", "five\n"] {
+            file.append(line.as_bytes()).unwrap();
+        }
+        expect(directory.path(), &[("log", "five\n"), ("log.1", "four\n"), ("log.2", "three\n")]);
+        let mode = std::fs::metadata(directory.path().join("log")).unwrap().mode();
+        assert_eq!(mode & 0o007, 0, "others do not read it");
+    }
+
+    #[test]
+    fn a_single_file_begins_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = RotatingFile::open(&directory.path().join("log"), rotation(8, 1)).unwrap();
+        for line in ["one\n", "two\n", "three\n"] {
+            file.append(line.as_bytes()).unwrap();
+        }
+        expect(directory.path(), &[("log", "three\n")]);
+    }
+
+    #[test]
+    fn a_file_goes_on_after_a_restart_and_more_than_fits_is_written_nevertheless() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, "before\n").unwrap();
+        let mut file = RotatingFile::open(&path, rotation(12, 2)).unwrap();
+        file.append(b"on\n").unwrap();
+        file.append(b"a line that is longer than a file\n").unwrap();
+        expect(directory.path(), &[("log", "a line that is longer than a file\n"), ("log.1", "before\non\n")]);
+    }
+
+    #[test]
+    fn what_another_process_has_renamed_is_left_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let [mut one, mut other] = [(); 2].map(|()| RotatingFile::open(&path, rotation(8, 4)).unwrap());
+        one.append(b"one\n").unwrap();
+        other.append(b"two\n").unwrap();
+        one.append(b"three\n").unwrap();
+        other.append(b"4\n").unwrap();
+        expect(directory.path(), &[("log", "three\n4\n"), ("log.1", "one\ntwo\n")]);
+        std::fs::remove_file(&path).unwrap();
+        one.append(b"five\n").unwrap();
+        expect(directory.path(), &[("log", "five\n"), ("log.1", "one\ntwo\n")]);
+    }
+}
