@@ -230,3 +230,23 @@ fn a_signal_ends_many_short_runs() {
         assert!(said.contains("interrupted: ") && said.contains(" of 1000000 runs were finished"), "{said}");
     }
 }
+
+#[test]
+fn a_page_has_the_headline_the_tables_and_what_was_received() {
+    let folder = folder(SCENARIO);
+    let output = simulate(folder.path(), &["test.toml", "--page", "run.html", "--seeds", "2"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(folder.path().join("run.html")).unwrap();
+    for expected in
+        ["times as fast as", "of what the link allows", "<caption>Flows</caption>", "limit of the link", "--seeds 2"]
+    {
+        assert!(page.contains(expected), "{expected}");
+    }
+    // Both files of each variant, and three pings.
+    let data = page.split("id=\"run\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    let names: Vec<_> =
+        data["courses"].as_array().unwrap().iter().map(|course| course["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sack", "newreno", "limit of the link"]);
+    assert!(data["courses"][0]["whole"].as_f64().unwrap() >= 400_000.0, "{}", data["courses"][0]["whole"]);
+}
