@@ -3,14 +3,15 @@
 
 mod commands;
 mod curves;
+mod help;
 mod listing;
 mod output;
 mod picture;
 mod replay;
 mod version;
 
-use clap::Parser;
-use output::{Failure, Output};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use output::Output;
 use std::process::ExitCode;
 
 /// bentpipe makes TCP run at the speed of a satellite link: a gateway at each end of the link splits TCP connections and
@@ -24,8 +25,14 @@ struct Cli {
     output: output::Options,
 }
 
+/// The command line, for everything that reads or shows it.
+fn command_line() -> clap::Command {
+    help::flowing(Cli::command())
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return output::exit_with_usage(&error),
     };
@@ -33,11 +40,6 @@ fn main() -> ExitCode {
     let output = Output::new(&cli.output);
     match commands::run(&cli.command, &output) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => exit_with(&failure),
+        Err(failure) => output.failure(&failure),
     }
-}
-
-fn exit_with(failure: &Failure) -> ExitCode {
-    eprintln!("bentpipe: {failure}");
-    failure.exit_code()
 }

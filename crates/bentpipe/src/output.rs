@@ -62,6 +62,12 @@ impl Output {
         !self.json && std::io::stderr().is_terminal()
     }
 
+    /// Prints on stderr why the command ended; the exit code says of which kind it is.
+    pub fn failure(&self, failure: &Failure) -> ExitCode {
+        print_failure(&failure.to_string(), failure.exit_code(), self.json);
+        ExitCode::from(failure.exit_code())
+    }
+
     /// Prints the result on stdout: `document` with `--json`, else what `text` writes.
     ///
     /// # Errors
@@ -82,6 +88,22 @@ impl Output {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What `--json` prints on stderr instead of a line of text.
+#[derive(Serialize)]
+struct FailureDocument<'a> {
+    error: &'a str,
+    exit_code: u8,
+}
+
+/// Prints why a run ended, as one line: text, or a JSON object.
+fn print_failure(problem: &str, exit_code: u8, is_json: bool) {
+    let document = is_json.then(|| serde_json::to_string(&FailureDocument { error: problem, exit_code }).ok()).flatten();
+    match document {
+        Some(document) => eprintln!("{document}"),
+        None => eprintln!("bentpipe: {problem}"),
     }
 }
 
@@ -113,12 +135,12 @@ impl Failure {
     }
 
     /// The exit code of its kind.
-    pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    fn exit_code(&self) -> u8 {
+        match self {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Missing(_) => 3,
-        })
+        }
     }
 }
 
@@ -155,7 +177,9 @@ pub fn exit_with_usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
-    eprintln!("bentpipe: {}", one_line(error));
+    // What clap has read is lost with the error.
+    let is_json = std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json");
+    print_failure(&one_line(error), 2, is_json);
     ExitCode::from(2)
 }
 
@@ -173,6 +197,11 @@ fn one_line(error: &clap::Error) -> String {
     line
 }
 
+/// Whether the user wants no colours anywhere (no-color.org).
+fn is_colour_unwanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// Starts logging to stderr at the level that the user asked for.
 pub fn start_logging(options: &Options) {
     let level = ["info", "debug", "trace"][usize::from(options.verbose.min(2))];
@@ -180,7 +209,7 @@ pub fn start_logging(options: &Options) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal() && !is_colour_unwanted());
     match options.log_format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

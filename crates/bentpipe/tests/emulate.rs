@@ -6,6 +6,7 @@ use kernel::Namespace;
 use kernel::network::{IpBatch, set_sysctls};
 use kernel::testing::namespace;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
@@ -132,4 +133,35 @@ fn a_duration_ends_it() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("lateness") && table.contains("up (port1 to port2)"), "{table}");
+}
+
+#[test]
+fn an_interface_with_an_address_or_another_emulator_is_refused() {
+    let Some([_left, middle, _right]) = hosts() else { return };
+    let command = |duration: &str| {
+        let mut command = middle.command(BENTPIPE);
+        command.args(["emulate", "--between", "port1", "port2", "--duration", duration]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let refused = || {
+        let output = command("100ms").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let mut first = command("1min").spawn().unwrap();
+    let mut line = String::new();
+    let mut log = BufReader::new(first.stderr.take().unwrap());
+    // It says what it emulates once it has both interfaces.
+    log.read_line(&mut line).unwrap();
+    let while_another_runs = refused();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(while_another_runs.contains("another bentpipe emulate has port1"), "{while_another_runs}");
+    IpBatch::new(&middle).add("addr add 198.18.9.1/24 dev port2").run().unwrap();
+    let with_address = refused();
+    assert!(with_address.contains("port2 has the address 198.18.9.1"), "{with_address}");
+    IpBatch::new(&middle).add("addr flush dev port2").run().unwrap();
+    let output = command("100ms").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

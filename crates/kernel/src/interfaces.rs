@@ -10,6 +10,8 @@ use std::os::fd::{AsRawFd, RawFd};
 /// Where `ifinfomsg` has the interface's number and its flags.
 const INDEX_AT: usize = 4;
 const FLAGS_AT: usize = 8;
+/// Where `ifaddrmsg` has the number of its interface.
+const ADDRESS_INDEX_AT: usize = 4;
 /// Where `rtnl_link_stats64` has what was transmitted.
 const SENT_PACKETS_AT: usize = 8;
 const SENT_BYTES_AT: usize = 24;
@@ -77,9 +79,23 @@ impl Interfaces {
     /// If the kernel does not answer.
     pub fn addresses(&mut self) -> io::Result<Vec<IpAddr>> {
         let mut found = Vec::new();
-        self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| found.extend(address(message)))?;
+        self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| {
+            found.extend(address(message).map(|(_, address)| address));
+        })?;
         found.sort_unstable();
         found.dedup();
+        Ok(found)
+    }
+
+    /// The addresses of the interface with this number.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn addresses_of(&mut self, index: u32) -> io::Result<Vec<IpAddr>> {
+        let mut found = Vec::new();
+        self.0.ask(libc::RTM_GETADDR, true, &[0; ADDRESS_HEADER], |message| {
+            found.extend(address(message).filter(|(of, _)| *of == index).map(|(_, address)| address));
+        })?;
         Ok(found)
     }
 }
@@ -150,10 +166,11 @@ fn interface((kind, payload): Message<'_>) -> Option<Interface> {
 }
 
 /// The address of a message: the host's own end (`IFA_LOCAL`) where the interface leads to one other host.
-fn address((kind, payload): Message<'_>) -> Option<IpAddr> {
+fn address((kind, payload): Message<'_>) -> Option<(u32, IpAddr)> {
     if kind != libc::RTM_NEWADDR {
         return None;
     }
+    let index = u32::from_ne_bytes(*payload.get(ADDRESS_INDEX_AT..)?.first_chunk()?);
     let (mut local, mut other) = (None, None);
     for (kind, value) in netlink::attributes(payload, ADDRESS_HEADER) {
         let address = || {
@@ -166,7 +183,7 @@ fn address((kind, payload): Message<'_>) -> Option<IpAddr> {
             _ => {}
         }
     }
-    local.or(other)
+    Some((index, local.or(other)?))
 }
 
 #[cfg(test)]
@@ -196,6 +213,9 @@ mod tests {
                 socket.send_to(&[0; 1000], "198.18.59.2:9").unwrap();
                 let last = interfaces.get("wire59").unwrap();
                 assert_eq!(interfaces.get("wire60").unwrap(), None);
+                let of_last = interfaces.addresses_of(last.as_ref().unwrap().index).unwrap();
+                assert!(of_last.contains(&"198.18.59.1".parse().unwrap()), "{of_last:?}");
+                assert!(of_last.iter().all(|address| address.is_ipv6() || address.to_string() == "198.18.59.1"));
                 (interfaces.all().unwrap(), last.unwrap(), interfaces.addresses().unwrap())
             })
             .unwrap();

@@ -3,7 +3,7 @@
 use crate::QuantityError;
 use crate::parse::Grammar;
 
-/// A probability from 0 to 1, written as a plain number (`1e-3`, `0`, `0.25`).
+/// A probability from 0 to 1, written as a number (`1e-3`, `0`, `0.25`) or in per cent (`0.1%`).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, serde::Serialize)]
 pub struct Probability(f64);
 
@@ -11,7 +11,7 @@ impl Probability {
     /// Never.
     pub const ZERO: Probability = Probability(0.0);
 
-    const GRAMMAR: Grammar = Grammar { quantity: "probability", example: "1e-3", units: &[] };
+    const GRAMMAR: Grammar = Grammar { quantity: "probability", example: "1e-3 or 0.1%", units: &[] };
 
     /// The probability `value`.
     ///
@@ -25,13 +25,17 @@ impl Probability {
         }
     }
 
-    /// Reads `1e-3`.
+    /// Reads `1e-3` or `0.1%`.
     ///
     /// # Errors
     /// If `text` is not a number from 0 to 1.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let value: f64 = text.trim().parse().map_err(|_| Self::GRAMMAR.error(text, "it is not a number"))?;
-        Self::new(value).map_err(|_| Self::GRAMMAR.error(text, "it is not from 0 to 1"))
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(per_cent) => (per_cent.trim_end(), 100.0),
+            None => (text.trim(), 1.0),
+        };
+        let value: f64 = number.parse().map_err(|_| Self::GRAMMAR.error(text, "it is not a number"))?;
+        Self::new(value / scale).map_err(|_| Self::GRAMMAR.error(text, "it is not from 0 to 1"))
     }
 
     /// The value, from 0 to 1.
@@ -66,7 +70,9 @@ mod tests {
     #[test]
     fn only_zero_to_one() {
         assert_eq!(Probability::parse("1e-3").expect("valid").as_f64(), 1e-3);
-        for text in ["1.1", "-0.1", "NaN", "", "1%"] {
+        assert_eq!(Probability::parse("1%").expect("valid").as_f64(), 0.01);
+        assert_eq!(Probability::parse("0.1 %").expect("valid").as_f64(), 1e-3);
+        for text in ["1.1", "-0.1", "NaN", "", "101%", "%", "1%%"] {
             assert!(Probability::parse(text).is_err(), "{text}");
         }
     }

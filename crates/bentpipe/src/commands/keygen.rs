@@ -4,9 +4,9 @@ use crate::output::{Failure, Output};
 use clap::Args as ClapArgs;
 use ring::rand::{SecureRandom, SystemRandom};
 use satpep::PrivateKey;
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -18,7 +18,7 @@ Examples:
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Write the private key to this new file (mode 0600) and print the public key
+    /// Write the private key to this new file (mode 0600; missing folders are made with mode 0700) and print the public key
     #[arg(long, value_name = "FILE", conflicts_with = "public")]
     out: Option<PathBuf>,
     /// Read a private key from stdin and print its public key
@@ -59,6 +59,9 @@ fn read_key() -> Result<PrivateKey, Failure> {
 
 fn write_key(path: &Path, key: &str) -> Result<(), Failure> {
     let fail = |error: std::io::Error| Failure::usage(format!("--out {}: {error}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
+    }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
     writeln!(file, "{key}").map_err(fail)
 }

@@ -23,7 +23,7 @@ mod top;
 mod tune;
 
 use crate::output::{Failure, Output};
-use clap::{CommandFactory, Subcommand};
+use clap::Subcommand;
 
 /// Shown at the end of `bentpipe --help`.
 pub const EXAMPLES: &str = "\
@@ -85,7 +85,7 @@ pub fn run(command: &Command, output: &Output) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(args, output),
         Command::Chaos(args) => chaos::run(args, output),
         Command::Load(args) => load::run(args),
-        Command::Completions(args) => completions::run(args, crate::Cli::command()),
-        Command::Manual(args) => manual::run(args, crate::Cli::command(), output),
+        Command::Completions(args) => completions::run(args, crate::command_line()),
+        Command::Manual(args) => manual::run(args, crate::command_line(), output),
     }
 }

@@ -184,7 +184,9 @@ pub fn run(args: &Args, output: &Output) -> Result<(), Failure> {
     let modems = modems(args, &links)?;
     let [up, down] = paths;
     let config = Config { spin: args.spin, ..Config::new(up, down) };
-    let mut emulator = Emulator::new(config, first.open()?, second.open()?).map_err(Failure::usage)?;
+    let (first, second) = (first.open()?, second.open()?);
+    let _claims = [first.claim, second.claim];
+    let mut emulator = Emulator::new(config, first.socket, second.socket).map_err(Failure::usage)?;
     if let Some(path) = &args.arrival_log {
         let file =
             File::create(path).map_err(|error| Failure::usage(format!("--arrival-log {}: {error}", path.display())))?;

@@ -2,8 +2,12 @@
 
 use crate::output::Failure;
 use kernel::Namespace;
+use kernel::interfaces::Interfaces;
 use kernel::packet::PacketSocket;
 use std::io;
+use std::net::IpAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::str::FromStr;
 
 /// An interface, perhaps in a named namespace.
@@ -27,22 +31,65 @@ impl FromStr for Port {
     }
 }
 
+/// An interface as a port of the emulator, for which no other emulator opens it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) socket: PacketSocket,
+    /// A name that one process of the network namespace can have, as long as it holds this socket.
+    pub(super) claim: UnixDatagram,
+}
+
 impl Port {
-    pub(super) fn open(&self) -> Result<PacketSocket, Failure> {
-        let opened = match &self.namespace {
-            None => emulator::open(&self.interface),
+    pub(super) fn open(&self) -> Result<Opened, Failure> {
+        match &self.namespace {
+            None => self.open_here(),
             Some(name) => {
                 let namespace = Namespace::named(name)
                     .map_err(|error| Failure::usage(format!("network namespace {name}: {error}")))?;
-                namespace.run(|| emulator::open(&self.interface)).map_err(lacking)?
+                namespace.run(|| self.open_here()).map_err(lacking)?
             }
-        };
-        opened.map_err(|error| match error.kind() {
+        }
+    }
+
+    /// Opens the interface in the namespace of the calling thread.
+    fn open_here(&self) -> Result<Opened, Failure> {
+        let socket = emulator::open(&self.interface).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Failure::usage(error),
             io::ErrorKind::PermissionDenied => {
                 Failure::missing(format!("{error}: emulating a link needs CAP_NET_RAW (run it as root)"))
             }
             _ => Failure::failed(error),
+        })?;
+        self.refuse_addresses()?;
+        Ok(Opened { socket, claim: self.claim()? })
+    }
+
+    /// The host itself would answer for an address of the interface, and send from there past the emulated link.
+    fn refuse_addresses(&self) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::failed(format!("addresses of {}: {error}", self.interface));
+        let mut interfaces = Interfaces::new().map_err(Failure::failed)?;
+        let Some(interface) = interfaces.get(&self.interface).map_err(failed)? else { return Ok(()) };
+        let addresses = interfaces.addresses_of(interface.index).map_err(failed)?;
+        // The kernel gives each interface a link-local one.
+        let is_given = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        match addresses.into_iter().find(|address| !is_given(address)) {
+            None => Ok(()),
+            Some(address) => Err(Failure::usage(format!(
+                "--between: {0} has the address {address}, so that this host would answer beside the hosts behind it; expected an \
+                 interface without addresses (ip addr flush dev {0})",
+                self.interface
+            ))),
+        }
+    }
+
+    /// Two emulators of one interface would both forward each packet.
+    fn claim(&self) -> Result<UnixDatagram, Failure> {
+        let name = SocketAddr::from_abstract_name(format!("bentpipe-emulate/{}", self.interface));
+        name.and_then(|name| UnixDatagram::bind_addr(&name)).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                Failure::usage(format!("--between: another bentpipe emulate has {} already", self.interface))
+            }
+            _ => Failure::failed(format!("claiming {}: {error}", self.interface)),
         })
     }
 }
