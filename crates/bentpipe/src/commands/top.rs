@@ -23,6 +23,8 @@ use crate::output::{Failure, Output};
 use history::History;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -123,7 +125,8 @@ fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, ended
             terminal.draw(|frame| shown = draw::draw(frame, seen, &view, now))?;
             view.limit_scrolling(shown.rows, shown.fit);
         }
-        if event::poll(GLANCE.into())? {
+        wait_for_input(GLANCE)?;
+        while event::poll(std::time::Duration::ZERO)? {
             // A key, or another size of the terminal.
             if let Event::Key(key) = event::read()?
                 && key.kind == KeyEventKind::Press
@@ -134,4 +137,21 @@ fn watch(terminal: &mut DefaultTerminal, samples: &mpsc::Receiver<Sample>, ended
         }
     }
     Ok(())
+}
+
+/// Waits until there may be something to read, a signal has come or `limit` is over.
+///
+/// # Errors
+/// If the terminal is gone: crossterm would try to read from it for ever.
+fn wait_for_input(limit: Duration) -> io::Result<()> {
+    let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    match rustix::event::poll(&mut polled, Some(&limit)) {
+        Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+            Err(io::Error::other("it is gone"))
+        }
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

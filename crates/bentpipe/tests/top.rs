@@ -1,0 +1,71 @@
+//! `bentpipe top` in a terminal of its own.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test: starts programs and waits for them")]
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+const BENTPIPE: &str = env!("CARGO_BIN_EXE_bentpipe");
+
+/// `bentpipe top` on a new terminal, which is returned: what is read from it has been drawn.
+fn top() -> (Child, File) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    tcsetwinsize(&terminal, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let path = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let side = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let child = Command::new(BENTPIPE)
+        .args(["top", "--socket", "/nonexistent/bentpipe.sock"])
+        .stdin(side.try_clone().unwrap())
+        .stdout(side.try_clone().unwrap())
+        .stderr(side)
+        .spawn()
+        .unwrap();
+    (child, File::from(terminal))
+}
+
+/// Waits for the end of `child`, which is killed if it takes too long.
+fn end_of(mut child: Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn it_ends_when_its_terminal_is_gone() {
+    let (child, mut terminal) = top();
+    assert!(terminal.read(&mut [0; 4096]).unwrap() > 0, "it draws");
+    drop(terminal);
+    let status = end_of(child).expect("it ends by itself");
+    assert!(!status.success());
+}
+
+#[test]
+fn it_ends_by_a_key_and_by_a_signal() {
+    for by_key in [true, false] {
+        let (child, mut terminal) = top();
+        assert!(terminal.read(&mut [0; 4096]).unwrap() > 0, "it draws");
+        if by_key {
+            std::io::Write::write_all(&mut terminal, b"q").unwrap();
+        } else {
+            let id = child.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        }
+        // A terminal that nobody reads would hold the program up.
+        let reader = std::thread::spawn(move || while terminal.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {});
+        let status = end_of(child).expect("it ends");
+        assert!(status.success(), "{status}");
+        reader.join().unwrap();
+    }
+}
